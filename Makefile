@@ -1,0 +1,43 @@
+# One short entry for all chores; CI and a newcomer share it. Everything runs in .venv, which `make` builds itself.
+PYTHON ?= python3
+BIN := .venv/bin
+CAPTURES ?= ../shared/captures
+
+.PHONY: check test lint types walls data format truth bench clean
+
+check: test lint types walls data  ## everything that CI runs
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+test: .venv/ready  ## the tests, goldens of pcaps/ included
+	$(BIN)/pytest
+	$(BIN)/mqsniff check pcaps
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/ready
+	$(BIN)/mypy
+
+walls: .venv/ready  ## imports go one way
+	$(BIN)/lint-imports
+
+data: .venv/ready  ## dissectors/data is what proto/ says
+	$(BIN)/python proto/build.py --check
+
+format: .venv/ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+truth: .venv/ready  ## rows against what the clients of the captures know: make truth CAPTURES=DIR
+	$(BIN)/python tests/truth.py $(CAPTURES)
+
+bench: .venv/ready  ## speed and memory; needs tshark for the comparison
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

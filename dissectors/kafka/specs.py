@@ -1,0 +1,196 @@
+"""API keys and versions in, layouts out: Kafka's definitions, built from ``proto/kafka`` into ``data/kafka.jsonl``.
+
+1. The file is read once, when first asked for anything; a line of it is parsed when first asked for.
+2. Where a version number once meant other bytes there are several layouts, today's first: take the one that consumes
+   the frame exactly, today's where several do.
+"""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from mqsniff.spec.layout import Layout
+from mqsniff.spec.schema import NEVER, MessageSpec, Versions
+
+Kind: TypeAlias = Literal["request", "response"]
+
+FORMAT: Final = "mqsniff-kafka/1"
+
+
+class Definition(NamedTuple):
+    """One definition of a message."""
+
+    spec: MessageSpec
+    legacy: Versions
+    """Those versions that the newest release no longer has."""
+    variant: str
+    """The releases in which these versions meant this; "" for the meaning that stayed."""
+    unstable: bool
+    """The newest version was never released as stable."""
+
+
+class Api(NamedTuple):
+    """An API as the index tells it."""
+
+    key: int
+    name: str
+    about: str
+    listeners: tuple[str, ...]
+    versions: Versions
+    """Requests and responses always have the same versions."""
+    legacy: Versions
+    flexible_requests: Versions
+    flexible_responses: Versions
+
+
+# ---- the file
+
+
+@cache
+def _lines() -> list[bytes]:
+    content = pkgutil.get_data("dissectors", "data/kafka.jsonl")
+    if content is None:
+        raise FileNotFoundError("dissectors/data/kafka.jsonl")
+    return content.splitlines()
+
+
+@cache
+def _index() -> dict[str, Any]:
+    index: dict[str, Any] = json.loads(_lines()[0])
+    if index["format"] != FORMAT:
+        raise ValueError(f"kafka.jsonl is {index['format']}, wanted {FORMAT}: run python proto/build.py")
+    return index
+
+
+def _table(name: str) -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(_lines()[_index()[name]])
+    return table
+
+
+@cache
+def _definitions(line: int) -> tuple[tuple[str, Definition], ...]:
+    """The definitions of a line with their kinds."""
+    return tuple(
+        (
+            plain["kind"],
+            Definition(
+                MessageSpec.from_plain(plain),
+                Versions.parse(plain.get("legacy", "none")),
+                plain.get("variant", ""),
+                plain.get("unstable", False),
+            ),
+        )
+        for plain in json.loads(_lines()[line])
+    )
+
+
+def _layouts(definitions: Iterator[Definition], version: int) -> tuple[Layout, ...]:
+    return tuple(Layout(one.spec, version, one.variant) for one in definitions if one.spec.versions.holds(version))
+
+
+# ---- APIs
+
+
+@cache
+def apis() -> Mapping[int, Api]:
+    """Every API by its key."""
+    return {
+        int(key): Api(
+            int(key),
+            plain["name"],
+            plain["about"],
+            tuple(plain["listeners"]),
+            Versions.parse(plain["request"][0]),
+            Versions.parse(plain["request"][2]),
+            Versions.parse(plain["request"][1]),
+            Versions.parse(plain["response"][1]),
+        )
+        for key, plain in _index()["apis"].items()
+    }
+
+
+@cache
+def definitions(key: int, kind: Kind) -> tuple[Definition, ...]:
+    """The definitions of an API's requests or responses, today's first; none for an unknown key."""
+    api = _index()["apis"].get(str(key))
+    return tuple(one for its, one in _definitions(api["line"]) if its == kind) if api else ()
+
+
+@cache
+def layouts(key: int, kind: Kind, version: int) -> tuple[Layout, ...]:
+    """What a version of a request or response may look like, today's meaning first; none where it is unknown."""
+    return _layouts(iter(definitions(key, kind)), version)
+
+
+def release() -> str:
+    """The newest release of Kafka that the definitions know."""
+    return str(_index()["release"])
+
+
+# ---- what stands in records, and in front of messages
+
+
+@cache
+def data(name: str, version: int) -> tuple[Layout, ...]:
+    """Layouts of a structure that has a name only, such as "ConsumerProtocolSubscription"; none where it is unknown."""
+    line = _index()["data"].get(name)
+    return _layouts((one for _, one in _definitions(line)), version) if line else ()
+
+
+@cache
+def data_versions(name: str) -> Versions:
+    """Versions of such a structure, NEVER for an unknown name."""
+    line = _index()["data"].get(name)
+    return _definitions(line)[0][1].spec.versions if line else NEVER
+
+
+@cache
+def record(page: str, kind: Literal["key", "value", "metadata"], key: int, version: int) -> tuple[Layout, ...]:
+    """Layouts of a record of an internal topic by the page of ``proto/kafka/records`` and its type; none if unknown."""
+    line = _index()["records"].get(page, {}).get(kind, {}).get(str(key))
+    return _layouts((one for _, one in _definitions(line)), version) if line else ()
+
+
+# ---- tables
+
+
+@cache
+def errors() -> Mapping[int, str]:
+    """Error code -> name."""
+    return {int(code): error["name"] for code, error in _table("errors").items()}
+
+
+@cache
+def retriable_errors() -> frozenset[int]:
+    """Codes of errors after which a client may try again."""
+    return frozenset(int(code) for code, error in _table("errors").items() if error["retriable"])
+
+
+@cache
+def _enums() -> dict[str, Any]:
+    return _table("enums")
+
+
+@cache
+def enum(name: str) -> Mapping[int, str]:
+    """Value -> text of an enum, empty for a mark that names none."""
+    return {int(value): text for value, text in _enums().get(name, {"values": {}})["values"].items()}
+
+
+@cache
+def enum_bits(name: str) -> str:
+    """The enum whose values are the bits of this one, "" where values are no bit fields."""
+    return str(_enums().get(name, {}).get("bits", ""))
+
+
+@cache
+def releases() -> Mapping[str, Mapping[int, tuple[int, int, bool]]]:
+    """Release -> API key -> (first version, last version, whether the last is hidden as unstable), oldest first."""
+    return {
+        name: {int(key): (first, last, bool(rest)) for key, (first, last, *rest) in ranges.items()}
+        for name, ranges in _table("releases").items()
+    }

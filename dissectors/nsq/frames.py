@@ -1,0 +1,200 @@
+"""What nsqd and nsqlookupd send: how long a frame is, where one must start, and what it says.
+
+1. nsqd: size (4, counts the rest), frame type (4), data. nsqlookupd: size (4), data. Integers are signed, big endian.
+2. In step, a frame type of the table may have any size; an unknown one is followed as long as its size is modest.
+3. ``probe`` takes only what these servers write: fixed words, JSON objects, error codes, 16 hex digits of a message id.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from struct import Struct
+from typing import Final, NamedTuple
+
+from dissectors.nsq.lines import INT32, text
+from dissectors.nsq.tables import ERROR, HEARTBEAT, MAGIC_SIZE, MESSAGE, MESSAGE_HEAD, RESPONSE
+from mqsniff.dissector import NEED, NO_FRAME, Probed, Sized
+from mqsniff.model import Undecoded, Value
+from mqsniff.spec.wire import Malformed, text_or_bytes
+
+HEAD: Final = 8
+"""Bytes of size and frame type."""
+
+_HEAD: Final = Struct(">ii")
+_MESSAGE_HEAD: Final = Struct(">qH")
+_ID: Final = re.compile(rb"[0-9a-f]{16}")
+_CODE: Final = re.compile(rb"E_[A-Z]+(?:_[A-Z]+)*")
+_CODE_AND_TEXT: Final = re.compile(_CODE.pattern + b" ")
+_CODE_BEGUN: Final = re.compile(rb"(?:E(?:_[A-Z_]*)?)?\Z")
+_CODE_MAX: Final = 40
+_JSON_BEGUN: Final = re.compile(rb"\{(?:[\"}]|\Z)|\Z")
+_WORDS: Final = {len(word): word for word in (b"OK", b"CLOSE_WAIT", HEARTBEAT)}
+_LIKELY: Final = re.compile(rb"[\x00-\x04][\x00-\xff]{3}\x00\x00\x00[\x00-\x02]")
+_LOOKUPD_LIKELY: Final = re.compile(rb"\x00\x00[\x00-\xff]{2}(?:OK|E_|\{)")
+
+TEXT_MAX: Final = 65_536
+"""Largest response or error that a search believes; errors quote names of up to a line's length."""
+JSON_MAX: Final = 1 << 20
+"""Largest JSON that is read: real ones have a few hundred bytes."""
+ODD_MAX: Final = 1 << 20
+"""Largest frame of an unknown type that is followed."""
+
+
+# ---- nsqd
+
+
+def size_of(head: bytes) -> Sized:
+    """Size of the frame of nsqd that starts ``head`` on a connection that is in step."""
+    if len(head) < HEAD:
+        return NEED
+    size, frame_type = _HEAD.unpack_from(head)
+    if size < 4 or (not RESPONSE <= frame_type <= MESSAGE and not (0 < frame_type < 256 and size <= ODD_MAX)):
+        return NO_FRAME
+    return int(size) + 4
+
+
+def probe(head: bytes) -> Probed:
+    """Size of the frame of nsqd that must start ``head``."""
+    if len(head) < HEAD:
+        return NEED
+    size, frame_type = _HEAD.unpack_from(head)
+    data = head[HEAD : size + 4]
+    if frame_type == MESSAGE:
+        if size < 4 + MESSAGE_HEAD:
+            return NO_FRAME
+        if len(data) < MESSAGE_HEAD:
+            return NEED
+        fits: bool | None = _ID.fullmatch(data, 10, MESSAGE_HEAD) is not None
+    elif frame_type == RESPONSE:
+        fits = _fits_response(data, size - 4)
+    else:
+        fits = _fits_error(data, size - 4) if frame_type == ERROR else False
+    return NEED if fits is None else size + 4 if fits else NO_FRAME
+
+
+def scan(data: bytes, start: int) -> int:
+    """First offset from ``start`` on where size and type of a frame of nsqd may stand."""
+    match = _LIKELY.search(data, start)
+    return match.start() if match else max(start, len(data) - HEAD + 1)
+
+
+# ---- nsqlookupd
+
+
+def lookupd_size_of(head: bytes) -> Sized:
+    """Size of the reply of nsqlookupd that starts ``head`` on a connection that is in step."""
+    if len(head) < 4:
+        return NEED
+    (size,) = INT32.unpack_from(head)
+    return size + 4 if 0 <= size <= ODD_MAX else NO_FRAME
+
+
+def lookupd_probe(head: bytes) -> Probed:
+    """Size of the reply of nsqlookupd that must start ``head``."""
+    if len(head) < 4:
+        return NEED
+    (size,) = INT32.unpack_from(head)
+    data = head[4 : 4 + max(size, 0)]
+    fits = _fits_response(data, size)
+    if fits is False:
+        fits = _fits_error(data, size)
+    return NEED if fits is None else size + 4 if fits else NO_FRAME
+
+
+def lookupd_scan(data: bytes, start: int) -> int:
+    """First offset from ``start`` on where a reply of nsqlookupd may stand."""
+    match = _LOOKUPD_LIKELY.search(data, start)
+    return match.start() if match else max(start, len(data) - 5)
+
+
+# ---- what may stand in them; None: more bytes must tell
+
+
+def _fits_response(data: bytes, size: int) -> bool | None:
+    word = _WORDS.get(size)
+    if word is not None and word.startswith(data):
+        return True if data == word else None
+    if not 2 <= size <= TEXT_MAX or not _JSON_BEGUN.match(data):
+        return False
+    return None if len(data) < 2 else True
+
+
+def _fits_error(data: bytes, size: int) -> bool | None:
+    if not 5 <= size <= TEXT_MAX:
+        return False
+    head = data[:_CODE_MAX]
+    if _CODE_AND_TEXT.match(head):
+        return True
+    if len(data) >= size:
+        return _CODE.fullmatch(head) is not None
+    return None if len(head) < _CODE_MAX and _CODE_BEGUN.match(head) else False
+
+
+def word_of(data: bytes, size: int) -> bytes | None:
+    """The fixed word that a response of ``size`` bytes is, though the capture may have lost its end; None for none."""
+    word = _WORDS.get(size)
+    return word if word is not None and word.startswith(data) else None
+
+
+def said(data: bytes) -> Value:
+    """What a response says where it is neither a known word nor JSON."""
+    return text_or_bytes(data) if len(data) <= TEXT_MAX else Undecoded(data)
+
+
+def is_message_id(raw: bytes) -> bool:
+    """Whether it is one as nsqd makes them."""
+    return _ID.fullmatch(raw) is not None
+
+
+class Delivered(NamedTuple):
+    """The head of a message; what the capture lost is None."""
+
+    timestamp: int | None
+    attempts: int | None
+    message_id: bytes | None
+
+
+def read_message(data: bytes) -> Delivered:
+    """The head of the message in a frame of nsqd."""
+    head = data[HEAD : HEAD + MESSAGE_HEAD]
+    if len(head) < MESSAGE_HEAD:
+        timestamp = int.from_bytes(head[:8], "big", signed=True) if len(head) >= 8 else None
+        return Delivered(timestamp, int.from_bytes(head[8:10], "big") if len(head) >= 10 else None, None)
+    timestamp, attempts = _MESSAGE_HEAD.unpack_from(head)
+    return Delivered(timestamp, attempts, head[10:])
+
+
+def read_error(data: bytes) -> tuple[str, str]:
+    """(code, description) of the text of an error."""
+    code, _, description = text(data).partition(" ")
+    return code, description
+
+
+def read_json(raw: bytes) -> dict[str, Value]:
+    """A JSON object; Malformed where it is none, or larger than anything real."""
+    if len(raw) > JSON_MAX:
+        raise Malformed("JSON too big")
+    try:
+        value = json.loads(raw.decode())
+    except (ValueError, RecursionError):
+        raise Malformed("no JSON") from None
+    if not isinstance(value, dict):
+        raise Malformed("no JSON object")
+    return value
+
+
+def magic(data: bytes) -> Value:
+    """The four bytes that open a connection."""
+    try:
+        return data[:MAGIC_SIZE].decode("ascii")
+    except UnicodeDecodeError:
+        return data[:MAGIC_SIZE]
+
+
+def json_body(raw: bytes) -> tuple[dict[str, Value], bool]:
+    """(fields of a JSON object for a body, whether it could be read); else its bytes, undecoded."""
+    try:
+        return read_json(raw), True
+    except Malformed:
+        return {"data": Undecoded(raw)}, False

@@ -1,0 +1,127 @@
+"""From IDENTIFY to the layers that it switches on: what was asked for and granted in, Upgrades out.
+
+1. The answer decides, never the request; but nothing can be granted that was not asked for, so a client that asked for
+   no layer is never held up.
+2. Layers come in the order TLS, then compression, each in both directions; behind each stands an OK of its own.
+3. A client speaks in the new layer from the end of its IDENTIFY on, a server from the end of the frame that granted it.
+4. Where the answer is lost or cannot be read, the next bytes of a side tell which layer it went on in.
+
+Source: nsqio/nsq 1.3.0, ``nsqd/protocol_v2.go``, IDENTIFY.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from dissectors.nsq.tables import UPGRADES
+from mqsniff.dissector import NEED, FrameAnswer, Switch
+from mqsniff.model import Side, Upgrade, Value
+
+_SIGNS: Final = (
+    (
+        "snappy",
+        re.compile(rb"\xff\x06\x00\x00sNaPpY"),
+        re.compile(rb"(?:\xff(?:\x06(?:\x00(?:\x00(?:s(?:N(?:a(?:P(?:p)?)?)?)?)?)?)?)?)?\Z"),
+    ),
+    ("tls", re.compile(rb"[\x14-\x17]\x03[\x00-\x04]"), re.compile(rb"(?:[\x14-\x17]\x03?)?\Z")),
+)
+"""Layer, how its first bytes look, and how they look as far as they are there. Raw DEFLATE has no sign."""
+_FIELDS: Final = {upgrade.to: upgrade.field for upgrade in UPGRADES}
+
+
+class Negotiation:
+    """What IDENTIFY and its answers say of the layers of one connection."""
+
+    def __init__(self) -> None:
+        self.waiting = False
+        """Whether the client's next byte means nothing before the server has answered."""
+        self.looking = [False, False]
+        """Sides whose next bytes tell in which layer they are."""
+        self._asked: frozenset[str] | None = None
+        self._client_at: int | None = None
+        self._due: list[str] = []
+        self._ahead: list[str] | None = None
+
+    @property
+    def due(self) -> bool:
+        """Whether the next OK of the server switches on another layer."""
+        return bool(self._due)
+
+    def ask(self, fields: dict[str, Value] | None, end: int) -> Iterator[Upgrade]:
+        """An IDENTIFY that ends at a stream offset; ``fields`` is None where they cannot be read."""
+        self._client_at = end
+        if self._ahead is not None:
+            for layer in self._ahead:
+                yield Upgrade({Side.CLIENT: end}, layer)
+            self._ahead = None
+            return
+        negotiates = fields is None or fields.get("feature_negotiation") is True
+        self._asked = None if fields is None else _layers(fields) if negotiates else frozenset()
+        self.waiting = self._asked != frozenset()
+
+    def answer(self, fields: dict[str, Value] | None) -> int:
+        """The answer to IDENTIFY, None where it cannot be read; gives how many layers it switches on."""
+        if self._client_at is None:
+            self._ahead = []
+        if fields is None:
+            self.look()
+            return 0
+        granted = _layers(fields)
+        self._due = [layer for layer in _FIELDS if layer in granted and (self._asked is None or layer in self._asked)]
+        self.waiting = False
+        return len(self._due)
+
+    def refuse(self) -> None:
+        """IDENTIFY was answered without any layer."""
+        self.waiting = False
+        self._due = []
+
+    def look(self) -> None:
+        """The answer, or what it granted, is lost: the next bytes of both sides have to tell."""
+        self.refuse()
+        self.looking = [self._asked != frozenset()] * 2
+
+    def begin(self, server_at: int, client_at: int | None) -> Upgrade:
+        """Switch on the next layer behind the frame of the server that ends at ``server_at``.
+
+        ``client_at`` is where the client goes on if its IDENTIFY was lost; None if that is still to come.
+        """
+        layer = self._due.pop(0)
+        at = {Side.SERVER: server_at}
+        if self._client_at is not None:
+            at[Side.CLIENT] = self._client_at
+        elif client_at is not None:
+            at[Side.CLIENT] = client_at
+        elif self._ahead is not None:
+            self._ahead.append(layer)
+        self.waiting = bool(self._due)
+        return Upgrade(at, layer)
+
+    def layer_of(self, side: Side, head: bytes, *, plain: bool | None) -> Switch | FrameAnswer | None:
+        """The layer in which a side goes on, None for the one it is in; ``plain``: whether ``head`` starts a frame.
+
+        Once it has been told, it is not asked for again.
+        """
+        if plain:
+            return None
+        for layer, whole, begun in _SIGNS:
+            if self._asked is None or layer in self._asked:
+                if whole.match(head):
+                    return self._switch(side, layer)
+                if begun.match(head):
+                    return NEED
+        if plain is None:
+            return NEED
+        return self._switch(side, "deflate") if self._asked is not None and "deflate" in self._asked else None
+
+    def _switch(self, side: Side, layer: str) -> Switch:
+        self.looking[side] = False
+        self.waiting = self.waiting and side is Side.SERVER
+        return Switch(layer)
+
+
+def _layers(fields: dict[str, Value]) -> frozenset[str]:
+    """The layers whose fields are true."""
+    return frozenset(layer for layer, name in _FIELDS.items() if fields.get(name) is True)

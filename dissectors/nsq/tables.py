@@ -1,0 +1,275 @@
+"""What NSQ's protocols consist of, as data: commands, errors, frame types, upgrades, limits, and the fields of IDENTIFY.
+
+1. Written once: framing, decoding, checking and ``mqsniff protocols`` all read these tables.
+2. Limits are nsqd's defaults and hints only: each of them can be configured, and some are told in the answer to IDENTIFY.
+
+Sources: nsqio/nsq 1.3.0 (``nsqd/protocol_v2.go``, ``nsqd/client_v2.go``, ``nsqd/options.go``, ``nsqlookupd/lookup_protocol_v1.go``,
+``internal/protocol``), https://nsq.io/clients/tcp_protocol_spec.html.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, NamedTuple
+
+from mqsniff.dissector import Table
+from mqsniff.model import Kind
+
+MAGIC_V2: Final = b"  V2"
+MAGIC_V1: Final = b"  V1"
+MAGIC_SIZE: Final = 4
+
+LINE_MAX: Final = 16_384
+"""Bytes of a command line, its LF included: what fits nsqd's read buffer."""
+
+MESSAGE_ID_SIZE: Final = 16
+MESSAGE_HEAD: Final = 26
+"""Bytes of a message before its body: timestamp, attempts, message id."""
+
+NAME_MAX: Final = 64
+NAME_PATTERN: Final = rb"(?=[^ \n]{1,%d}[ \n])[.a-zA-Z0-9_-]+(?:#ephemeral)?" % NAME_MAX
+"""A valid name of a topic or channel, in a command line."""
+NAME: Final = re.compile(rb"[.a-zA-Z0-9_-]+(?:#ephemeral)?\Z")
+
+HEARTBEAT: Final = b"_heartbeat_"
+
+MAX_MSG_SIZE: Final = 1_048_576
+MAX_BODY_SIZE: Final = 5_242_880
+MAX_RDY_COUNT: Final = 2_500
+MAX_TIMEOUT_MS: Final = 3_600_000
+"""Of REQ and DPUB."""
+
+Body = Literal["", "json", "secret", "data", "messages"]
+
+
+class Command(NamedTuple):
+    """A command of a client: one line, perhaps with a body behind it."""
+
+    name: str
+    params: tuple[str, ...] = ()
+    required: int = 0
+    """How many of the parameters must be there."""
+    body: Body = ""
+    kind: Kind = "oneway"
+    """request: answered when it succeeds, oneway: answered only when it fails."""
+    errors: tuple[str, ...] = ()
+    since: str = ""
+
+
+_PUBLISH = ("E_INVALID", "E_BAD_TOPIC", "E_BAD_MESSAGE")
+_AUTH = ("E_AUTH_FIRST", "E_AUTH_FAILED", "E_UNAUTHORIZED")
+
+COMMANDS: Final = {
+    command.name.encode(): command
+    for command in (
+        Command("IDENTIFY", (), 0, "json", "request", ("E_INVALID", "E_BAD_BODY", "E_IDENTIFY_FAILED")),
+        Command(
+            "SUB",
+            ("topic", "channel"),
+            2,
+            "",
+            "request",
+            ("E_INVALID", "E_BAD_TOPIC", "E_BAD_CHANNEL", "E_SUB_FAILED", *_AUTH),
+        ),
+        Command("PUB", ("topic",), 1, "data", "request", (*_PUBLISH, "E_PUB_FAILED", *_AUTH)),
+        Command(
+            "MPUB", ("topic",), 1, "messages", "request", (*_PUBLISH, "E_BAD_BODY", "E_MPUB_FAILED", *_AUTH), "0.2.16"
+        ),
+        Command("DPUB", ("topic", "defer_ms"), 2, "data", "request", (*_PUBLISH, "E_DPUB_FAILED", *_AUTH), "0.3.6"),
+        Command("RDY", ("count",), 0, errors=("E_INVALID",)),
+        Command("FIN", ("message_id",), 1, errors=("E_INVALID", "E_FIN_FAILED")),
+        Command("REQ", ("message_id", "timeout_ms"), 2, errors=("E_INVALID", "E_REQ_FAILED")),
+        Command("TOUCH", ("message_id",), 1, errors=("E_INVALID", "E_TOUCH_FAILED"), since="0.2.17"),
+        Command("CLS", kind="request", errors=("E_INVALID",)),
+        Command("NOP"),
+        Command(
+            "AUTH",
+            (),
+            0,
+            "secret",
+            "request",
+            ("E_INVALID", "E_BAD_BODY", "E_AUTH_DISABLED", "E_AUTH_FAILED", "E_UNAUTHORIZED", "E_AUTH_ERROR"),
+            "0.2.29",
+        ),
+    )
+}
+"""nsqd's protocol V2, by command word."""
+
+LOOKUPD_COMMANDS: Final = {
+    command.name.encode(): command
+    for command in (
+        Command("IDENTIFY", (), 0, "json", "request", ("E_INVALID", "E_BAD_BODY")),
+        Command("REGISTER", ("topic", "channel"), 1, "", "request", ("E_INVALID", "E_BAD_TOPIC", "E_BAD_CHANNEL")),
+        Command("UNREGISTER", ("topic", "channel"), 1, "", "request", ("E_INVALID", "E_BAD_TOPIC", "E_BAD_CHANNEL")),
+        Command("PING", kind="request"),
+    )
+}
+"""nsqlookupd's protocol V1, by command word."""
+
+
+class Error(NamedTuple):
+    """A code that opens the text of an error frame."""
+
+    code: str
+    meaning: str
+    fatal: bool = True
+    """Whether nsqd closes the connection behind it."""
+    cause: str = "protocol error"
+    """What the connection's close is put down to."""
+    seen: str = ""
+    """When it was in use, for codes of the past."""
+
+
+_KEPT = "that message is not in flight to this client (finished, requeued, timed out)"
+
+ERRORS: Final = {
+    error.code: error
+    for error in (
+        Error("E_BAD_PROTOCOL", "the connection did not begin with a known magic"),
+        Error("E_INVALID", "the command is unknown, its parameters are wrong, or its state does not allow it"),
+        Error("E_BAD_BODY", "the body of IDENTIFY, MPUB or AUTH is missing, too big or cannot be read"),
+        Error("E_BAD_TOPIC", "the topic's name is not valid"),
+        Error("E_BAD_CHANNEL", "the channel's name is not valid"),
+        Error("E_BAD_MESSAGE", "a message to publish is missing, too big or cannot be read"),
+        Error("E_PUB_FAILED", "the message could not be queued", cause="server error"),
+        Error("E_MPUB_FAILED", "the messages could not be queued", cause="server error"),
+        Error("E_DPUB_FAILED", "the deferred message could not be queued", cause="server error"),
+        Error("E_SUB_FAILED", "the channel takes no further consumer, or is being deleted", cause="server error"),
+        Error("E_FIN_FAILED", _KEPT, fatal=False),
+        Error("E_REQ_FAILED", _KEPT, fatal=False),
+        Error("E_TOUCH_FAILED", _KEPT, fatal=False),
+        Error("E_IDENTIFY_FAILED", "what IDENTIFY asked for could not be done"),
+        Error(
+            "E_AUTH_FAILED",
+            "the authorization server refused, cannot be reached, or the authorization ran out",
+            cause="authentication",
+        ),
+        Error("E_UNAUTHORIZED", "the authorization does not cover this topic and channel", cause="authentication"),
+        Error("E_AUTH_FIRST", "AUTH is required before this command", cause="authentication"),
+        Error("E_AUTH_DISABLED", "this nsqd asks nobody for authorization", cause="authentication"),
+        Error("E_AUTH_ERROR", "the answer to AUTH could not be sent", cause="authentication"),
+    )
+}
+"""The codes of nsqd 1.3.0."""
+
+ERRORS_HISTORIC: Final = {
+    error.code: error
+    for error in (
+        Error("E_MISSING_PARAMS", "parameters are missing", seen="2012-10 to 2013-01"),
+        Error("E_BODY_TOO_BIG", "the body is too big", cause="too large", seen="2013-01"),
+        Error("E_MSG_TOO_BIG", "a message is too big", cause="too large", seen="2013-01"),
+        Error("E_PUT_FAILED", "the message could not be queued", cause="server error", seen="2012-10 to 2013-01"),
+        Error("E_CLOSE_FAILED", "the subscription could not be closed", seen="2012-07"),
+        Error("E_WRITE_TIMEOUT", "the client was too slow to read", cause="server error", seen="2012-07 to 2012-10"),
+        Error(
+            "E_TOO_MANY_CHANNEL_CONSUMERS",
+            "the channel takes no further consumer",
+            cause="server error",
+            seen="1.2.0; E_SUB_FAILED since",
+        ),
+    )
+}
+"""Codes that older servers send."""
+
+LOOKUPD_ERRORS: Final = {
+    error.code: error
+    for error in (
+        Error("E_BAD_PROTOCOL", "the connection did not begin with a known magic"),
+        Error("E_INVALID", "the command is unknown, its parameters are wrong, or IDENTIFY is missing or repeated"),
+        Error("E_BAD_BODY", "the body of IDENTIFY cannot be read or lacks fields"),
+        Error("E_BAD_TOPIC", "the topic's name is not valid"),
+        Error("E_BAD_CHANNEL", "the channel's name is not valid"),
+    )
+}
+"""The codes of nsqlookupd 1.3.0; each closes the connection."""
+
+
+class FrameType(NamedTuple):
+    """A kind of frame from nsqd."""
+
+    number: int
+    name: str
+    carries: str
+
+
+RESPONSE, ERROR, MESSAGE = range(3)
+
+FRAME_TYPES: Final = (
+    FrameType(RESPONSE, "RESPONSE", "OK, CLOSE_WAIT, JSON (IDENTIFY, AUTH); _heartbeat_ is shown as HEARTBEAT"),
+    FrameType(ERROR, "ERROR", "a code and a description"),
+    FrameType(MESSAGE, "MESSAGE", "timestamp, attempts, message id, body"),
+)
+
+
+class UpgradeField(NamedTuple):
+    """What the answer to IDENTIFY may switch on, in the order in which it happens."""
+
+    field: str
+    to: str
+    form: str
+
+
+UPGRADES: Final = (
+    UpgradeField("tls_v1", "tls", "TLS 1.0 or newer; the client begins the handshake"),
+    UpgradeField("snappy", "snappy", "Snappy framing format, a stream a direction"),
+    UpgradeField("deflate", "deflate", "raw DEFLATE (RFC 1951), a stream a direction"),
+)
+
+
+class Range(NamedTuple):
+    """The values that nsqd takes for a field of IDENTIFY."""
+
+    low: int
+    high: int
+    also: tuple[int, ...] = ()
+    """Values outside that have a meaning of their own (0: the default, -1: off)."""
+
+
+IDENTIFY_RANGES: Final = {
+    "heartbeat_interval": Range(1_000, 60_000, (-1, 0)),
+    "output_buffer_size": Range(64, 65_536, (-1, 0)),
+    "output_buffer_timeout": Range(25, 30_000, (-1, 0)),
+    "deflate_level": Range(1, 6, (0,)),
+    "sample_rate": Range(0, 99),
+    "msg_timeout": Range(1_000, 900_000, (0,)),
+}
+
+LOOKUPD_IDENTIFY_FIELDS: Final = ("broadcast_address", "tcp_port", "http_port", "version")
+"""Fields without which nsqlookupd refuses IDENTIFY."""
+
+
+def _command_rows(commands: dict[bytes, Command]) -> Table:
+    return [
+        {
+            "command": command.name,
+            "params": ", ".join(
+                name if index < command.required else f"[{name}]" for index, name in enumerate(command.params)
+            ),
+            "body": command.body,
+            "answered": command.kind == "request",
+            "errors": ", ".join(command.errors),
+            "since": command.since,
+        }
+        for command in commands.values()
+    ]
+
+
+def _error_rows(errors: dict[str, Error]) -> Table:
+    return [{"code": e.code, "closes": e.fatal, "meaning": e.meaning} for e in errors.values()]
+
+
+def describe_lookupd() -> dict[str, Table]:
+    """Tables of what is known of nsqlookupd's protocol."""
+    return {"nsqlookupd_commands": _command_rows(LOOKUPD_COMMANDS), "nsqlookupd_errors": _error_rows(LOOKUPD_ERRORS)}
+
+
+def describe_nsqd() -> dict[str, Table]:
+    """Tables of what is known of nsqd's protocol, with nsqlookupd's commands beside them."""
+    return {
+        "commands": _command_rows(COMMANDS),
+        "frame_types": [dict(zip(FrameType._fields, row, strict=True)) for row in FRAME_TYPES],
+        "errors": _error_rows(ERRORS),
+        "historic_errors": [{"code": e.code, "seen": e.seen, "meaning": e.meaning} for e in ERRORS_HISTORIC.values()],
+        "upgrades": [dict(zip(UpgradeField._fields, row, strict=True)) for row in UPGRADES],
+        "nsqlookupd_commands": _command_rows(LOOKUPD_COMMANDS),
+    }

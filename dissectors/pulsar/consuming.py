@@ -1,0 +1,284 @@
+"""The rules of commands about consumers: what they open, what is delivered to them, what they settle.
+
+1. A consumer id means the topic, subscription and name of the SUBSCRIBE that opened it. Scalable topics have consumers
+   of their own, with numbers of their own.
+2. A delivered entry is a question: an ACK of it ends it, or a cumulative one behind it, or one that asks for it again. An
+   ACK of some messages of a batch (ack set: those that are left) answers in part. Delivered again on the same consumer
+   or after the consumer's end, the first delivery stays without.
+3. Messages of non-persistent topics all have the same id, and nobody acknowledges them: no question.
+4. Permits that are left: 0 says that the consumer has not asked for more, above 0 that the broker had nothing to send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from dissectors.pulsar import acksets
+from dissectors.pulsar.chunks import Chunks
+from dissectors.pulsar.commands import NO_REQUEST
+from dissectors.pulsar.handles import Consumer, Delivery, EntryId, Handles, name_of
+from dissectors.pulsar.pairing import Pairing
+from dissectors.pulsar.payload import Payload
+from dissectors.pulsar.producing import entry_text, notes_of, partition_of, partition_row
+from dissectors.pulsar.reading import Reading
+from dissectors.pulsar.records import place, record_batch, time_ns
+from mqsniff.dissector import Settings
+from mqsniff.model import Asked, Message, Problem, RecordBatch
+
+REDELIVERED: Final = "redelivered"
+"""What ended a delivery whose entry was delivered again."""
+
+
+class Consuming:
+    """The consumers of one connection."""
+
+    def __init__(self, pairing: Pairing, settings: Settings) -> None:
+        self._pairing = pairing
+        self._settings = settings
+        self._consumers = Handles(Consumer, settings.limits.handles_max)
+        self._scalable = Handles(Consumer, settings.limits.handles_max)
+        self._chunks = Chunks(settings.limits.handles_max)
+        self.rules = {
+            "SUBSCRIBE": self._open,
+            "SCALABLE_TOPIC_SUBSCRIBE": self._open_scalable,
+            "SCALABLE_TOPIC_ASSIGNMENT_UPDATE": self._assign,
+            "FLOW": self._flow,
+            "MESSAGE": self._deliver,
+            "ACK": self._ack,
+            "ACK_RESPONSE": self._ack_response,
+            "REDELIVER_UNACKNOWLEDGED_MESSAGES": self._redeliver,
+            "UNSUBSCRIBE": self._close,
+            "CLOSE_CONSUMER": self._close,
+        }
+
+    def introduce(self, message: Message, number: Any, consumers: Handles[Consumer] | None = None) -> Consumer | None:
+        """Tell whose message it is by the consumer's id; None where there is no id."""
+        if not isinstance(number, int):
+            return None
+        consumer, news = (self._consumers if consumers is None else consumers).get(number)
+        if consumer.topic is not None:
+            message.topics = (consumer.topic,)
+        message.group, message.client_id = consumer.subscription, consumer.name
+        if news:
+            detail = "the opening of this consumer is not in the capture: its topic and subscription are unknown"
+            message.problems.append(Problem("unmatched", "info", detail, "consumer_id"))
+        return consumer
+
+    # ---- opening and closing
+
+    def _open(self, reading: Reading) -> None:
+        self._subscribe(reading.message, self._consumers)
+
+    def _open_scalable(self, reading: Reading) -> None:
+        self._subscribe(reading.message, self._scalable)
+
+    def _subscribe(self, message: Message, consumers: Handles[Consumer]) -> None:
+        body = message.body
+        topic, group, number = body.get("topic"), body.get("subscription"), body.get("consumer_id")
+        consumer = Consumer(name_of(topic), name_of(group), name_of(body.get("consumer_name")), permits=0)
+        message.topics = (topic,) if isinstance(topic, str) else ()
+        message.group = group if isinstance(group, str) else None
+        message.client_id = consumer.name
+        if isinstance(number, int):
+            before = consumers.open(number, consumer)
+            if before is not None:
+                self._abandon(number, before, message.name)
+        self._ask(message)
+
+    def _assign(self, reading: Reading) -> None:
+        self.introduce(reading.message, reading.message.body.get("consumer_id"), self._scalable)
+
+    def _close(self, reading: Reading) -> None:
+        message, number = reading.message, reading.message.body.get("consumer_id")
+        consumer = self.introduce(message, number)
+        if consumer is not None:
+            self._abandon(number, consumer, message.name)
+        self._ask(message)
+
+    def _ask(self, message: Message) -> None:
+        """Open the question of a request; one of the broker's own is a push."""
+        request = message.body.get("request_id")
+        if request == NO_REQUEST:
+            message.kind = "push"
+        elif request is not None:
+            message.correlation = f"r:{request}"
+            self._pairing.ask(("r", request))
+
+    def _abandon(self, number: int, consumer: Consumer, by: str) -> None:
+        """Nothing that was delivered to it will be settled any more."""
+        for entry in consumer.unsettled:
+            asked = self._pairing.oldest(("m", number, entry))
+            if asked is not None:
+                self._pairing.give_up(asked, by)
+        consumer.unsettled.clear()
+        consumer.in_flight = 0
+        consumer.permits = None if consumer.permits is None else 0
+
+    # ---- permits and deliveries
+
+    def _flow(self, reading: Reading) -> None:
+        message, body = reading.message, reading.message.body
+        consumer, permits = self.introduce(message, body.get("consumer_id")), body.get("message_permits")
+        if consumer is None or consumer.permits is None or not isinstance(permits, int):
+            return
+        consumer.permits += permits
+        message.notes += (("permits_left", consumer.permits),)
+
+    def _deliver(self, reading: Reading) -> None:
+        message, body = reading.message, reading.message.body
+        number = body.get("consumer_id")
+        consumer = self.introduce(message, number) or Consumer()
+        entry, payload = entry_id(body.get("message_id")), reading.payload
+        metadata = (payload.metadata if payload is not None else None) or {}
+        delivery = Delivery.of(metadata.get("num_messages_in_batch", 1), _wanted(body))
+        if entry is not None:
+            message.correlation = f"c:{number}:{entry_text(body['message_id'], message.topics)}"
+        message.notes += tuple(notes_of(metadata))
+        credit = consumer.permits
+        if credit is not None:
+            consumer.permits = credit - delivery.left
+            message.notes += (("permits_left", consumer.permits),)
+        if entry is not None and consumer.is_persistent:
+            self._await(number, consumer, entry, delivery, credit, body.get("redelivery_count", 0))
+        if payload is not None and payload.metadata is not None:
+            message.partitions = (partition_row(message, metadata, payload.size),)
+            self._follow_chunks(message, metadata, payload.size)
+            if self._settings.records and message.frame.whole:
+                message.records = (self._records(message, payload),)
+
+    def _await(
+        self, number: Any, consumer: Consumer, entry: EntryId, delivery: Delivery, credit: int | None, again: int
+    ) -> None:
+        """Open the question of a delivered entry."""
+        key = ("m", number, entry)
+        before = self._pairing.oldest(key)
+        if before is not None:
+            self._end(consumer, entry, before.context)
+            self._pairing.give_up(before, REDELIVERED)
+        asked = self._pairing.deliver(key, delivery)
+        consumer.take(entry, delivery.left, self._settings.limits.questions_max)
+        asked.extra = {"attempts": again + 1, "in_flight": consumer.in_flight, "credit": credit}
+
+    def _follow_chunks(self, message: Message, metadata: Mapping[str, Any], size: int) -> None:
+        if "chunk_id" in metadata:
+            problem = self._chunks.add(message.body.get("consumer_id"), metadata, size)
+            if problem is not None:
+                message.problems.append(problem)
+
+    def _records(self, message: Message, payload: Payload) -> RecordBatch:
+        body, metadata = message.body, payload.metadata or {}
+        packed = message.frame.data[payload.start :]
+        wanted = set(body["ack_set"]) if body.get("ack_set") and _wanted(body) is not None else None
+        batch = record_batch(metadata, packed, wanted, self._settings.limits, message.problems)
+        batch.constant |= {
+            "direction": "deliver",
+            "topic": message.topics[0] if message.topics else None,
+            "partition": partition_of(message.topics),
+            "checksum_ok": payload.checksum_ok,
+            "attempts": body.get("redelivery_count", 0) + 1,
+        }
+        if isinstance(body.get("message_id"), dict):
+            place(batch, entry_text(body["message_id"], message.topics))
+        if payload.entry is not None:
+            _tell_offsets(batch, payload.entry, metadata)
+        return batch
+
+    # ---- settlements
+
+    def _ack(self, reading: Reading) -> None:
+        message, body = reading.message, reading.message.body
+        number, request = body.get("consumer_id"), body.get("request_id")
+        consumer = self.introduce(message, number)
+        ids = [found for found in body.get("message_id", ()) if entry_id(found) is not None]
+        if len(ids) == 1:
+            message.notes += (("message_id", entry_text(ids[0], message.topics)),)
+        else:
+            message.notes += (("message_ids", len(ids)),)
+        if request is not None:
+            message.kind = "request"
+            message.correlation = f"c:{number}:{request}"
+            self._pairing.ask(("a", number, request))
+        elif len(ids) == 1:
+            message.correlation = f"c:{number}:{entry_text(ids[0], message.topics)}"
+        if consumer is not None:
+            for entry, rest, asked in self._acknowledged(number, consumer, ids, body.get("ack_type")):
+                self._settle(consumer, entry, asked, rest, message.name)
+
+    def _acknowledged(
+        self, number: Any, consumer: Consumer, ids: list[dict[str, Any]], kind: Any
+    ) -> Iterator[tuple[EntryId, int | None, Asked]]:
+        """(entry, its messages that stay unsettled as bits, its question) of all that an ACK settles."""
+        for message_id in ids:
+            upto = (message_id["ledger_id"], message_id["entry_id"])
+            entries = consumer.upto(upto) if kind == "Cumulative" else [upto]
+            for entry in entries:
+                asked = self._pairing.oldest(("m", number, entry))
+                if asked is not None:
+                    yield entry, _wanted(message_id) if entry == upto else None, asked
+                else:
+                    consumer.forget(entry)
+
+    def _settle(self, consumer: Consumer, entry: EntryId, asked: Asked, rest: int | None, by: str) -> None:
+        delivery: Delivery = asked.context
+        consumer.in_flight -= delivery.settle(rest)
+        if not delivery.left:
+            consumer.forget(entry)
+        self._pairing.settle(asked, by, last=not delivery.left)
+
+    def _end(self, consumer: Consumer, entry: EntryId, delivery: Delivery) -> None:
+        """An unsettled entry is out of the consumer's hands."""
+        consumer.in_flight -= delivery.left
+        consumer.forget(entry)
+
+    def _ack_response(self, reading: Reading) -> None:
+        message, body = reading.message, reading.message.body
+        number, request = body.get("consumer_id"), body.get("request_id")
+        self.introduce(message, number)
+        if request is not None:
+            message.correlation = f"c:{number}:{request}"
+            self._pairing.answer(message, ("a", number, request))
+
+    def _redeliver(self, reading: Reading) -> None:
+        message, body = reading.message, reading.message.body
+        number = body.get("consumer_id")
+        consumer = self.introduce(message, number)
+        if consumer is None:
+            return
+        asked_for = [entry for found in body.get("message_ids", ()) if (entry := entry_id(found)) is not None]
+        message.notes += (("message_ids", len(asked_for) or "all"),)
+        for entry in asked_for or list(consumer.unsettled):
+            asked = self._pairing.oldest(("m", number, entry))
+            if asked is not None:
+                self._settle(consumer, entry, asked, None, message.name)
+        consumer.permits = consumer.permits
+
+
+def entry_id(message_id: Any) -> EntryId | None:
+    """Ledger and entry of a message id, None where they are not told."""
+    if not isinstance(message_id, dict):
+        return None
+    ledger, entry = message_id.get("ledger_id"), message_id.get("entry_id")
+    return (ledger, entry) if isinstance(ledger, int) and isinstance(entry, int) else None
+
+
+def _wanted(holder: Mapping[str, Any]) -> int | None:
+    """The ack set beside a message id as bits; None where there is none, or one too long to be opened."""
+    found = holder.get("ack_set")
+    if not found or len(found) > 64 * acksets.WORDS_MAX or min(found) < 0:
+        return None
+    return acksets.mask(found)
+
+
+def _tell_offsets(batch: RecordBatch, entry: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+    """Offsets of an entry's messages by its index, which is that of the last of them, and when the broker got it."""
+    batch.constant["broker_ts"] = time_ns(entry.get("broker_timestamp"))
+    last = entry.get("index")
+    if not isinstance(last, int) or last >= 1 << 63:
+        return
+    numbers = batch.columns.get("record_index")
+    if numbers is None:
+        batch.constant["offset"] = last
+    else:
+        first = last + 1 - metadata.get("num_messages_in_batch", 1)
+        batch.columns["offset"] = [first + number for number in numbers]

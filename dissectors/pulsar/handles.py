@@ -1,0 +1,130 @@
+"""What a connection has opened under numbers of its own: producers, consumers, their permits and deliveries.
+
+1. A number means what was opened under it last, also behind the close: late frames still belong to it.
+2. What was opened where the capture does not show has no name; its first use says so.
+3. At most ``handles_max`` of a kind are remembered, and names of at most NAME_MAX characters.
+4. Permits: a FLOW adds, a delivery takes one for each message. They are unknown where the opening was not seen.
+5. A batch is unsettled until its last message is; ``Delivery`` knows which of them are left.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+NAME_MAX: Final = 4_096
+BATCH_MAX: Final = 1 << 16
+"""Messages of a batch whose settlement is followed one by one; a larger one is settled as a whole."""
+
+EntryId = tuple[int, int]
+"""(ledger, entry): what orders the entries of a topic."""
+
+
+@dataclass(slots=True)
+class Producer:
+    """A producer; ``topic`` is None where its opening was not seen."""
+
+    topic: str | None = None
+    name: str | None = None
+
+
+@dataclass(slots=True)
+class Delivery:
+    """A delivered entry: how many of its messages are unsettled, and which (None: it is settled as a whole)."""
+
+    left: int
+    indexes: int | None
+    """Bit i stands for message i."""
+
+    @classmethod
+    def of(cls, count: int, wanted: int | None) -> Delivery:
+        """An entry of ``count`` messages, of which only ``wanted`` (bits as in ``indexes``) are to be delivered."""
+        if not 1 < count <= BATCH_MAX:
+            return cls(max(count, 1), None)
+        indexes = (1 << count) - 1
+        if wanted is not None:
+            indexes &= wanted
+        return cls(indexes.bit_count(), indexes)
+
+    def settle(self, rest: int | None) -> int:
+        """How many messages an acknowledgement settles that leaves ``rest`` (bits as in ``indexes``; None: nothing)."""
+        before = self.left
+        if rest is None or self.indexes is None:
+            self.left = 0
+        else:
+            self.indexes &= rest
+            self.left = self.indexes.bit_count()
+        return before - self.left
+
+
+@dataclass(slots=True)
+class Consumer:
+    """A consumer; ``topic`` is None where its opening was not seen."""
+
+    topic: str | None = None
+    subscription: str | None = None
+    name: str | None = None
+    permits: int | None = None
+    """Messages that the broker may still send."""
+    in_flight: int = 0
+    """Messages that were delivered and are unsettled."""
+    unsettled: list[EntryId] = field(default_factory=list)
+    """Entries in their order."""
+
+    def take(self, entry: EntryId, count: int, room: int) -> None:
+        """Note an unsettled entry of ``count`` messages; of more than ``room`` entries the first is forgotten."""
+        insort(self.unsettled, entry)
+        self.in_flight += count
+        if len(self.unsettled) > room:
+            del self.unsettled[0]
+
+    def forget(self, entry: EntryId) -> None:
+        """Note that an entry is settled."""
+        at = bisect_left(self.unsettled, entry)
+        if at < len(self.unsettled) and self.unsettled[at] == entry:
+            del self.unsettled[at]
+
+    def upto(self, entry: EntryId) -> list[EntryId]:
+        """The unsettled entries up to this one, itself among them."""
+        return self.unsettled[: bisect_right(self.unsettled, entry)]
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether its messages want to be acknowledged: those of non-persistent topics all have the same id."""
+        return self.topic is None or not self.topic.startswith("non-persistent:")
+
+
+Handle = TypeVar("Handle", Producer, Consumer, str)
+
+
+class Handles(Generic[Handle]):
+    """Number -> what was opened under it."""
+
+    def __init__(self, unseen: Callable[[], Handle], room: int) -> None:
+        self._known: dict[int, Handle] = {}
+        self._unseen: Callable[[], Handle] = unseen
+        self._room = room
+
+    def open(self, number: int, handle: Handle) -> Handle | None:
+        """Remember; what the number meant before."""
+        before = self._known.pop(number, None)
+        self._known[number] = handle
+        if len(self._known) > self._room:
+            del self._known[next(iter(self._known))]
+        return before
+
+    def get(self, number: int) -> tuple[Handle, bool]:
+        """(what the number means, whether that is news: its opening was not seen and this is its first use)."""
+        known = self._known.get(number)
+        if known is not None:
+            return known, False
+        handle = self._unseen()
+        self.open(number, handle)
+        return handle, True
+
+
+def name_of(value: Any) -> str | None:
+    """A name as it is remembered."""
+    return value if isinstance(value, str) and len(value) <= NAME_MAX else None

@@ -1,0 +1,65 @@
+"""Questions of commands in, their answers later: what the two have to do with each other.
+
+1. Answers come in the order of their questions only where nothing else is said: brokers work on many at once.
+2. An answer speaks of the topics and the group of its question.
+3. An answer that a question of its kind never gets is paired all the same, with a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from dissectors.pulsar.commands import answers_of
+from mqsniff.framing import FramedDissector
+from mqsniff.model import Asked, Message, Problem
+
+
+class Pairing:
+    """The open questions of a connection, as rules use them."""
+
+    def __init__(self, owner: FramedDissector) -> None:
+        self._owner = owner
+
+    def ask(self, key: Hashable, context: Any = None, *, expects: int = 1) -> Asked:
+        """Open a question of the frame being decoded."""
+        return self._owner.ask(key, context, expects=expects, in_order=False)
+
+    def deliver(self, key: Hashable, context: Any) -> Asked:
+        """Open the question of a delivered entry, which a settlement ends."""
+        return self._owner.ask(key, context, link="settlement", in_order=False)
+
+    def oldest(self, key: Hashable) -> Asked | None:
+        """The oldest open question of a key."""
+        return next(iter(self._owner.questions(key)), None)
+
+    def answer(self, message: Message, key: Hashable, *, last: bool = True) -> Asked | None:
+        """The question of this key that the message answers, None where none is open; more come unless ``last``."""
+        asked = self.oldest(key)
+        if asked is None:
+            return None
+        if not last:
+            asked.expects += 1
+        self._owner.settle(asked, answered=True)
+        question = asked.message
+        if question is not None:
+            message.topics = message.topics or question.topics
+            message.group = message.group or question.group
+            message.client_id = message.client_id or question.client_id
+            if message.name != "ERROR" and message.name not in answers_of(question.name):
+                detail = f"{message.name} is no answer to {question.name}"
+                message.problems.append(Problem("unmatched", "warning", detail))
+        return asked
+
+    def settle(self, asked: Asked, by: str, *, last: bool = True) -> None:
+        """The message settles a delivered entry, or part of it."""
+        asked.extra["settled_by"] = by
+        asked.status = None if last else "partial"
+        if not last:
+            asked.expects += 1
+        self._owner.settle(asked, answered=True)
+
+    def give_up(self, asked: Asked, by: str) -> None:
+        """Because of the message, a delivered entry will not be settled any more."""
+        asked.extra.setdefault("settled_by", by)
+        self._owner.settle(asked, asked.status or "unanswered")

@@ -1,0 +1,122 @@
+"""What stands behind a SEND or MESSAGE command in: entry metadata, metadata, checksum and the payload's place out.
+
+1. The CRC-32C covers the size of the metadata, the metadata and the payload: not the command, not the entry metadata.
+   It is checked where every byte of the frame is there.
+2. A frame that was cut gives what its bytes tell; of parts that cannot be, the message is emitted all the same.
+3. ``plain_payload`` opens a payload: decrypted it cannot be, a chunk of a compressed message cannot be opened alone.
+
+Sources: ``Commands.serializeMetadataAndPayload``, ``CompressionCodecProvider``, ``ConsumerImpl`` of Apache Pulsar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from crc32c import crc32c
+
+from dissectors.pulsar import messages
+from dissectors.pulsar.frames import split_payload
+from mqsniff.codecs.blocks import BlockError, decompress
+from mqsniff.limits import Limits
+from mqsniff.model import Frame, Problem, Undecoded
+from mqsniff.spec.wire import Malformed
+
+CODECS: Final[Mapping[str, str]] = {"LZ4": "lz4-block", "ZLIB": "zlib-open", "ZSTD": "zstd", "SNAPPY": "snappy"}
+"""CompressionType -> the codec's name in ``mqsniff.codecs.blocks``; NONE stands for itself."""
+
+
+@dataclass(slots=True)
+class Payload:
+    """The parts behind a command."""
+
+    entry: dict[str, Any] | None = None
+    """BrokerEntryMetadata."""
+    metadata: dict[str, Any] | None = None
+    checksum_ok: bool | None = None
+    """None for a frame without checksum, and for one that is not whole."""
+    start: int = 0
+    """Where the payload starts in the frame; it goes to the end."""
+    size: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+    def put_into(self, body: dict[str, Any]) -> None:
+        """Give the parts their places in the body of the command."""
+        if self.entry is not None:
+            body["broker_entry_metadata"] = self.entry
+        if self.metadata is not None:
+            body["metadata"] = self.metadata
+            body["payload"] = {"size": self.size}
+            if self.checksum_ok is not None:
+                body["payload"]["checksum_ok"] = self.checksum_ok
+
+
+def read_payload(frame: Frame, at: int, limits: Limits) -> tuple[Payload, Undecoded | None]:
+    """(the parts that stand from ``at`` on, what stands there instead where they cannot be)."""
+    data, payload = frame.data, Payload()
+    try:
+        parts = split_payload(data, at, frame.size)
+    except Malformed as error:
+        payload.problems.append(Problem("malformed", "error", str(error), "metadata"))
+        return payload, Undecoded(data[at:])
+    if parts.entry[1]:
+        payload.entry = _read(payload, "BrokerEntryMetadata", data, parts.entry, limits)
+    if parts.checksum and frame.whole:
+        _check(payload, data, parts.checksum)
+    if parts.metadata[1]:
+        payload.metadata = _read(payload, "MessageMetadata", data, parts.metadata, limits)
+        payload.start, payload.size = parts.metadata[1], frame.size - parts.metadata[1]
+    elif frame.whole:
+        payload.problems.append(Problem("missing_field", "error", "no metadata behind the command", "metadata"))
+        return payload, Undecoded(data[at:])
+    return payload, None
+
+
+_PATHS: Final = {"BrokerEntryMetadata": "broker_entry_metadata", "MessageMetadata": "metadata"}
+
+
+def _read(payload: Payload, name: str, data: bytes, place: tuple[int, int], limits: Limits) -> dict[str, Any]:
+    start, stop = place
+    decoded = messages.message_type(name).decode(data, start, min(stop, len(data)), limits)
+    for problem in messages.problems_of(decoded, cut=stop > len(data)):
+        problem.path = f"{_PATHS[name]}.{problem.path}".rstrip(".")
+        payload.problems.append(problem)
+    return decoded.body
+
+
+def _check(payload: Payload, data: bytes, at: int) -> None:
+    told = int.from_bytes(data[at : at + 4], "big")
+    payload.checksum_ok = crc32c(memoryview(data)[at + 4 :]) == told
+    if not payload.checksum_ok:
+        payload.problems.append(Problem("checksum", "error", "the CRC-32C does not fit", "payload"))
+
+
+def is_sealed(metadata: Mapping[str, Any]) -> bool:
+    """Whether the payload cannot be opened: encrypted, or a chunk of something compressed."""
+    if metadata.get("encryption_keys"):
+        return True
+    return "chunk_id" in metadata and metadata.get("compression", "NONE") != "NONE"
+
+
+def plain_payload(metadata: Mapping[str, Any], packed: bytes, limits: Limits) -> tuple[bytes | None, Problem | None]:
+    """(the payload as its sender had it, None where it cannot be had; what is odd about that)."""
+    codec = metadata.get("compression", "NONE")
+    told = metadata.get("uncompressed_size")
+    if is_sealed(metadata):
+        return None, None
+    if codec == "NONE":
+        return packed, None
+    if codec not in CODECS:
+        return None, Problem("codec", "error", "compressed by an unknown codec", "metadata.compression")
+    if not isinstance(told, int):
+        return None, Problem("codec", "error", "uncompressed_size is missing", "metadata.uncompressed_size")
+    if told > limits.decompress_max:
+        return None, Problem("limit", "error", "uncompressed_size is over decompress_max", "payload")
+    try:
+        plain = decompress(CODECS[codec], packed, told)
+    except BlockError as error:
+        return None, Problem("codec", "error", str(error), "payload")
+    if len(plain) != told:
+        return plain, Problem("codec", "warning", "the plain payload is shorter than uncompressed_size", "payload")
+    return plain, None

@@ -1,0 +1,201 @@
+"""The rules of commands about producers: what they open, what they send, where the broker says that it is.
+
+1. A producer id means the topic and name of the PRODUCER that opened it; its broker may give the name.
+2. SEND and its receipt find each other by producer id and sequence id, first in, first out: chunks of a message, and
+   what is sent again, repeat the sequence id.
+3. The receipt tells where the entry is; records of the SEND wait for it, and get their message ids from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from dissectors.pulsar.chunks import Chunks
+from dissectors.pulsar.commands import NO_REQUEST
+from dissectors.pulsar.handles import Handles, Producer, name_of
+from dissectors.pulsar.pairing import Pairing
+from dissectors.pulsar.payload import Payload
+from dissectors.pulsar.reading import Reading
+from dissectors.pulsar.records import place, record_batch
+from mqsniff.dissector import Settings
+from mqsniff.model import Message, Problem, RecordBatch
+
+NO_PLACE: Final = (1 << 64) - 1
+"""Ledger of a message that is nowhere: dropped by a non-persistent topic, or a duplicate."""
+
+
+class Producing:
+    """The producers of one connection."""
+
+    def __init__(self, pairing: Pairing, settings: Settings) -> None:
+        self._pairing = pairing
+        self._settings = settings
+        self._producers = Handles(Producer, settings.limits.handles_max)
+        self._chunks = Chunks(settings.limits.handles_max)
+        self.rules = {
+            "PRODUCER": self._open,
+            "PRODUCER_SUCCESS": self._opened,
+            "SEND": self._send,
+            "SEND_RECEIPT": self._receipt,
+            "SEND_ERROR": self._refused,
+            "CLOSE_PRODUCER": self._close,
+        }
+
+    def introduce(self, message: Message, number: Any) -> Producer | None:
+        """Tell whose message it is by the producer's id; None where there is no id."""
+        if not isinstance(number, int):
+            return None
+        producer, news = self._producers.get(number)
+        if producer.topic is not None:
+            message.topics = (producer.topic,)
+        message.client_id = producer.name
+        if news:
+            detail = "the opening of this producer is not in the capture: its topic is unknown"
+            message.problems.append(Problem("unmatched", "info", detail, "producer_id"))
+        return producer
+
+    def _open(self, reading: Reading) -> None:
+        message, body = reading.message, reading.message.body
+        topic, number, request = body.get("topic"), body.get("producer_id"), body.get("request_id")
+        producer = Producer(name_of(topic), name_of(body.get("producer_name")))
+        message.topics = (topic,) if isinstance(topic, str) else ()
+        message.client_id = producer.name
+        if isinstance(number, int):
+            self._producers.open(number, producer)
+        if request is not None:
+            message.correlation = f"r:{request}"
+            self._pairing.ask(("r", request), producer)
+
+    def _opened(self, reading: Reading) -> None:
+        message, body = reading.message, reading.message.body
+        request = body.get("request_id")
+        message.correlation = f"r:{request}"
+        asked = self._pairing.answer(message, ("r", request), last=body.get("producer_ready", True))
+        if asked is not None and isinstance(asked.context, Producer):
+            asked.context.name = name_of(body.get("producer_name"))
+            message.client_id = asked.context.name
+
+    def _close(self, reading: Reading) -> None:
+        message, body = reading.message, reading.message.body
+        self.introduce(message, body.get("producer_id"))
+        request = body.get("request_id")
+        if request == NO_REQUEST:
+            message.kind = "push"
+        elif request is not None:
+            message.correlation = f"r:{request}"
+            self._pairing.ask(("r", request))
+
+    # ---- sending
+
+    def _send(self, reading: Reading) -> None:
+        message, body = reading.message, reading.message.body
+        producer = self.introduce(message, body.get("producer_id")) or Producer()
+        key = self._key(message)
+        payload = reading.payload
+        if payload is not None and payload.metadata is not None:
+            metadata = payload.metadata
+            message.client_id = name_of(metadata.get("producer_name")) or message.client_id
+            message.notes += tuple(notes_of(metadata))
+            message.partitions = (partition_row(message, metadata, payload.size),)
+            self._check(message, metadata, payload.size)
+            if self._settings.records and message.frame.whole:
+                batch = self._records(message, payload)
+                message.records = (batch,)
+        if key is not None:
+            self._pairing.ask(key, (message.records, producer.topic))
+
+    def _records(self, message: Message, payload: Payload) -> RecordBatch:
+        metadata, packed = payload.metadata or {}, message.frame.data[payload.start :]
+        batch = record_batch(metadata, packed, None, self._settings.limits, message.problems)
+        batch.constant |= {
+            "direction": "produce",
+            "topic": message.topics[0] if message.topics else None,
+            "partition": partition_of(message.topics),
+            "checksum_ok": payload.checksum_ok,
+            "producer_id": message.body.get("producer_id"),
+        }
+        return batch
+
+    def _check(self, message: Message, metadata: Mapping[str, Any], size: int) -> None:
+        """What the command and the metadata tell of the same thing."""
+        body = message.body
+        messages = metadata.get("num_messages_in_batch", 1)
+        if body.get("num_messages", 1) != messages:
+            detail = "num_messages of the command differs from num_messages_in_batch of the metadata"
+            message.problems.append(Problem("out_of_range", "warning", detail, "num_messages"))
+        if "chunk_id" in metadata:
+            problem = self._chunks.add(body.get("producer_id"), metadata, size)
+            if problem is not None:
+                message.problems.append(problem)
+
+    def _key(self, message: Message) -> tuple[str, Any, Any] | None:
+        """What a SEND and its answer share."""
+        producer, sequence = message.body.get("producer_id"), message.body.get("sequence_id")
+        if producer is None or sequence is None:
+            return None
+        message.correlation = f"p:{producer}:{sequence}"
+        return "p", producer, sequence
+
+    def _receipt(self, reading: Reading) -> None:
+        message, body = reading.message, reading.message.body
+        self.introduce(message, body.get("producer_id"))
+        place_of = body.get("message_id")
+        if isinstance(place_of, dict):
+            message.notes += (("message_id", entry_text(place_of, message.topics)),)
+        key = self._key(message)
+        asked = self._pairing.answer(message, key) if key is not None else None
+        if asked is None or not isinstance(place_of, dict) or place_of.get("ledger_id") == NO_PLACE:
+            return
+        batches, topic = asked.context
+        for batch in batches:
+            place(batch, entry_text(place_of, () if topic is None else (topic,)))
+
+    def _refused(self, reading: Reading) -> None:
+        message = reading.message
+        self.introduce(message, message.body.get("producer_id"))
+        key = self._key(message)
+        if key is not None:
+            self._pairing.answer(message, key)
+
+
+# ---- what SEND and MESSAGE share
+
+
+def notes_of(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What matters of a payload to a reader of one line."""
+    if "num_messages_in_batch" in metadata:
+        yield "messages", metadata["num_messages_in_batch"]
+    if metadata.get("compression", "NONE") != "NONE":
+        yield "codec", metadata["compression"]
+    if "chunk_id" in metadata:
+        yield "chunk", f"{metadata['chunk_id']}/{metadata.get('num_chunks_from_msg')}"
+    if metadata.get("encryption_keys"):
+        yield "encrypted", True
+    if "marker_type" in metadata:
+        yield "marker", metadata["marker_type"]
+    if "txnid_most_bits" in metadata:
+        yield "txn", f"{metadata['txnid_most_bits']}:{metadata.get('txnid_least_bits')}"
+
+
+def partition_row(message: Message, metadata: Mapping[str, Any], size: int) -> dict[str, Any]:
+    """The row of ``partitions`` of a payload."""
+    return {
+        "topic": message.topics[0] if message.topics else None,
+        "partition": partition_of(message.topics),
+        "batches": 1,
+        "records": metadata.get("num_messages_in_batch", 1),
+        "wire_bytes": size,
+    }
+
+
+def partition_of(topics: tuple[str, ...]) -> int | None:
+    """The number of the partition that a topic is by its name, None for one without partitions."""
+    _, found, number = topics[0].rpartition("-partition-") if topics else ("", "", "")
+    return int(number) if found and number.isdecimal() and len(number) < 10 else None
+
+
+def entry_text(message_id: Mapping[str, Any], topics: tuple[str, ...]) -> str:
+    """A message id as "ledger:entry:partition"; what brokers leave out, the topic's name tells."""
+    partition = message_id.get("partition", partition_of(topics))
+    return f"{message_id.get('ledger_id')}:{message_id.get('entry_id')}:{-1 if partition is None else partition}"

@@ -1,0 +1,147 @@
+"""A frame in; what it says by itself out: a message with body, notes and error, and the parts of its payload.
+
+1. A frame becomes exactly one message, whatever is odd about it; only one that ends before its command is Malformed.
+2. Bytes that fit nowhere are kept: ``undecoded`` in the body, with a problem.
+3. What only the connection knows (topics, questions, permits) is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from dissectors.pulsar import acksets
+from dissectors.pulsar.commands import BY_NAME, NO_REQUEST, PAYLOAD, Command
+from dissectors.pulsar.frames import HEAD
+from dissectors.pulsar.messages import Read, marker_names, marker_type, numbers, read_command
+from dissectors.pulsar.payload import Payload, is_sealed, read_payload
+from dissectors.pulsar.schemas import open_schema
+from mqsniff.limits import Limits
+from mqsniff.model import Frame, Kind, Message, Problem, Side, Undecoded
+from mqsniff.spec.wire import Malformed
+
+PROTOCOL: Final = "pulsar"
+
+_WITH_ACK_SETS: Final = frozenset({"MESSAGE", "ACK", "SEEK", "SUBSCRIBE", "REDELIVER_UNACKNOWLEDGED_MESSAGES"})
+_ERRORS: Final[Mapping[str, str]] = {"validation_error": "CommandAck.ValidationError"}
+"""Enums of error fields that are no ServerError."""
+
+
+class Reading(NamedTuple):
+    """What a frame says."""
+
+    message: Message
+    command: Command | None
+    """None for a number that no command has."""
+    payload: Payload | None
+    """Of SEND and MESSAGE."""
+
+
+def read_frame(frame: Frame, limits: Limits) -> Reading:
+    """The message of a frame; Malformed where it has no byte of a command."""
+    data = frame.data
+    if len(data) <= HEAD:
+        raise Malformed("the frame ends before its command")
+    stop = HEAD + int.from_bytes(data[4:8], "big")
+    read = read_command(data, HEAD, stop, limits)
+    command = BY_NAME.get(read.name)
+    message = Message(frame, PROTOCOL, read.name, _kind(command, frame), read.body, problems=read.problems)
+    payload = None
+    if read.name in PAYLOAD:
+        payload = _open_payload(message, stop, limits)
+    elif stop < frame.size:
+        read.body["undecoded"] = Undecoded(data[stop:])
+        message.problems.append(
+            Problem("trailing_bytes", "warning", "bytes behind the command", "undecoded", size=frame.size - stop)
+        )
+    if command is not None:
+        _interpret(message, command, read, limits)
+    return Reading(message, command, payload)
+
+
+def _kind(command: Command | None, frame: Frame) -> Kind:
+    if command is not None:
+        return command.kind
+    return "oneway" if frame.side is Side.CLIENT else "push"
+
+
+def _interpret(message: Message, command: Command, read: Read, limits: Limits) -> None:
+    """What the fields mean: errors by name, schemas and ack sets opened, the notes of the command's table."""
+    body = read.body
+    if command.error:
+        _tell_error(message, command, whole=read.whole)
+    schema = body.get("schema")
+    if isinstance(schema, dict):
+        message.problems += open_schema(schema, limits)
+    if command.name in _WITH_ACK_SETS:
+        _open_ack_sets(message)
+    message.notes = tuple(
+        (name, body[name]) for name in command.notes if name in body and body[name] not in ("", NO_REQUEST)
+    )
+    if command.side not in (None, message.frame.side):
+        message.problems.append(Problem("out_of_range", "warning", "a command that the other side should send"))
+
+
+def _tell_error(message: Message, command: Command, *, whole: bool) -> None:
+    """Number and name of the error that the command tells, 0 where it tells none."""
+    body = message.body
+    error = body.get(command.error)
+    if error is None:
+        failed = body.get("response") == "Failed"
+        if whole:
+            message.error_code, message.error_count = (None, 1) if failed else (0, 0)
+        return
+    message.error_count = 1
+    if isinstance(error, int):
+        message.error_code, message.error_name = error, f"unknown({error})"
+    else:
+        message.error_code, message.error_name = numbers(_ERRORS.get(command.error, "ServerError"))[error], error
+
+
+def _open_payload(message: Message, at: int, limits: Limits) -> Payload:
+    """The parts behind the command, put into the body."""
+    frame, body = message.frame, message.body
+    payload, unreadable = read_payload(frame, at, limits)
+    payload.put_into(body)
+    if unreadable is not None:
+        body["undecoded"] = unreadable
+    message.problems += payload.problems
+    number = (payload.metadata or {}).get("marker_type")
+    if number is not None:
+        _open_marker(message, payload, number, limits)
+    return payload
+
+
+def _open_marker(message: Message, payload: Payload, number: int, limits: Limits) -> None:
+    """A marker that brokers wrote: its name, and what its payload says."""
+    name = marker_names().get(number)
+    marker: dict[str, Any] = {"type": name or number}
+    message.body["marker"] = marker
+    kind = marker_type(number)
+    if name is None:
+        message.problems.append(Problem("unknown_code", "warning", "a marker without a name", "metadata.marker_type"))
+    elif kind is not None and message.frame.whole and not is_sealed(payload.metadata or {}):
+        decoded = kind.decode(message.frame.data, payload.start, message.frame.size, limits)
+        marker |= decoded.body
+        for problem in decoded.problems:
+            problem.path = f"marker.{problem.path}"
+            message.problems.append(problem)
+
+
+def _open_ack_sets(message: Message) -> None:
+    """Turn the words of ack sets into the indexes whose bits are set."""
+    for holder in _holders(message.body):
+        words = holder["ack_set"]
+        if len(words) <= acksets.WORDS_MAX:
+            holder["ack_set"] = acksets.indexes(words)
+        else:
+            message.problems.append(Problem("limit", "warning", "an ack set too long to be opened", "ack_set"))
+
+
+def _holders(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The body and the message ids in it, where they have an ack set."""
+    ids = [value for value in body.values() if isinstance(value, dict)]
+    for value in body.values():
+        if isinstance(value, list):
+            ids += [inner for inner in value if isinstance(inner, dict)]
+    return (holder for holder in (body, *ids) if "ack_set" in holder)

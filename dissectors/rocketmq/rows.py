@@ -1,0 +1,87 @@
+"""Ext fields and messages of a frame in: rows of the table ``partitions``, and what a reader of one line wants to see.
+
+1. A queue of a topic is a partition. A response's row stands for the queue that its request named, or for each queue
+   that its messages came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dissectors.rocketmq.messages import Content
+from dissectors.rocketmq.tables import Header
+from mqsniff.model import Value
+
+Row = dict[str, Any]
+Fields = Mapping[str, Any]
+Notes = tuple[tuple[str, Value], ...]
+
+
+def request_rows(header: Header, ext: Fields, content: Content | None) -> tuple[Row, ...]:
+    """The queue that a request names, with the offset that it asks for or commits."""
+    row = _queue_row(header, ext)
+    if row is None:
+        return ()
+    if content is not None:
+        row |= {"records": content.count, "wire_bytes": content.size}
+    return (row | _offsets(header, ext),)
+
+
+def response_rows(asked: Header, question: Fields, header: Header, ext: Fields, content: Content | None) -> tuple[Row, ...]:
+    """The queues that a response tells of; ``asked`` and ``question`` are header class and fields of its request."""
+    base = _queue_row(asked, question)
+    if base is not None and header.queue is not None and type(ext.get(header.queue)) is int:
+        base["partition"] = ext[header.queue]
+    if content is None or not content.stored:
+        return () if base is None else (base | _offsets(header, ext),)
+    rows = _by_queue(content)
+    if base is not None and len(rows) == 1:
+        rows[0] |= _offsets(header, ext)
+    return tuple(rows)
+
+
+def _queue_row(header: Header, ext: Fields) -> Row | None:
+    """Topic and queue; None where the class has none of them, or the frame does not tell (a queue of -1 is any)."""
+    if header.topic is None or header.queue is None:
+        return None
+    topic, queue = ext.get(header.topic), ext.get(header.queue)
+    if not isinstance(topic, str) or type(queue) is not int or queue < 0:
+        return None
+    return {"topic": topic, "partition": queue}
+
+
+def _offsets(header: Header, ext: Fields) -> Row:
+    return {column: ext[name] for column, name in header.offsets if type(ext.get(name)) is int}
+
+
+def _by_queue(content: Content) -> list[Row]:
+    """A row for each queue in the order of its first message: base offset, how many, how many bytes."""
+    rows: dict[tuple[Any, int], Row] = {}
+    for message in content.stored:
+        row = rows.get((message.topic, message.queue_id))
+        if row is None:
+            row = {"topic": message.topic, "partition": message.queue_id, "offset": message.queue_offset}
+            rows[message.topic, message.queue_id] = row | {"records": 1, "wire_bytes": message.store_size}
+        else:
+            row["records"] += 1
+            row["wire_bytes"] += message.store_size
+    return list(rows.values())
+
+
+# ---- one line
+
+
+def notes_of(header: Header, ext: Fields, content: Content | None) -> Notes:
+    """Queue, offset, how many messages and bytes."""
+    found: list[tuple[str, Value]] = []
+    if header.queue is not None and ext.get(header.queue) is not None:
+        found.append(("queue", ext[header.queue]))
+    found += _named(header.offsets, ext)
+    if content is not None:
+        found += [("messages", content.count), ("size", content.size)]
+    return tuple(found)
+
+
+def _named(offsets: Iterable[tuple[str, str]], ext: Fields) -> list[tuple[str, Value]]:
+    return [(name, ext[name]) for _, name in offsets if ext.get(name) is not None]

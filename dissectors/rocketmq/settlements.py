@@ -1,0 +1,180 @@
+"""What becomes of messages that were delivered or half sent: links "settlement" between frames of one connection.
+
+1. A popped message waits for its ACK: named by group, pop time, retry, queue and offset, which the handle repeats.
+   CHANGE_MESSAGE_INVISIBLETIME settles it too: its message comes back under another handle.
+2. A half message (transaction) waits for END_TRANSACTION, which names it by its unique key; so does each
+   CHECK_TRANSACTION_STATE of the broker. An END_TRANSACTION that says UNKNOWN settles the check alone.
+3. A handle that settles nothing we saw is no problem: the pop may stand on another connection.
+
+Source: ExtraInfoUtil, PopMessageProcessor, AckMessageProcessor, BatchAck and EndTransactionProcessor of apache/rocketmq.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from dissectors.rocketmq.stored import TRANSACTION, TRANSACTION_PREPARED, Stored
+from dissectors.rocketmq.texts import split_pop_handle
+from mqsniff.limits import MILLISECOND_NS
+from mqsniff.model import Asked, Link, Status
+
+COMMIT: Final = 8
+OUTCOMES: Final = {0: "UNKNOWN", 8: "COMMIT", 12: "ROLLBACK"}
+"""commitOrRollback -> how the settlement is called."""
+BITS_MAX: Final = 1 << 16
+"""Offsets that one entry of a BATCH_ACK may name: a broker packs far fewer."""
+
+UNIQUE_KEY: Final = "UNIQ_KEY"
+LITE_TOPIC: Final = "__LITE_TOPIC"
+LITE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
+POP_CK: Final = "POP_CK"
+HALF: Final = "TRAN_MSG"
+
+Fields = Mapping[str, Any]
+
+
+class Asker(Protocol):
+    """What FramedDissector gives."""
+
+    def ask(
+        self,
+        key: Any,
+        context: Any = None,
+        *,
+        expects: int = 1,
+        link: Link = "answer",
+        wait_limit_ns: int | None = None,
+        in_order: bool = True,
+    ) -> Asked: ...
+
+    def questions(self, key: Any) -> Sequence[Asked]: ...
+
+    def settle(self, asked: Asked, status: Status | None = None, *, answered: bool = False) -> None: ...
+
+
+class Settlements:
+    """The settlements of one connection."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+        self._in_flight = 0
+
+    # ---- POP
+
+    def popped(self, messages: Sequence[Stored], properties: Sequence[Any], asked: Fields, answer: Fields) -> None:
+        """Messages were delivered by a pop; ``asked`` and ``answer`` are the ext fields of request and response."""
+        retries = _retries(answer.get("msg_offset_info"))
+        group, time, invisible = asked.get("consumer_group"), answer.get("pop_time"), answer.get("invisible_time")
+        limit = invisible * MILLISECOND_NS if type(invisible) is int and 0 < invisible < 1 << 40 else None
+        for message, found in zip(messages, properties, strict=True):
+            found = found if isinstance(found, dict) else {}
+            key = _message_key(group, time, retries, message, found)
+            self._in_flight += 1
+            question = self._asker.ask(key, link="settlement", wait_limit_ns=limit, in_order=False)
+            question.extra = {"attempts": message.reconsume_times + 1, "in_flight": self._in_flight}
+
+    def acked(self, name: str, ext: Fields) -> None:
+        """An ACK_MESSAGE or CHANGE_MESSAGE_INVISIBLETIME of one message."""
+        handle = ext.get("extra_info")
+        if not isinstance(handle, dict):
+            return
+        key = (
+            ext.get("consumer_group"),
+            handle["pop_time"],
+            handle["retry"],
+            handle["queue_id"],
+            ext.get("offset"),
+            ext.get("lite_topic") or "",
+        )
+        self._settle(("pop", *key), name)
+
+    def batch_acked(self, name: str, body: Any) -> None:
+        """A BATCH_ACK_MESSAGE: each entry names the messages of one pop and queue by a set of bits."""
+        acks = body.get("acks") if isinstance(body, dict) else None
+        for ack in acks if isinstance(acks, list) else ():
+            if isinstance(ack, dict):
+                for key in _batch_keys(ack):
+                    self._settle(("pop", *key), name)
+
+    def _settle(self, key: Any, name: str) -> None:
+        questions = self._asker.questions(key)
+        if questions:
+            self._in_flight -= 1
+            questions[0].extra["settled_by"] = name
+            self._asker.settle(questions[0], answered=True)
+
+    # ---- transactions
+
+    def half_sent(self, ext: Fields) -> Asked | None:
+        """A send: opens a question where it is the first half of a transaction."""
+        properties = ext.get("properties")
+        if not isinstance(properties, dict) or UNIQUE_KEY not in properties:
+            return None
+        flag = ext.get("sys_flag")
+        prepared = type(flag) is int and flag & TRANSACTION == TRANSACTION_PREPARED
+        if not prepared and properties.get(HALF) != "true":
+            return None
+        return self._asker.ask(("half", properties[UNIQUE_KEY]), link="settlement", in_order=False)
+
+    def half_refused(self, question: Asked) -> None:
+        """The broker did not take the half message: nobody will end it."""
+        if question in self._asker.questions(question.key):
+            self._asker.settle(question, "error")
+
+    def checked(self, ext: Fields, properties: Any) -> None:
+        """A CHECK_TRANSACTION_STATE."""
+        unique = properties.get(UNIQUE_KEY) if isinstance(properties, dict) else None
+        self._asker.ask(("check", unique or ext.get("msg_id")), link="settlement", in_order=False)
+
+    def ended(self, ext: Fields) -> None:
+        """An END_TRANSACTION."""
+        outcome = OUTCOMES.get(ext.get("commit_or_rollback", 0), "UNKNOWN")
+        for kind in ("check", "half") if ext.get("from_transaction_check") else ("half",):
+            if kind == "half" and outcome == "UNKNOWN":
+                return
+            for question in self._asker.questions((kind, ext.get("msg_id")))[:1]:
+                question.extra["settled_by"] = outcome
+                self._asker.settle(question, answered=True)
+
+
+def _retries(info: Any) -> dict[tuple[Any, Any], int]:
+    """(queue, offset) -> retry of msgOffsetInfo; a queue that stands there for both keeps the first."""
+    found: dict[tuple[Any, Any], int] = {}
+    for item in info if isinstance(info, list) else ():
+        for offset in item["offsets"]:
+            found.setdefault((item["queue_id"], offset), item["retry"])
+    return found
+
+
+def _message_key(
+    group: Any, time: Any, retries: Mapping[tuple[Any, Any], int], message: Stored, properties: Fields
+) -> tuple[Any, ...]:
+    """How the handle of a popped message will name it."""
+    lite = properties.get(LITE_TOPIC) or ""
+    handle = split_pop_handle(str(properties[POP_CK])) if POP_CK in properties else None
+    if handle is not None and handle.msg_queue_offset is not None and handle.pop_time == time:
+        return "pop", group, handle.pop_time, handle.retry, handle.queue_id, handle.msg_queue_offset, lite
+    offset = message.queue_offset
+    if lite and str(properties.get(LITE_OFFSET)).isdecimal():
+        offset = int(properties[LITE_OFFSET][:18])
+    return "pop", group, time, retries.get((message.queue_id, offset), 0), message.queue_id, offset, lite
+
+
+def _batch_keys(ack: Fields) -> Iterator[tuple[Any, ...]]:
+    """Keys of one entry of a BATCH_ACK: bit n stands for the offset ``startOffset + n`` (java.util.BitSet)."""
+    start, retry = ack.get("start_offset"), str(ack.get("retry"))
+    try:
+        bits = int.from_bytes(b64decode(str(ack.get("bit_set")))[: BITS_MAX // 8], "little")
+    except (binascii.Error, ValueError):
+        return
+    if type(start) is not int or not retry.isdecimal():
+        return
+    while bits:
+        lowest = bits & -bits
+        bits ^= lowest
+        offset = start + lowest.bit_length() - 1
+        queue, time = ack.get("queue_id"), ack.get("pop_time")
+        yield ack.get("consumer_group"), time, int(retry[:4]), queue, offset, ""

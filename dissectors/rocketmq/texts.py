@@ -1,0 +1,151 @@
+"""Text with a format of its own inside extFields and messages in, values out; None where it is not in the format.
+
+Sources: MessageDecoder.string2messageProperties, ExtraInfoUtil and RecallMessageHandle of apache/rocketmq.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from mqsniff.model import Value
+
+NAME_END: Final = "\x01"
+ENTRY_END: Final = "\x02"
+
+
+def read_properties(text: str) -> dict[str, Value] | None:
+    r"""Message properties: entries ``name \x01 value \x02``; the last \x02 may be missing."""
+    if not text:
+        return {}
+    found: dict[str, Value] = {}
+    entries = text.split(ENTRY_END)
+    if not entries[-1]:
+        entries.pop()
+    for entry in entries:
+        name, end, value = entry.partition(NAME_END)
+        if not end or not name:
+            return None
+        found[name] = value
+    return found if len(found) == len(entries) else None
+
+
+class PopHandle(NamedTuple):
+    """What a client sends to settle a message that it popped: extraInfo of an ACK, property POP_CK."""
+
+    ck_queue_offset: int
+    """Offset of the checkpoint in the revive queue, or the first offset of the pop."""
+    pop_time: int
+    """Milliseconds since 1970."""
+    invisible_time: int
+    """Milliseconds."""
+    revive_qid: int
+    """999 for an ordered pop."""
+    retry: int
+    """0 the topic itself, 1 its retry topic, 2 its retry topic in the new form."""
+    broker_name: str
+    queue_id: int
+    msg_queue_offset: int | None = None
+    """Missing from older peers."""
+
+
+def split_pop_handle(text: str) -> PopHandle | None:
+    """Seven or eight words."""
+    words = text.split(" ")
+    if len(words) not in (7, 8):
+        return None
+    numbers = [_integer(word) for index, word in enumerate(words) if index != 5]
+    if None in numbers:
+        return None
+    offset, time, invisible, revive, retry, queue, *message = numbers
+    return PopHandle(offset, time, invisible, revive, retry, words[5], queue, *message)  # type: ignore[arg-type]
+
+
+def read_pop_handle(text: str) -> dict[str, Value] | None:
+    """A handle by its names."""
+    handle = split_pop_handle(text)
+    if handle is None:
+        return None
+    return {name: value for name, value in zip(PopHandle._fields, handle, strict=True) if value is not None}
+
+
+def _integer(text: str) -> int | None:
+    digits = text.removeprefix("-")
+    return int(text) if digits.isdecimal() and digits.isascii() and len(digits) < 20 else None
+
+
+def _items(text: str) -> list[list[str]]:
+    return [item.split(" ") for item in text.split(";")] if text else []
+
+
+def read_pop_start_offsets(text: str) -> list[Value] | None:
+    """startOffsetInfo: ``retry queueId startOffset`` for each queue."""
+    found: list[Value] = []
+    for words in _items(text):
+        numbers = [_integer(word) for word in words]
+        if len(numbers) != 3 or None in numbers:
+            return None
+        found.append({"retry": numbers[0], "queue_id": numbers[1], "start_offset": numbers[2]})
+    return found
+
+
+def read_pop_message_offsets(text: str) -> list[Value] | None:
+    """msgOffsetInfo: ``retry queueId offset,offset,…`` for each queue."""
+    found: list[Value] = []
+    for words in _items(text):
+        if len(words) != 3:
+            return None
+        offsets: list[Value] = [_integer(word) for word in words[2].split(",")]
+        head = [_integer(word) for word in words[:2]]
+        if None in offsets or None in head:
+            return None
+        found.append({"retry": head[0], "queue_id": head[1], "offsets": offsets})
+    return found
+
+
+def read_pop_order_counts(text: str) -> list[Value] | None:
+    """orderCountInfo: ``retry queueId count`` or ``retry qo<queueId>%<queueOffset> count``; lite pops: ``count``."""
+    found: list[Value] = []
+    for words in _items(text):
+        count = _integer(words[-1])
+        if count is None:
+            return None
+        item: dict[str, Value] = {"count": count}
+        if len(words) == 3:
+            queue, _, offset = words[1].removeprefix("qo").partition("%")
+            numbers = [_integer(word) for word in (words[0], queue, offset) if word]
+            if None in numbers or len(numbers) < 2:
+                return None
+            item = dict(zip(("retry", "queue_id", "queue_offset"), numbers, strict=False)) | item
+        elif len(words) != 1:
+            return None
+        found.append(item)
+    return found
+
+
+def read_recall_handle(text: str) -> dict[str, Value] | None:
+    """recallHandle: URL-safe base64 of ``v1 topic brokerName deliverTime messageId``."""
+    try:
+        words = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode().split(" ")
+    except (binascii.Error, ValueError):
+        return None
+    if len(words) != 5 or (time := _integer(words[3])) is None:
+        return None
+    names = ("version", "topic", "broker_name", "deliver_time", "message_id")
+    return dict(zip(names, (*words[:3], time, words[4]), strict=True))
+
+
+FORMATS: Final[Mapping[str, Callable[[str], Value]]] = MappingProxyType(
+    {
+        "properties": read_properties,
+        "pop_handle": read_pop_handle,
+        "pop_start_offsets": read_pop_start_offsets,
+        "pop_message_offsets": read_pop_message_offsets,
+        "pop_order_counts": read_pop_order_counts,
+        "recall_handle": read_recall_handle,
+    }
+)
+"""Name of a format, as the built tables have it -> its reader; what it gives is None where the text is another."""

@@ -1,0 +1,28 @@
+"""Which names are names of captures, and which captures lie under a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+from pathlib import Path
+from typing import Final
+
+_FORMATS: Final = (".pcap", ".pcapng", ".cap", ".ntar")
+_COMPRESSIONS: Final = ("", ".gz", ".zst", ".lz4", ".xz", ".bz2")
+_SUFFIXES: Final = tuple(a + b for a, b in product(_FORMATS, _COMPRESSIONS))
+
+
+def is_capture_name(name: str) -> bool:
+    """Whether a name ends as captures do, compressed or not."""
+    return name.lower().endswith(_SUFFIXES)
+
+
+def captures_under(paths: Iterable[Path]) -> list[Path]:
+    """Captures in folders and all folders below them, and the files that were named themselves; in order of name."""
+    found: set[Path] = set()
+    for path in paths:
+        if path.is_dir():
+            found |= {file for file in path.rglob("*") if is_capture_name(file.name) and file.is_file()}
+        else:
+            found.add(path)
+    return sorted(found)

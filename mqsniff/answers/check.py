@@ -1,0 +1,219 @@
+"""A capture and its golden in, what differs out: a regression test for decoders, by row and field.
+
+1. The golden of ``x.pcap`` is ``x.pcap.golden.ndjson`` beside it: the rows of all tables, records included, secrets
+   redacted, in the order in which they came.
+2. Rows are told apart by their keys, connections by their two ends, so that one row more does not shift the rest.
+3. The order of rows is part of the result; it is compared when all rows are there.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import orjson
+
+from mqsniff.dissector import Settings
+from mqsniff.pipeline import Pipeline
+from mqsniff.sinks.ndjson import NdjsonSink
+from mqsniff.sources.files import FileSource
+from mqsniff.tables.rows import Row
+from mqsniff.tables.schemas import TABLES
+from mqsniff.tables.values import Shown
+
+GOLDEN_SUFFIX: Final = ".golden.ndjson"
+
+_TELLING: Final[dict[str, tuple[str, ...]]] = {
+    "exchanges": ("link", "name"),
+    "partitions": ("topic", "topic_id", "partition"),
+    "records": ("batch_index", "record_index"),
+    "topics": ("protocol", "topic_id"),
+    "problems": ("kind", "path"),
+}
+"""Columns that tell rows of one message apart."""
+
+Status: TypeAlias = Literal["same", "different", "no golden", "no capture", "updated"]
+
+
+class Absent:
+    """Stands for a field that a row does not have."""
+
+    def __repr__(self) -> str:
+        return "absent"
+
+
+ABSENT: Final = Absent()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A field that has another value now; ``path`` leads into bodies, as in ``body.metadata[3].name``."""
+
+    path: str
+    golden: Any
+    now: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A row that is missing, new, changed or at another place, told in words a reader can look up."""
+
+    kind: Literal["missing", "new", "changed", "moved"]
+    row: str
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(slots=True)
+class Checked:
+    """What came of one capture."""
+
+    capture: Path
+    status: Status
+    rows: Counter[str] = field(default_factory=Counter)
+    """Rows by table, as decoded now."""
+    differences: list[Difference] = field(default_factory=list)
+
+
+class GoldenError(Exception):
+    """A golden that is no NDJSON of rows."""
+
+
+def golden_of(capture: Path) -> Path:
+    """Where the golden of a capture lies."""
+    return capture.with_name(capture.name + GOLDEN_SUFFIX)
+
+
+def check_capture(capture: Path, *, update: bool = False) -> Checked:
+    """Decode a capture and hold it against its golden, or write the golden anew; raises GoldenError and OSError."""
+    golden = golden_of(capture)
+    decoded = decode_rows(capture)
+    now = [_parse(line) for line in decoded.splitlines()]
+    counts = Counter(str(row["table"]) for row in now)
+    before = golden.read_bytes() if golden.exists() else None
+    if before == decoded:
+        return Checked(capture, "same", counts)
+    if update:
+        _replace(golden, decoded)
+        return Checked(capture, "updated", counts)
+    if before is None:
+        return Checked(capture, "no golden", counts)
+    differences = compare(read_golden(golden, before), now)
+    return Checked(capture, "different" if differences else "same", counts, differences)
+
+
+def decode_rows(capture: Path) -> bytes:
+    """All rows of a capture as NDJSON; the capture stands in them under its bare name, wherever it lies."""
+    pipeline = Pipeline(FileSource([str(capture)]), Settings(records=True))
+    written = io.BytesIO()
+    sink = NdjsonSink(written, pipeline.captures, TABLES, Shown())
+    for item in pipeline.items():
+        for info in pipeline.captures:
+            info.name = capture.name
+        if item is not None:
+            sink.write(item)
+    return written.getvalue()
+
+
+def read_golden(golden: Path, content: bytes) -> list[Row]:
+    """The rows of a golden; raises GoldenError with the line that is none."""
+    rows = []
+    for number, line in enumerate(content.splitlines(), 1):
+        try:
+            rows.append(_parse(line))
+        except ValueError as error:
+            raise GoldenError(f"{golden}:{number}: no row of a table: {error}") from None
+    return rows
+
+
+def stale_goldens(captures: Sequence[Path], folders: Sequence[Path]) -> list[Path]:
+    """Goldens under folders whose capture is gone."""
+    wanted = {golden_of(capture) for capture in captures}
+    found = {file for folder in folders if folder.is_dir() for file in folder.rglob(f"*{GOLDEN_SUFFIX}")}
+    return sorted(found - wanted)
+
+
+def compare(golden: Sequence[Row], now: Sequence[Row]) -> list[Difference]:
+    """What differs, in the order of the rows that are there now; what is missing stands behind."""
+    before, after = dict(_keyed(golden)), dict(_keyed(now))
+    differences: list[Difference] = []
+    for key, row in after.items():
+        if key not in before:
+            differences.append(Difference("new", describe(row)))
+        elif changes := tuple(_changes("", before[key], row)):
+            differences.append(Difference("changed", describe(row), changes))
+    differences += [Difference("missing", describe(row)) for key, row in before.items() if key not in after]
+    if before.keys() == after.keys():
+        differences += _moved(before, after)
+    return differences
+
+
+def describe(row: Row) -> str:
+    """A row in a few words: which table, what, where."""
+    table = str(row.get("table"))
+    what = " ".join(str(row[name]) for name in ("protocol", "name", "kind", "topic", "severity") if name in row)
+    where = []
+    if "client" in row:
+        where.append(f"{row['client']} - {row['server']}")
+    if "side" in row:
+        where.append(f"{row['side']} at {row.get('stream_offset')}")
+    number = row.get("first_packet", row.get("packet", row.get("request_packet")))
+    if number is not None:
+        where.append(f"packet {number}")
+    return f"{table}: {what}" + (f" ({', '.join(where)})" if where else "")
+
+
+def _parse(line: bytes) -> Row:
+    row = orjson.loads(line)
+    if not isinstance(row, dict) or row.get("table") not in TABLES:
+        raise ValueError("not a JSON object with the name of a table")
+    return row
+
+
+def _keyed(rows: Sequence[Row]) -> Iterator[tuple[Hashable, Row]]:
+    """Rows with what tells them apart: their key, what is telling in their table, and a number among equals."""
+    connections: dict[Any, tuple[Any, Any, int]] = {}
+    ends: Counter[tuple[Any, Any]] = Counter()
+    seen: defaultdict[Hashable, int] = defaultdict(int)
+    for row in rows:
+        connection_id = row.get("connection_id")
+        if connection_id not in connections:
+            pair = row.get("client"), row.get("server")
+            connections[connection_id] = *pair, ends[pair]
+            ends[pair] += 1
+        telling = tuple(str(row.get(name)) for name in _TELLING.get(row["table"], ()))
+        key = row["table"], connections[connection_id], row.get("side"), row.get("stream_offset"), telling
+        yield (key, seen[key]), row
+        seen[key] += 1
+
+
+def _changes(path: str, golden: Any, now: Any) -> Iterator[Change]:
+    """Fields that differ, as deep as the two have the same shape."""
+    if isinstance(golden, dict) and isinstance(now, dict):
+        for name in [*golden, *(name for name in now if name not in golden)]:
+            inner = f"{path}.{name}" if path else name
+            yield from _changes(inner, golden.get(name, ABSENT), now.get(name, ABSENT))
+    elif isinstance(golden, list) and isinstance(now, list) and len(golden) == len(now):
+        for index, (one, other) in enumerate(zip(golden, now, strict=True)):
+            yield from _changes(f"{path}[{index}]", one, other)
+    elif golden != now or type(golden) is not type(now):
+        yield Change(path, golden, now)
+
+
+def _moved(before: dict[Hashable, Row], after: dict[Hashable, Row]) -> Iterator[Difference]:
+    """The first row that comes at another place, where all rows are the same ones."""
+    for old, new in zip(before, after, strict=True):
+        if old != new:
+            yield Difference("moved", describe(after[new]), (Change("comes before", describe(before[old]), ABSENT),))
+            return
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_bytes(content)
+    draft.replace(path)

@@ -1,0 +1,153 @@
+"""The items of a run in, what is said of it at its end out: totals, why there is little to see, what was found.
+
+1. An empty or poor result explains itself: every connection that gave no messages is counted under a reason.
+2. A hint names only options that exist.
+3. Memory is bounded: counters by protocol, kind and at most ``_PORTS_COUNTED`` ports.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mqsniff.model import Closed, ConnectionInfo, Decoded, Item, Noticed, ProblemKind, Severity
+
+_PORTS_COUNTED: Final = 1000
+_PORTS_SHOWN: Final = 3
+_AS_BAD: Final[dict[str, tuple[Severity, ...]]] = {
+    "error": ("error",),
+    "warning": ("error", "warning"),
+    "info": ("error", "warning", "info"),
+}
+_FOREIGN: Final = frozenset(("http", "http2"))
+
+
+class Summary:
+    """Counts what passes by."""
+
+    def __init__(self) -> None:
+        self.messages: Counter[str] = Counter()
+        self.kinds: Counter[ProblemKind] = Counter()
+        self.severities: Counter[Severity] = Counter()
+        self.answer_errors = 0
+        self.connections = 0
+        self.gap_bytes = 0
+        self.undecoded_bytes = 0
+        self._reasons: Counter[str] = Counter()
+        self._unknown_ports: Counter[int] = Counter()
+        self._inside_tls = 0
+
+    def take(self, item: Item) -> None:
+        """Count an item."""
+        match item:
+            case Decoded(_, message):
+                self.messages[message.protocol] += 1
+                if message.error_count:
+                    self.answer_errors += 1
+            case Noticed(_, problem):
+                self.kinds[problem.kind] += 1
+                self.severities[problem.severity] += 1
+            case Closed(connection):
+                self._closed(connection)
+
+    def totals(self, packets: int, skipped_packets: int, seconds: float) -> str:
+        """The run in one line."""
+        count = self.messages.total()
+        protocols = ", ".join(f"{name} {number}" for name, number in self.messages.most_common())
+        other = f" ({skipped_packets} not TCP)" if skipped_packets else ""
+        problems = ", ".join(f"{severity} {number}" for severity, number in self.severities.most_common())
+        return (
+            f"{_counted(packets, 'packet')}{other}, {_counted(self.connections, 'connection')}, "
+            f"{_counted(count, 'message')}{f' ({protocols})' if protocols else ''}, "
+            f"{f'problems: {problems}' if problems else 'no problems'}, {seconds:.2f} s"
+        )
+
+    def explanation(self, packets: int, skipped_packets: int) -> str | None:
+        """Why there are no messages, or what was there beside them; None when nothing is missing."""
+        reasons = [*self._why_nothing(packets, skipped_packets), *self._undecoded_connections()]
+        if not self.messages:
+            return f"0 messages: {', '.join(reasons) or 'no connection carried any'}"
+        return f"not decoded: {', '.join(reasons)}" if reasons else None
+
+    def found(self, conditions: Sequence[str]) -> Iterator[str]:
+        """What was found of the conditions of ``--fail-on``, in words."""
+        for condition in conditions:
+            count = self._count_of(condition)
+            if count:
+                yield f"{condition} ({count})"
+
+    def _count_of(self, condition: str) -> int:
+        if condition in _AS_BAD:
+            return sum(self.severities[severity] for severity in _AS_BAD[condition])
+        match condition:
+            case "empty":
+                return int(not self.messages)
+            case "answer-error":
+                return self.answer_errors
+            case "gap":
+                return self.kinds["gap"] or self.gap_bytes
+            case "undecoded":
+                return self.kinds["undecoded"] or self.undecoded_bytes
+        return sum(number for kind, number in self.kinds.items() if kind == condition)
+
+    def _closed(self, connection: ConnectionInfo) -> None:
+        self.connections += 1
+        self.gap_bytes += connection.gap_bytes
+        self.undecoded_bytes += connection.undecoded_bytes
+        protocol = connection.protocol
+        if connection.outcome in ("refused", "no answer"):
+            self._reasons[connection.outcome] += 1
+        elif not connection.client_bytes and not connection.server_bytes:
+            self._reasons["silent"] += 1
+        elif protocol == "unknown":
+            self._reasons["unknown"] += 1
+            port = connection.server_port
+            if port in self._unknown_ports or len(self._unknown_ports) < _PORTS_COUNTED:
+                self._unknown_ports[port] += 1
+        elif protocol == "tls" or protocol in _FOREIGN:
+            self._reasons[protocol] += 1
+        elif connection.tls_version is not None:
+            self._inside_tls += 1
+
+    def _why_nothing(self, packets: int, skipped_packets: int) -> Iterator[str]:
+        if not packets:
+            yield "no packets"
+        elif packets == skipped_packets:
+            yield f"{_counted(packets, 'packet')}, none of them TCP"
+
+    def _undecoded_connections(self) -> Iterator[str]:
+        reasons = self._reasons
+        if reasons["tls"]:
+            yield f"{_counted(reasons['tls'], 'TLS connection')} (encrypted)"
+        if self._inside_tls:
+            yield f"{_counted(self._inside_tls, 'connection')} after the change to TLS (encrypted)"
+        if reasons["unknown"]:
+            yield self._unknown()
+        for protocol in sorted(_FOREIGN):
+            if reasons[protocol]:
+                yield f"{_counted(reasons[protocol], f'{protocol.upper()} connection')} (no message queue)"
+        if self.messages:
+            return
+        for reason, singular, plural in (
+            ("no answer", "handshake without an answer", "handshakes without an answer"),
+            ("refused", "refused connection", "refused connections"),
+            ("silent", "connection without content", "connections without content"),
+        ):
+            if reasons[reason]:
+                yield _counted(reasons[reason], singular, plural)
+
+    def _unknown(self) -> str:
+        """Unknown connections, with the ports to give to --decode-as."""
+        ports = [port for port, _ in self._unknown_ports.most_common(_PORTS_SHOWN)]
+        more = len(self._unknown_ports) - len(ports)
+        named = ", ".join(map(str, ports)) + (f" and {more} more" if more else "")
+        return (
+            f"{self._reasons['unknown']} unknown on port{'s' if len(self._unknown_ports) > 1 else ''} {named} "
+            f"(try --decode-as {ports[0]}=PROTO)"
+        )
+
+
+def _counted(number: int, singular: str, plural: str = "") -> str:
+    """A number and its noun."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"

@@ -1,0 +1,117 @@
+"""The command ``mqsniff``: arguments in, an exit code out; each command is a module that is imported when it is used.
+
+1. Data on stdout, talk on stderr.
+2. Exit 0: fine, also when the reader of a pipe goes away; 1: ``--fail-on`` or ``check`` found something; 2: usage or
+   unreadable input; 130: interrupted.
+3. An error is one line: where, what, what to do.
+4. Nothing heavy is imported until a command runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Never
+
+import click
+
+from mqsniff import __version__
+from mqsniff.answers.captures import is_capture_name
+
+COMMANDS: Final = ("decode", "live", "check", "protocols")
+
+EPILOG: Final = """\b
+Examples:
+  mqsniff capture.pcapng                     what is in it, a line a message
+  mqsniff decode -v --records capture.pcap   with every field and every record
+  mqsniff decode capture.pcap | jq .name     NDJSON into a pipe
+  tcpdump -w - -U | mqsniff decode -         while it is captured
+
+`mqsniff FILE` is short for `mqsniff decode FILE`. `mqsniff COMMAND --help` says more.
+"""
+
+
+class Commands(click.Group):
+    """The group of commands; a capture where a command is expected means decode."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """Names in the order of use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"mqsniff.cli.{cmd_name}").command
+        return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the command in front where it was left out."""
+        if args and _means_decode(args[0]):
+            args = ["decode", *args]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; what is neither a command nor a file is told so."""
+        if args[0] not in COMMANDS:
+            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            hint = f", did you mean {near[0]}?" if near else ""
+            ctx.fail(f"no command and no file {args[0]!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> int:
+        """Run the command; a reader that has gone away ends it quietly."""
+        try:
+            code: int = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _silence_stdout()
+            return 0
+        return code
+
+    def main(  # type: ignore[override]  # click overloads it by ``standalone_mode``, which is decided here
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> Never:
+        """Run, say what went wrong in one line, and leave with the exit code."""
+        extra["standalone_mode"] = False
+        try:
+            code = super().main(args, prog_name or "mqsniff", **extra)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            code = error.exit_code
+        except click.UsageError as error:
+            where = error.ctx.command_path if error.ctx is not None else "mqsniff"
+            click.echo(f"{where}: {error.format_message().rstrip('.')} ({where} --help)", err=True)
+            code = error.exit_code
+        except click.ClickException as error:
+            click.echo(f"mqsniff: {error.format_message()}", err=True)
+            code = error.exit_code
+        except click.Abort:
+            code = 130
+        sys.exit(code or 0)
+
+
+def _means_decode(argument: str) -> bool:
+    """Whether a first argument belongs to ``decode``: a capture, stdin, or an option that is none of the group's."""
+    if argument in COMMANDS or argument in ("--help", "-h", "--version"):
+        return False
+    return argument.startswith("-") or Path(argument).exists() or is_capture_name(argument) or "://" in argument
+
+
+def _silence_stdout() -> None:
+    """Point stdout to nowhere, so that the interpreter's last flush has nothing to complain about."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@click.group("mqsniff", cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def main() -> None:
+    """Decode the traffic of message queues out of packet captures."""

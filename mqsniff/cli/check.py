@@ -1,0 +1,103 @@
+"""``mqsniff check DIR…``: every capture under folders against its golden; exit 1 where they differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from mqsniff.answers.check import Checked, Difference
+
+EPILOG: Final = """The golden of x.pcap is x.pcap.golden.ndjson beside it: the rows of all tables.
+
+\b
+Examples:
+  mqsniff check pcaps            exit 1 if a row differs or a golden is missing
+  mqsniff check --update pcaps   write the goldens anew, to be read with git diff
+"""
+
+SHOWN: Final = 10
+VALUE_WIDTH: Final = 100
+
+
+@click.command(epilog=EPILOG, no_args_is_help=True)
+@click.argument("paths", nargs=-1, required=True, metavar="DIR...", type=click.Path(exists=True, path_type=Path))
+@click.option("--update", is_flag=True, help="Write the goldens of captures that have none or differ.")
+@click.option("-v", "--verbose", is_flag=True, help=f"Show all differences, not {SHOWN} a capture.")
+def command(paths: tuple[Path, ...], *, update: bool, verbose: bool) -> int:
+    """Compare captures with their goldens.
+
+    Decodes every capture under DIR and compares all rows, field by field.
+    """
+    from mqsniff.answers.captures import captures_under
+    from mqsniff.answers.check import Checked, GoldenError, check_capture, stale_goldens
+
+    captures = captures_under(paths)
+    if not captures:
+        click.echo(f"mqsniff: no captures under {', '.join(map(str, paths))}", err=True)
+        return 2
+    results: list[Checked] = []
+    for capture in captures:
+        try:
+            checked = check_capture(capture, update=update)
+        except (GoldenError, OSError) as error:
+            click.echo(f"mqsniff: {error}", err=True)
+            return 2
+        results.append(checked)
+        _show_differences(checked, len(checked.differences) if verbose else SHOWN)
+    results += [Checked(golden, "no capture") for golden in stale_goldens(captures, paths)]
+    _show_summary(results)
+    return 0 if all(checked.status in ("same", "updated") for checked in results) else 1
+
+
+def _show_differences(checked: Checked, shown: int) -> None:
+    """What differs in one capture, row by row and field by field."""
+    if not checked.differences:
+        return
+    click.echo(checked.capture)
+    for difference in checked.differences[:shown]:
+        _show_difference(difference)
+    hidden = len(checked.differences) - shown
+    if hidden > 0:
+        click.echo(f"  and {hidden} more (-v shows all)")
+    click.echo()
+
+
+def _show_difference(difference: Difference) -> None:
+    from mqsniff.sinks.escape import safe
+
+    sign = {"new": "+", "missing": "-", "changed": "~", "moved": "="}[difference.kind]
+    click.echo(f"  {sign} {safe(difference.row)}")
+    for change in difference.changes:
+        click.echo(f"      {safe(change.path)}: {_value(change.golden)} -> {_value(change.now)}")
+
+
+def _value(value: Any) -> str:
+    """A value on one line, not longer than is good to read."""
+    import orjson
+
+    from mqsniff.answers.check import ABSENT
+    from mqsniff.sinks.escape import safe
+
+    if value is ABSENT:
+        return "(absent)"
+    text = safe(orjson.dumps(value).decode())
+    return text if len(text) <= VALUE_WIDTH else f"{text[:VALUE_WIDTH]}… ({len(text)} characters)"
+
+
+def _show_summary(results: list[Checked]) -> None:
+    from mqsniff.cli.grid import show_grid
+
+    rows = [
+        (
+            str(checked.capture),
+            str(checked.rows["messages"]),
+            str(checked.rows["problems"]),
+            str(checked.rows.total()),
+            f"{len(checked.differences)} differ" if checked.differences else checked.status,
+        )
+        for checked in results
+    ]
+    show_grid("", ("capture", "messages", "problems", "rows", "result"), rows)

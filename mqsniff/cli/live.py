@@ -1,0 +1,63 @@
+"""``mqsniff live -i IFACE``: packets of an interface in, text or NDJSON out as they come.
+
+1. Ctrl-C ends the capture, not the run: what is open is closed, flushed and counted; a second one ends it at once.
+2. What the kernel lost is told at the end.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mqsniff.cli.options import RunOptions, run_options
+
+if TYPE_CHECKING:
+    from mqsniff.sources.live import LiveSource
+
+EPILOG: Final = """\b
+Examples:
+  mqsniff live -i eth0
+  mqsniff live -i any -f 'tcp port 4150' --duration 60 --time delta
+  mqsniff live -i lo -o ndjson | jq 'select(.error_name)'
+"""
+
+SECOND_NS: Final = 1_000_000_000
+
+
+@click.command(epilog=EPILOG, no_args_is_help=True)
+@click.option("-i", "--interface", required=True, metavar="IFACE", help="Interface to listen on.")
+@click.option("-f", "--filter", "bpf", metavar="BPF", help="Capture filter, as tcpdump's.")
+@click.option("--count", "packets", metavar="N", type=click.IntRange(min=1), help="Stop after N packets.")
+@click.option(
+    "--duration", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True), help="Stop after so many seconds."
+)
+@run_options
+def command(interface: str, bpf: str | None, packets: int | None, duration: float | None, **options: Any) -> int:
+    """Decode the packets of an interface until Ctrl-C."""
+    from mqsniff.cli.run import run
+    from mqsniff.sources.live import LiveSource
+
+    duration_ns = None if duration is None else int(duration * SECOND_NS)
+    source = LiveSource(interface, bpf=bpf, count=packets, duration_ns=duration_ns)
+    with _ctrl_c_stops(source):
+        code = run(source, RunOptions(**options))
+    return 0 if code == 130 else code
+
+
+@contextmanager
+def _ctrl_c_stops(source: LiveSource) -> Iterator[None]:
+    """Let the first Ctrl-C end the source, and the second one the program."""
+
+    def stop(_signal: int, _frame: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        source.stop()
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

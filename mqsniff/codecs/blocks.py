@@ -1,0 +1,166 @@
+"""One compressed block in, its plain bytes out: bodies and batches of records, which are whole in memory already.
+
+1. A block becomes at most ``cap`` bytes, whatever its head promises: output is made by the piece and counted.
+2. What cannot be had raises BlockError with a short fixed text, free of payload.
+3. Members or frames one behind the other are one block, as their tools have it; a block that is cut is an error, and so
+   are bytes behind its end.
+4. The libraries are imported when their codec is first met.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from mqsniff.limits import KIB, MIB
+
+PIECE: Final = 256 * KIB
+"""Plain bytes asked for at once."""
+ZSTD_SLICE: Final = 512
+"""Input of zstd at once: its decoder takes no limit of its output, and four bytes may become 128 KiB."""
+ZSTD_WINDOW_MAX: Final = 128 * MIB
+"""History that a zstd frame may ask for: what the reference decoder allows unless told otherwise."""
+LZ4_RATIO_MAX: Final = 255
+SNAPPY_RATIO_MAX: Final = 22
+"""No block grows by more (one byte of length adds 255, a copy of 64 takes three): a lying size buys no memory."""
+
+
+class BlockError(ValueError):
+    """The block cannot be decompressed; the text is short and fixed."""
+
+
+TOO_LARGE: Final = "the plain bytes are more than decompress_max"
+CORRUPT: Final = "the compressed bytes are damaged"
+CUT: Final = "the compressed bytes end too early"
+BEHIND: Final = "bytes behind the end of the compressed ones"
+
+
+def decompress(codec: str, data: bytes, cap: int) -> bytes:
+    """The plain bytes of a block; BlockError where they are damaged or more than ``cap``.
+
+    ``codec`` is one of ``CODECS``; KeyError for another. "lz4" is the frame format; "lz4-block" does not tell its
+    plain size: there ``cap`` is that size, known from elsewhere.
+    """
+    return CODECS[codec](data, cap)
+
+
+def _joined(pieces: Iterator[bytes], cap: int) -> bytes:
+    """Rule 1."""
+    plain: list[bytes] = []
+    for piece in pieces:
+        cap -= len(piece)
+        if cap < 0:
+            raise BlockError(TOO_LARGE)
+        plain.append(piece)
+    return b"".join(plain)
+
+
+def _inflated(data: bytes, wbits: int) -> Iterator[bytes]:
+    """One stream of zlib or one member of gzip after the other."""
+    while True:
+        member = zlib.decompressobj(wbits=wbits)
+        while not member.eof:
+            try:
+                piece = member.decompress(data, PIECE)
+            except zlib.error as error:
+                raise BlockError(CORRUPT) from error
+            data = member.unconsumed_tail
+            if not piece and not data and not member.eof:
+                raise BlockError(CUT)
+            yield piece
+        data = member.unused_data
+        if not data:
+            return
+        if wbits == zlib.MAX_WBITS:
+            raise BlockError(BEHIND)
+
+
+def _lz4_frames(data: bytes) -> Iterator[bytes]:
+    from lz4.frame import LZ4FrameDecompressor  # noqa: PLC0415  # only where lz4 is met
+
+    while True:
+        frame = LZ4FrameDecompressor()
+        while not frame.eof:
+            try:
+                yield frame.decompress(data, max_length=PIECE)
+            except RuntimeError as error:
+                raise BlockError(CORRUPT) from error
+            if frame.needs_input and not frame.eof:
+                raise BlockError(CUT)
+            data = b""
+        data = frame.unused_data or b""
+        if not data:
+            return
+
+
+def _zstd_frames(data: bytes) -> Iterator[bytes]:
+    import zstandard  # noqa: PLC0415  # only where zstd is met
+
+    decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX)
+    at = 0
+    while True:
+        frame = decompressor.decompressobj()
+        while not frame.eof:
+            if at >= len(data):
+                raise BlockError(CUT)
+            try:
+                yield frame.decompress(data[at : at + ZSTD_SLICE])
+            except zstandard.ZstdError as error:
+                raise BlockError(CORRUPT) from error
+            at = min(at + ZSTD_SLICE, len(data)) - len(frame.unused_data)
+        if at == len(data):
+            return
+
+
+def _lz4_block(data: bytes, size: int) -> bytes:
+    import lz4.block  # noqa: PLC0415  # only where lz4 is met
+
+    if size > LZ4_RATIO_MAX * len(data):
+        raise BlockError(CUT)
+    try:
+        plain: bytes = lz4.block.decompress(data, uncompressed_size=size)
+    except lz4.block.LZ4BlockError as error:
+        raise BlockError(CORRUPT) from error
+    if len(plain) != size:
+        raise BlockError(CUT)
+    return plain
+
+
+def _snappy_block(data: bytes, cap: int) -> bytes:
+    """A raw block, which begins with its plain size."""
+    import cramjam  # noqa: PLC0415  # only where snappy is met
+
+    size = _snappy_size(data)
+    if size > cap:
+        raise BlockError(TOO_LARGE)
+    if size > SNAPPY_RATIO_MAX * len(data):
+        raise BlockError(CUT)
+    try:
+        return bytes(cramjam.snappy.decompress_raw(data))
+    except cramjam.DecompressionError as error:
+        raise BlockError(CORRUPT) from error
+
+
+def _snappy_size(data: bytes) -> int:
+    """An unsigned varint of at most 32 bits."""
+    size = 0
+    for shift, byte in zip(range(0, 35, 7), data, strict=False):
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return size
+    raise BlockError(CUT)
+
+
+CODECS: Final[Mapping[str, Callable[[bytes, int], bytes]]] = MappingProxyType(
+    {
+        "zlib": lambda data, cap: _joined(_inflated(data, zlib.MAX_WBITS), cap),
+        "gzip": lambda data, cap: _joined(_inflated(data, 16 + zlib.MAX_WBITS), cap),
+        "lz4": lambda data, cap: _joined(_lz4_frames(data), cap),
+        "lz4-block": _lz4_block,
+        "zstd": lambda data, cap: _joined(_zstd_frames(data), cap),
+        "snappy": _snappy_block,
+    }
+)
+"""Name -> what decompresses a block of it within a cap."""

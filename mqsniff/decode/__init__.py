@@ -1,0 +1,1 @@
+"""From reassembled connections to decoded messages and exchanges."""

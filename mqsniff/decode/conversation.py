@@ -1,0 +1,240 @@
+"""One connection from its first packet to its last: stream events in, Items out, in the order of their release.
+
+1. A connection is detected first, then it talks or stays a stranger; what waited for the verdict is replayed in order.
+2. An unknown connection that did not begin in the capture is looked at again at each later segment.
+3. Directions become sides here: by handshake, else by content, else by port.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from mqsniff.decode.detection import Detection, Verdict
+from mqsniff.decode.registry import Registry
+from mqsniff.decode.strangers import Stranger
+from mqsniff.decode.talk import Talk
+from mqsniff.dissector import Settings
+from mqsniff.model import Chunk, Closed, ConnectionInfo, Gap, Item, Noticed, Opened, Problem, Side
+from mqsniff.streams.connection import Connection
+from mqsniff.streams.events import ConnectionClosed, ConnectionOpened, Facts, SideClosed, StreamEvent, StreamProblem
+
+Placed: TypeAlias = tuple[int, int, Item]
+"""(ordinal of the packet that released it, ordinal of the connection's first packet, item)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What all connections of a run share."""
+
+    registry: Registry
+    settings: Settings
+
+
+class Conversation:
+    """Everything that is decoded of one connection."""
+
+    def __init__(self, connection: Connection, context: Context) -> None:
+        self._connection = connection
+        self._context = context
+        self._first = connection.first_ordinal
+        self._now = self._first
+        self._waiting: list[tuple[int, Chunk | Gap | SideClosed]] = []
+        self._detection: Detection | None = None
+        self._talk: Talk | None = None
+        self._stranger: Stranger | None = None
+        self._from_start = True
+        self._client = self._detector(from_start=False).likely_client()
+        self._closed = [False, False]
+        self._told = False
+        self.info = _info(connection, self._client)
+
+    def _detector(self, *, from_start: bool) -> Detection:
+        key, shared = self._connection.key, self._context
+        ports = (key.low_port, key.high_port)
+        client = self._connection.client_direction
+        return Detection(shared.registry, shared.settings.limits, ports, client, from_start=from_start)
+
+    def items(self, release: int, event: StreamEvent) -> Iterator[Placed]:
+        """Items of the connection's next event, each with the ordinal that released it."""
+        self._now = max(self._now, release)
+        for item in self._event(event):
+            if self._talk is not None and self._talk.now > self._now:
+                self._now = self._talk.now
+            yield self._now, self._first, item
+
+    def _event(self, event: StreamEvent) -> Iterator[Item]:
+        match event:
+            case Chunk() | SideClosed():
+                yield from self._stream(event.side, event)
+            case Gap():
+                yield self._lost(event)
+                yield from self._stream(event.side, event)
+            case ConnectionOpened():
+                if self._connection.client_direction is not None:
+                    yield from self._tell()
+            case StreamProblem():
+                yield self._odd(event)
+            case ConnectionClosed():
+                yield from self._end(event.facts)
+            case _:
+                assert_never(event)
+
+    def _side(self, direction: int) -> Side:
+        return Side(direction ^ self._client)
+
+    def _tell(self) -> Iterator[Item]:
+        if not self._told:
+            self._told = True
+            yield Opened(self.info, self.info.first_ts_ns)
+
+    # ---- bytes, losses and ends of a direction
+
+    def _stream(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
+        if self._talk is not None or self._stranger is not None:
+            yield from self._hand_on(direction, event)
+            return
+        if self._detection is None:
+            self._from_start = self._connection.seen_from_start
+            self._detection = self._detector(from_start=self._from_start)
+        self._waiting.append((direction, event))
+        if isinstance(event, Gap):
+            self._detection.gap(direction)
+        elif isinstance(event, Chunk):
+            verdict = self._detection.chunk(direction, event)
+            if verdict is not None:
+                yield from self._take_up(verdict)
+
+    def _take_up(self, verdict: Verdict) -> Iterator[Item]:
+        """Somebody takes the connection: say so, then replay what waited."""
+        self._turn(verdict.client_direction)
+        info, shared = self.info, self._context
+        info.protocol = verdict.protocol
+        for direction, head in verdict.heads.items():
+            if self._side(direction) is Side.CLIENT:
+                info.proxy_client, info.proxy_server = head.source, head.destination
+        if verdict.claim is None:
+            info.detected_by = None if verdict.protocol == "unknown" else "content"
+            self._stranger = Stranger(verdict.protocol, info)
+        else:
+            info.detected_by = verdict.claim.detected_by
+            self._talk = Talk(verdict.claim.dissector(shared.settings), shared.settings, info)
+            self._talk.begin(in_step=self._from_start)
+        yield from self._tell()
+        waiting, self._waiting = self._waiting, []
+        heads = {direction: head.size for direction, head in verdict.heads.items()}
+        for direction, event in waiting:
+            kept = _behind(event, heads.get(direction, 0)) if isinstance(event, Chunk) else event
+            if kept is not None:
+                yield from self._hand_on(direction, kept)
+
+    def _hand_on(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
+        side = self._side(direction)
+        event.side = side
+        if isinstance(event, SideClosed):
+            self._closed[side] = True
+            if self._talk is not None:
+                yield from self._talk.close(side)
+        elif self._talk is not None:
+            yield from self._talk.take(event)
+        elif self._stranger is not None:
+            if isinstance(event, Chunk) and (verdict := self._second_look(direction, event)) is not None:
+                yield from self._stranger.end()
+                self._stranger = None
+                self._waiting = [(direction, event)]
+                yield from self._take_up(verdict)
+                return
+            self._stranger.take(event)
+
+    def _second_look(self, direction: int, chunk: Chunk) -> Verdict | None:
+        """Whether a segment of an unknown connection that was joined in the middle shows its protocol after all."""
+        if self.info.protocol != "unknown" or self._from_start:
+            return None
+        verdict = self._detector(from_start=False).chunk(direction, chunk)
+        return verdict if verdict is not None and verdict.claim is not None else None
+
+    def _turn(self, client: int) -> None:
+        """Content has told who the client is."""
+        if client != self._client:
+            self._client = client
+            info = self.info
+            info.client_ip, info.server_ip = info.server_ip, info.client_ip
+            info.client_port, info.server_port = info.server_port, info.client_port
+
+    # ---- oddities
+
+    def _lost(self, gap: Gap) -> Item:
+        side = self._side(gap.side)
+        detail = f"{gap.length} bytes were lost by the capture"
+        problem = Problem("gap", "error", detail, "", side, gap.offset, gap.length)
+        return Noticed(self.info, problem, gap.mark.ts_ns, gap.mark.packet)
+
+    def _odd(self, event: StreamProblem) -> Item:
+        problem = event.problem
+        if problem.side is not None:
+            problem.side = self._side(problem.side)
+        return Noticed(self.info, problem, event.mark.ts_ns, event.mark.packet)
+
+    # ---- the end
+
+    def _end(self, facts: Facts) -> Iterator[Item]:
+        if self._talk is None and self._stranger is None:
+            yield from self._take_up(Verdict(self._client, "unknown"))
+        if self._talk is not None:
+            for side in Side:
+                if not self._closed[side]:
+                    yield from self._talk.close(side)
+            seen = (facts.seen[self._client], facts.seen[1 - self._client])
+            yield from self._talk.end(open_at_end=facts.open_at_end, seen=seen)
+        elif self._stranger is not None:
+            yield from self._stranger.end()
+        self._fill(facts)
+        yield Closed(self.info)
+
+    def _fill(self, facts: Facts) -> None:
+        info, client, server = self.info, self._client, 1 - self._client
+        info.outcome = facts.outcome
+        info.last_ts_ns = facts.last_ts_ns
+        info.client_packets, info.server_packets = facts.packets[client], facts.packets[server]
+        info.client_bytes, info.server_bytes = facts.sizes[client], facts.sizes[server]
+        info.gap_bytes = sum(facts.gap_bytes)
+        info.retransmitted_segments = facts.retransmitted_segments
+        info.out_of_order_segments = facts.out_of_order_segments
+        info.duplicate_packets = facts.duplicate_packets
+        info.sides_seen = "both" if all(facts.seen) else "client" if facts.seen[client] else "server"
+        info.handshake_seen = facts.handshake_seen
+        info.close_reason = info.identity.close_reason or facts.close_reason
+        info.open_at_end = facts.open_at_end
+        info.client_rtt_ns, info.server_rtt_ns = facts.client_rtt_ns, facts.server_rtt_ns
+
+
+def _info(connection: Connection, client: int) -> ConnectionInfo:
+    key = connection.key
+    ends = (
+        (str(ipaddress.ip_address(key.low_ip)), key.low_port),
+        (str(ipaddress.ip_address(key.high_ip)), key.high_port),
+    )
+    (client_ip, client_port), (server_ip, server_port) = ends[client], ends[1 - client]
+    return ConnectionInfo(
+        connection.id,
+        key.tunnel,
+        client_ip,
+        client_port,
+        server_ip,
+        server_port,
+        connection.first_ts_ns,
+        connection.first_packet,
+    )
+
+
+def _behind(chunk: Chunk, offset: int) -> Chunk | None:
+    """What stands in a chunk from a stream offset on."""
+    if chunk.offset >= offset:
+        return chunk
+    if chunk.offset + len(chunk.data) <= offset:
+        return None
+    marks = [mark for mark in chunk.marks if mark.offset > offset]
+    first = [mark for mark in chunk.marks if mark.offset <= offset][-1]
+    return Chunk(chunk.side, offset, chunk.data[offset - chunk.offset :], [first, *marks])

@@ -1,0 +1,184 @@
+"""The first events of a connection that nobody knows yet in, a verdict out: who takes it, and who is the client.
+
+1. Both sides are considered, in both orientations where no handshake told who opened the connection.
+2. A sample is at most ``detect_max`` bytes a side; a connection undecided beyond that is unknown.
+3. TLS and HTTP are named; nothing is dropped: the events wait here and are replayed to whoever takes them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from mqsniff.decode.proxyhead import ProxyHead, read_head
+from mqsniff.decode.registry import Claim, Registry
+from mqsniff.decode.tls import is_hello, is_record_run
+from mqsniff.dissector import Sample
+from mqsniff.limits import Limits
+from mqsniff.model import Chunk
+
+_HTTP_REQUEST = re.compile(rb"(?:GET|HEAD|POST|PUT|DELETE|CONNECT|OPTIONS|TRACE|PATCH) [!-~]{1,4096} HTTP/1\.[01]\r?\n")
+_HTTP_BEGUN = re.compile(rb"(?:GET|HEAD|POST|PUT|DELETE|CONNECT|OPTIONS|TRACE|PATCH) [ -~]*\r?\Z")
+_HTTP_RESPONSE = re.compile(rb"HTTP/1\.[01] [1-5][0-9][0-9][ \r]")
+_HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Who takes it (``claim`` for a dissector, else a name such as tls), and which direction is the client."""
+
+    client_direction: int
+    protocol: str
+    claim: Claim | None = None
+    heads: dict[int, ProxyHead] = field(default_factory=dict)
+    """PROXY heads by direction."""
+
+
+class _Half:
+    """The sample of one direction."""
+
+    def __init__(self, *, from_start: bool) -> None:
+        self.data = bytearray()
+        self.starts: list[int] = []
+        self.from_start = from_start
+        self.ended = False
+        self.head: ProxyHead | None = None
+        self._head_open = from_start
+
+    def add(self, chunk: Chunk) -> None:
+        base = chunk.offset - len(self.data)
+        self.starts += [max(0, mark.offset - base) for mark in chunk.marks]
+        self.data += chunk.data
+        if self._head_open:
+            self._read_head()
+
+    def _read_head(self) -> None:
+        head = read_head(bytes(self.data[:4096]))
+        if isinstance(head, ProxyHead):
+            self.head = head
+        self._head_open = head is True and len(self.data) < 4096
+
+    @property
+    def open(self) -> bool:
+        """Whether nothing can be said of it yet."""
+        return self._head_open and bool(self.data)
+
+    def sample(self) -> Sample:
+        skip = self.head.size if self.head else 0
+        starts = tuple(start - skip for start in self.starts if start >= skip)
+        return Sample(bytes(self.data[skip:]), starts or (0,), self.from_start)
+
+    def lose(self) -> None:
+        """A gap: what was before it is no help any more."""
+        self.data.clear()
+        self.starts.clear()
+        self.from_start = self._head_open = False
+
+
+class Detection:
+    """A connection that waits for its verdict."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        limits: Limits,
+        ports: tuple[int, int],
+        client_direction: int | None,
+        *,
+        from_start: bool,
+    ) -> None:
+        self._registry = registry
+        self._limits = limits
+        self._ports = ports
+        self._client_direction = client_direction
+        self._halves = (_Half(from_start=from_start), _Half(from_start=from_start))
+
+    def chunk(self, direction: int, chunk: Chunk) -> Verdict | None:
+        """Take bytes; the verdict when there is one."""
+        self._halves[direction].add(chunk)
+        return self._decide()
+
+    def gap(self, direction: int) -> None:
+        """Take note of lost bytes."""
+        self._halves[direction].lose()
+
+    def _decide(self) -> Verdict | None:
+        if any(half.open for half in self._halves):
+            return None
+        heads = {direction: half.head for direction, half in enumerate(self._halves) if half.head is not None}
+        samples = tuple(half.sample() for half in self._halves)
+        undecided = False
+        best: Verdict | None = None
+        for client in self.orientations(heads):
+            wanted = self._registry.asked_for(self._ports[1 - client])
+            if wanted is not None:
+                return Verdict(client, wanted.names[0], Claim(wanted, "user"), heads)
+            claim, more = self._registry.claim(samples[client], samples[1 - client], self._ports[1 - client])
+            undecided = undecided or more
+            if claim is not None and (claim.detected_by == "content" or best is None):
+                best = Verdict(client, claim.dissector.names[0], claim, heads)
+                if claim.detected_by == "content":
+                    return best
+        if best is None:
+            named = self._stranger(samples, heads)
+            if named is not None:
+                return named
+        if best is not None:
+            return best
+        full = any(len(sample.data) > self._limits.detect_max for sample in samples)
+        undecided = undecided or any(_may_be_stranger(sample) for sample in samples)
+        if full or not undecided:
+            return Verdict(self.likely_client(heads), "unknown", None, heads)
+        return None
+
+    def orientations(self, heads: dict[int, ProxyHead]) -> tuple[int, ...]:
+        """Directions that may be the client, the likelier one first."""
+        if self._client_direction is not None:
+            return (self._client_direction,)
+        likely = self.likely_client(heads)
+        return (likely, 1 - likely)
+
+    def likely_client(self, heads: dict[int, ProxyHead] | None = None) -> int:
+        """The direction that is the client by handshake, PROXY head, known port, or else the higher port."""
+        if self._client_direction is not None:
+            return self._client_direction
+        if heads:
+            return next(iter(heads))
+        server_port = self._registry.server_port(*self._ports) or min(self._ports)
+        return 1 if self._ports[0] == server_port else 0
+
+    def _stranger(self, samples: tuple[Sample, ...], heads: dict[int, ProxyHead]) -> Verdict | None:
+        for direction, sample in enumerate(samples):
+            found = name_stranger(sample)
+            if found is not None:
+                protocol, from_client = found
+                client = self.likely_client(heads)
+                if from_client is not None and self._client_direction is None:
+                    client = direction if from_client else 1 - direction
+                return Verdict(client, protocol, None, heads)
+        return None
+
+
+def _may_be_stranger(sample: Sample) -> bool:
+    """Whether the next bytes may still show TLS or HTTP: too few were seen, or a request line has not ended."""
+    data = sample.data
+    if not sample.from_start:
+        return False
+    return len(data) < len(_HTTP2_PREFACE) or (len(data) < 8192 and _HTTP_BEGUN.match(data) is not None)
+
+
+def name_stranger(sample: Sample) -> tuple[str, bool | None] | None:
+    """(protocol, whether its client sent this, None if that cannot be told) of TLS and HTTP; None for neither."""
+    for start in (0,) if sample.from_start else sample.starts:
+        data = sample.data[start : start + 8192]
+        if data.startswith(_HTTP2_PREFACE):
+            return "http2", True
+        if _HTTP_REQUEST.match(data):
+            return "http", True
+        if _HTTP_RESPONSE.match(data):
+            return "http", False
+        if is_hello(data):
+            return "tls", data[5] == 1
+        if not sample.from_start and is_record_run(sample.data[start:]):
+            return "tls", None
+    return None

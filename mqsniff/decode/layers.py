@@ -1,0 +1,236 @@
+"""Layers between a connection and its dissector: the bytes of a side in, plain bytes at plain offsets out.
+
+1. A layer starts at a stream offset that a dissector named (``Upgrade``); plain offsets go on from there.
+2. Each captured packet's bytes go through by themselves, so that plain bytes keep the time and place of their packet.
+3. Captured bytes that a layer could not use are counted in ``undecoded``, and each loss has a problem that says why.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from mqsniff.codecs.transforms import TRANSFORMS, Dark, Lost, Transform
+from mqsniff.codecs.transforms import Item as Output
+from mqsniff.decode.tls import RecordWalk, TlsFacts
+from mqsniff.limits import Limits
+from mqsniff.model import Chunk, Gap, Mark, Problem, Side, Upgrade
+
+Passed: TypeAlias = Chunk | Gap
+Notice: TypeAlias = tuple[Problem, Mark]
+
+START: Final = Mark(0, 0, 0, 0)
+
+
+def pieces(chunk: Chunk) -> Iterator[tuple[Mark, bytes]]:
+    """The bytes of a chunk packet by packet, each with its mark."""
+    marks, stop = chunk.marks, chunk.offset + len(chunk.data)
+    for index, mark in enumerate(marks):
+        start = max(mark.offset, chunk.offset)
+        end = marks[index + 1].offset if index + 1 < len(marks) else stop
+        if end > start:
+            yield mark, chunk.data[start - chunk.offset : end - chunk.offset]
+
+
+class Layer(ABC):
+    """One side's bytes become other bytes from ``at`` on."""
+
+    def __init__(self, side: Side, at: int) -> None:
+        self.side = side
+        self.at = at
+        self.undecoded = 0
+        self.notices: list[Notice] = []
+        """Problems of bytes that were lost on the way; the owner empties it."""
+        self._plain = at
+        self._last = START
+
+    @abstractmethod
+    def feed(self, chunk: Chunk) -> Iterator[Passed]:
+        """Take the next bytes of the layer below."""
+
+    @abstractmethod
+    def gap(self, gap: Gap) -> Iterator[Passed]:
+        """Take note of bytes that the layer below lost."""
+
+    def close(self) -> Iterator[Passed]:
+        """No more bytes will come."""
+        return iter(())
+
+    @abstractmethod
+    def end(self) -> None:
+        """The connection is over: notice what can be told only now."""
+
+    def _chunk(self, data: bytes, mark: Mark) -> Chunk:
+        chunk = Chunk(self.side, self._plain, data, [mark._replace(offset=self._plain)])
+        self._plain += len(data)
+        return chunk
+
+    def _gap(self, length: int | None, mark: Mark) -> Gap:
+        gap = Gap(self.side, self._plain, length or 0, mark._replace(offset=self._plain), known=length is not None)
+        self._plain += length or 0
+        return gap
+
+
+class TransformLayer(Layer):
+    """Bytes through a transform: decompression, later decryption."""
+
+    def __init__(self, side: Side, at: int, transform: Transform) -> None:
+        super().__init__(side, at)
+        self._transform = transform
+        self._fed = 0
+        self._dark: Dark | None = None
+        self._dark_mark = START
+
+    def feed(self, chunk: Chunk) -> Iterator[Passed]:
+        """Take the next bytes of the layer below."""
+        for mark, data in pieces(chunk):
+            self._fed += len(data)
+            if self._dark is None:
+                yield from self._pass(self._transform.feed(data), mark)
+            else:
+                self.undecoded += len(data)
+
+    def gap(self, gap: Gap) -> Iterator[Passed]:
+        """Take note of bytes that the layer below lost; a loss of unknown length is at least one byte."""
+        if self._dark is None:
+            yield from self._pass(self._transform.gap(gap.length if gap.known else max(gap.length, 1)), gap.mark)
+        self._fed += gap.length
+
+    def close(self) -> Iterator[Passed]:
+        """No more bytes will come."""
+        if self._dark is None:
+            yield from self._pass(self._transform.close(), self._last)
+
+    def _pass(self, output: Iterator[Output], mark: Mark) -> Iterator[Passed]:
+        self._last = mark
+        for item in output:
+            if isinstance(item, Lost):
+                self.undecoded += item.size
+                self.notices.append((Problem(item.kind, "error", item.why, "", self.side, size=item.size), mark))
+                if item.plain != 0:
+                    yield self._gap(item.plain, mark)
+            elif isinstance(item, Dark):
+                self._dark, self._dark_mark = item, mark
+                self.undecoded += max(0, self._fed - item.offset)
+            else:
+                yield self._chunk(item, mark)
+
+    def end(self) -> None:
+        """Say from which byte on the layer was dark, and how many bytes that were."""
+        if self._dark is not None:
+            dark, self._dark = self._dark, None
+            detail = f"{dark.why}: dark from byte {dark.offset} of the layer on, {self.undecoded} bytes not decoded"
+            severity = "warning" if dark.kind == "trailing_bytes" else "error"
+            problem = Problem(dark.kind, severity, detail, "", self.side, self._plain, self.undecoded)  # type: ignore[arg-type]
+            self.notices.append((problem, self._dark_mark))
+
+
+class TlsLayer(Layer):
+    """TLS without keys: the bytes are dark, until clear text follows a closing alert."""
+
+    def __init__(self, side: Side, at: int, facts: TlsFacts) -> None:
+        super().__init__(side, at)
+        self._walk = RecordWalk(facts)
+        self._clear = False
+        self._first: Mark | None = None
+
+    def feed(self, chunk: Chunk) -> Iterator[Passed]:
+        """Take the next bytes of the layer below."""
+        for mark, data in pieces(chunk):
+            taken = 0 if self._clear else self._walk.feed(data)
+            if taken:
+                self._first = self._first or mark
+                self.undecoded += taken
+            if taken < len(data):
+                self._clear = True
+                yield self._chunk(data[taken:], mark)
+
+    def gap(self, gap: Gap) -> Iterator[Passed]:
+        """Take note of bytes that the layer below lost."""
+        length = gap.length if gap.known else None
+        if self._clear:
+            yield self._gap(length, gap.mark)
+        else:
+            self._walk.gap(length)
+
+    def end(self) -> None:
+        """Say how many bytes TLS hid."""
+        if self._first is not None:
+            detail = f"TLS: {self.undecoded} bytes not decrypted"
+            problem = Problem("tls", "warning", detail, "", self.side, self.at, self.undecoded)
+            self.notices.append((problem, self._first))
+            self._first = None
+
+
+class Layers:
+    """The stacks of layers of one connection, by side."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._stacks: tuple[list[Layer], list[Layer]] = ([], [])
+        self.tls = TlsFacts()
+
+    def push(self, upgrade: Upgrade) -> None:
+        """Put the layer of an upgrade on top of its sides; KeyError for a name that is none."""
+        if upgrade.to == "tls":
+            for side, at in upgrade.at.items():
+                self._stacks[side].append(TlsLayer(side, at, self.tls))
+            return
+        make = TRANSFORMS[upgrade.to] if isinstance(upgrade.to, str) else upgrade.to
+        transforms = make(self._limits)
+        for side, at in upgrade.at.items():
+            self._stacks[side].append(TransformLayer(side, at, transforms[side]))
+
+    def top(self, side: Side) -> int:
+        """The level above all layers of a side: what is given back from here enters the layer pushed next."""
+        return len(self._stacks[side])
+
+    def through(self, event: Passed, level: int = 0) -> Iterator[Passed]:
+        """What comes out on top when an event enters at a level."""
+        stack = self._stacks[event.side]
+        if level == len(stack):
+            yield event
+            return
+        layer = stack[level]
+        if event.offset < layer.at:
+            yield from self._across(event, layer, level)
+            return
+        for above in layer.feed(event) if isinstance(event, Chunk) else layer.gap(event):
+            yield from self.through(above, level + 1)
+
+    def _across(self, event: Passed, layer: Layer, level: int) -> Iterator[Passed]:
+        """Bytes that came before the layer begins pass it by."""
+        cut = layer.at - event.offset
+        if isinstance(event, Gap) or len(event.data) <= cut:
+            yield event
+            return
+        before = [mark for mark in event.marks if mark.offset < layer.at]
+        after = [mark for mark in event.marks if mark.offset > layer.at]
+        at = [mark for mark in event.marks if mark.offset <= layer.at][-1]
+        yield Chunk(event.side, event.offset, event.data[:cut], before)
+        yield from self.through(Chunk(event.side, layer.at, event.data[cut:], [at, *after]), level)
+
+    def close(self, side: Side) -> Iterator[Passed]:
+        """What the layers of a side held back."""
+        for level, layer in enumerate(self._stacks[side], 1):
+            for above in layer.close():
+                yield from self.through(above, level)
+
+    def end(self) -> None:
+        """The connection is over."""
+        for stack in self._stacks:
+            for layer in stack:
+                layer.end()
+
+    def notices(self) -> Iterator[Notice]:
+        """Problems that were noticed since the last call."""
+        for stack in self._stacks:
+            for layer in stack:
+                yield from layer.notices
+                layer.notices.clear()
+
+    @property
+    def undecoded(self) -> int:
+        """Captured bytes that no layer could use."""
+        return sum(layer.undecoded for stack in self._stacks for layer in stack)

@@ -1,0 +1,91 @@
+"""The entry-point group ``mqsniff.dissectors`` in, dissector classes out, and which of them a connection speaks to.
+
+1. Order is by entry-point name, so that a verdict does not depend on the order of installation.
+2. A dissector that cannot be imported is a problem of the run, not the end of it.
+3. YES beats MAYBE; MAYBE claims only with the hint of a port; an open MORE never holds a YES up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import NamedTuple
+
+from mqsniff.dissector import Dissector, Sample, Verdict
+
+GROUP = "mqsniff.dissectors"
+
+
+class Loaded(NamedTuple):
+    """One entry point: its class, or what went wrong with it."""
+
+    name: str
+    dissector: type[Dissector] | None
+    problem: str = ""
+
+
+def load_dissectors() -> list[Loaded]:
+    """Every dissector of the entry-point group, by name."""
+    return [_load(point) for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
+
+
+def _load(point: object) -> Loaded:
+    name = str(getattr(point, "name", "?"))
+    try:
+        loaded = point.load()  # type: ignore[attr-defined]
+    except Exception as error:  # noqa: BLE001  # the border of the plugin
+        return Loaded(name, None, f"dissector {name} cannot be imported: {type(error).__name__}: {error}")
+    if isinstance(loaded, type) and issubclass(loaded, Dissector):
+        return Loaded(name, loaded)
+    return Loaded(name, None, f"dissector {name} is no subclass of mqsniff.dissector.Dissector")
+
+
+class Claim(NamedTuple):
+    """A dissector that takes a connection, and why."""
+
+    dissector: type[Dissector]
+    detected_by: str
+    flipped: bool = False
+    """Whether the second sample is the client's."""
+
+
+class Registry:
+    """The dissectors of one run."""
+
+    def __init__(self, loaded: list[Loaded], decode_as: Mapping[int, str] | None = None) -> None:
+        self.loaded = loaded
+        self.dissectors = [entry.dissector for entry in loaded if entry.dissector is not None]
+        self._decode_as = dict(decode_as or {})
+        self._by_name = {name: cls for cls in self.dissectors for name in cls.names}
+
+    def names(self) -> list[str]:
+        """Protocols that can be decoded."""
+        return sorted(self._by_name)
+
+    def server_port(self, one: int, other: int) -> int | None:
+        """Which of two ports is the server's, by --decode-as and well-known ports; None when neither or both are."""
+        known = [port for port in (one, other) if port in self._decode_as or self._hinted(port)]
+        return known[0] if len(known) == 1 else None
+
+    def _hinted(self, port: int) -> bool:
+        return any(port in cls.ports for cls in self.dissectors)
+
+    def asked_for(self, server_port: int) -> type[Dissector] | None:
+        """The dissector that the user wants for a port."""
+        name = self._decode_as.get(server_port)
+        return self._by_name.get(name) if name is not None else None
+
+    def claim(self, client: Sample, server: Sample, server_port: int) -> tuple[Claim | None, bool]:
+        """(who takes the connection, whether more bytes could change an answer of nobody)."""
+        likely: type[Dissector] | None = None
+        open_ended = False
+        for cls in self.dissectors:
+            verdict = cls.detect(client, server)
+            if verdict is Verdict.YES:
+                return Claim(cls, "content"), False
+            if verdict is Verdict.MAYBE and likely is None and server_port in cls.ports:
+                likely = cls
+            open_ended = open_ended or verdict is not Verdict.NO
+        if likely is not None:
+            return Claim(likely, "port"), False
+        return None, open_ended

@@ -1,0 +1,78 @@
+"""A connection that no dissector takes: its bytes are counted and named, never decoded.
+
+1. TLS tells its version, names and cipher; HTTP its first method and path, without the query.
+2. Of an unknown connection the first 16 bytes of a side are shown, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mqsniff.decode.layers import TlsLayer
+from mqsniff.decode.tls import TlsFacts
+from mqsniff.model import Chunk, ConnectionInfo, Gap, Item, Mark, Noticed, Problem, Side
+
+SHOWN = 16
+REQUEST_LINE_MAX = 512
+
+
+class Stranger:
+    """What can be said of such a connection."""
+
+    def __init__(self, protocol: str, info: ConnectionInfo) -> None:
+        self._protocol = protocol
+        self._info = info
+        self._bytes = [0, 0]
+        self._first: list[bytes] = [b"", b""]
+        self._mark: Mark | None = None
+        self._facts = TlsFacts()
+        self._tls = [TlsLayer(side, 0, self._facts) for side in Side] if protocol == "tls" else []
+
+    def take(self, event: Chunk | Gap) -> None:
+        """Count bytes, or walk over lost ones."""
+        if isinstance(event, Gap):
+            for _ in self._tls[event.side].gap(event) if self._tls else ():
+                pass
+            return
+        self._mark = self._mark or event.marks[0]
+        self._bytes[event.side] += len(event.data)
+        if len(self._first[event.side]) < REQUEST_LINE_MAX:
+            self._first[event.side] = (self._first[event.side] + event.data)[:REQUEST_LINE_MAX]
+        if self._tls:
+            for _ in self._tls[event.side].feed(event):
+                pass
+
+    def end(self) -> Iterator[Item]:
+        """The connection is over: one problem says what was not decoded."""
+        info, total, facts = self._info, sum(self._bytes), self._facts
+        info.undecoded_bytes += total
+        info.tls_version, info.tls_cipher = facts.version, facts.cipher
+        info.tls_alpn, info.tls_server_name = facts.alpn, facts.server_name
+        if not total or self._mark is None:
+            return
+        kind, severity = ("tls", "warning") if self._protocol == "tls" else ("undecoded", "warning")
+        problem = Problem(kind, severity, self._detail(total), size=total)  # type: ignore[arg-type]
+        yield Noticed(info, problem, self._mark.ts_ns, self._mark.packet)
+
+    def _detail(self, total: int) -> str:
+        match self._protocol:
+            case "tls":
+                return f"TLS: {total} bytes not decrypted"
+            case "http":
+                return f"HTTP ({_request(self._first[Side.CLIENT])}): {total} bytes not decoded"
+            case "http2":
+                return f"HTTP/2: {total} bytes not decoded"
+            case _:
+                shown = "; ".join(
+                    f"{side.text} begins {self._first[side][:SHOWN].hex(' ')}" for side in Side if self._first[side]
+                )
+                return f"unknown protocol: {total} bytes not decoded ({shown})"
+
+
+def _request(first: bytes) -> str:
+    """Method and path of a request line, printable and without the query."""
+    words = first.split(b"\r\n", 1)[0].split(b" ")
+    if len(words) < 2 or not words[0].isalpha():
+        return "middle of a connection"
+    path = words[1].split(b"?", 1)[0].decode("ascii", "backslashreplace")
+    return f"{words[0].decode('ascii', 'backslashreplace')} {path}"

@@ -1,0 +1,156 @@
+"""The plugin contract: bytes of one connection in, Messages, Problems, Skipped and Upgrades out.
+
+1. A dissector does no I/O and reads no clock; one instance serves one connection.
+2. Traffic never raises out of ``feed``, ``gap`` and ``close``.
+3. Strict to find, lenient to follow: ``probe`` believes only what must be a frame, ``frame_size`` follows a connection
+   that is in step through unknown keys, versions and commands.
+4. Answers are final: what ``probe`` and ``frame_size`` say, other than NEED, never changes when more bytes of the same
+   side arrive and the state is the same.
+5. Each byte fed is claimed once: by a message, as Skipped, or by the gap it lies in.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+
+from mqsniff.limits import Limits
+from mqsniff.model import Asked, Chunk, Event, Frame, Gap, Identity, Side, Value
+
+
+class Verdict(IntEnum):
+    """What a dissector says of a connection whose protocol is not known yet."""
+
+    NO = 0
+    MORE = 1
+    """Cannot tell from these bytes."""
+    MAYBE = 2
+    """Fits, but so could other protocols: claimed only with the hint of a port."""
+    YES = 3
+
+
+class FrameAnswer(Enum):
+    """What is said of a frame's start instead of its size."""
+
+    NEED = "need more bytes"
+    WAIT_PEER = "wait for the peer"
+    NO_FRAME = "no frame starts here"
+
+
+NEED: Final = FrameAnswer.NEED
+WAIT_PEER: Final = FrameAnswer.WAIT_PEER
+NO_FRAME: Final = FrameAnswer.NO_FRAME
+
+
+class Walk(NamedTuple):
+    """A frame whose end is found element by element: it has at least ``size`` bytes, ``walk`` tells more."""
+
+    size: int
+    promised: int
+    """Its size where the walk has to stop: the elements are lost, or more than memory allows."""
+    state: Any = None
+    """What ``walk`` has to remember."""
+
+
+class Switch(NamedTuple):
+    """No frame starts here: from this byte on the side speaks another layer, though no answer of the peer told so."""
+
+    to: str
+
+
+Probed: TypeAlias = int | Literal[FrameAnswer.NEED, FrameAnswer.NO_FRAME]
+Walked: TypeAlias = int | Walk | Literal[FrameAnswer.NEED]
+Sized: TypeAlias = int | FrameAnswer | Walk | Switch
+"""Size of the frame in bytes, its head included, or why it cannot be told."""
+
+Table: TypeAlias = "list[dict[str, Value]]"
+
+
+class Sample(NamedTuple):
+    """The first bytes of a side that wait for a verdict."""
+
+    data: bytes = b""
+    starts: tuple[int, ...] = (0,)
+    """Offsets in ``data`` where captured segments begin: where a frame may start when the beginning was not seen."""
+    from_start: bool = True
+    """Whether ``data`` begins with the first byte of the stream."""
+
+
+class Span(NamedTuple):
+    """One field of a frame beside its bytes: ``start`` and ``stop`` count from the frame's first byte."""
+
+    path: str
+    start: int
+    stop: int
+    value: Value
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a run asks of every dissector."""
+
+    limits: Limits = field(default_factory=Limits)
+    records: bool = False
+    """Whether somebody wants record batches opened."""
+
+
+class Dissector(ABC):
+    """One protocol on one connection."""
+
+    names: ClassVar[tuple[str, ...]]
+    """Values of the ``protocol`` column that this dissector gives."""
+    ports: ClassVar[frozenset[int]] = frozenset()
+    """Well-known server ports: hints, never proof."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.identity = Identity()
+        self.now = 0
+        """Ordinal of the packet that released the event just given; never falls."""
+
+    @classmethod
+    @abstractmethod
+    def detect(cls, client: Sample, server: Sample) -> Verdict:
+        """Tell whether the connection speaks this protocol; either side may be empty."""
+
+    @abstractmethod
+    def start(self, side: Side, *, in_step: bool) -> None:
+        """Say before the first byte of a side whether the stream was seen from its beginning."""
+
+    @abstractmethod
+    def feed(self, chunk: Chunk) -> Iterator[Event]:
+        """Take the next bytes of a side."""
+
+    @abstractmethod
+    def gap(self, gap: Gap) -> Iterator[Event]:
+        """Take note of lost bytes of a side."""
+
+    @abstractmethod
+    def close(self, side: Side) -> Iterator[Event]:
+        """No more bytes of a side will come: give what still waits."""
+
+    def surrender(self, side: Side, offset: int) -> list[Chunk | Gap]:  # noqa: ARG002  # part of the contract
+        """Hand back what was fed of a side from this offset on and not decoded yet, for another layer to read."""
+        return []
+
+    def open_questions(self) -> Iterator[Asked]:
+        """Questions that nobody answered, oldest first; asked for once, at the end of the connection."""
+        return iter(())
+
+    def spans(self, frame: Frame) -> Iterator[Span]:  # noqa: ARG002  # part of the contract
+        """Every field of a frame beside its bytes."""
+        return iter(())
+
+    @classmethod
+    def decode_record(cls, topic: str, key: bytes | None, value: bytes | None) -> Value | None:  # noqa: ARG003  # contract
+        """The content of a record of an internal topic, None for a topic of no known format."""
+        return None
+
+    @classmethod
+    def describe(cls) -> dict[str, Table]:
+        """What is known of the protocol, as tables: name of a table (commands, errors, …) -> its rows."""
+        return {}

@@ -1,0 +1,138 @@
+"""The one loop: a source of packets in, Items out in the order in which the packets released them.
+
+1. Packets are taken in slices, so that the items of a window never stand in memory together.
+2. The connections of a slice are lazy streams of items; one merge puts them in order of release, then connection.
+3. Topic names are resolved behind the merge: an item shows what was taught before it in that order.
+4. ``None`` is yielded after each batch: a moment to flush for who writes as the packets come.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+from mqsniff.decode.conversation import Context, Conversation, Placed
+from mqsniff.decode.names import TopicNames
+from mqsniff.decode.registry import Registry, load_dissectors
+from mqsniff.dissector import Settings
+from mqsniff.model import CaptureInfo, Decoded, Item, Noticed, PacketBatch, Problem
+from mqsniff.sources.batches import slice_batch
+from mqsniff.streams.connection import Connection
+from mqsniff.streams.events import ConnectionClosed
+from mqsniff.streams.flows import FlowEvents, Flows
+from mqsniff.streams.packets import PacketDecoder
+
+SLICE_PACKETS: Final = 8192
+"""Packets whose items may stand in memory together."""
+
+
+class Source(Protocol):
+    """A door in: files, a pipe, an interface."""
+
+    captures: list[CaptureInfo]
+
+    def batches(self) -> Iterator[PacketBatch]:
+        """Packets in merged order; an empty batch is a moment without packets."""
+        ...
+
+
+@dataclass(slots=True)
+class Totals:
+    """What went through."""
+
+    packets: int = 0
+    other_packets: int = 0
+    """Packets that carry no TCP."""
+    segments: int = 0
+    connections: int = 0
+    messages: int = 0
+    by_protocol: dict[str, int] = field(default_factory=dict)
+    problems: dict[str, int] = field(default_factory=dict)
+
+
+class Pipeline:
+    """One run over one source."""
+
+    def __init__(
+        self,
+        source: Source,
+        settings: Settings,
+        *,
+        decode_as: Mapping[int, str] | None = None,
+        domain: str = "",
+    ) -> None:
+        self._source = source
+        self._context = Context(Registry(load_dissectors(), decode_as), settings)
+        self._decoder = PacketDecoder(settings.limits)
+        self._flows = Flows(settings.limits, domain)
+        self._conversations: dict[Connection, Conversation] = {}
+        self._names = TopicNames()
+        self.totals = Totals()
+
+    @property
+    def captures(self) -> list[CaptureInfo]:
+        """The inputs and what their reader learned of them."""
+        return self._source.captures
+
+    def items(self) -> Iterator[Item | None]:
+        """Everything that the source holds, in order; None after each batch."""
+        for entry in self._context.registry.loaded:
+            if entry.problem:
+                yield self._notice(Problem("internal", "error", entry.problem))
+        for batch in self._source.batches():
+            for start in range(0, len(batch), SLICE_PACKETS):
+                yield from self._slice(slice_batch(batch, start, min(start + SLICE_PACKETS, len(batch))))
+            yield None
+        for odd in self._decoder.close():
+            yield self._notice(replace(odd.problem, ts_ns=odd.ts_ns, packet=odd.packet))
+        yield from self._merged([self._flow(events) for events in self._flows.end()])
+        for capture in self.captures:
+            for problem in capture.problems:
+                yield self._notice(problem)
+        yield None
+
+    def _slice(self, batch: PacketBatch) -> Iterator[Item]:
+        """The items that some packets release."""
+        segments = self._decoder.decode(batch)
+        self.totals.packets += len(batch)
+        self.totals.other_packets += segments.skipped_packets
+        self.totals.segments += len(segments)
+        odd: Iterator[Placed] = (
+            (each.ordinal, -1, Noticed(None, each.problem, each.ts_ns, each.packet)) for each in segments.problems
+        )
+        flows = [self._flow(events) for events in self._flows.feed(segments)]
+        return self._merged([*flows, odd] if segments.problems else flows)
+
+    def _flow(self, events: FlowEvents) -> Iterator[Placed]:
+        """The items of one flow, whose connections follow each other."""
+        for release, connection, event in events:
+            conversation = self._conversations.get(connection)
+            if conversation is None:
+                conversation = self._conversations[connection] = Conversation(connection, self._context)
+                self.totals.connections += 1
+            yield from conversation.items(release, event)
+            if isinstance(event, ConnectionClosed):
+                del self._conversations[connection]
+
+    def _merged(self, placed: list[Iterator[Placed]]) -> Iterator[Item]:
+        """Items in order of release, then of the connections' first packets; names are known from here on."""
+        for _, _, item in placed[0] if len(placed) == 1 else heapq.merge(*placed):
+            if isinstance(item, Decoded):
+                message = item.message
+                yield from self._names.learn(message)
+                self._names.resolve(message)
+                totals = self.totals
+                totals.messages += 1
+                totals.by_protocol[message.protocol] = totals.by_protocol.get(message.protocol, 0) + 1
+            elif isinstance(item, Noticed):
+                self._count(item.problem)
+            yield item
+
+    def _count(self, problem: Problem) -> None:
+        self.totals.problems[problem.kind] = self.totals.problems.get(problem.kind, 0) + 1
+
+    def _notice(self, problem: Problem) -> Item:
+        self._count(problem)
+        return Noticed(None, problem, problem.ts_ns, problem.packet)

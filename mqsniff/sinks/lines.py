@@ -1,0 +1,174 @@
+"""What stands behind the columns of a text line: a message, a problem, a connection's end, a record in, parts out.
+
+1. What matters stands first: topics, group, correlation, the dissector's notes, size, error, the answer's latency.
+2. Labels are ``name=value``, so that lines can be searched; a value that is no plain word is quoted.
+3. Everything that traffic can write goes through ``escape``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from mqsniff.model import ConnectionInfo, Message, Noticed, packet_number
+from mqsniff.sinks.clock import seconds_text
+from mqsniff.sinks.escape import quoted, safe
+from mqsniff.sinks.paint import Part
+from mqsniff.sinks.tree import brief
+from mqsniff.tables.rows import Row
+from mqsniff.tables.schemas import TableName, names_of
+from mqsniff.tables.times import rfc3339
+from mqsniff.tables.values import Shown, base64
+
+_TOPICS_SHOWN: Final = 3
+_COLUMNS_LEFT_OUT: Final = frozenset(
+    ("connection_id", "side", "client", "server", "ts", "ts_ns", "protocol", "body", "key_encoding", "value_encoding")
+)
+
+
+def message_parts(message: Message, latency_ns: int | None, shown: Shown) -> list[Part]:
+    """A message behind its name."""
+    parts: list[Part] = []
+    if message.topics:
+        parts.append(("topic", "  " + _listed(message.topics)))
+    elif message.topic_ids:
+        parts.append(("topic", "  " + _listed(message.topic_ids)))
+    if message.group:
+        parts.append(("detail", "  group=" + brief(message.group, shown)))
+    if message.correlation is not None:
+        parts.append(("detail", "  #" + safe(message.correlation)))
+    for label, value in message.notes:
+        parts.append(("detail", f"  {safe(label)}={brief(value, shown)}"))
+    parts.append(("detail", f"  {message.frame.size} B"))
+    if (error := _error(message)) is not None:
+        parts.append(("error", "  " + error))
+    if (question := _question(message)) is not None:
+        parts.append(("detail", "  to " + safe(question)))
+    if latency_ns is not None:
+        parts.append(("latency", f"  in {milliseconds(latency_ns)}"))
+    return parts
+
+
+def problem_parts(noticed: Noticed) -> list[Part]:
+    """A problem behind its kind."""
+    problem = noticed.problem
+    about = f" in {safe(noticed.message.name)}" if noticed.message is not None else ""
+    text = f"  {problem.severity}{about}: {safe(problem.detail)}"
+    if problem.path:
+        text += f" ({safe(problem.path)})"
+    if problem.size is not None:
+        text += f"  {problem.size} B"
+    if noticed.packet is not None:
+        text += f"  packet {packet_number(noticed.packet)}"
+    return [(problem.severity, text)]
+
+
+def close_parts(connection: ConnectionInfo) -> list[Part]:
+    """What a connection was, told at its end."""
+    return [("tcp", "  " + fact) for fact in _facts(connection)]
+
+
+def milliseconds(span_ns: int) -> str:
+    """A duration as "0.078 ms"."""
+    return f"{span_ns // 1_000_000}.{span_ns // 1000 % 1000:03d} ms"
+
+
+def _facts(connection: ConnectionInfo) -> Iterator[str]:
+    c, identity = connection, connection.identity
+    if c.outcome != "established":
+        yield c.outcome
+    reason = identity.close_reason or c.close_reason
+    if reason is not None:
+        yield safe(reason)
+    if c.open_at_end:
+        yield "still open"
+    yield f"after {seconds_text(max(0, c.last_ts_ns - c.first_ts_ns))} s"
+    yield f"client {c.client_bytes} B in {c.client_packets} packets"
+    yield f"server {c.server_bytes} B in {c.server_packets} packets"
+    if c.sides_seen != "both":
+        yield f"only the {c.sides_seen} seen"
+    counts = (
+        (c.gap_bytes, "B lost"),
+        (c.undecoded_bytes, "B undecoded"),
+        (c.retransmitted_segments, "retransmitted"),
+        (c.out_of_order_segments, "out of order"),
+        (c.duplicate_packets, "doubled"),
+    )
+    yield from (f"{count} {what}" for count, what in counts if count)
+    names = (
+        ("client", identity.client_software),
+        ("server", identity.server_software),
+        ("user", identity.user),
+        ("tls", c.tls_version),
+        ("server_name", c.tls_server_name),
+        ("alpn", c.tls_alpn),
+        ("proxy_client", c.proxy_client),
+    )
+    yield from (f"{label}={brief(name, Shown())}" for label, name in names if name is not None)
+
+
+def record_text(row: Row, shown: Shown) -> str:
+    """A record beneath its message: where it is, its key and its value."""
+    parts = [f"{name}={row[name]}" for name in ("partition", "offset", "client_offset") if row[name] is not None]
+    if row["message_id"] is not None:
+        parts.append("#" + safe(str(row["message_id"])))
+    parts += [
+        f"{name}={_data(row[name], row[f'{name}_encoding'])}"
+        for name in ("key", "value")
+        if row[f"{name}_encoding"] is not None
+    ]
+    if row["value_size"] is not None:
+        parts.append(f"{row['value_size']} B")
+    parts += [f"{safe(header['key'])}={brief(header['value'], shown)}" for header in row["headers"] or ()]
+    return "- " + "  ".join(parts)
+
+
+def row_text(table: TableName, row: Row, shown: Shown) -> str:
+    """A row of any table as ``name=value`` pairs, without what stands in the line's columns and without nulls."""
+    times = names_of(table, "timestamp")
+    pairs = []
+    for name in names_of(table):
+        value = row[name]
+        if value is None or name in _COLUMNS_LEFT_OUT:
+            continue
+        if name in times:
+            text = rfc3339(value) or "?"
+        elif isinstance(value, bytes):
+            text = _data(value, row[f"{name}_encoding"])
+        else:
+            text = brief(value, shown)
+        pairs.append(f"  {name}={text}")
+    return "".join(pairs)
+
+
+def _data(data: bytes | None, encoding: str) -> str:
+    """A record's key or value by its encoding."""
+    match encoding:
+        case "redacted":
+            return "<redacted>"
+        case "base64":
+            return f"<base64 {base64(data or b'')}>"
+    text = quoted((data or b"").decode())
+    return text + "…" if encoding == "cut" else text
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    text = ",".join(safe(name) for name in names[:_TOPICS_SHOWN])
+    return text if len(names) <= _TOPICS_SHOWN else f"{text},+{len(names) - _TOPICS_SHOWN}"
+
+
+def _error(message: Message) -> str | None:
+    """The error that a message carries, by name where it has one."""
+    name, code, count = message.error_name, message.error_code, message.error_count
+    if not (code or count):
+        return None
+    text = safe(name) if name else f"error {code}"
+    return f"{text} ({count} errors)" if count is not None and count > 1 else text
+
+
+def _question(message: Message) -> str | None:
+    """Name of the request that this message answers, where the answer has another name."""
+    for asked in message.closed:
+        if asked.answer is message and asked.link == "answer" and asked.message is not None:
+            return asked.message.name if asked.message.name != message.name else None
+    return None

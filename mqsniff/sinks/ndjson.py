@@ -1,0 +1,55 @@
+"""Rows as NDJSON: one JSON object a line, ``table`` first, null columns left out.
+
+1. Times are RFC 3339 text with nine digits and Z; one that the format cannot name is left out (``ts_ns`` stays).
+2. Keys and values of records are text; base64 where their ``*_encoding`` says so.
+3. Everything else is shown as ``tables.values`` rules.
+
+Hot: 190,000 rows of messages a second on one core (``benchmarks/`` measures it with decoding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import BinaryIO, Final
+
+from mqsniff.model import Item
+from mqsniff.tables.rows import Captures, Row, rows_of
+from mqsniff.tables.schemas import TABLES, TableName, names_of
+from mqsniff.tables.times import rfc3339
+from mqsniff.tables.values import Shown, base64
+
+_TIMES: Final = {table: names_of(table, "timestamp") for table in TABLES}
+_HEADS: Final = {table: f'{{"table":"{table}",'.encode() for table in TABLES}
+_PAYLOADS: Final = {table: names_of(table, "payload") for table in TABLES}
+
+
+class NdjsonSink:
+    """Writes the rows of the wanted tables to a binary stream."""
+
+    def __init__(self, stream: BinaryIO, captures: Captures, wanted: Collection[TableName], shown: Shown) -> None:
+        self._stream = stream
+        self._captures = captures
+        self._wanted = frozenset(wanted)
+        self._shown = shown
+
+    def write(self, item: Item) -> None:
+        """Write an item's rows."""
+        for table, row in rows_of(item, self._captures, self._wanted, self._shown):
+            self._stream.write(ndjson_line(table, row, self._shown))
+
+    def tick(self) -> None:
+        """Let a reader at the other end of a pipe see what was written so far."""
+        self._stream.flush()
+
+
+def ndjson_line(table: TableName, row: Row, shown: Shown) -> bytes:
+    """A row as a line, its newline included."""
+    line = row.copy()
+    for name in _TIMES[table]:
+        if (ts_ns := row[name]) is not None:
+            line[name] = rfc3339(ts_ns)
+    for name in _PAYLOADS[table]:
+        if (data := row[name]) is not None:
+            line[name] = base64(data) if row[f"{name}_encoding"] == "base64" else data.decode()
+    columns = shown.json({name: value for name, value in line.items() if value is not None})
+    return _HEADS[table] + columns[1:] + b"\n"

@@ -1,0 +1,90 @@
+"""Values of a body in, lines of an indented tree out; and single values as they stand in one line of text.
+
+1. Strings are quoted and escaped, so nothing in a body can pass for structure, colour or another line.
+2. What is redacted, undecoded or binary stands in angle brackets, which no quoted string can imitate.
+3. A list of plain values stays on one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+from mqsniff.model import Secret, Undecoded
+from mqsniff.sinks.escape import quoted, safe
+from mqsniff.tables.values import NESTING_MAX, Shown, base64, text_of
+
+
+def tree_lines(body: dict[str, Any], shown: Shown, indent: int) -> Iterator[str]:
+    """Lines of a body, each member on its own line, without newlines."""
+    yield from _members(body, shown, indent, 0)
+
+
+def inline(value: Any, shown: Shown) -> str:
+    """A value on one line."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return quoted(value)
+        case Secret():
+            return _bytes(value.data) if shown.secrets else f"<redacted, {len(value)} bytes>"
+        case Undecoded():
+            return _bytes(value.data) if shown.raw else f"<undecoded, {len(value)} bytes, sha256 {_hash(value.data)}>"
+        case bytes() | bytearray() | memoryview():
+            return _bytes(bytes(value))
+    return safe(shown.json(value).decode())
+
+
+def brief(value: Any, shown: Shown) -> str:
+    """As ``inline``, but a string of one plain word goes without quotes."""
+    if isinstance(value, str) and value and value.isprintable() and not set(value) & set(' "=<>\\'):
+        return value
+    return inline(value, shown)
+
+
+def _members(members: dict[str, Any], shown: Shown, indent: int, depth: int) -> Iterator[str]:
+    for key, value in members.items():
+        yield from _node(f"{safe(str(key))}:", value, shown, indent, depth)
+
+
+def _node(label: str, value: Any, shown: Shown, indent: int, depth: int) -> Iterator[str]:
+    pad = " " * indent
+    if depth >= NESTING_MAX or not _nested(value):
+        yield f"{pad}{label} {inline(value, shown)}"
+        return
+    yield f"{pad}{label}"
+    if isinstance(value, dict):
+        yield from _members(value, shown, indent + 2, depth + 1)
+        return
+    for item in value:
+        yield from _item(item, shown, indent + 2, depth + 1)
+
+
+def _item(value: Any, shown: Shown, indent: int, depth: int) -> Iterator[str]:
+    """One item of a list; of an object the first member stands behind the dash."""
+    if not isinstance(value, dict) or not value:
+        yield from _node("-", value, shown, indent, depth)
+        return
+    lines = _members(value, shown, indent + 2, depth)
+    yield " " * indent + "- " + next(lines).lstrip()
+    yield from lines
+
+
+def _nested(value: Any) -> bool:
+    """Whether a value needs lines of its own."""
+    if isinstance(value, dict):
+        return bool(value)
+    return isinstance(value, list | tuple) and any(isinstance(item, dict | list | tuple) and item for item in value)
+
+
+def _bytes(data: bytes) -> str:
+    text = text_of(data)
+    return f"<base64 {base64(data)}>" if text is None else quoted(text)
+
+
+def _hash(data: bytes) -> str:
+    return sha256(data).hexdigest()

@@ -1,0 +1,1 @@
+"""The doors in: captures of any kind become PacketBatches."""

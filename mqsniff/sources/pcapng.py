@@ -1,0 +1,273 @@
+"""Bytes of a pcapng file in, PacketBatches out.
+
+Source: draft-ietf-opsawg-pcapng. Columns of packets are made by pcapng_packets.py, the other blocks are read by
+pcapng_blocks.py.
+
+1. A section sets byte order and interfaces anew; its length is not needed, so it is not believed.
+2. Packets are numbered through all sections, and so are interfaces.
+3. A simple packet has no time: it gets that of the packet before it, 0 at the start.
+4. Blocks that are not known are passed over, up to any size.
+5. A block whose length cannot be, or whose two lengths differ, ends the capture with a problem. Packet blocks may have
+   a wrong second length, since the block that follows proves the first.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from mqsniff.limits import MIB, Limits
+from mqsniff.model import CaptureInfo, Int64s, PacketBatch, ProblemKind, Severity
+from mqsniff.sources.batches import join_batches, new_batch, report
+from mqsniff.sources.parsers import Layout, Parsed, gather, walk
+from mqsniff.sources.pcap import MAGICS
+from mqsniff.sources.pcapng_blocks import COMMENT, Interfaces, Notes
+from mqsniff.sources.pcapng_packets import (
+    OLD_PACKET,
+    PACKET,
+    PACKET_MIN,
+    SIMPLE_MIN,
+    SIMPLE_PACKET,
+    PacketBlocks,
+    are_packets,
+    read_blocks,
+    read_counts,
+    read_packet_options,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SECTION_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
+"""Reads the same in both byte orders."""
+
+
+class Kind(IntEnum):
+    """Blocks that hold no packet."""
+
+    SECTION = 0x0A0D0D0A
+    INTERFACE = 1
+    NAMES = 4
+    STATISTICS = 5
+    SECRETS = 10
+
+
+SIZE_MIN: Final = {
+    Kind.SECTION: 28,
+    Kind.INTERFACE: 20,
+    OLD_PACKET: PACKET_MIN,
+    SIMPLE_PACKET: SIMPLE_MIN,
+    Kind.NAMES: 12,
+    Kind.STATISTICS: 24,
+    PACKET: PACKET_MIN,
+    Kind.SECRETS: 20,
+}
+"""The blocks that are read, and their least sizes."""
+BLOCK_MIN: Final = 12
+BLOCKS: Final = Layout(size_place=4, extra=0, least=BLOCK_MIN)
+CHECKED_MAX: Final = MIB
+"""Unknown blocks up to this size are looked at whole, so that both their lengths can be compared."""
+BYTE_ORDERS: Final = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
+EPB_DROPCOUNT: Final = 4
+
+
+class PcapngParser:
+    """A Parser for pcapng."""
+
+    def __init__(self, info: CaptureInfo, limits: Limits) -> None:
+        self._info = info
+        self._block_max = limits.packet_max + MIB
+        self._interfaces_max = limits.interfaces_max
+        self._notes = Notes(info, limits)
+        self._order = ""
+        self._interfaces = Interfaces(0)
+        self._lost_before = 0  # packets that earlier sections lost
+        self._last_ns = 0
+        info.format = "pcapng"
+
+    def parse(self, buffer: bytearray, start: int, stop: int, offset: int) -> Parsed:
+        """See Parser."""
+        shift = offset - start
+        batches: list[PacketBatch] = []
+        at, need, over = start, 0, False
+        while not need and not over:
+            at, over = self._read_run(buffer, at, stop, shift, batches)
+            kind, size = self._block_head(buffer, at, stop)
+            if over:
+                pass
+            elif size is None:
+                over = self._stop(at + shift, bytes(buffer[at : at + 4]), "its length cannot be")
+            elif not size or (at + size > stop and (kind in SIZE_MIN or size <= CHECKED_MAX)):
+                need = size or BLOCK_MIN
+            else:
+                over = self._read_block(bytes(buffer[at : at + size]), kind, size, at + shift)
+                at += size
+        self._info.dropped = self._lost_before + self._interfaces.lost()
+        return Parsed(join_batches(batches) if batches else None, at, need, over)
+
+    def _read_run(
+        self, buffer: bytearray, at: int, stop: int, shift: int, batches: list[PacketBatch]
+    ) -> tuple[int, bool]:
+        """Read the whole blocks from here on that are in one byte order; the index behind them, and Parsed.over."""
+        if not self._order:
+            return at, False
+        index, behind = walk(buffer, self._order, at, stop, BLOCKS)
+        if not len(index):
+            return at, False
+        kinds, sizes = gather(buffer, index, 2, self._order + "u4").T
+        packets = are_packets(kinds, sizes, self._block_max)
+        first = 0
+        for other in np.flatnonzero(~packets).tolist():
+            at, kind, size = int(index[other]), int(kinds[other]), int(sizes[other])
+            if kind == Kind.SECTION:
+                self._add_batch(batches, buffer, index[first:other][packets[first:other]], shift)
+                first = other
+                if BYTE_ORDERS.get(bytes(buffer[at + 8 : at + 12])) != self._order:
+                    return at, False
+            if self._read_block(bytes(buffer[at : at + size]), kind, size, at + shift):
+                self._add_batch(batches, buffer, index[first:other][packets[first:other]], shift)
+                return at, True
+        self._add_batch(batches, buffer, index[first:][packets[first:]], shift)
+        return behind, False
+
+    def finish(self, left: int, offset: int) -> None:
+        """See Parser."""
+        if not self._order:
+            self._info.unreadable = "cut inside its section header"
+        elif left:
+            report(self._info, f"cut at byte {offset + left}, inside a block", offset + left)
+
+    def _block_head(self, buffer: bytearray, at: int, stop: int) -> tuple[int, int | None]:
+        """Kind and size of the block at this index; the size is 0 if that needs more bytes, None if it cannot be."""
+        if stop - at < BLOCK_MIN:
+            return 0, 0
+        order = self._order
+        if buffer[at : at + 4] == SECTION_MAGIC:
+            order = BYTE_ORDERS.get(bytes(buffer[at + 8 : at + 12]), "")
+        if not order:
+            return Kind.SECTION, None
+        kind, size = struct.unpack_from(order + "2I", buffer, at)
+        return kind, size if self._possible(bytes(buffer[at : at + 4]), kind, size) else None
+
+    def _possible(self, head: bytes, kind: int, size: int) -> bool:
+        """Whether a block of this kind can have this size; ``head`` are its first bytes."""
+        return (
+            head not in MAGICS
+            and size >= SIZE_MIN.get(kind, BLOCK_MIN)
+            and (size <= self._block_max or kind not in SIZE_MIN)
+        )
+
+    def _read_block(self, block: bytes, kind: int, size: int, offset: int) -> bool:
+        """Take what a block says that holds no packet; True if the capture ends with it."""
+        if not self._possible(block[:4], kind, size):
+            return self._stop(offset, block[:4], "its length cannot be")
+        if kind not in SIZE_MIN and size > CHECKED_MAX:
+            return False
+        order = BYTE_ORDERS[block[8:12]] if kind == Kind.SECTION else self._order
+        if struct.unpack_from(order + "I", block, size - 4) != (size,):
+            return self._stop(offset, block[:4], "its two lengths differ")
+        body = block[8:-4]
+        match kind:
+            case Kind.SECTION:
+                return self._begin_section(body, order, offset)
+            case Kind.INTERFACE:
+                self._add_interface(body, offset)
+            case Kind.NAMES:
+                self._notes.read_names(body, order, offset)
+            case Kind.STATISTICS:
+                self._interfaces.read_statistics(body, order)
+            case Kind.SECRETS:
+                self._notes.read_secrets(body, order, offset)
+        return False
+
+    def _begin_section(self, body: bytes, order: str, offset: int) -> bool:
+        """Take a section header; True if its version is not known."""
+        major, minor = struct.unpack_from(order + "2H", body, 4)
+        if major != 1:
+            return self._stop(offset, b"", f"pcapng of version {major}.{minor}, only 1 is known")
+        self._order = order
+        self._lost_before += self._interfaces.lost()
+        self._interfaces = Interfaces(self._interfaces.first + len(self._interfaces))
+        self._notes.add_comments(body[16:], order, offset)
+        return False
+
+    def _add_interface(self, body: bytes, offset: int) -> None:
+        if len(self._interfaces) >= self._interfaces_max:
+            report(self._info, "more interfaces than interfaces_max; the rest is not known", offset, "error", "limit")
+            return
+        self._interfaces.add(body, self._order, offset)
+        self._notes.add_comments(body[8:], self._order, offset)
+
+    def _stop(self, offset: int, head: bytes, why: str) -> bool:
+        """No block can be read at this offset: the end of the capture."""
+        if not self._order:
+            self._info.unreadable = why
+        else:
+            why = "a pcap file begins there" if head in MAGICS else why
+            report(self._info, f"no block at byte {offset}: {why}", offset)
+        return True
+
+    def _add_batch(self, batches: list[PacketBatch], buffer: bytearray, at: Int64s, shift: int) -> None:
+        """Add the packets of the blocks at these indices, all of the section that is being read."""
+        if len(at):
+            batches.append(self._batch(read_blocks(buffer, self._order, at), buffer, shift))
+
+    def _batch(self, blocks: PacketBlocks, buffer: bytearray, shift: int) -> PacketBatch:
+        row = self._interfaces.rows(blocks.interface, blocks.at + shift)
+        self._limit_simple(blocks, row)
+        ts_ns, held = self._interfaces.times(row, blocks.ticks)
+        if blocks.simple.any():
+            ts_ns = self._fill_times(ts_ns, blocks.simple)
+        self._last_ns = int(ts_ns[-1])
+        self._report_odd(blocks, row, held, shift)
+        if blocks.lost is not None:
+            self._interfaces.lose(row, blocks.lost)
+        self._read_options(buffer, blocks, row, shift)
+        return new_batch(
+            self._info,
+            buffer,
+            ts_ns=ts_ns,
+            start=blocks.data,
+            caplen=blocks.caplen,
+            wirelen=blocks.wirelen,
+            linktype=self._interfaces.linktypes(row),
+            interface=self._interfaces.numbers(row),
+        )
+
+    def _limit_simple(self, blocks: PacketBlocks, row: Int64s) -> None:
+        """The snap length of interface 0 tells how much of a simple packet there is."""
+        snaplen = self._interfaces.snaplen(0)
+        if snaplen:
+            cut = blocks.simple & (row == 0)
+            blocks.caplen[cut] = np.minimum(blocks.caplen[cut], snaplen)
+
+    def _fill_times(self, ts_ns: Int64s, simple: NDArray[np.bool_]) -> Int64s:
+        """Give each packet without a time that of the packet before it."""
+        timed = np.maximum.accumulate(np.where(simple, -1, np.arange(len(simple))))
+        return np.where(timed >= 0, ts_ns[timed], self._last_ns)
+
+    def _read_options(self, buffer: bytearray, blocks: PacketBlocks, row: Int64s, shift: int) -> None:
+        """Take comments and counts of losses from the options of packets."""
+        for options in read_packet_options(buffer, self._order, blocks):
+            for index in np.flatnonzero(options.code == COMMENT).tolist():
+                packet, at, size = (int(column[index]) for column in (options.packet, options.at, options.size))
+                offset = int(blocks.at[packet]) + shift
+                if not self._notes.add_comment(buffer[at : at + size], offset, self._info.packets + 1 + packet):
+                    break
+            counts = np.flatnonzero((options.code == EPB_DROPCOUNT) & (options.size == 8))
+            if len(counts):
+                self._interfaces.lose(row[options.packet[counts]], read_counts(buffer, self._order, options.at[counts]))
+
+    def _report_odd(self, blocks: PacketBlocks, row: Int64s, held: NDArray[np.bool_], shift: int) -> None:
+        odd: tuple[tuple[NDArray[np.bool_], ProblemKind, Severity, str], ...] = (
+            (blocks.too_long, "input", "error", "a packet's captured length reaches beyond its block"),
+            (~blocks.same_sizes, "input", "warning", "the two lengths of a packet's block differ"),
+            (row == len(self._interfaces), "input", "error", "a packet's interface was not described before it"),
+            (~held, "clock", "warning", "a packet's time is beyond what nanoseconds in 64 bits can hold"),
+        )
+        for where, kind, severity, detail in odd:
+            if where.any():
+                report(self._info, detail, int(blocks.at[where.argmax()]) + shift, severity, kind)

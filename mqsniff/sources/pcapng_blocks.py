@@ -1,0 +1,209 @@
+"""The blocks of a pcapng file that hold no packets: their bytes in; interfaces, times, names, notes and losses out.
+
+Source: draft-ietf-opsawg-pcapng, sections 3.5 (options), 4.2 (interfaces), 4.5 to 4.7 (names, statistics, secrets).
+
+1. Interfaces count from 0 in each section; a packet may name those only that stand before it.
+2. Times are whole nanoseconds by integer arithmetic, whatever the resolution. What 64 bits cannot hold is the nearest
+   that they can.
+3. Losses are told twice by some writers, as a count since the last packet (epb_dropcount) and as totals (statistics
+   blocks, of which the last counts). So for each interface the larger of both is taken.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+
+from mqsniff.limits import SECOND_NS, Limits
+from mqsniff.model import CaptureInfo, Int32s, Int64s
+from mqsniff.sources.batches import report
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Size = TypeVar("Size", int, Int64s)
+
+COMMENT: Final = 1
+IF_TSRESOL: Final = 9
+IF_TSOFFSET: Final = 14
+ISB_LOSSES: Final = (5, 7)
+"""isb_ifdrop and isb_osdrop: lost by the interface, lost by the operating system."""
+NOT_KNOWN: Final = (1 << 64) - 1
+UNDESCRIBED: Final = (-1, 0, 1_000_000, 0, 0)
+"""Row of packets whose interface was not described: link type, snap length, ticks a second, seconds to add, offset."""
+NAME_RECORDS: Final = {1: 4, 2: 16}
+"""Types of records in a name resolution block: the size of the address before the names."""
+NOTE_COST: Final = 64
+"""What the shortest note is counted as, so that empty ones are not free."""
+LOSS_MAX: Final = 1 << 40
+SECONDS_MAX: Final = (1 << 63) // SECOND_NS - 1
+SHIFT_MAX: Final = 1 << 61
+"""A time offset beyond this is no time with any stamp; a stamp of twice as much is none with any offset."""
+FAST_TICKS: Final = 1 << 34
+"""Up to so many ticks a second a fraction times 10**9 fits 64 bits."""
+
+
+def padded(size: Size) -> Size:
+    """Fields are padded to 32 bits; for one size or an array of sizes."""
+    return size + 3 & ~3
+
+
+def read_options(data: bytes, order: str) -> Iterator[tuple[int, bytes]]:
+    """(code, value) of a list of options, up to its end or the first that does not fit."""
+    at = 0
+    while at + 4 <= len(data):
+        code, size = struct.unpack_from(order + "2H", data, at)
+        value = data[at + 4 : at + 4 + size]
+        if not code or len(value) < size:
+            return
+        yield code, value
+        at += 4 + padded(size)
+
+
+class Interfaces:
+    """The interfaces of one section. ``first`` is the number in the capture of the section's interface 0."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self._rows: list[tuple[int, int, int, int, int]] = []
+        self._table = np.array([UNDESCRIBED], np.int64)
+        self._exact: dict[int, int] = {}  # ticks a second of interfaces beyond FAST_TICKS, whose rows hold 0
+        self._told = np.zeros(0, np.int64)  # packets lost by interface, as packets tell it
+        self._totals = np.zeros(0, np.int64)  # the same as statistics blocks tell it
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, body: bytes, order: str, offset: int) -> None:
+        """Take an interface description block, which stands at ``offset`` of the capture."""
+        linktype, _reserved, snaplen = struct.unpack_from(order + "2HI", body)
+        ticks, shift = 1_000_000, 0
+        for code, value in read_options(body[8:], order):
+            if code == IF_TSRESOL and value:
+                ticks = 2 ** (value[0] & 0x7F) if value[0] & 0x80 else 10 ** value[0]
+            elif code == IF_TSOFFSET and len(value) == 8:
+                (shift,) = struct.unpack(order + "q", value)
+        if ticks > FAST_TICKS:
+            self._exact[len(self)] = ticks
+            ticks = 0
+        self._rows.append((linktype, snaplen, ticks, min(max(shift, -SHIFT_MAX), SHIFT_MAX), offset))
+
+    def snaplen(self, interface: int) -> int:
+        """The snap length of an interface; 0 where it has none."""
+        return self._rows[interface][1] if interface < len(self) else 0
+
+    def rows(self, interface: Int64s, offset: Int64s) -> Int64s:
+        """The row of each packet's interface; the last one where it is not described before the packet's ``offset``."""
+        if len(self._table) <= len(self):
+            self._table = np.array([*self._rows, UNDESCRIBED], np.int64)
+        row = np.minimum(interface, len(self))
+        return np.where(self._table[row, 4] <= offset, row, len(self))
+
+    def linktypes(self, row: Int64s) -> Int32s:
+        """Link types by rows."""
+        linktypes: Int32s = self._table[row, 0].astype(np.int32)
+        return linktypes
+
+    def numbers(self, row: Int64s) -> Int32s:
+        """Numbers in the capture by rows; -1 where the interface is not described."""
+        return np.where(row < len(self), row + self.first, -1).astype(np.int32)
+
+    def times(self, row: Int64s, ticks: NDArray[np.uint64]) -> tuple[Int64s, NDArray[np.bool_]]:
+        """Time stamps in nanoseconds by rows, and where 64 bits could hold them."""
+        per_second = self._table[row, 2].astype(np.uint64)
+        second, rest = np.divmod(ticks, np.maximum(per_second, 1))
+        ns = rest * np.uint64(SECOND_NS) // np.maximum(per_second, 1)
+        for index in np.flatnonzero(per_second == 0).tolist() if self._exact else ():
+            exact = self._exact[int(row[index])]
+            whole, part = divmod(int(ticks[index]), exact)
+            second[index], ns[index] = whole, part * SECOND_NS // exact
+        shifted = np.minimum(second, np.uint64(2 * SHIFT_MAX)).astype(np.int64) + self._table[row, 3]
+        held = np.clip(shifted, -SECONDS_MAX, SECONDS_MAX)
+        return held * SECOND_NS + ns.astype(np.int64), held == shifted
+
+    def lose(self, row: Int64s, count: Int64s) -> None:
+        """Packets were lost before the packets of these rows."""
+        described = row < len(self)
+        self._told = _grown(self._told, len(self))
+        np.add.at(self._told, row[described], np.clip(count[described], 0, LOSS_MAX))
+
+    def read_statistics(self, body: bytes, order: str) -> None:
+        """Take an interface statistics block; it replaces the last one of its interface."""
+        (interface,) = struct.unpack_from(order + "I", body)
+        values = [
+            struct.unpack(order + "Q", value)[0]
+            for code, value in read_options(body[12:], order)
+            if code in ISB_LOSSES and len(value) == 8
+        ]
+        if values and interface < len(self):
+            self._totals = _grown(self._totals, len(self))
+            self._totals[interface] = sum(min(value, LOSS_MAX) for value in values if value != NOT_KNOWN)
+
+    def lost(self) -> int:
+        """Packets that the capturing side says it lost."""
+        return int(np.maximum(_grown(self._told, len(self)), _grown(self._totals, len(self))).sum())
+
+
+def _grown(counts: Int64s, size: int) -> Int64s:
+    return counts if len(counts) == size else np.concatenate([counts, np.zeros(size - len(counts), np.int64)])
+
+
+class Notes:
+    """Comments, host names and secrets of a capture, kept in its CaptureInfo up to the limits."""
+
+    def __init__(self, info: CaptureInfo, limits: Limits) -> None:
+        self._info = info
+        self._comment_offsets: list[int] = []
+        self._room = limits.notes_max
+        self._secrets_room = limits.secrets_max
+
+    def add_comment(self, text: bytes | bytearray, offset: int, packet: int = 0) -> bool:
+        """A comment on the file, or on the packet with this number; kept in the order of ``offset``.
+
+        False when there is no room for more.
+        """
+        if not self._spend(len(text), offset):
+            return False
+        comment = text.rstrip(b"\0").decode("utf-8", "replace")
+        place = bisect_right(self._comment_offsets, offset)
+        self._comment_offsets.insert(place, offset)
+        self._info.comments.insert(place, f"packet {packet}: {comment}" if packet else comment)
+        return True
+
+    def add_comments(self, options: bytes, order: str, offset: int) -> None:
+        """The comments among the options of a block at this offset."""
+        for code, value in read_options(options, order):
+            if code == COMMENT:
+                self.add_comment(value, offset)
+
+    def read_names(self, body: bytes, order: str, offset: int) -> None:
+        """A name resolution block: records of an address and its names, of which the first is kept."""
+        for kind, value in read_options(body, order):
+            size = NAME_RECORDS.get(kind, 0)
+            name = value[size:].partition(b"\0")[0]
+            if size and name and self._spend(len(value), offset):
+                self._info.names.setdefault(str(ip_address(value[:size])), name.decode("utf-8", "replace"))
+
+    def read_secrets(self, body: bytes, order: str, offset: int) -> None:
+        """A decryption secrets block."""
+        kind, size = struct.unpack_from(order + "2I", body)
+        data = body[8 : 8 + size]
+        if len(data) > self._secrets_room:
+            report(
+                self._info, "more decryption secrets than secrets_max; the rest is not kept", offset, "error", "limit"
+            )
+            return
+        self._secrets_room -= len(data)
+        self._info.secrets.append((kind, data))
+
+    def _spend(self, size: int, offset: int) -> bool:
+        if self._room <= 0:
+            report(self._info, "more comments and names than notes_max; the rest is not kept", offset, "info", "limit")
+            return False
+        self._room -= max(size, NOTE_COST)
+        return True

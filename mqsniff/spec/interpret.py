@@ -1,0 +1,283 @@
+"""A layout and bytes in; a body, the byte span of every field, and what is odd out: the plain, slow decoder.
+
+1. It is the oracle of ``compile.py``, the source of byte spans for people, and the way out where bytes are odd.
+2. Odd bytes are kept and noted: null where none may be, text that is no UTF-8, tags out of order. Bytes that cannot be
+   read end the decoding; what stood before them stays, and the field that broke is named. It never raises on traffic.
+3. Values are filled in as they are read, records as far as there are bytes, so that damage keeps what came before it.
+4. Spans tile what was read: each starts where the one before it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import unpack_from
+from typing import Any, Final, NamedTuple
+
+from mqsniff.limits import Limits
+from mqsniff.model import Problem, ProblemKind, Secret, Severity, Span, Value
+from mqsniff.spec import wire
+from mqsniff.spec.schema import FIXED, INTEGERS, UNKNOWN_TAGS, Item, Struct
+from mqsniff.spec.wire import CUT, Extent, Malformed
+
+DEFAULT_LIMITS: Final = Limits()
+
+_READERS: Final[Mapping[str, Any]] = {name: getattr(wire, f"read_{name}") for name in FIXED}
+
+
+class Broken(NamedTuple):
+    """Where decoding ended before its time: the field's path, the offset at which it starts, and why."""
+
+    path: str
+    offset: int
+    why: str
+
+
+class Decoded(NamedTuple):
+    """A body and how far it went."""
+
+    body: dict[str, Any]
+    """Values as sinks know them, but for ``records`` fields, which are Extents for the caller to replace."""
+    stop: int
+    """The first offset that was not decoded."""
+    problems: tuple[Problem, ...] = ()
+    broken: Broken | None = None
+
+
+class Window(NamedTuple):
+    """The bytes to decode: ``data[pos:end]``, of a message that says it goes on to ``claimed`` (lost bytes: >= end)."""
+
+    pos: int
+    end: int
+    claimed: int
+
+
+def interpret(
+    struct: Struct,
+    data: bytes,
+    window: Window,
+    *,
+    spans: list[Span] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Decoded:
+    """Decode field by field; byte spans are appended to ``spans`` where a list is given.
+
+    Damage is told by ``broken``. Bytes behind the last field are the caller's.
+    """
+    reader = _Reader(data, window, spans, limits)
+    body: dict[str, Any] = {}
+    try:
+        reader.read_struct(struct, body, "")
+    except Malformed as error:
+        broken = Broken(reader.path, reader.mark, str(error))
+        return Decoded(body, reader.mark, tuple(reader.problems), broken)
+    return Decoded(body, reader.pos, tuple(reader.problems))
+
+
+class _Reader:
+    """One decoding: where it stands, and what it noted."""
+
+    def __init__(self, data: bytes, window: Window, spans: list[Span] | None, limits: Limits) -> None:
+        self.data = data
+        self.pos, self.end, self.claimed = window
+        self.spans = spans
+        self.problems: list[Problem] = []
+        self.notes_left = limits.message_problems_max
+        self.room = min(limits.elements_max, self.claimed - self.pos)
+        """Array elements and unknown tags that may still come."""
+        self.path = ""
+        """The field that is being read."""
+        self.mark = self.pos
+        """Where it, or the part of it that is being read, starts."""
+
+    # ---- bookkeeping
+
+    def begin(self, path: str) -> None:
+        self.path, self.mark = path, self.pos
+
+    def span(self, value: Value, meaning: str) -> None:
+        """Note what was read since the mark."""
+        if self.spans is not None:
+            self.spans.append(Span(self.path, self.mark, self.pos, value, meaning))
+        self.mark = self.pos
+
+    def note(self, kind: ProblemKind, severity: Severity, detail: str) -> None:
+        """Note an oddity of the field being read, up to the limit."""
+        self.notes_left -= 1
+        if self.notes_left > 0:
+            self.problems.append(Problem(kind, severity, detail, self.path))
+        elif self.notes_left == 0:
+            self.problems.append(Problem("limit", "warning", "more problems in this message than are noted"))
+
+    def note_null(self, length: int, *, nullable: bool) -> None:
+        """Note a null that is odd: in a field that must not be null, or written as another number than -1."""
+        if not nullable:
+            self.note("missing_field", "warning", "null in a field that must not be null")
+        if length < -1:
+            self.note("out_of_range", "info", "null is written as -1")
+
+    def take_room(self, count: int) -> None:
+        self.room -= count
+        if self.room < 0:
+            raise Malformed("too many elements")
+
+    # ---- structs
+
+    def read_struct(self, struct: Struct, into: dict[str, Any], prefix: str) -> None:
+        for item in struct.items:
+            self.read_item(item, into, prefix + item.name)
+        if struct.flexible:
+            self.read_tags(struct, into, prefix)
+
+    def read_item(self, item: Item, into: dict[str, Any], path: str) -> None:
+        self.begin(path)
+        if item.array:
+            self.read_array(item, into)
+        elif item.struct is not None:
+            self.read_inner_struct(item, item.struct, into)
+        elif item.type in FIXED:
+            into[item.name] = self.read_fixed(item)
+        else:
+            self.read_sized(item, into)
+
+    def read_inner_struct(self, item: Item, struct: Struct, into: dict[str, Any]) -> None:
+        """Read a struct in a field of its own; one that may be null has a sign of its presence before it."""
+        path = self.path
+        if item.nullable:
+            tagged = item.tag is not None
+            presence, self.pos = wire.read_presence(self.data, self.pos, self.end, tagged=tagged)
+            if presence not in ((0, 1) if tagged else (-1, 1)):
+                self.note("out_of_range", "info", "presence of a struct is written as 1")
+            missing = presence == 0 if tagged else presence < 0
+            self.span(not missing, "present")
+            if missing:
+                into[item.name] = None
+                return
+        inner: dict[str, Any] = {}
+        into[item.name] = inner
+        self.read_struct(struct, inner, path + ".")
+
+    # ---- arrays
+
+    def read_array(self, item: Item, into: dict[str, Any]) -> None:
+        path = self.path
+        count, self.pos = wire.read_count(self.data, self.pos, self.end, compact=item.compact, claimed=self.claimed)
+        if count < 0:
+            self.note_null(count, nullable=item.nullable)
+            into[item.name] = None
+            self.span(None, "count")
+            return
+        if item.type not in INTEGERS:
+            self.take_room(count)
+        self.span(count, "count")
+        values: list[Any] = []
+        into[item.name] = values
+        if item.type in INTEGERS and self.spans is None and self.read_integers(item.type, count, values):
+            return
+        for index in range(count):
+            self.begin(f"{path}[{index}]")
+            self.read_element(item, values)
+
+    def read_integers(self, kind: str, count: int, values: list[Any]) -> bool:
+        """Read a whole array of integers at once; False, and nothing read, where not all of it is there."""
+        letter, size = FIXED[kind]
+        if count * size > self.end - self.pos:
+            return False
+        values += unpack_from(f">{count}{letter}", self.data, self.pos)
+        self.pos += count * size
+        return True
+
+    def read_element(self, item: Item, values: list[Any]) -> None:
+        element: dict[str, Any] = {}
+        if item.struct is None:
+            if item.type in FIXED:
+                values.append(self.read_fixed(item))
+            else:
+                self.read_sized(item._replace(nullable=False), element)
+                values.append(element[item.name])
+            return
+        try:
+            self.read_struct(item.struct, element, self.path + ".")
+        finally:
+            if element or not item.struct.items:
+                values.append(element)
+
+    # ---- values
+
+    def read_fixed(self, item: Item) -> Any:
+        """Read a value of fixed width."""
+        value, self.pos = _READERS[item.type](self.data, self.pos, self.end)
+        self.span(value, item.mark)
+        return value
+
+    def read_sized(self, item: Item, into: dict[str, Any]) -> None:
+        """Read a string, bytes or records."""
+        width = 2 if item.type == "string" else 4
+        size, start = wire.read_length(self.data, self.pos, self.end, compact=item.compact, width=width)
+        if size < 0:
+            self.note_null(size, nullable=item.nullable)
+            into[item.name] = None
+            self.pos = start
+            self.span(None, item.mark)
+            return
+        if item.type == "string" and size > wire.STRING_MAX:
+            raise Malformed("string too long")
+        stop = start + size
+        if item.type == "records":
+            into[item.name] = Extent(start, min(stop, self.end))
+        if stop > self.end:
+            raise Malformed(CUT)
+        self.pos = stop
+        if item.type == "records":
+            self.span(size, "records")
+            return
+        into[item.name] = value = self.content(item, self.data[start:stop])
+        self.span(value, item.mark)
+
+    def content(self, item: Item, raw: bytes) -> Value:
+        """Give what the bytes of a string or of bytes mean."""
+        if item.secret:
+            return Secret(raw)
+        if item.type == "bytes":
+            return raw
+        value = wire.text_or_bytes(raw)
+        if isinstance(value, bytes):
+            self.note("format", "info", "text that is no UTF-8")
+        return value
+
+    # ---- tagged fields
+
+    def read_tags(self, struct: Struct, into: dict[str, Any], prefix: str) -> None:
+        self.begin(prefix + "tags")
+        count, self.pos = wire.read_tag_count(self.data, self.pos, self.end, claimed=self.claimed)
+        self.take_room(count)
+        self.span(count, "count")
+        if not count:
+            return
+        known = {item.tag: item for item in struct.tagged}
+        last = -1
+        for _ in range(count):
+            last = self.read_tag(known, into, prefix, last)
+
+    def read_tag(self, known: Mapping[int | None, Item], into: dict[str, Any], prefix: str, last: int) -> int:
+        """Read one tagged field; gives its tag."""
+        self.begin(prefix + "tags")
+        tag, self.pos, stop = wire.read_tag(self.data, self.pos, self.end)
+        if tag <= last:
+            self.note("out_of_range", "info", "tags must ascend")
+        self.span(tag, "tag and size")
+        item = known.get(tag)
+        if item is None:
+            self.begin(f"{prefix}{UNKNOWN_TAGS}.{tag}")
+            raw = self.data[self.pos : stop]
+            into.setdefault(UNKNOWN_TAGS, {})[str(tag)] = raw
+            self.pos = stop
+            self.span(raw, "unknown tag")
+            return tag
+        outer = self.end, self.claimed
+        self.end = self.claimed = stop
+        self.read_item(item, into, prefix + item.name)
+        self.end, self.claimed = outer
+        if self.pos != stop:
+            self.begin(prefix + item.name)
+            raise Malformed("tagged field of another size")
+        return tag

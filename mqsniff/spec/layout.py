@@ -1,0 +1,78 @@
+"""One message at one version: bytes in, a body out, by the fast decoder where it can, by the slow one where it must.
+
+1. The fast decoder is made when the first bytes come, and kept.
+2. ``decode`` never raises on traffic: damage and oddities are told by ``Decoded``.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Final
+
+from mqsniff.limits import Limits
+from mqsniff.model import Span
+from mqsniff.spec.compile import STUMBLES, Fast, compile_struct, source
+from mqsniff.spec.interpret import DEFAULT_LIMITS, Decoded, Window, interpret
+from mqsniff.spec.schema import MessageSpec, Struct, resolve
+
+
+class Layout:
+    """A message at one version. ``note`` tells layouts of the same name and version apart ("" for today's)."""
+
+    def __init__(self, spec: MessageSpec, version: int, note: str = "") -> None:
+        self.name: Final = spec.name
+        self.version: Final = version
+        self.note: Final = note
+        self.struct: Final[Struct] = resolve(spec, version)
+
+    def __repr__(self) -> str:
+        return f"<Layout {self.name} v{self.version}{' ' + self.note if self.note else ''}>"
+
+    @cached_property
+    def fast(self) -> Fast:
+        """The compiled decoder."""
+        return compile_struct(self.struct)
+
+    @property
+    def source(self) -> str:
+        """The Python text of the compiled decoder."""
+        return source(self.struct)
+
+    def decode(
+        self,
+        data: bytes,
+        pos: int = 0,
+        end: int | None = None,
+        *,
+        claimed: int | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Decoded:
+        """Decode ``data[pos:end]``; bytes may trail behind the result's ``stop``.
+
+        ``claimed`` is where the message says that it ends, where the capture lost bytes of it: then all that stands
+        before the loss is decoded.
+        """
+        end = len(data) if end is None else end
+        if claimed is None or claimed <= end:
+            try:
+                body, stop = self.fast(data, pos, end, min(limits.elements_max, end - pos))
+            except STUMBLES:
+                claimed = end
+            else:
+                return Decoded(body, stop)
+        return interpret(self.struct, data, Window(pos, end, claimed), limits=limits)
+
+    def spans(
+        self,
+        data: bytes,
+        pos: int = 0,
+        end: int | None = None,
+        *,
+        claimed: int | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> list[Span]:
+        """Give every field of ``data[pos:end]`` beside its bytes."""
+        end = len(data) if end is None else end
+        found: list[Span] = []
+        interpret(self.struct, data, Window(pos, end, max(end, claimed or end)), spans=found, limits=limits)
+        return found

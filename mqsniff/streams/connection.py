@@ -1,0 +1,292 @@
+"""One connection: its identity, its packets one by one or as whole runs, its closing, and its figures at the end.
+
+1. A packet belongs to the connection unless it came too late or shows that the ports are in use again.
+2. The client is who sent the SYN; without a handshake that stays open.
+3. A run of segments in order goes out at once where nothing waits, lacks or is doubtful; anything else takes the path
+   of single segments, which is also what the runs are tested against.
+4. After its close a connection keeps its late packets for ``linger_ns``; its figures are told when that is over.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from hashlib import blake2b
+from itertools import accumulate
+from operator import sub
+from typing import Literal, TypeAlias
+
+from mqsniff.limits import Limits
+from mqsniff.model import FlowKey, Mark, Problem
+from mqsniff.streams.events import (
+    CloseReason,
+    ConnectionClosed,
+    ConnectionOpened,
+    Facts,
+    Outbox,
+    Place,
+    StreamProblem,
+)
+from mqsniff.streams.handshake import Handshake
+from mqsniff.streams.intake import Intake
+from mqsniff.streams.ordering import Ordering
+from mqsniff.streams.reassembly import Direction
+from mqsniff.streams.runs import Run, Sheet
+from mqsniff.streams.segment import ACK, FIN, MASK, RST, SYN, Segment, distance
+
+Ending: TypeAlias = Literal["idle", "replaced", "limit", "end"]
+"""Why no more packets will be counted to a connection."""
+
+
+class Connection:
+    """A connection while its packets come."""
+
+    __slots__ = (
+        "_close_reason",
+        "_closing_ns",
+        "_flowing",
+        "_handshake",
+        "_intake",
+        "_last_packet",
+        "_limits",
+        "_ordering",
+        "_reset",
+        "first_ordinal",
+        "first_packet",
+        "first_ts_ns",
+        "id",
+        "key",
+    )
+
+    def __init__(self, key: FlowKey, first: Segment, limits: Limits, domain: str = "") -> None:
+        self.key = key
+        self.id = connection_id(domain, key, first)
+        self.first_ts_ns = first.ts_ns
+        self.first_packet = first.packet
+        self.first_ordinal = first.ordinal
+        self._limits = limits
+        self._ordering = Ordering(limits)
+        self._ordering.last_ns = first.ts_ns
+        self._intake = Intake(self._ordering, limits)
+        self._handshake = Handshake()
+        self._closing_ns: int | None = None
+        self._close_reason: CloseReason | None = None
+        self._reset = False
+        self._flowing = False
+        self._last_packet = first.packet
+        self._ordering.outbox.put(first.ordinal, ConnectionOpened(Mark(0, first.ts_ns, first.packet, first.ordinal)))
+
+    @property
+    def client_direction(self) -> int | None:
+        """Direction of the client (0: the low endpoint sends it) where the handshake told, else None."""
+        return self._handshake.client
+
+    @property
+    def from_start(self) -> tuple[bool, bool]:
+        """Whether offset 0 of each direction is the first byte that it ever sent."""
+        begun = self._handshake.client is not None
+        return begun, begun
+
+    @property
+    def seen_from_start(self) -> bool:
+        """Whether a SYN of either side was captured, so that offset 0 is the first byte of each stream."""
+        return any(me.anchored for me in self._ordering.directions)
+
+    @property
+    def deadline_ns(self) -> int:
+        """Capture time after which packets belong to another connection."""
+        if self._closing_ns is not None:
+            return self._closing_ns + self._limits.linger_ns
+        return self._ordering.last_ns + self._limits.idle_ns
+
+    @property
+    def outbox(self) -> Outbox:
+        """Where the events stand until they are handed out."""
+        return self._ordering.outbox
+
+    # ---- does a packet belong here
+
+    def owns(self, segment: Segment) -> bool:
+        """Whether a segment on the connection's addresses and ports is one of its own."""
+        if segment.ts_ns > self.deadline_ns:
+            return False
+        me, peer = self._pair(segment.direction)
+        if segment.flags & SYN:
+            return self._owns_syn(segment, me, peer)
+        return not (segment.flags & ACK and peer.is_revived_by(segment.ack))
+
+    def _owns_syn(self, segment: Segment, me: Direction, peer: Direction) -> bool:
+        same = me.started and me.origin == segment.first_seq
+        if segment.flags & ACK:
+            if me.started:
+                return same
+            return not peer.started or 0 <= peer.offset_of(segment.ack) <= peer.next
+        if self._reset:  # a client that tries again may use the same number again
+            first_ns = self._handshake.syn_ns
+            return same and first_ns is not None and segment.ts_ns - first_ns <= self._limits.doubled_ns
+        if me.started:
+            return same
+        return peer.anchored and self._handshake.pending
+
+    def _pair(self, direction: int) -> tuple[Direction, Direction]:
+        one, two = self._ordering.directions
+        return (two, one) if direction else (one, two)
+
+    # ---- one segment
+
+    def take(self, segment: Segment, view: memoryview) -> None:
+        """Take the next packet; ``view`` is the buffer that its payload lies in."""
+        me = self._ordering.begin(segment)
+        self._last_packet = segment.packet
+        flags = segment.flags
+        copy = bool(flags & SYN) and self._syn(me, segment)
+        self._handshake.take(segment, copy=copy)
+        ack = self._intake.acknowledge(me, segment) if flags & ACK else 0
+        if flags & RST:
+            self._reset |= self._intake.reset(me, segment)
+        elif segment.size or flags & FIN:
+            data = bytes(view[segment.start : min(segment.stop, segment.start + segment.size)])
+            self._intake.receive(me, segment, data, ack)
+        self._ordering.settle()
+        self._see_close(segment.ts_ns)
+        one, two = self._ordering.directions
+        self._flowing = one.flows and two.flows and self._closing_ns is None and not self._handshake.pending
+
+    def _syn(self, me: Direction, segment: Segment) -> bool:
+        """Let a SYN anchor its direction; returns whether it is a copy of one seen before."""
+        known = me.anchored
+        if not me.started:
+            me.start(segment.first_seq)
+        me.anchored = True
+        if segment.size:  # counted with its payload
+            return known and me.recent.has_copy_of(segment)
+        if known:
+            return self._intake.repeated(me, segment)
+        me.recent.add(segment)
+        return False
+
+    def _see_close(self, ts_ns: int) -> None:
+        one, two = self._ordering.directions
+        over = self._reset or all(me.end is not None or not me.packets for me in (one, two))
+        if not over:
+            self._closing_ns = self._close_reason = None
+        elif self._closing_ns is None:
+            self._closing_ns = ts_ns
+            self._close_reason = "rst" if self._reset else "fin"
+        if one.ended and two.ended:
+            one.forget()
+            two.forget()
+
+    # ---- segments that go through at once
+
+    def take_plain(self, segment: Segment, view: memoryview) -> bool:
+        """Take a segment if it goes on where its side is and nothing else is to be looked at; else return False."""
+        seq, size, flags, _, ack, ts_ns, _, direction, start, stop, packet, ordinal = segment
+        if flags & (SYN | FIN | RST | ACK) != ACK or stop - start != size:
+            return False
+        me, peer = self._pair(direction)
+        if (size and seq != me.next_seq) or not self._goes_through(me, peer, ack, 0, ts_ns):
+            return False
+        ordering = self._ordering
+        me.packets += 1
+        ordering.packets += 1
+        ordering.last_ns = max(ordering.last_ns, ts_ns)
+        self._last_packet = packet
+        if size:
+            data = bytes(view[start:stop])
+            ordering.outbox.put_bytes(me.side, me.next, data, (Mark(me.next, ts_ns, packet, ordinal),))
+            me.remember(data)
+            me.recent.add(segment)
+            me.next += size
+        return True
+
+    def can_take(self, run: Run) -> bool:
+        """Whether a run goes on where its side is and nothing else is to be looked at."""
+        me, peer = self._pair(run.direction)
+        if run.seq != me.next_seq or (run.replies and peer.dark_from is not None):
+            return False
+        return self._goes_through(me, peer, run.ack, run.ack_spread, run.first_ns)
+
+    def _goes_through(self, me: Direction, peer: Direction, ack: int, spread: int, first_ns: int) -> bool:
+        if not self._flowing or me.end is not None or me.dark_from is not None:
+            return False
+        if first_ns > self._ordering.last_ns + self._limits.idle_ns:
+            return False
+        ahead = distance(ack, peer.next_seq)
+        return spread - self._limits.jump_max <= ahead <= peer.ended
+
+    def take_run(self, run: Run, sheet: Sheet) -> None:
+        """Take a run that ``can_take`` allows."""
+        ordering = self._ordering
+        me, peer = self._pair(run.direction)
+        count = run.stop - run.first
+        me.packets += count - run.replies
+        peer.packets += run.replies
+        ordering.packets += count
+        ordering.last_ns = max(ordering.last_ns, run.last_ns)
+        self._last_packet = run.last_packet
+        rows = sheet.payloads(run)
+        offsets = list(accumulate(map(sub, rows.stops, rows.starts), initial=me.next))
+        marks = list(map(Mark, offsets, rows.ts_ns, rows.packets, rows.ordinals))
+        low = 0
+        while low < len(marks):
+            high = _block_end(offsets, low, self._limits.chunk_max)
+            data = sheet.join(rows.starts[low:high], rows.stops[low:high])
+            ordering.outbox.put_bytes(me.side, offsets[low], data, marks[low:high])
+            me.remember(data)
+            low = high
+        me.recent.add_packed(sheet.identities(run, self._limits.recent_segments))
+        me.next = offsets[-1]
+
+    # ---- the end
+
+    def finish(self, release: int, ending: Ending) -> None:
+        """No more packets come: what waits goes out, then the figures, released at this ordinal."""
+        ordering = self._ordering
+        ordering.place = Place(ordering.last_ns, self._last_packet, release)
+        ordering.flush()
+        self._see_close(ordering.last_ns)  # a FIN may have been found where a number is missing
+        if ending == "limit":
+            problem = Problem("limit", "error", f"more than {self._limits.connections_max} connections: forgotten")
+            ordering.outbox.put(release, StreamProblem(problem, ordering.mark(0)))
+        ordering.outbox.put(release, ConnectionClosed(self.facts(ending), ordering.mark(0)))
+
+    def facts(self, ending: Ending = "end") -> Facts:
+        """The figures so far."""
+        one, two = self._ordering.directions
+        handshake = self._handshake
+        outcome = handshake.outcome
+        began = outcome in {"established", "mid-stream"}
+        return Facts(
+            outcome=outcome,
+            first_ts_ns=self.first_ts_ns,
+            last_ts_ns=self._ordering.last_ns,
+            packets=(one.packets, two.packets),
+            sizes=(one.next, two.next),
+            gap_bytes=(one.gap_bytes, two.gap_bytes),
+            retransmitted_segments=one.retransmitted + two.retransmitted,
+            out_of_order_segments=one.out_of_order + two.out_of_order,
+            duplicate_packets=one.duplicates + two.duplicates,
+            ignored_segments=one.ignored + two.ignored,
+            handshake_seen=handshake.seen,
+            close_reason=self._close_reason,
+            open_at_end=began and self._close_reason is None and ending != "replaced",
+            client_rtt_ns=handshake.client_rtt_ns,
+            server_rtt_ns=handshake.server_rtt_ns,
+        )
+
+
+def _block_end(offsets: list[int], low: int, size: int) -> int:
+    """Index of the first segment that no longer fits into a chunk which begins with segment ``low``."""
+    if offsets[-1] - offsets[low] <= size:
+        return len(offsets) - 1
+    return max(low + 1, bisect_right(offsets, offsets[low] + size) - 1)
+
+
+def connection_id(domain: str, key: FlowKey, first: Segment) -> str:
+    """A connection's name, 32 hex digits: a hash of capture domain, tunnel, endpoints and first packet."""
+    name = blake2b(digest_size=16)
+    for text in (domain.encode(), key.tunnel.encode(), key.low_ip, key.high_ip):
+        name.update(len(text).to_bytes(4, "big") + text)
+    for number in (key.low_port, key.high_port, first.ts_ns, first.seq & MASK):
+        name.update(number.to_bytes(8, "big", signed=True))
+    return name.hexdigest()

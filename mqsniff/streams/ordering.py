@@ -1,0 +1,233 @@
+"""Both directions of one connection: pieces of payload in, chunks and gaps out, in the order of cause.
+
+1. Bytes are delivered in the order of their offset, and after those bytes of the peer that they acknowledge.
+2. Where a byte is missing, what follows waits. The hole is given up (a Gap) by the first packet of the connection that
+   comes ``gap_grace_packets`` packets and ``gap_grace_ns`` after the peer acknowledged past it, when a cap on what
+   waits is hit, and at the end. Where the capture shows nothing of the peer, the first segment behind the hole starts
+   the clock.
+3. A direction that shows no packet during its grace is dark: nothing waits for it any more, and its loss is one Gap,
+   told when it shows up or at the end.
+4. Of what could go out in both directions, the packet that came first goes first.
+"""
+
+from __future__ import annotations
+
+from mqsniff.limits import Limits
+from mqsniff.model import Gap, Mark, Problem, ProblemKind
+from mqsniff.streams.events import CloseReason, Outbox, Place, SideClosed, StreamProblem
+from mqsniff.streams.reassembly import Direction, Passed
+from mqsniff.streams.segment import Segment
+from mqsniff.streams.waiting import Piece
+
+
+class Ordering:
+    """Holds both directions and fills the outbox."""
+
+    __slots__ = ("_limits", "directions", "last_ns", "outbox", "packets", "place")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.outbox = Outbox(limits.chunk_max)
+        self.directions = (Direction(0, limits), Direction(1, limits))
+        self.packets = 0
+        """Packets of the connection so far."""
+        self.last_ns = 0
+        """Largest time of a packet so far."""
+        self.place = Place(0, 0, 0)
+
+    def begin(self, segment: Segment) -> Direction:
+        """Count a packet, which the calls that follow are about; returns its direction."""
+        me = self.directions[segment.direction]
+        self.packets += 1
+        self.last_ns = max(self.last_ns, segment.ts_ns)
+        self.place = Place(segment.ts_ns, segment.packet, segment.ordinal)
+        me.packets += 1
+        if me.dark_from is not None:
+            self._light_up(me)
+        return me
+
+    def peer(self, direction: Direction) -> Direction:
+        """The other direction."""
+        return self.directions[1 - direction.index]
+
+    def mark(self, offset: int) -> Mark:
+        """A stream offset at the packet that is looked at."""
+        return Mark(offset, *self.place)
+
+    def problem(self, me: Direction, kind: ProblemKind, detail: str, offset: int, size: int | None) -> None:
+        """Tell something odd about bytes of a direction."""
+        problem = Problem(kind, "warning", detail, "", me.side, offset, size)
+        mark = self.mark(offset)
+        self.outbox.put(mark.release, StreamProblem(problem, mark))
+
+    # ---- in
+
+    def store(self, me: Direction, pieces: list[Piece]) -> tuple[int, int | None]:
+        """Deliver adjoining pieces of one segment, or let them wait.
+
+        Returns how many bytes were new, and the offset at which waiting bytes first differed from them.
+        """
+        first, stop = pieces[0], pieces[-1].stop
+        room = not me.waiting.pieces or me.waiting.head.offset >= stop
+        if first.offset == me.next and room and not self._is_held(me, first):
+            for piece in pieces:
+                self._deliver(me, piece)
+            return stop - first.offset, None
+        if self.peer(me).packets == 0:
+            me.expect(first.offset, None, self.packets, self.place.ts_ns)
+        added = [me.waiting.add(piece) for piece in pieces]
+        clashes = [each.clash for each in added if each.clash is not None]
+        return sum(each.fresh for each in added), min(clashes, default=None)
+
+    def finish_at(self, me: Direction, offset: int, reason: CloseReason) -> None:
+        """Nothing that a direction sends counts from ``offset`` on."""
+        me.end, me.end_by = offset, reason
+        me.limit_to(offset)
+        dropped = me.waiting.cut(offset)
+        if dropped:
+            self.problem(me, "trailing_bytes", f"{dropped} bytes after the end of the stream", offset, dropped)
+        self._check_end(me)
+
+    def settle(self) -> None:
+        """Let out what the packet made free, and give up what it showed to be lost."""
+        one, two = self.directions
+        if one.waiting.pieces or two.waiting.pieces:
+            self._pump()
+            self._relieve(one)
+            self._relieve(two)
+        if one.passed or two.passed:
+            self._expire()
+
+    # ---- out
+
+    def _is_held(self, me: Direction, piece: Piece) -> bool:
+        """Whether a piece acknowledges bytes of the peer that may still come."""
+        peer = self.directions[1 - me.index]
+        return piece.ack > peer.next and bool(peer.passed) and not peer.ended
+
+    def _pump(self) -> None:
+        """Deliver what waits for nothing any more, the packet that came first before the others."""
+        while True:
+            ready = [me for me in self.directions if me.waiting.pieces and me.waiting.head.offset <= me.next]
+            free = [me for me in ready if not self._is_held(me, me.waiting.head)]
+            if not free and len(ready) == len(self.directions):
+                free = ready  # each acknowledges the other: no packet to come can tell which was first
+            if not free:
+                return
+            me = min(free, key=_head_ordinal)
+            self._deliver(me, me.waiting.pop())
+
+    def _deliver(self, me: Direction, piece: Piece) -> None:
+        mark = Mark(piece.offset, piece.ts_ns, piece.packet, self.place.release)
+        if piece.data is None:
+            self._tell_gap(me, Gap(me.side, piece.offset, piece.stop - piece.offset, mark))
+        else:
+            self.outbox.put_bytes(me.side, piece.offset, piece.data, (mark,))
+            me.remember(piece.data)
+        me.advance(piece.stop)
+        self._check_end(me)
+
+    def give_up(self, me: Direction, stop: int, *, known: bool = True) -> None:
+        """Declare the bytes from the next one to ``stop`` lost."""
+        self._tell_gap(me, Gap(me.side, me.next, stop - me.next, self.mark(me.next), known))
+        me.advance(stop)
+        self._check_end(me)
+
+    def _tell_gap(self, me: Direction, gap: Gap) -> None:
+        me.gap_bytes += gap.length
+        me.forget()
+        self.outbox.put(gap.mark.release, gap)
+
+    def _check_end(self, me: Direction) -> None:
+        if me.end is None or me.end_by is None or me.ended or me.next < me.end:
+            return
+        me.ended = True
+        mark = self.mark(me.next)
+        self.outbox.put(mark.release, SideClosed(me.side, me.end_by, mark))
+
+    # ---- holes
+
+    def _expire(self) -> None:
+        """Give up the holes whose grace is over."""
+        while True:
+            due = [me for me in self.directions if me.passed and me.is_stuck and self._is_over(me.passed[0])]
+            if not due:
+                return
+            me = min(due, key=_first_packets)
+            if me.packets == 0:
+                _darken(me)
+            else:
+                stop = max(passed.offset for passed in me.passed if self._is_over(passed))
+                self.give_up(me, min(stop, me.waiting.head.offset) if me.waiting.pieces else stop)
+            self._pump()
+
+    def _is_over(self, passed: Passed) -> bool:
+        packets, ns = self.packets - passed.packets, self.last_ns - passed.ts_ns
+        return packets >= self._limits.gap_grace_packets and ns >= self._limits.gap_grace_ns
+
+    def _relieve(self, me: Direction) -> None:
+        """Give up holes until what waits in a direction is below its caps."""
+        waiting = me.waiting
+        while waiting.size > self._limits.reorder_max or len(waiting.pieces) > self._limits.reorder_segments:
+            self._unblock(me)
+
+    def _unblock(self, me: Direction) -> None:
+        """Give up the hole that the head of a direction waits for, its own or the peer's."""
+        head, peer = me.waiting.head, self.peer(me)
+        if head.offset > me.next:
+            self.give_up(me, head.offset)
+        elif self._is_held(me, head) and peer.packets == 0:
+            _darken(peer)
+        elif self._is_held(me, head) and peer.is_stuck:
+            self.give_up(peer, min(head.ack, peer.waiting.head.offset) if peer.waiting.pieces else head.ack)
+        self._pump()
+
+    def _light_up(self, me: Direction) -> None:
+        """A dark direction shows up, or will not any more: what it lost is one gap."""
+        start, me.dark_from = me.dark_from, None
+        if start is not None and start < me.next:
+            self._tell_gap(me, Gap(me.side, start, me.next - start, self.mark(start)))
+
+    # ---- the end
+
+    def release(self, me: Direction) -> None:
+        """Deliver all that waits in one direction, whatever it waits for."""
+        while me.waiting.pieces:
+            if me.waiting.head.offset > me.next:
+                self.give_up(me, me.waiting.head.offset)
+            self._deliver(me, me.waiting.pop())
+
+    def flush(self) -> None:
+        """Deliver all that waits in both directions and tell what is missing at their ends."""
+        self._pump()
+        while any(me.waiting.pieces for me in self.directions):
+            heads = [me for me in self.directions if me.waiting.pieces]
+            free = [me for me in heads if not self._is_held(me, me.waiting.head)]
+            behind = [me for me in heads if me.waiting.head.offset > me.next]
+            self._unblock(min(free or behind or heads, key=_head_ordinal))
+        for me in self.directions:
+            self._light_up(me)
+            self._end_tail(me)
+
+    def _end_tail(self, me: Direction) -> None:
+        stop = me.end if me.end is not None else me.passed[-1].offset if me.passed else me.next
+        # One number that is missing at the very end, where the connection was being closed, is a FIN and no byte.
+        if stop == me.next + 1 and (me.end_by == "rst" or (me.end is None and self.peer(me).end_by == "fin")):
+            self.finish_at(me, me.next, me.end_by or "fin")
+        elif stop > me.next:
+            self.give_up(me, stop)
+
+
+def _head_ordinal(me: Direction) -> int:
+    return me.waiting.head.ordinal
+
+
+def _first_packets(me: Direction) -> int:
+    return me.passed[0].packets
+
+
+def _darken(me: Direction) -> None:
+    """Let a direction that shows no packet follow what its peer acknowledges."""
+    if me.passed:
+        me.dark_from, me.next = me.next, me.passed[-1].offset
+        me.passed = []

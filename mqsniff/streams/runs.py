@@ -1,0 +1,245 @@
+"""The segments of a batch, sorted by flow, and the runs in them that can be handled at once.
+
+1. A run is segments of one flow and direction, each beginning where the one before it ended, plain (no SYN, FIN or RST,
+   nothing cut off), together with the pure acknowledgements among and behind them.
+2. Inside a run each acknowledgement by the peer names bytes that the run has brought before it. Whether the run begins
+   where its direction is, and whether its own acknowledgements are those of bytes seen, is for the connection to say.
+3. Everything else is a stretch of rows that is not ``fast``: to be taken one by one.
+4. No run reaches over a sweep, nor over a pause after which a connection is forgotten.
+
+Hot: benchmarks/reassembly.py measures it. Its slow twin takes every row by itself (``find_runs`` false), and
+tests/streams/test_runs.py holds that both give the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from mqsniff.limits import Limits
+from mqsniff.model import SegmentBatch
+from mqsniff.streams.segment import ACK, FIN, HALF, IDENTITY_FIELDS, MASK, RST, SYN, Segment
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from mqsniff.model import Int64s
+
+    Bools: TypeAlias = NDArray[np.bool_]
+    Rows: TypeAlias = slice | Int64s
+
+_AT = {name: row for row, name in enumerate(Segment._fields)}
+_SEQ, _SIZE, _FLAGS, _ACK, _TS = _AT["seq"], _AT["size"], _AT["flags"], _AT["ack"], _AT["ts_ns"]
+_DIRECTION, _START, _STOP, _PACKET, _ORDINAL = (
+    _AT[name] for name in ("direction", "start", "stop", "packet", "ordinal")
+)
+_BLOCK = 1024
+_RUN_MIN = 4
+
+
+class Run(NamedTuple):
+    """Rows ``first`` to ``stop`` of a sheet; the fields after ``fast`` have a meaning for fast runs only."""
+
+    first: int
+    stop: int
+    fast: int
+    direction: int
+    seq: int
+    ack: int
+    """The highest number that its own direction acknowledges."""
+    ack_spread: int
+    """How far below it the lowest one lies."""
+    first_ns: int
+    last_ns: int
+    """The largest time, which need not be that of the last row."""
+    last_packet: int
+    replies: int
+    """Rows that the peer sent."""
+    first_payload: int
+    stop_payload: int
+    """Its rows with payload, counted among all such rows of the sheet."""
+
+
+class Payloads(NamedTuple):
+    """Columns of a run's rows that have payload; ``starts`` and ``stops`` are places in the batch's buffer."""
+
+    starts: list[int]
+    stops: list[int]
+    ts_ns: list[int]
+    packets: list[int]
+    ordinals: list[int]
+
+
+class Group(NamedTuple):
+    """The rows of one flow: its index in the batch's ``flows``, and the range of its runs."""
+
+    flow: int
+    first_run: int
+    stop_run: int
+
+
+class Sheet:
+    """A batch sorted by flow, in packet order inside each flow."""
+
+    def __init__(self, batch: SegmentBatch, turns: Sequence[int], limits: Limits, *, find_runs: bool = True) -> None:
+        """``turns`` are the rows of the batch before which connections are swept."""
+        self.view = memoryview(batch.buffer)
+        order = np.argsort(batch.flow, kind="stable")
+        self._columns = np.empty((len(Segment._fields), len(order)), np.int64)
+        for row, name in enumerate(Segment._fields):
+            self._columns[row] = getattr(batch, name)[order]
+        flow = batch.flow[order]
+        heads = np.ones(len(order), np.bool_)
+        heads[1:] = flow[1:] != flow[:-1]
+        turned = np.isin(order, turns) if len(turns) else np.zeros(len(order), np.bool_)
+        odd, solid = _classify(self._columns, heads, turned, limits)
+        self._payload_rows = np.flatnonzero(solid & ~odd)
+        starts = _starts(self._columns, heads, odd, solid, limits) if find_runs else np.flatnonzero(heads | turned)
+        fast = _fast(starts, self._payload_rows) if find_runs else np.zeros(len(starts), np.bool_)
+        keep = fast | (heads | turned)[starts]
+        keep[1:] |= fast[:-1]
+        starts, fast = starts[keep], fast[keep]
+        self._runs = _describe(self._columns, starts, self._payload_rows, fast)
+        self.groups = _groups(flow, order, heads, starts)
+
+    def runs(self, group: Group) -> list[Run]:
+        """The runs of a flow, in packet order."""
+        return [Run._make(row) for row in self._runs[group.first_run : group.stop_run].tolist()]
+
+    def segments(self, run: Run) -> Iterator[tuple[int, Segment]]:
+        """(row, segment) of each row of a run."""
+        for first in range(run.first, run.stop, _BLOCK):
+            columns = self._columns[:, first : min(first + _BLOCK, run.stop)].tolist()
+            yield from enumerate(map(Segment, *columns), first)
+
+    def rest(self, run: Run, row: int) -> Run:
+        """What is left of a fast run from a row with payload on."""
+        part = self._columns[:, row : run.stop]
+        own = part[_DIRECTION] == run.direction
+        ahead = _signed(part[_ACK][own] - part[_ACK, 0])
+        first_payload = int(np.searchsorted(self._payload_rows, row))
+        return run._replace(
+            first=row,
+            seq=int(part[_SEQ, 0]),
+            ack=int(part[_ACK, 0] + ahead.max()) & MASK,
+            ack_spread=int(ahead.max() - ahead.min()),
+            first_ns=int(part[_TS, 0]),
+            last_ns=int(part[_TS].max()),
+            replies=int(len(own) - own.sum()),
+            first_payload=first_payload,
+        )
+
+    def first_ordinal(self, run: Run) -> int:
+        """Ordinal of a run's first packet."""
+        return int(self._columns[_ORDINAL, run.first])
+
+    def payloads(self, run: Run) -> Payloads:
+        """The rows of a fast run that have payload."""
+        rows = self._rows(run.first_payload, run.stop_payload)
+        return Payloads(*(self._columns[field, rows].tolist() for field in (_START, _STOP, _TS, _PACKET, _ORDINAL)))
+
+    def identities(self, run: Run, count: int) -> bytes:
+        """The identities of the last ``count`` payload rows of a fast run, packed for ``Recent.add_packed``."""
+        rows = self._rows(max(run.first_payload, run.stop_payload - count), run.stop_payload)
+        return self._columns[:IDENTITY_FIELDS, rows].T.tobytes()
+
+    def join(self, starts: list[int], stops: list[int]) -> bytes:
+        """The payloads at these places in the buffer as one string."""
+        if len(starts) == 1:
+            return bytes(self.view[starts[0] : stops[0]])
+        return b"".join(map(self.view.__getitem__, map(slice, starts, stops)))
+
+    def _rows(self, first: int, stop: int) -> Rows:
+        rows = self._payload_rows[first:stop]
+        low, high = int(rows[0]), int(rows[-1]) + 1
+        return slice(low, high) if high - low == stop - first else rows
+
+
+def _signed(difference: Int64s) -> Int64s:
+    """``segment.distance`` of whole columns."""
+    return ((difference + HALF) & MASK) - HALF
+
+
+def _last(marked: Bools) -> Int64s:
+    """For each row the last marked row that is not behind it, -1 where there is none."""
+    rows = np.arange(len(marked))
+    return np.maximum.accumulate(np.where(marked, rows, -1))
+
+
+def _classify(columns: Int64s, heads: Bools, turned: Bools, limits: Limits) -> tuple[Bools, Bools]:
+    """(odd, solid): rows to be taken by themselves, and these together with the rows that have payload."""
+    size, direction = columns[_SIZE], columns[_DIRECTION]
+    plain = columns[_FLAGS] & (SYN | FIN | RST | ACK) == ACK
+    pure = plain & (size == 0)
+    odd = ~plain | (columns[_STOP] - columns[_START] != size) | turned
+    odd[1:] |= np.diff(columns[_TS]) > limits.idle_ns
+    # What a pure acknowledgement behind payload of the peer names must have come before it.
+    lead = _last(~pure | odd)
+    follows = pure & ~odd & (lead >= _last(heads)) & (direction != direction[lead])
+    ahead = _signed(columns[_ACK] - (columns[_SEQ] + size)[lead])
+    odd |= follows & ((ahead > 0) | (ahead < -limits.jump_max))
+    return odd, ~pure | odd
+
+
+def _starts(columns: Int64s, heads: Bools, odd: Bools, solid: Bools, limits: Limits) -> Int64s:
+    """The first row of each run."""
+    rows = np.flatnonzero(solid)
+    before, row = rows[:-1], rows[1:]
+    seq, ack, direction = columns[_SEQ], columns[_ACK], columns[_DIRECTION]
+    joins = (
+        ~(odd[before] | odd[row])
+        & (_last(heads)[before] == _last(heads)[row])
+        & (direction[before] == direction[row])
+        & ((seq[before] + columns[_SIZE][before]) & MASK == seq[row])
+        & (np.abs(_signed(ack[row] - ack[before])) <= limits.jump_max)
+    )
+    first = heads | solid
+    first[row[joins]] = False
+    return np.flatnonzero(first)
+
+
+def _fast(starts: Int64s, payload_rows: Int64s) -> Bools:
+    """Whether each run is long enough to be worth it; a row that is not plain has no payload row in its run."""
+    bounds = np.searchsorted(payload_rows, starts)
+    return np.diff(bounds, append=len(payload_rows)) >= _RUN_MIN
+
+
+def _describe(columns: Int64s, starts: Int64s, payload_rows: Int64s, fast: Bools) -> Int64s:
+    """One row of ``Run`` fields for each run."""
+    if not len(starts):
+        return np.empty((0, len(Run._fields)), np.int64)
+    rows = columns.shape[1]
+    stops = np.append(starts[1:], rows)
+    run_of_row = np.repeat(np.arange(len(starts)), stops - starts)
+    head = starts[run_of_row]
+    replies = columns[_DIRECTION] != columns[_DIRECTION][head]
+    ahead = np.where(replies, 0, _signed(columns[_ACK] - columns[_ACK][head]))
+    highest, lowest = np.maximum.reduceat(ahead, starts), np.minimum.reduceat(ahead, starts)
+    fields = {
+        "first": starts,
+        "stop": stops,
+        "fast": fast,
+        "direction": columns[_DIRECTION][starts],
+        "seq": columns[_SEQ][starts],
+        "ack": columns[_ACK][starts] + highest & MASK,
+        "ack_spread": highest - lowest,
+        "first_ns": columns[_TS][starts],
+        "last_ns": np.maximum.reduceat(columns[_TS], starts),
+        "last_packet": columns[_PACKET][stops - 1],
+        "replies": np.add.reduceat(replies, starts, dtype=np.int64),
+        "first_payload": np.searchsorted(payload_rows, starts),
+        "stop_payload": np.searchsorted(payload_rows, stops),
+    }
+    return np.stack([np.asarray(fields[name], np.int64) for name in Run._fields], axis=1)
+
+
+def _groups(flow: NDArray[np.int32], order: Int64s, heads: Bools, starts: Int64s) -> list[Group]:
+    """The flows, in order of their first packet."""
+    first_rows = np.flatnonzero(heads)
+    first_runs = np.searchsorted(starts, first_rows)
+    stop_runs = np.append(first_runs[1:], len(starts))
+    by_packet = np.argsort(order[first_rows])
+    columns = (column[by_packet].tolist() for column in (flow[first_rows], first_runs, stop_runs))
+    return [Group(*group) for group in zip(*columns, strict=True)]

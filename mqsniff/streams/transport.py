@@ -1,0 +1,97 @@
+"""TCP and the heads of tunnels: packets that stand behind their IP headers in, segments as columns out.
+
+1. A segment's size is what the IP lengths say, its bytes are what was captured of it.
+2. A header that the capture cut behind its sequence number is a segment without bytes. Where the data offset is cut off
+   too, the longest possible header is taken, so that no byte is counted that may not exist; flags and ack are 0 then.
+3. UDP is looked at only for the ports of tunnels.
+4. Sources: RFC 9293, RFC 768; tunnel ports RFC 7348 (and Linux's older one), RFC 8926.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from mqsniff.streams import internet
+from mqsniff.streams.columns import Odd, Outcome, Packets, gather
+
+if TYPE_CHECKING:
+    from mqsniff.model import Bytes8
+
+TCP = np.dtype(
+    [
+        ("source_port", ">u2"),
+        ("destination_port", ">u2"),
+        ("sequence", ">u4"),
+        ("acknowledgment", ">u4"),
+        ("data_offset", "u1"),
+        ("flags", "u1"),
+        ("window", ">u2"),
+        ("checksum", ">u2"),
+        ("urgent", ">u2"),
+    ]
+)
+_UDP = np.dtype([("source_port", ">u2"), ("destination_port", ">u2"), ("length", ">u2"), ("checksum", ">u2")])
+
+FLAGS: Final = 0x3F
+"""FIN, SYN, RST, PSH, ACK, URG."""
+_BEHIND_PORTS: Final = 4
+_BEHIND_SEQUENCE: Final = 8
+_BEHIND_ACKNOWLEDGMENT: Final = 12
+_BEHIND_FLAGS: Final = 14
+_LONGEST_HEADER: Final = 0xF0
+"""A data offset of 15 words."""
+
+_TUNNEL_OF_PROTOCOL: Final = {
+    internet.PROTOCOL_IPV4: Odd.IPV4_IN_IP,
+    internet.PROTOCOL_IPV6: Odd.IPV6_IN_IP,
+    internet.PROTOCOL_GRE: Odd.GRE,
+    internet.PROTOCOL_MPLS: Odd.MPLS,
+}
+_TUNNEL_OF_PORT: Final = {4789: Odd.VXLAN, 8472: Odd.VXLAN, 6081: Odd.GENEVE}
+
+
+def read_transport(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
+    """Past TCP headers and their options; ``transport`` becomes ``TCP`` headers. Tunnels leave, the rest is skipped."""
+    is_tcp = packets.protocol == internet.PROTOCOL_TCP
+    if not is_tcp.all():
+        _leave_tunnels(raw, packets.where(~is_tcp), outcome)
+    return _read_tcp(raw, packets.where(is_tcp), outcome)
+
+
+def _read_tcp(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
+    enough = packets.end - packets.at >= TCP.itemsize
+    packets = outcome.require(packets, "malformed", (enough, "IP payload shorter than a TCP header"))
+    seen = packets.stop - packets.at >= _BEHIND_SEQUENCE
+    packets = outcome.require(packets, "truncated", (seen, "the capture cut the packet inside its TCP header"))
+    captured = packets.stop - packets.at
+    header = gather(raw, packets.at, TCP)
+    cut = captured < _BEHIND_FLAGS
+    if cut.any():
+        header["acknowledgment"][captured < _BEHIND_ACKNOWLEDGMENT] = 0
+        header["data_offset"][cut] = _LONGEST_HEADER
+        header["flags"][cut] = 0
+    size = (header["data_offset"] >> 4).astype(np.int64) * 4
+    payload = packets.at + size
+    return outcome.require(
+        replace(packets, at=payload, transport=header),
+        "malformed",
+        (size >= TCP.itemsize, "TCP data offset below 20 bytes"),
+        ((payload <= packets.end) | cut, "TCP data offset beyond the packet"),
+    )
+
+
+def _leave_tunnels(raw: Bytes8, packets: Packets, outcome: Outcome) -> None:
+    for protocol, odd in _TUNNEL_OF_PROTOCOL.items():
+        outcome.leave(odd, packets.where(packets.protocol == protocol))
+    datagrams = packets.where(packets.protocol == internet.PROTOCOL_UDP)
+    header = gather(raw, datagrams.at, _UDP)
+    behind = replace(datagrams, at=datagrams.at + _UDP.itemsize)
+    told = datagrams.stop - datagrams.at >= _BEHIND_PORTS
+    outcome.skipped += len(datagrams)
+    for port, odd in _TUNNEL_OF_PORT.items():
+        found = behind.where(told & (header["destination_port"] == port))
+        outcome.skipped -= len(found)
+        outcome.leave(odd, found)

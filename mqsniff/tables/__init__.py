@@ -1,0 +1,1 @@
+"""The tables: their columns as plain data, and decoded things turned into their rows."""

@@ -1,0 +1,298 @@
+"""Decoded things in, rows of the tables out: what the pipeline yields becomes dicts with every column of its table.
+
+1. A row has all columns of ``schemas.TABLES`` in their order; what is not known is None.
+2. Values are still typed: times are integer nanoseconds, bodies hold bytes and Secrets; sinks encode them.
+3. Keys and values of records are redacted and cut here, before any sink sees them.
+4. Only the tables that are wanted are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import fields
+from itertools import repeat
+from typing import Any, Final, TypeAlias
+
+from mqsniff.model import (
+    CaptureInfo,
+    Closed,
+    ConnectionInfo,
+    Decoded,
+    Exchange,
+    Exchanged,
+    Frame,
+    Identity,
+    Item,
+    Message,
+    Noticed,
+    Opened,
+    RecordBatch,
+    Recorded,
+    Taught,
+    packet_capture,
+    packet_number,
+)
+from mqsniff.tables.community import community_id
+from mqsniff.tables.schemas import TableName, names_of
+from mqsniff.tables.values import Shown
+
+Row: TypeAlias = dict[str, Any]
+Captures: TypeAlias = Sequence[CaptureInfo]
+
+_CONNECTION_COLUMNS: Final = names_of("connections")
+_CONNECTION_FIELDS: Final = tuple(f.name for f in fields(ConnectionInfo) if f.name in _CONNECTION_COLUMNS)
+_IDENTITY_FIELDS: Final = tuple(f.name for f in fields(Identity) if f.name in _CONNECTION_COLUMNS)
+_PARTITION_COLUMNS: Final = names_of("partitions")
+_RECORD_COLUMNS: Final = names_of("records")
+_SETTLEMENT_COLUMNS: Final = ("attempts", "touches", "in_flight", "credit", "settled_by")
+
+
+def rows_of(
+    item: Item, captures: Captures, wanted: Container[TableName], shown: Shown
+) -> Iterator[tuple[TableName, Row]]:
+    """The rows that an item makes in the wanted tables, each with its table's name.
+
+    ``captures`` gives the names of inputs by their index; it may grow while items come.
+    """
+    for table, make in _MAKERS[type(item)]:
+        if table in wanted:
+            for row in make(item, captures, shown):
+                yield table, row
+
+
+def message_row(connection: ConnectionInfo, message: Message, captures: Captures) -> Row:
+    """A row of ``messages``."""
+    frame = message.frame
+    first, last = frame.first_packet, frame.last_packet
+    return {
+        **_key_and_who(connection, message),
+        "capture": captures[packet_capture(first)].name,
+        "first_packet": packet_number(first),
+        "last_capture": captures[packet_capture(last)].name,
+        "last_packet": packet_number(last),
+        "ts": frame.first_ts_ns,
+        "ts_ns": frame.first_ts_ns,
+        "last_ts": frame.last_ts_ns,
+        "size": frame.size,
+        "protocol": message.protocol,
+        "name": message.name,
+        "version": message.version,
+        "kind": message.kind,
+        "correlation": message.correlation,
+        "topics": message.topics or None,
+        "topic_ids": message.topic_ids or None,
+        "error_code": message.error_code,
+        "error_name": message.error_name,
+        "error_count": message.error_count,
+        "body": message.body,
+        "problems": len(message.problems),
+    }
+
+
+def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captures) -> Row:
+    """A row of ``exchanges``; its key is the question's, or the answer's where nobody asked."""
+    asked, answer = exchange.asked, exchange.answer
+    question = asked.message if asked is not None else None
+    named = question or answer
+    asked_frame = asked.frame if asked is not None else None
+    answer_frame = answer.frame if answer is not None else None
+    frame = asked_frame or answer_frame
+    extra = asked.extra if asked is not None else {}
+    return {
+        "connection_id": connection.connection_id,
+        "side": frame.side.text if frame is not None else None,
+        "stream_offset": frame.offset if frame is not None else None,
+        **_who(connection, named),
+        "link": asked.link if asked is not None else "answer",
+        "protocol": named.protocol if named is not None else connection.protocol,
+        "name": question.name if question is not None else None,
+        "version": named.version if named is not None else None,
+        "correlation": named.correlation if named is not None else None,
+        "request_ts": asked_frame.first_ts_ns if asked_frame is not None else None,
+        "response_ts": answer_frame.first_ts_ns if answer_frame is not None else None,
+        **_half("request", asked_frame, captures),
+        **_half("response", answer_frame, captures),
+        "latency_ns": exchange.latency_ns,
+        "total_ns": exchange.total_ns,
+        "queue_ns": exchange.queue_ns,
+        "wait_limit_ns": asked.wait_limit_ns if asked is not None else None,
+        "held": asked.held if asked is not None else None,
+        "throttle_ns": asked.throttle_ns if asked is not None else None,
+        "status": exchange.status,
+        "error_code": answer.error_code if answer is not None else None,
+        "error_name": answer.error_name if answer is not None else None,
+        "topics": _topics_of(question, answer),
+        "response_name": answer.name if answer is not None else None,
+        **{column: extra.get(column) for column in _SETTLEMENT_COLUMNS},
+    }
+
+
+def record_rows(
+    connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures, shown: Shown
+) -> Iterator[Row]:
+    """Rows of ``records`` of one batch."""
+    frame = message.frame
+    common: Row = dict.fromkeys(_RECORD_COLUMNS)
+    common |= _key_and_who(connection, message)
+    common |= {
+        "capture": captures[packet_capture(frame.first_packet)].name,
+        "packet": packet_number(frame.first_packet),
+        "ts": frame.first_ts_ns,
+        "ts_ns": frame.first_ts_ns,
+        "protocol": message.protocol,
+    }
+    common |= {name: value for name, value in batch.constant.items() if name in common}
+    columns = [(name, _listed(column)) for name, column in batch.columns.items() if name in common]
+    for index, ((key, key_size), (value, value_size)) in enumerate(
+        zip(_slices(batch, batch.keys), _slices(batch, batch.values), strict=True)
+    ):
+        row = common.copy()
+        row["record_index"] = index
+        for name, column in columns:
+            row[name] = column[index]
+        row["key"], row["key_encoding"] = shown.record_data(key, key_size)
+        if value is not None:
+            row["value_size"] = max(value_size, row["value_size"] or 0)
+            row["value"], row["value_encoding"] = shown.record_data(value, row["value_size"])
+        if batch.headers is not None:
+            row["headers"] = shown.headers(batch.headers[index])
+        yield row
+
+
+def problem_row(noticed: Noticed, captures: Captures) -> Row:
+    """A row of ``problems``; the key is its message's where it belongs to one, packet 0 means the capture as a whole."""
+    connection, problem, message, packet = noticed.connection, noticed.problem, noticed.message, noticed.packet
+    side, offset = problem.side, problem.offset
+    if message is not None:
+        side, offset = message.frame.side, message.frame.offset
+    return {
+        "connection_id": connection.connection_id if connection is not None else None,
+        "side": side.text if side is not None else None,
+        "stream_offset": offset,
+        **_who(connection, message),
+        "capture": captures[packet_capture(packet)].name if packet is not None else None,
+        "packet": (packet_number(packet) or None) if packet is not None else None,
+        "ts": noticed.ts_ns,
+        "ts_ns": noticed.ts_ns,
+        "severity": problem.severity,
+        "kind": problem.kind,
+        "path": problem.path or None,
+        "detail": problem.detail,
+        "size": problem.size,
+        "protocol": connection.protocol if connection is not None else None,
+        "name": message.name if message is not None else None,
+    }
+
+
+def connection_row(connection: ConnectionInfo, captures: Captures) -> Row:
+    """A row of ``connections``."""
+    c, identity = connection, connection.identity
+    row: Row = dict.fromkeys(_CONNECTION_COLUMNS)
+    row |= {name: getattr(c, name) for name in _CONNECTION_FIELDS}
+    row |= {name: getattr(identity, name) for name in _IDENTITY_FIELDS}
+    return row | {
+        "client": c.client,
+        "server": c.server,
+        "community_id": community_id(c.client_ip, c.client_port, c.server_ip, c.server_port),
+        "first_ts": c.first_ts_ns,
+        "last_ts": c.last_ts_ns,
+        "close_reason": identity.close_reason or c.close_reason,
+        "tunnel": c.tunnel or None,
+        "capture": captures[packet_capture(c.first_packet)].name,
+        "first_packet": packet_number(c.first_packet),
+    }
+
+
+def _who(connection: ConnectionInfo | None, message: Message | None) -> Row:
+    """Who speaks; what the message itself says beats what the connection said earlier."""
+    if connection is None:
+        return {"client": None, "server": None, "client_id": None, "group": None}
+    identity = connection.identity
+    return {
+        "client": connection.client,
+        "server": connection.server,
+        "client_id": (message.client_id if message is not None else None) or identity.client_id,
+        "group": (message.group if message is not None else None) or identity.group,
+    }
+
+
+def _key_and_who(connection: ConnectionInfo, message: Message) -> Row:
+    return {
+        "connection_id": connection.connection_id,
+        "side": message.frame.side.text,
+        "stream_offset": message.frame.offset,
+        **_who(connection, message),
+    }
+
+
+def _partition_rows(connection: ConnectionInfo, message: Message) -> Iterator[Row]:
+    common: Row = dict.fromkeys(_PARTITION_COLUMNS)
+    common |= _key_and_who(connection, message)
+    common |= {
+        "ts": message.frame.first_ts_ns,
+        "protocol": message.protocol,
+        "name": message.name,
+        "kind": message.kind,
+    }
+    for partition in message.partitions:
+        yield common | {name: value for name, value in partition.items() if name in common}
+
+
+def _half(which: str, frame: Frame | None, captures: Captures) -> Row:
+    """Place and size of one half of an exchange."""
+    if frame is None:
+        return {f"{which}_{column}": None for column in ("capture", "packet", "size", "stream_offset")}
+    return {
+        f"{which}_capture": captures[packet_capture(frame.first_packet)].name,
+        f"{which}_packet": packet_number(frame.first_packet),
+        f"{which}_size": frame.size,
+        f"{which}_stream_offset": frame.offset,
+    }
+
+
+def _topics_of(question: Message | None, answer: Message | None) -> tuple[str, ...] | None:
+    """Topics that a question and its answer name, each once."""
+    asked = question.topics if question is not None else ()
+    answered = answer.topics if answer is not None else ()
+    return tuple(dict.fromkeys((*asked, *answered))) or None
+
+
+def _listed(column: Sequence[Any]) -> Sequence[Any]:
+    """A column as a sequence of plain Python values, also where the dissector made a NumPy array."""
+    return column.tolist() if hasattr(column, "tolist") else column
+
+
+def _slices(
+    batch: RecordBatch, spans: tuple[Sequence[int], Sequence[int]] | None
+) -> Iterator[tuple[bytes | None, int]]:
+    """(bytes that are there or None for null, length on the wire) of every record's key or value."""
+    if spans is None:
+        yield from repeat((None, 0), batch.count)
+        return
+    data = batch.data
+    for start, stop in zip(_listed(spans[0]), _listed(spans[1]), strict=True):
+        yield (None, 0) if start < 0 else (data[start:stop], stop - start)
+
+
+def _topic_row(taught: Taught) -> Row:
+    return {"protocol": taught.protocol, "topic_id": taught.topic_id, "name": taught.name, "first_ts": taught.ts_ns}
+
+
+_Make: TypeAlias = Callable[[Any, Captures, Shown], Iterable[Row]]
+_MAKERS: Final[dict[type[Item], tuple[tuple[TableName, _Make], ...]]] = {
+    Opened: (),
+    Decoded: (
+        ("messages", lambda item, captures, _: (message_row(item.connection, item.message, captures),)),
+        ("partitions", lambda item, _, __: _partition_rows(item.connection, item.message)),
+    ),
+    Exchanged: (("exchanges", lambda item, captures, _: (exchange_row(item.connection, item.exchange, captures),)),),
+    Recorded: (
+        (
+            "records",
+            lambda item, captures, shown: record_rows(item.connection, item.message, item.batch, captures, shown),
+        ),
+    ),
+    Noticed: (("problems", lambda item, captures, _: (problem_row(item, captures),)),),
+    Taught: (("topics", lambda item, _, __: (_topic_row(item),)),),
+    Closed: (("connections", lambda item, captures, _: (connection_row(item.connection, captures),)),),
+}

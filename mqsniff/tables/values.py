@@ -1,0 +1,186 @@
+"""How a value is shown, once for every output: typed values in, JSON-able ones out, redacted as the run asks.
+
+1. Bytes are a string where they are valid UTF-8 without control characters (tab, CR, LF aside), else {"base64": "…"};
+   a string that is no valid Unicode follows the rule for bytes.
+2. A Secret is {"redacted": N}, Undecoded is {"undecoded": N, "sha256": "…"}, N bytes, unless the user asks for them.
+3. NaN and infinities are text; integers stay integers, however long.
+4. Whatever traffic put into a value can be serialised; nothing here raises on it.
+5. Keys and values of records say how they stand: utf8, base64, redacted, or cut (their beginning, as text). Binary that
+   was cut stays base64: it is shorter than ``value_size`` says.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from binascii import b2a_base64
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final, Literal, TypeAlias
+
+import orjson
+
+from mqsniff.model import Secret, Undecoded, Value
+
+Encoding: TypeAlias = Literal["utf8", "base64", "redacted", "cut"]
+
+NESTING_MAX: Final = 200
+"""Levels of a value that are shown; the serialiser itself gives up at 254."""
+
+# In valid UTF-8 the byte C2 always leads, so this finds exactly the characters U+0080 to U+009F beside C0 and DEL.
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
+_INT_MIN: Final = -(1 << 63)
+_INT_MAX: Final = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the user wants to see of secrets, of undecoded bytes and of record data."""
+
+    secrets: bool = False
+    raw: bool = False
+    payload: bool = True
+    max_bytes: int | None = None
+    """Bytes of a record's key or value that are shown; None for all."""
+
+    def default(self, value: object) -> object:
+        """A value that JSON has no form for, in the form that the rules give it; the hook of orjson."""
+        match value:
+            case bytes():
+                return text_or_base64(value)
+            case Secret():
+                return text_or_base64(value.data) if self.secrets else {"redacted": len(value)}
+            case Undecoded():
+                return text_or_base64(value.data) if self.raw else _fingerprint(value.data)
+            case bytearray() | memoryview():
+                return text_or_base64(bytes(value))
+        raise TypeError(type(value).__name__)
+
+    def json(self, value: Any) -> bytes:
+        """A value as JSON; for dicts of plain values this is the fast path of every NDJSON row."""
+        try:
+            encoded = orjson.dumps(value, default=self.default)
+        except TypeError:
+            return orjson.dumps(self.plain(value))
+        if b"null" in encoded and _has_nonfinite(value):
+            return orjson.dumps(self.plain(value))
+        return encoded
+
+    def plain(self, value: Any, depth: int = 0) -> Any:
+        """A copy that JSON can hold, whatever the value is: the slow and careful twin of ``json``."""
+        match value:
+            case None | bool():
+                return value
+            case int():
+                return value if _INT_MIN <= value <= _INT_MAX else orjson.Fragment(_digits(value))
+            case float():
+                return value if math.isfinite(value) else _nonfinite(value)
+            case str():
+                return _valid(value)
+            case dict() if depth < NESTING_MAX:
+                return {_valid_key(key): self.plain(inner, depth + 1) for key, inner in value.items()}
+            case list() | tuple() if depth < NESTING_MAX:
+                return [self.plain(inner, depth + 1) for inner in value]
+            case dict() | list() | tuple():
+                return {"nested_deeper_than": NESTING_MAX}
+        try:
+            return self.default(value)
+        except TypeError:
+            return {"no_value": type(value).__name__}
+
+    def record_data(self, data: bytes | None, size: int) -> tuple[bytes | None, Encoding | None]:
+        """(what is shown of a record's key or value of ``size`` bytes, how it stands); ``data`` may be its start."""
+        if data is None:
+            return None, None
+        if not self.payload:
+            return None, "redacted"
+        if self.max_bytes is not None and len(data) > self.max_bytes:
+            data = data[: self.max_bytes]
+        if len(data) < size:
+            start = _text_start(data)
+            return (data, "base64") if start is None else (start, "cut")
+        return data, "base64" if text_of(data) is None else "utf8"
+
+    def headers(self, headers: Iterable[tuple[str, bytes | None]]) -> list[dict[str, Any]]:
+        """Headers of a record as the ``headers`` column has them."""
+        if self.payload:
+            return [{"key": key, "value": value} for key, value in headers]
+        return [{"key": key, "value": None if value is None else {"redacted": len(value)}} for key, value in headers]
+
+
+def text_of(data: bytes) -> str | None:
+    """Bytes as a string where they are readable text, else None."""
+    if _CONTROL.search(data):
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def base64(data: bytes) -> str:
+    """Bytes in base64, on one line."""
+    return b2a_base64(data, newline=False).decode()
+
+
+def text_or_base64(data: bytes) -> Value:
+    """The rule for bytes."""
+    text = text_of(data)
+    return {"base64": base64(data)} if text is None else text
+
+
+def _text_start(data: bytes) -> bytes | None:
+    """Bytes without the character that a cut divided at their end; None when they are no text."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        if error.reason != "unexpected end of data":
+            return None
+        data = data[: error.start]
+    return None if _CONTROL.search(data) else data
+
+
+def _fingerprint(data: bytes) -> Value:
+    return {"undecoded": len(data), "sha256": sha256(data).hexdigest()}
+
+
+def _has_nonfinite(value: object) -> bool:
+    """Whether NaN or an infinity, which orjson writes as null, is somewhere inside."""
+    stack = [value]
+    while stack:
+        match stack.pop():
+            case float() as number:
+                if not math.isfinite(number):
+                    return True
+            case dict() as members:
+                stack.extend(members.values())
+            case list() | tuple() as items:
+                stack.extend(items)
+    return False
+
+
+def _nonfinite(number: float) -> str:
+    if math.isnan(number):
+        return "NaN"
+    return "Infinity" if number > 0 else "-Infinity"
+
+
+def _digits(number: int) -> bytes:
+    """An integer of any length as JSON; one beyond Python's limit for decimal text as a string of hex digits."""
+    try:
+        return str(number).encode()
+    except ValueError:
+        return f'"{number:#x}"'.encode()
+
+
+def _valid(text: str) -> Value:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text_or_base64(text.encode(errors="surrogatepass"))
+    return text
+
+
+def _valid_key(key: object) -> str:
+    return str(key).encode(errors="backslashreplace").decode()

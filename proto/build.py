@@ -1,0 +1,57 @@
+"""Sources of truth in, data files of the dissectors out.
+
+python proto/build.py            writes dissectors/data/
+python proto/build.py --check    fails where a committed file is not what the sources give
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import kafka_build
+
+DATA: Final = Path(__file__).parent.parent / "dissectors" / "data"
+
+Builders: TypeAlias = Mapping[str, Callable[[], bytes]]
+
+BUILDERS: Final[Builders] = {
+    "kafka.jsonl": kafka_build.build,
+}
+"""File in ``dissectors/data/`` -> what makes its content."""
+
+
+def stale(data: Path = DATA, builders: Builders = BUILDERS) -> list[str]:
+    """Names of data files that are missing or differ from what their sources give."""
+    return [
+        name
+        for name, builder in builders.items()
+        if not (data / name).is_file() or (data / name).read_bytes() != builder()
+    ]
+
+
+def write(data: Path = DATA, builders: Builders = BUILDERS) -> None:
+    """Write every data file."""
+    data.mkdir(exist_ok=True)
+    for name, builder in builders.items():
+        (data / name).write_bytes(builder())
+
+
+def main(arguments: list[str] | None = None, data: Path = DATA) -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description="Build dissectors/data/ from proto/.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file is stale")
+    if not parser.parse_args(arguments).check:
+        write(data)
+        return 0
+    names = stale(data)
+    for name in names:
+        print(f"stale: dissectors/data/{name} (run: python proto/build.py)", file=sys.stderr)
+    return 1 if names else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

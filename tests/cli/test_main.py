@@ -1,0 +1,97 @@
+"""The command line as a whole: help, errors, exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+from terminal import piped
+from tinycapture import NSQ, conversation, pcap
+
+from mqsniff import __version__
+from mqsniff.cli import COMMANDS, main
+
+
+@pytest.fixture
+def sample(tmp_path):
+    path = tmp_path / "sample.pcap"
+    path.write_bytes(pcap(conversation(NSQ)))
+    return path
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
+def test_help_has_examples(command):
+    done = run(*command, "--help")
+    assert done.exit_code == 0
+    assert "Examples:\n" in done.stdout
+    assert f"  mqsniff {' '.join(command)}" in done.stdout
+
+
+def test_help_is_at_hand_without_arguments():
+    assert "Usage: mqsniff" in run().output
+
+
+def test_version():
+    assert run("--version").stdout == f"mqsniff {__version__}\n"
+
+
+def test_a_file_is_short_for_decode(sample):
+    decoded = run("decode", sample)
+    assert decoded.exit_code == 0
+    assert run(sample).stdout == decoded.stdout
+    assert run("-o", "ndjson", sample).stdout == decoded.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["decod"], "mqsniff: no command and no file 'decod', did you mean decode? (mqsniff --help)"),
+        (["xyzzy"], "mqsniff: no command and no file 'xyzzy' (mqsniff --help)"),
+        (["--no-such"], "mqsniff decode: No such option '--no-such' (mqsniff decode --help)"),
+        (["live"], None),
+        (["live", "--count", "1"], "mqsniff live: Missing option '-i' / '--interface' (mqsniff live --help)"),
+        (["decode", "--time", "noon", "x.pcap"], None),
+        (["decode", "--fail-on", "nothing", "x.pcap"], None),
+    ],
+)
+def test_a_wrong_usage_is_one_line_and_exit_2(arguments, line):
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    if line is not None:
+        assert done.stderr == line + "\n"
+    elif arguments != ["live"]:
+        assert done.stderr.count("\n") == 1
+
+
+def test_help_imports_nothing_heavy():
+    script = (
+        "import sys; sys.argv = ['mqsniff', '--help']; from mqsniff.cli import main\n"
+        "try: main()\n"
+        "finally: print([m for m in ('numpy', 'pyarrow', 'rich', 'scapy', 'dpkt', 'orjson') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path):
+    path = tmp_path / "long.pcap"
+    path.write_bytes(pcap(conversation(NSQ * 5000)))
+    with piped(path) as process:
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_a_reader_that_was_never_there_is_no_error_either():
+    with piped("protocols") as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0

@@ -1,0 +1,120 @@
+"""Questions become exactly one exchange each; records of a question wait for its answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mqsniff.decode.exchanges import Exchanges
+from mqsniff.limits import Limits
+from mqsniff.model import Asked, Frame, Message, RecordBatch, Side
+
+
+def frame(side: Side, first: int, last: int) -> Frame:
+    return Frame(side, 0, 1, b"x", first, last, 1, 1, 0)
+
+
+def question(first: int, last: int, **more) -> Asked:
+    return Asked("k", "answer", frame(Side.CLIENT, first, last), **more)
+
+
+def response(first: int, last: int, *closed: Asked, **more) -> Message:
+    message = Message(frame(Side.SERVER, first, last), "toy", "R", "response", closed=closed, answers=len(closed), **more)
+    for asked in closed:
+        asked.answer = asked.last_answer = message
+    return message
+
+
+def test_latency_runs_from_the_last_byte_of_the_question_to_the_first_of_the_answer():
+    (done,) = Exchanges(Limits()).of(response(150, 170, question(100, 110)))
+    assert (done.status, done.latency_ns, done.total_ns, done.queue_ns) == ("ok", 40, 70, 0)
+
+
+def test_a_question_queues_behind_the_answer_before_its_own():
+    exchanges = Exchanges(Limits())
+    exchanges.of(response(150, 170, question(100, 100)))
+    (done,) = exchanges.of(response(180, 190, question(110, 120)))
+    assert done.queue_ns == 50
+
+
+def test_an_answer_older_than_its_question_has_no_times():
+    answer = response(90, 95, question(100, 110))
+    (done,) = Exchanges(Limits()).of(answer)
+    assert (done.latency_ns, done.total_ns, [p.kind for p in answer.problems]) == (None, None, ["clock"])
+
+
+def test_errors_make_the_status():
+    (done,) = Exchanges(Limits()).of(response(150, 150, question(100, 100), error_count=1))
+    assert done.status == "error"
+    (done,) = Exchanges(Limits()).of(response(150, 150, question(100, 100, status="partial"), error_count=1))
+    assert done.status == "partial"
+
+
+def test_an_answer_to_nothing_is_unasked():
+    (done,) = Exchanges(Limits()).of(response(150, 150))
+    assert (done.status, done.asked) == ("unasked", None)
+
+
+@pytest.mark.parametrize(
+    ("more", "left", "status"),
+    [
+        ({"expects": 0}, {}, "oneway"),
+        ({}, {"peer_seen": False}, "unseen"),
+        ({}, {"peer_gaps": 1}, "lost"),
+        ({"gaps_before": 1}, {"peer_gaps": 1}, "unanswered"),
+        ({}, {"open_at_end": True}, "pending"),
+        ({}, {}, "unanswered"),
+    ],
+)
+def test_an_open_question_says_why(more, left, status):
+    rest = Exchanges(Limits()).rest(question(1, 1, **more), **({"open_at_end": False, "peer_seen": True, "peer_gaps": 0} | left))
+    assert rest.status == status
+
+
+def produce(asked: Asked, count: int = 1) -> tuple[Message, RecordBatch]:
+    batch = RecordBatch(b"", count)
+    return Message(asked.frame, "toy", "P", "request", records=(batch,), asked=(asked,)), batch
+
+
+def test_records_wait_for_the_answer_of_their_question():
+    exchanges, asked = Exchanges(Limits()), question(1, 1)
+    message, batch = produce(asked)
+    assert list(exchanges.records_of(message, [])) == []
+    asked.status = "ok"
+    answer = response(2, 2, asked)
+    assert list(exchanges.records_of(answer, exchanges.of(answer))) == [(message, batch)]
+    assert batch.constant["ack"] == "acked"
+
+
+@pytest.mark.parametrize(("errors", "ack"), [(1, "failed"), (0, "acked")])
+def test_the_answer_tells_the_ack(errors, ack):
+    exchanges, asked = Exchanges(Limits()), question(1, 1)
+    message, batch = produce(asked)
+    list(exchanges.records_of(message, []))
+    answer = response(2, 2, asked, error_count=errors)
+    list(exchanges.records_of(answer, exchanges.of(answer)))
+    assert batch.constant["ack"] == ack
+
+
+def test_records_of_a_question_without_answer_go_out_at_once():
+    message, batch = produce(question(1, 1, expects=0))
+    assert list(Exchanges(Limits()).records_of(message, [])) == [(message, batch)]
+    assert batch.constant["ack"] == "none"
+
+
+def test_records_that_wait_too_many_go_out_without_their_answer():
+    exchanges = Exchanges(replace(Limits(), records_wait_max=3))
+    first, second = produce(question(1, 1), 2), produce(question(2, 2), 2)
+    assert list(exchanges.records_of(first[0], [])) == []
+    assert list(exchanges.records_of(second[0], [])) == [first]
+    assert "ack" not in first[1].constant
+
+
+def test_records_are_unseen_when_the_connection_ends_first():
+    exchanges, asked = Exchanges(Limits()), question(1, 1)
+    message, batch = produce(asked)
+    list(exchanges.records_of(message, []))
+    rest = exchanges.rest(asked, open_at_end=True, peer_seen=True, peer_gaps=0)
+    assert list(exchanges.settled(rest)) == [(message, batch)]
+    assert batch.constant["ack"] == "unseen"

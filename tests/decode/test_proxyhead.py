@@ -1,0 +1,55 @@
+"""PROXY protocol heads: the examples of the specification, cuts and lies."""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+
+import pytest
+
+from mqsniff.decode.proxyhead import ProxyHead, read_head
+
+V1 = b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n"
+SIGNATURE = bytes.fromhex("0d0a0d0a000d0a515549540a")
+
+
+def v2(addresses: bytes, family: int = 0x11, command: int = 0x21, tlvs: bytes = b"") -> bytes:
+    return SIGNATURE + struct.pack(">BBH", command, family, len(addresses) + len(tlvs)) + addresses + tlvs
+
+
+FOUR = ipaddress.ip_address("10.1.2.3").packed + ipaddress.ip_address("10.9.8.7").packed + struct.pack(">HH", 1000, 9092)
+SIX = ipaddress.ip_address("fd00::1").packed + ipaddress.ip_address("fd00::2").packed + struct.pack(">HH", 1000, 9092)
+
+
+@pytest.mark.parametrize(
+    ("data", "head"),
+    [
+        (V1, ProxyHead(len(V1), "192.168.0.1:56324", "192.168.0.11:443")),
+        (V1 + b"rest", ProxyHead(len(V1), "192.168.0.1:56324", "192.168.0.11:443")),
+        (b"PROXY TCP6 fd00::1 fd00::2 1 2\r\n", ProxyHead(32, "[fd00::1]:1", "[fd00::2]:2")),
+        (b"PROXY UNKNOWN\r\n", ProxyHead(15)),
+        (b"PROXY UNKNOWN ff:: ff:: 1 2\r\n", ProxyHead(29)),
+        (b"PROXY TCP4 300.1.1.1 1.1.1.1 1 2\r\n", ProxyHead(34)),
+        (v2(FOUR), ProxyHead(28, "10.1.2.3:1000", "10.9.8.7:9092")),
+        (v2(FOUR, tlvs=b"\x01\x00\x02h2"), ProxyHead(33, "10.1.2.3:1000", "10.9.8.7:9092")),
+        (v2(SIX, 0x21), ProxyHead(52, "[fd00::1]:1000", "[fd00::2]:9092")),
+        (v2(FOUR, command=0x20), ProxyHead(28)),
+        (v2(b"", 0x00), ProxyHead(16)),
+        (v2(FOUR[:8]), ProxyHead(24)),
+    ],
+)
+def test_a_head_is_read(data, head):
+    assert read_head(data) == head
+
+
+@pytest.mark.parametrize("whole", [V1, v2(FOUR)])
+def test_every_prefix_asks_for_more(whole):
+    assert [read_head(whole[:cut]) for cut in range(len(whole))] == [True] * len(whole)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"  V2", b"PROXYING", b"PROXY TCP4 1 2\r\n", b"PROXY \n", b"PROXY " + b"x" * 107, v2(FOUR, command=0x31), b"\r\n\r\nGET"],
+)
+def test_other_bytes_are_no_head(data):
+    assert read_head(data) is False

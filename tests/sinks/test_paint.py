@@ -1,0 +1,56 @@
+"""Lines for a terminal and for a pipe."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from rich.cells import cell_len
+
+from mqsniff.sinks.paint import Paint
+
+PARTS = [("time", "09:38  "), ("name", "PUB"), ("topic", "  orders"), ("detail", "  50 B")]
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def test_a_pipe_gets_the_parts_as_they_are():
+    assert Paint().line(PARTS) == "09:38  PUB  orders  50 B"
+
+
+def test_colours_change_no_text():
+    painted = Paint(color=True).line(PARTS)
+    assert ESCAPES.sub("", painted) == "09:38  PUB  orders  50 B"
+    assert painted.startswith("\x1b[2m09:38  \x1b[0m\x1b[1mPUB\x1b[0m")
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (24, "09:38  PUB  orders  50 B"),
+        (23, "09:38  PUB  orders  50…"),
+        (18, "09:38  PUB  order…"),
+        (10, "09:38  PU…"),
+        (1, "…"),
+    ],
+)
+def test_a_terminal_cuts_at_its_width(width, line):
+    assert Paint(width=width).line(PARTS) == line
+    assert ESCAPES.sub("", Paint(color=True, width=width).line(PARTS)) == line
+
+
+@pytest.mark.parametrize("width", range(12, 26))
+def test_wide_characters_count_for_the_cells_they_fill(width):
+    line = Paint(width=width).line([("name", "PUB  "), ("topic", "注文の受付"), ("detail", "  50 B")])
+    assert cell_len(line) <= width
+    assert width < 22 or line == "PUB  注文の受付  50 B"
+
+
+def test_plain_lines_need_no_rich():
+    script = (
+        "import sys; from mqsniff.sinks.paint import Paint; Paint(width=3).line([('name', 'PUBLISH')]);"
+        "print([name for name in sys.modules if name.startswith('rich')])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,228 @@
+"""Text lines, exactly as they are printed."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from handmade import MILLISECOND, START, answer_to, batch, captures, connection, frame, noticed, pub
+
+from mqsniff.model import (
+    Asked,
+    Closed,
+    Decoded,
+    Exchange,
+    Exchanged,
+    Message,
+    Opened,
+    Recorded,
+    Secret,
+    Side,
+    Taught,
+)
+from mqsniff.sinks.text import TextOptions, TextSink
+from mqsniff.tables.schemas import TABLES
+from mqsniff.tables.values import Shown
+
+LINK = "127.0.0.1:57938 {} 127.0.0.1:4150"
+
+
+def lines(*items, **options):
+    stream = io.BytesIO()
+    sink = TextSink(stream, captures(), TextOptions(**options))
+    for item in items:
+        sink.write(item)
+    sink.tick()
+    return stream.getvalue().decode().splitlines()
+
+
+def line(item, **options):
+    """The one line of an item, without time and connection."""
+    _, made = lines(item, **options)
+    return re.split("4150 +", made, maxsplit=1)[1]
+
+
+def test_a_conversation_reads_like_this():
+    info, question = connection(), pub(frame=frame(packet=7))
+    answer, _ = answer_to(question, notes=(("data", "OK"),))
+    delivery = Message(frame(Side.SERVER, 10, 76, at=MILLISECOND), "nsq", "MESSAGE", "push", {}, group="ch")
+    delivery.topics, delivery.correlation, delivery.notes = ("retry",), "18a2f48040acf000", (("attempts", 2),)
+    info.client_bytes, info.client_packets, info.server_bytes, info.server_packets = 54, 9, 86, 6
+    info.close_reason, info.identity.client_software = "fin", "go-nsq/1.1.0"
+    items = [Opened(info, START), Decoded(info, question), Decoded(info, answer, 78_000), Decoded(info, delivery)]
+    assert lines(*items, noticed(message=question), Closed(info)) == [
+        "2026-11-21",
+        "09:38:50.702681Z  127.0.0.1:57938 - 127.0.0.1:4150  tcp  open",
+        "09:38:50.702681Z  127.0.0.1:57938 > 127.0.0.1:4150  nsq  PUB        retry  50 B",
+        "09:38:50.702760Z  127.0.0.1:57938 < 127.0.0.1:4150  nsq  RESPONSE   data=OK  10 B  to PUB  in 0.078 ms",
+        (
+            "09:38:50.703681Z  127.0.0.1:57938 < 127.0.0.1:4150  nsq  MESSAGE    retry  group=ch  #18a2f48040acf000"
+            "  attempts=2  76 B"
+        ),
+        (
+            "09:38:50.702681Z  127.0.0.1:57938 > 127.0.0.1:4150  nsq  ! out_of_range  info in PUB:"
+            " RDY count 9999 is over 2500 (count)  packet 12"
+        ),
+        (
+            "09:38:52.202681Z  127.0.0.1:57938 - 127.0.0.1:4150  nsq  close      fin  after 1.500000 s"
+            "  client 54 B in 9 packets  server 86 B in 6 packets  client=go-nsq/1.1.0"
+        ),
+    ]
+
+
+def test_a_narrow_terminal_gets_ports_and_the_ends_once():
+    info = connection()
+    assert lines(Opened(info, START), Decoded(info, pub()), width=80) == [
+        "2026-11-21",
+        "09:38:50.702681Z  57938 - 4150  tcp  open       127.0.0.1:57938 - 127.0.0.1:4150",
+        "09:38:50.702681Z  57938 > 4150  nsq  PUB        retry  50 B",
+    ]
+
+
+def test_ports_that_two_open_connections_share_are_not_enough():
+    one, other = connection("c1"), connection("c2", client_ip="10.0.0.9")
+    made = lines(Opened(one, START), Opened(other, START), Decoded(one, pub()), Decoded(other, pub()), width=100)
+    assert [text.split("  ")[1] for text in made[1:]] == [
+        "57938 - 4150",
+        "10.0.0.9:57938 - 127.0.0.1:4150",
+        "57938 > 4150",
+        "10.0.0.9:57938 > 127.0.0.1:4150",
+    ]
+    made = lines(Opened(one, START), Closed(one), Opened(other, START), width=100)
+    assert made[-1].split("  ")[1] == "57938 - 4150"
+
+
+def test_sides_that_turn_out_the_other_way_round_are_shown_so():
+    info = connection()
+    sink = TextSink(stream := io.BytesIO(), captures(), TextOptions())
+    sink.write(Opened(info, START))
+    info.client_ip, info.client_port, info.server_ip, info.server_port = "10.0.0.2", 4150, "10.0.0.1", 999
+    sink.write(Decoded(info, pub()))
+    assert "10.0.0.2:4150 > 10.0.0.1:999" in stream.getvalue().decode().splitlines()[-1]
+
+
+def test_columns_stay_aligned_when_one_grows():
+    long = connection("c2", client_ip="2001:db8::1234")
+    made = lines(Opened(connection(), START), Opened(long, START), Decoded(connection(), pub()))
+    assert made[2:] == [
+        "09:38:50.702681Z  [2001:db8::1234]:57938 - 127.0.0.1:4150  tcp  open",
+        "09:38:50.702681Z  127.0.0.1:57938 > 127.0.0.1:4150         nsq  PUB        retry  50 B",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"version": 12}, "nsq  PUB v12    retry  50 B"),
+        ({"topics": ("a", "b", "c", "d", "e")}, "nsq  PUB        a,b,c,+2  50 B"),
+        ({"topics": (), "topic_ids": ("AAAA",)}, "nsq  PUB        AAAA  50 B"),
+        ({"error_code": 35, "error_name": "UNSUPPORTED_VERSION", "error_count": 1},
+         "nsq  PUB        retry  50 B  UNSUPPORTED_VERSION"),
+        ({"error_code": 35, "error_count": 3}, "nsq  PUB        retry  50 B  error 35 (3 errors)"),
+        ({"error_code": 0, "error_name": "NONE", "error_count": 0}, "nsq  PUB        retry  50 B"),
+        ({"notes": (("secret", Secret(b"hush")), ("n", 3), ("ok", True), ("text", "two words"))},
+         'nsq  PUB        retry  secret=<redacted, 4 bytes>  n=3  ok=true  text="two words"  50 B'),
+    ],
+)  # fmt: skip
+def test_what_matters_stands_in_the_line(fields, expected):
+    assert line(Decoded(connection(), pub(**fields))) == expected
+
+
+HOSTILE = "x\x1b[2J\x1b[31m\r\n\u202e"
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        Decoded(connection(), pub(topics=(HOSTILE,))),
+        Decoded(connection(), pub(group=HOSTILE, correlation=HOSTILE)),
+        Decoded(connection(), pub(error_code=1, error_count=1, error_name=HOSTILE)),
+        Decoded(connection(), pub(notes=((HOSTILE, HOSTILE),))),
+        Decoded(connection(), pub(body={HOSTILE: [HOSTILE, {HOSTILE: HOSTILE.encode()}]})),
+        Decoded(connection(), Message(frame(), "nsq", HOSTILE, "request")),
+        Decoded(connection(), pub(records=(batch((HOSTILE.encode(), HOSTILE.encode()), message_id=HOSTILE),))),
+        Closed(connection(tls_server_name=HOSTILE, close_reason=HOSTILE)),
+        noticed(detail=HOSTILE, path=HOSTILE),
+        Taught("kafka", HOSTILE, HOSTILE, START),
+        Recorded(connection(), pub(), batch((None, HOSTILE.encode()), topic=HOSTILE)),
+    ],
+)
+@pytest.mark.parametrize("width", [None, 80, 200])
+def test_hostile_text_reaches_no_terminal(item, width):
+    made = lines(item, body=True, records=True, width=width, tables=tuple(TABLES))
+    assert any("\\x1b[2J" in text for text in made) or width == 80
+    for text in made:
+        assert text.isprintable()
+
+
+def test_verbose_shows_place_and_body():
+    assert lines(Decoded(connection(), pub()), body=True)[2:] == [
+        "    packet 7, stream offset 4",
+        '    topic: "retry"',
+        "    body:",
+        "      size: 40",
+    ]
+
+
+def test_records_stand_under_their_message():
+    made = batch((b"k", b"v" * 300), (None, b"\xff"), partition=1)
+    made.columns = {"offset": [5, 6]}
+    made.headers = [[("trace", b"abc")], []]
+    shown = Shown(max_bytes=8)
+    assert lines(Decoded(connection(), pub(records=(made,))), records=True, shown=shown)[2:] == [
+        '    - partition=1  offset=5  key="k"  value="vvvvvvvv"…  300 B  trace="abc"',
+        "    - partition=1  offset=6  value=<base64 /w==>  1 B",
+    ]
+    assert lines(Decoded(connection(), pub(records=(made,))), records=True, shown=Shown(payload=False))[2:] == [
+        '    - partition=1  offset=5  key=<redacted>  value=<redacted>  300 B  trace={"redacted":3}',
+        "    - partition=1  offset=6  value=<redacted>  1 B",
+    ]
+
+
+def test_a_problem_of_an_input_needs_no_connection():
+    assert lines(noticed("input", "error", connection=None, ts_ns=None, packet=None, detail="cut", path="")) == [
+        "input  ! input    error: cut"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"outcome": "refused", "protocol": "unknown"}, "unknown  close      refused  after 1.500000 s"),
+        ({"open_at_end": True}, "nsq  close      still open  after 1.500000 s"),
+        ({"last_ts_ns": START - 1}, "nsq  close      after 0.000000 s"),
+    ],
+)
+def test_a_close_tells_what_the_connection_was(fields, expected):
+    assert line(Closed(connection(**fields))).startswith(expected + "  client 0 B in 0 packets")
+
+
+def test_a_close_tells_what_was_wrong_with_it():
+    info = connection(
+        gap_bytes=7, undecoded_bytes=8, retransmitted_segments=1, sides_seen="client", tls_version="TLS 1.3"
+    )
+    assert line(Closed(info)).endswith(
+        'server 0 B in 0 packets  only the client seen  7 B lost  8 B undecoded  1 retransmitted  tls="TLS 1.3"'
+    )
+
+
+def test_tables_without_a_form_of_their_own_are_pairs():
+    asked = Asked("pub", "answer", frame(), message=pub())
+    item = Exchanged(connection(), Exchange(asked, None, "unanswered"))
+    assert line(item, tables=["exchanges"]) == (
+        "nsq  exchanges:  stream_offset=4  link=answer  name=PUB  request_ts=2026-11-21T09:38:50.702681250Z"
+        "  request_capture=a.pcap  request_packet=7  request_size=50  request_stream_offset=4  status=unanswered"
+        '  topics=["retry"]'
+    )
+
+
+def test_only_chosen_tables_are_shown():
+    items = [Opened(connection(), START), Decoded(connection(), pub()), noticed(), Closed(connection())]
+    assert [text.split()[5] for text in lines(*items, tables=["problems"])[1:]] == ["!"]
+    assert [text.split()[5] for text in lines(*items, tables=["connections"])[1:]] == ["open", "close"]
+
+
+def test_an_encoding_without_the_character_gets_an_escape():
+    made = lines(Decoded(connection(), pub(topics=("größe",))), encoding="ascii")
+    assert "gr\\xf6\\xdfe" in made[1]

@@ -1,0 +1,412 @@
+import io
+
+import dpkt
+import pytest
+from capturecraft import (
+    COMMENT,
+    block,
+    interface,
+    names,
+    old_packet,
+    packet,
+    packets_of,
+    pcap,
+    read,
+    secrets,
+    section,
+    simple_packet,
+    statistics,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mqsniff.model import packet_id
+
+S = 10**9
+US = 1000
+PACKETS = [(1_700_000_000 * S + n * 1_234_000, bytes([n]) * (n * 7 + 1)) for n in range(20)]
+
+every_order = pytest.mark.parametrize("order", ["<", ">"], ids=["little", "big"])
+
+
+def body(order="<", packets=PACKETS):
+    return b"".join(packet(ts // US, data, order) for ts, data in packets)
+
+
+def head(order="<"):
+    return section(order) + interface(order)
+
+
+def read_at_all_windows(data, folder):
+    """Rows and info, which are the same for each window."""
+    first, *others = [read(data, folder, window=window) for window in (1 << 20, 1, 97, 1000)]
+    for found, info in others:
+        assert found == first[0]
+        assert (info.problems, info.comments, info.names, info.secrets, info.dropped, info.unreadable) == (
+            first[1].problems,
+            first[1].comments,
+            first[1].names,
+            first[1].secrets,
+            first[1].dropped,
+            first[1].unreadable,
+        )
+    return first
+
+
+def details(info):
+    return [problem.detail for problem in info.problems]
+
+
+@every_order
+def test_enhanced_packet_blocks_are_read(tmp_path, order):
+    found, info = read_at_all_windows(section(order) + interface(order, linktype=113) + body(order), tmp_path)
+    assert found == [(ts, data, len(data), 113, 0, packet_id(0, n + 1)) for n, (ts, data) in enumerate(PACKETS)]
+    assert (info.format, info.packets, info.linktypes, info.problems) == ("pcapng", 20, {113}, [])
+
+
+@every_order
+def test_dpkt_reads_the_same(tmp_path, order):
+    data = head(order) + body(order)
+    theirs = [(round(float(ts) * 10**6), bytes(packet)) for ts, packet in dpkt.pcapng.Reader(io.BytesIO(data))]
+    assert [(round(ts / US), packet) for ts, packet in packets_of(read(data, tmp_path)[0])] == theirs
+
+
+@every_order
+@pytest.mark.parametrize(
+    ("resolution", "ticks", "ts_ns"),
+    [
+        (None, 1_700_000_000_123_456, 1_700_000_000_123_456_000),
+        (0, 1_700_000_000, 1_700_000_000 * S),
+        (3, 1_700_000_000_123, 1_700_000_000_123 * 10**6),
+        (6, 7, 7_000),
+        (9, 1_700_000_000_123_456_789, 1_700_000_000_123_456_789),
+        (10, 12_345_678_919, 1_234_567_891),
+        (12, 1_700_000_000_123_456_789 * 10, 17_000_000_001_234_567),
+        (19, 2**63, 2**63 // 10**10),
+        (127, 2**64 - 1, 0),
+        (0x80, 1_700_000_000, 1_700_000_000 * S),
+        (0x80 | 10, 1024 + 512, 1_500_000_000),
+        (0x80 | 20, (1_700_000_000 << 20) + 1, 1_700_000_000 * S + 10**9 // 2**20),
+        (0x80 | 30, (1_700_000_000 << 30) + 2**30 - 1, 1_700_000_000 * S + (2**30 - 1) * 10**9 // 2**30),
+        (0x80 | 32, (1_700_000_000 << 32) + 2**32 - 1, 1_700_000_000 * S + 999_999_999),
+        (0x80 | 34, (1_000_000 << 34) + 2**34 - 1, 1_000_000 * S + 999_999_999),
+        (0x80 | 35, (1_000_000 << 35) + 12345, 1_000_000 * S + 12345 * 10**9 // 2**35),
+        (0x80 | 63, (1 << 63) + (1 << 62), 1_500_000_000),
+        (0x80 | 64, 1 << 63, 500_000_000),
+        (0x80 | 127, 2**64 - 1, 0),
+    ],
+)
+def test_every_resolution_gives_exact_nanoseconds(tmp_path, order, resolution, ticks, ts_ns):
+    data = section(order) + interface(order, resolution=resolution) + packet(ticks, b"x", order)
+    found, info = read(data, tmp_path)
+    assert [row[0] for row in found] == [ts_ns]
+    assert info.problems == []
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 255), st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=5), st.integers(-(2**40), 2**40))
+def test_times_equal_those_of_unbounded_integers_or_are_reported(tmp_path_factory, resolution, ticks, offset):
+    per_second = 2 ** (resolution & 0x7F) if resolution & 0x80 else 10**resolution
+    data = head() + interface(resolution=resolution, offset=offset)
+    data += b"".join(packet(tick, b"x", number=1) for tick in ticks)
+    found, info = read(data, tmp_path_factory.mktemp("t"))
+    exact = [tick * S // per_second + offset * S for tick in ticks]
+    fits = [abs(ts) < 2**63 - S for ts in exact]
+    for row, ts, fit in zip(found, exact, fits, strict=True):
+        assert row[0] == ts if fit else abs(row[0]) > 2**62
+    assert [p.kind for p in info.problems] == ([] if all(fits) else ["clock"])
+
+
+@pytest.mark.parametrize("offset", [-3600, 0, 1_700_000_000])
+def test_the_time_offset_is_added(tmp_path, offset):
+    found, _ = read(section() + interface(offset=offset) + packet(7_000_000, b"x"), tmp_path)
+    assert found[0][0] == (7 + offset) * S
+
+
+def test_interfaces_of_one_section_have_their_own_link_type_and_time(tmp_path):
+    data = section() + interface(linktype=1) + interface(linktype=101, resolution=9) + interface(linktype=113, offset=5)
+    data += packet(1, b"a", number=2) + packet(2, b"b", number=1) + packet(3, b"c", number=0)
+    found, info = read_at_all_windows(data, tmp_path)
+    assert [row[:5] for row in found] == [(5 * S + 1000, b"a", 1, 113, 2), (2, b"b", 1, 101, 1), (3000, b"c", 1, 1, 0)]
+    assert info.linktypes == {1, 101, 113}
+
+
+@every_order
+@pytest.mark.parametrize("second", ["<", ">"])
+def test_sections_begin_anew_and_packets_and_interfaces_count_on(tmp_path, order, second):
+    data = section(order) + interface(order, linktype=1) + interface(order, linktype=101) + body(order, PACKETS[:3])
+    data += section(second) + interface(second, linktype=113) + body(second, PACKETS[3:6])
+    found, info = read_at_all_windows(data, tmp_path)
+    assert packets_of(found) == PACKETS[:6]
+    assert [row[3:] for row in found] == [(1, 0, n) for n in (1, 2, 3)] + [(113, 2, n) for n in (4, 5, 6)]
+    assert info.problems == []
+
+
+def test_a_section_of_the_other_order_whose_size_reads_the_same_is_seen(tmp_path):
+    fill = 0x00010100 - len(section(opts=[(COMMENT, b""), (COMMENT, b"")]))
+    other = section(">", opts=[(COMMENT, b"x" * 40_000), (COMMENT, b"x" * (fill - 40_000))])
+    assert len(other) == 0x00010100
+    data = head("<") + body("<", PACKETS[:2]) + other + interface(">") + body(">", PACKETS[2:4])
+    found, info = read(data, tmp_path)
+    assert packets_of(found) == PACKETS[:4]
+    assert info.problems == []
+
+
+@pytest.mark.parametrize("length", [-1, 0, 5, 2**62])
+def test_the_length_of_a_section_is_not_believed(tmp_path, length):
+    found, _ = read(section(length=length) + interface() + body(), tmp_path)
+    assert packets_of(found) == PACKETS
+
+
+def test_a_packet_of_an_interface_not_described_is_kept_and_reported(tmp_path):
+    data = head() + packet(1, b"good") + packet(2, b"bad", number=1) + interface(linktype=101)
+    data += packet(3, b"good", number=1)
+    found, info = read_at_all_windows(data, tmp_path)
+    assert [(row[1], row[3], row[4]) for row in found] == [(b"good", 1, 0), (b"bad", -1, -1), (b"good", 101, 1)]
+    assert details(info) == ["a packet's interface was not described before it"]
+
+
+def test_more_interfaces_than_the_limit_are_not_described(tmp_path):
+    data = section() + interface() * 3 + packet(1, b"a", number=1) + packet(1, b"b", number=2)
+    found, info = read(data, tmp_path, interfaces_max=2)
+    assert [row[3] for row in found] == [1, -1]
+    assert [problem.kind for problem in info.problems] == ["limit", "input"]
+
+
+@every_order
+def test_simple_packets_take_the_last_time_and_the_snap_length_of_interface_0(tmp_path, order):
+    data = section(order) + interface(order, snaplen=4)
+    data += simple_packet(b"abcd", order, wirelen=100) + packet(5, b"x", order) + simple_packet(b"ab", order)
+    data += simple_packet(b"abc", order) + packet(9, b"y", order) + simple_packet(b"z", order)
+    found, info = read_at_all_windows(data, tmp_path)
+    assert [row[:3] for row in found] == [
+        (0, b"abcd", 100),
+        (5 * US, b"x", 1),
+        (5 * US, b"ab", 2),
+        (5 * US, b"abc", 3),
+        (9 * US, b"y", 1),
+        (9 * US, b"z", 1),
+    ]
+    assert info.problems == []
+
+
+def test_a_simple_packet_without_snap_length_fills_its_block(tmp_path):
+    found, _ = read(head() + simple_packet(b"abcd", wirelen=100), tmp_path)
+    assert found[0][:3] == (0, b"abcd", 100)
+
+
+@every_order
+def test_obsolete_packets_have_their_interface_and_losses(tmp_path, order):
+    data = section(order) + interface(order) + interface(order, linktype=101)
+    data += old_packet(5, b"abc", order, number=1, drops=7) + old_packet(6, b"de", order) + packet(7, b"f", order)
+    found, info = read_at_all_windows(data, tmp_path)
+    assert [row[:5] for row in found] == [(5000, b"abc", 3, 101, 1), (6000, b"de", 2, 1, 0), (7000, b"f", 1, 1, 0)]
+    assert info.dropped == 7
+
+
+@every_order
+def test_comments_names_and_secrets_are_read_in_file_order(tmp_path, order):
+    note = [(COMMENT, b"on the file")]
+    data = section(order, opts=[*note, (3, b"an OS")]) + interface(order, opts=[(2, b"eth0"), (COMMENT, b"on eth0")])
+    data += packet(1, b"a", order, opts=[(COMMENT, b"first"), (2, bytes(4)), (COMMENT, b"again")])
+    data += interface(order, opts=[(COMMENT, b"on eth1")]) + packet(2, b"b", order)
+    data += old_packet(3, b"c", order, opts=[(COMMENT, "ünïcode \xff".encode("latin-1") + b"\0")])
+    data += names(
+        [(1, bytes([10, 0, 0, 1]) + b"one\0uno\0"), (2, bytes(15) + b"\x01lo\0"), (1, b"bad"), (9, b"")], order
+    )
+    data += secrets(0x544C534B, b"CLIENT_RANDOM 00 11\n", order)
+    found, info = read_at_all_windows(data, tmp_path)
+    assert len(found) == 3
+    assert info.comments == [
+        "on the file",
+        "on eth0",
+        "packet 1: first",
+        "packet 1: again",
+        "on eth1",
+        "packet 3: �n�code �",
+    ]
+    assert info.names == {"10.0.0.1": "one", "::1": "lo"}
+    assert info.secrets == [(0x544C534B, b"CLIENT_RANDOM 00 11\n")]
+    assert info.problems == []
+
+
+@every_order
+@pytest.mark.parametrize(
+    ("blocks", "dropped"),
+    [
+        (lambda o: statistics([(5, 10)], o), 10),
+        (lambda o: statistics([(5, 10), (7, 5), (4, 99), (8, 88)], o), 15),
+        (lambda o: statistics([(5, 10)], o) + statistics([(5, 30)], o), 30),
+        (lambda o: statistics([(5, 2**64 - 1)], o), 0),
+        (lambda o: statistics([(4, 50)], o), 0),
+        (lambda o: statistics([(5, 10)], o, number=7), 0),
+        (lambda o: packet(1, b"a", o, opts=[(4, count(3, o))]) + packet(2, b"b", o, opts=[(4, count(4, o))]), 7),
+        (lambda o: packet(1, b"a", o, opts=[(4, count(3, o))]) + statistics([(5, 10)], o), 10),
+        (lambda o: packet(1, b"a", o, opts=[(4, count(30, o))]) + statistics([(5, 10)], o), 30),
+        (lambda o: packet(1, b"a", o, opts=[(2, bytes(4)), (4, count(3, o)), (COMMENT, b"c")]), 3),
+        (lambda o: packet(1, b"a", o, opts=[(4, b"\1\0\0\0")]), 0),
+        (lambda o: packet(1, b"a", o, number=9, opts=[(4, count(3, o))]), 0),
+        (lambda o: statistics([(5, 10)], o) + section(o) + interface(o) + statistics([(5, 2)], o), 12),
+    ],
+    ids=[
+        "dropped by the interface",
+        "and by the system",
+        "the last total counts",
+        "not known",
+        "received only",
+        "no such interface",
+        "told by packets",
+        "told twice, total larger",
+        "told twice, packets larger",
+        "among other options",
+        "wrong size",
+        "of no interface",
+        "two sections",
+    ],
+)
+def test_losses_are_counted_once(tmp_path, order, blocks, dropped):
+    assert read_at_all_windows(head(order) + blocks(order), tmp_path)[1].dropped == dropped
+
+
+def count(number, order):
+    return number.to_bytes(8, "little" if order == "<" else "big")
+
+
+@pytest.mark.parametrize("size", [0, 4, 100, 2_000_000])
+def test_unknown_blocks_are_passed_over(tmp_path, size):
+    unknown = block(0x0BAD, bytes(size))
+    found, info = read_at_all_windows(head() + unknown + body() + unknown + body(packets=PACKETS[:1]), tmp_path)
+    assert packets_of(found) == PACKETS + PACKETS[:1]
+    assert info.problems == []
+
+
+def test_a_file_cut_anywhere_gives_the_packets_before_the_cut(tmp_path):
+    whole = head() + body(packets=PACKETS[:4]) + statistics([(5, 1)]) + body(packets=PACKETS[4:5]) + block(77, bytes(8))
+    ends, at = [], 0
+    while at < len(whole):
+        at += int.from_bytes(whole[at + 4 : at + 8], "little")
+        ends.append((at, int.from_bytes(whole[at - 4 : at], "little")))
+    kinds = [None, None, 6, 6, 6, 6, None, 6, None]
+    stops = [end for end, _ in ends]
+    for size in range(4, len(whole)):
+        found, info = read(whole[:size], tmp_path)
+        expected = sum(1 for end, kind in zip(stops, kinds, strict=True) if kind and end <= size)
+        assert packets_of(found) == PACKETS[:expected]
+        if size < 28:
+            assert info.unreadable == "cut inside its section header"
+        elif size in stops:
+            assert info.problems == []
+        else:
+            assert details(info) == [f"cut at byte {size}, inside a block"]
+
+
+def test_a_cut_inside_a_block_that_is_passed_over_is_told(tmp_path):
+    data = head() + body() + block(0x0BAD, bytes(5_000_000))[:3_000_000]
+    found, info = read_at_all_windows(data, tmp_path)
+    assert packets_of(found) == PACKETS
+    assert details(info) == [f"cut at byte {len(data)}, inside a block"]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 1200), st.binary(min_size=1, max_size=40), st.sampled_from([1, 100, 1 << 20]))
+def test_damage_never_raises_and_costs_no_packet_before_it(tmp_path_factory, at, noise, window):
+    whole = head() + body(packets=PACKETS[:10]) + statistics([(5, 1)]) + names([(1, b"\1\2\3\4x\0")])
+    at = min(at, len(whole))
+    damaged = whole[:at] + noise + whole[at + len(noise) :]
+    found, info = read(damaged, tmp_path_factory.mktemp("d"), window=window)
+    again, info_again = read(damaged, tmp_path_factory.mktemp("d"))
+    assert (again, info_again.problems) == (found, info.problems)
+    sound, end = 0, len(head())
+    for _, data in PACKETS[:10]:
+        end += 32 + len(data) + -len(data) % 4
+        sound += end <= at
+    assert packets_of(found)[:sound] == PACKETS[:sound]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 12), st.binary(max_size=60)), max_size=8), st.sampled_from("<>"))
+def test_blocks_full_of_noise_never_raise(tmp_path_factory, blocks, order):
+    data = head(order) + b"".join(block(kind, noise, order) for kind, noise in blocks)
+    found, info = read(data, tmp_path_factory.mktemp("n"))
+    again, info_again = read(data, tmp_path_factory.mktemp("n"), window=1)
+    assert (again, info_again.problems, info_again.comments) == (found, info.problems, info.comments)
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (block(6, bytes(16)), "its length cannot be"),
+        (block(1, b""), "its length cannot be"),
+        (b"\x05\x00\x00\x00" + bytes(12), "its length cannot be"),
+        (b"\x06\x00\x00\x00\xff\xff\xff\xff" + bytes(24), "its length cannot be"),
+        (block(5, bytes(12), trailer=20), "its two lengths differ"),
+        (block(0x0BAD, bytes(12), trailer=20), "its two lengths differ"),
+        (b"\x0a\x0d\x0d\x0a\x1c\x00\x00\x00????" + bytes(20), "its length cannot be"),
+        (section(version=(2, 0)), "pcapng of version 2.0, only 1 is known"),
+        (pcap(PACKETS), "a pcap file begins there"),
+    ],
+)
+def test_a_block_that_cannot_be_ends_the_file_there(tmp_path, bad, why):
+    data = head() + body() + bad + body()
+    found, info = read_at_all_windows(data, tmp_path)
+    assert packets_of(found) == PACKETS
+    offset = len(head() + body())
+    assert [(p.detail, p.offset) for p in info.problems] == [(f"no block at byte {offset}: {why}", offset)]
+
+
+def test_a_wrong_second_length_of_a_packet_is_only_told(tmp_path):
+    data = head() + packet(1, b"a") + packet(2, b"b", trailer=0) + packet(3, b"c", trailer=1)
+    found, info = read_at_all_windows(data, tmp_path)
+    assert [row[1] for row in found] == [b"a", b"b", b"c"]
+    assert [(p.detail, p.severity) for p in info.problems] == [
+        ("the two lengths of a packet's block differ", "warning")
+    ]
+
+
+def test_a_captured_length_beyond_its_block_is_cut(tmp_path):
+    found, info = read_at_all_windows(head() + packet(1, b"abcd", caplen=2**32 - 1) + packet(2, b"e"), tmp_path)
+    assert [row[1:3] for row in found] == [(b"abcd", 2**32 - 1), (b"e", 1)]
+    assert details(info) == ["a packet's captured length reaches beyond its block"]
+
+
+def test_a_packet_larger_than_the_window_is_read(tmp_path):
+    packets = [(0, b"before"), (S, bytes(3_000_000)), (2 * S, b"behind")]
+    found, info = read(head() + body(packets=packets), tmp_path, window=4096)
+    assert packets_of(found) == packets
+    assert info.problems == []
+
+
+def test_a_packet_above_the_limit_ends_the_file_whatever_the_window(tmp_path):
+    data = head() + packet(1, b"a") + packet(2, bytes(2_000_000)) + packet(3, b"c")
+    for window in (1000, 8 << 20):
+        found, info = read(data, tmp_path, window=window, packet_max=1000)
+        assert [row[1] for row in found] == [b"a"]
+        assert details(info)[0].endswith("its length cannot be")
+
+
+def test_notes_and_secrets_are_kept_up_to_their_limits(tmp_path):
+    data = head() + b"".join(packet(n, b"x", opts=[(COMMENT, b"c" * 100)]) for n in range(100))
+    data += secrets(1, bytes(100)) + secrets(1, bytes(100))
+    found, info = read(data, tmp_path, notes_max=1000, secrets_max=150)
+    assert len(found) == 100
+    assert 9 <= len(info.comments) <= 11
+    assert [kind for kind, _ in info.secrets] == [1]
+    assert [problem.kind for problem in info.problems] == ["limit", "limit"]
+
+
+def test_options_that_lie_are_passed_over(tmp_path):
+    crooked = block(6, bytes(12) + b"\x01\0\0\0\x01\0\0\0" + b"x\0\0\0" + b"\x01\0\xff\xff" + b"text")
+    endless = packet(1, b"y", opts=[(2, b"")] * 1000 + [(COMMENT, b"too far")])
+    found, info = read_at_all_windows(head() + crooked + endless, tmp_path)
+    assert [row[1] for row in found] == [b"x", b"y"]
+    assert (info.comments, info.problems) == ([], [])
+
+
+def test_a_capture_without_packets_is_fine(tmp_path):
+    for data in (section(), head()):
+        found, info = read(data, tmp_path)
+        assert (found, info.problems, info.unreadable, info.format) == ([], [], "", "pcapng")
+
+
+def test_an_unknown_first_section_is_refused(tmp_path):
+    assert read(section(version=(9, 1)), tmp_path)[1].unreadable == "pcapng of version 9.1, only 1 is known"

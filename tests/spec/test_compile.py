@@ -1,0 +1,130 @@
+"""The fast decoder against the plain one: equal on clean bytes, and out of the way of all others."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from struct_encoder import bodies, encode, some_body
+from toy_layouts import FIELDS, TOYS, toy
+
+from mqsniff.spec.compile import STUMBLES, compile_struct, source
+from mqsniff.spec.interpret import Window, interpret
+from mqsniff.spec.layout import Layout
+
+from_toys = st.sampled_from(TOYS)
+
+
+def agree(layout: Layout, data: bytes, pos: int = 0, end: int | None = None) -> None:
+    """What the fast decoder gives is what the plain one gives, without a word of trouble; or it gives nothing."""
+    end = len(data) if end is None else end
+    slow = interpret(layout.struct, data, Window(pos, end, end))
+    try:
+        body, stop = layout.fast(data, pos, end, end - pos)
+    except STUMBLES:
+        assert slow.broken is not None or slow.problems
+        return
+    assert repr(body) == repr(slow.body)
+    assert (stop, slow.problems, slow.broken) == (slow.stop, (), None)
+
+
+@given(st.data())
+def test_clean_bytes_are_read_alike(data: st.DataObject) -> None:
+    layout = data.draw(from_toys)
+    wire = encode(layout.struct, data.draw(bodies(layout.struct)))
+    body, stop = layout.fast(wire, 0, len(wire), len(wire))
+    assert stop == len(wire)
+    assert repr(body) == repr(interpret(layout.struct, wire, Window(0, len(wire), len(wire))).body)
+
+
+@settings(max_examples=30)
+@given(st.data())
+def test_bytes_cut_anywhere_are_read_alike(data: st.DataObject) -> None:
+    layout = data.draw(from_toys)
+    wire = encode(layout.struct, data.draw(bodies(layout.struct)))
+    for end in range(len(wire)):
+        agree(layout, wire[:end])
+        agree(layout, wire, 0, end)
+
+
+@given(st.data())
+def test_mutated_bytes_are_read_alike(data: st.DataObject) -> None:
+    layout = data.draw(from_toys)
+    wire = bytearray(encode(layout.struct, data.draw(bodies(layout.struct))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        if wire:
+            wire[data.draw(st.integers(0, len(wire) - 1))] = data.draw(st.integers(0, 255))
+    agree(layout, bytes(wire))
+
+
+@given(from_toys, st.binary(max_size=80))
+@example(toy("tags", 1), bytes.fromhex("0000000105") + b"\x00" * 10)
+@example(toy("arrays_of_scalars", 1), b"\xff\xff\xff\xff\x0f")
+@example(toy("arrays_of_scalars", 0), b"\x01\x7f\xff\xff\xff")
+def test_any_bytes_are_read_alike(layout: Layout, data: bytes) -> None:
+    agree(layout, data)
+
+
+@pytest.mark.parametrize("count", [0, 1, 32, 33, 126, 127, 128, 200, 20_000])
+@pytest.mark.parametrize("version", [0, 1])
+def test_arrays_of_any_length_are_read_alike(count: int, version: int) -> None:
+    chance = random.Random(count)
+    layout = toy("arrays_of_scalars", version)
+    body = some_body(layout.struct, chance, richness=1)
+    for item in layout.struct.items:
+        some = some_body(layout.struct._replace(items=(item._replace(array=False),)), chance, richness=1)
+        body[item.name] = [some[item.name]] * count
+    wire = encode(layout.struct, body)
+    decoded, stop = layout.fast(wire, 0, len(wire), len(wire))
+    assert (decoded, stop) == (body, len(wire))
+
+
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 16_383, 32_767])
+@pytest.mark.parametrize("version", [0, 1])
+def test_strings_of_any_length_are_read_alike(size: int, version: int) -> None:
+    layout = toy("arrays_of_sized", version)
+    wire = encode(layout.struct, {"texts": ["x" * size, ""], "blobs": [b"y" * size]})
+    assert layout.fast(wire, 0, len(wire), 9)[0] == {"texts": ["x" * size, ""], "blobs": [b"y" * size]}
+
+
+def test_the_room_for_elements_is_kept_to() -> None:
+    layout = toy("arrays_of_sized", 0)
+    wire = encode(layout.struct, {"texts": ["a", "b"], "blobs": [b"c"]})
+    assert layout.fast(wire, 0, len(wire), 3)[1] == len(wire)
+    with pytest.raises(STUMBLES):
+        layout.fast(wire, 0, len(wire), 2)
+
+
+def test_bytes_behind_the_end_are_not_read_even_where_they_are_there() -> None:
+    layout = toy("arrays_of_sized", 0)
+    wire = encode(layout.struct, {"texts": ["abc"], "blobs": [b"def"]})
+    with pytest.raises(STUMBLES):
+        layout.fast(wire, 0, len(wire) - 1, 9)
+
+
+@pytest.mark.parametrize("layout", TOYS, ids=repr)
+def test_the_source_is_straight_line_and_readable(layout: Layout) -> None:
+    text = layout.source
+    assert text.startswith("def ")
+    assert "version" not in text
+    assert all(f"'{item.name}'" in text for item in layout.struct.items)
+    assert compile_struct(layout.struct).__code__.co_argcount == 4
+
+
+def test_adjacent_fields_of_fixed_width_are_one_call() -> None:
+    text = source(toy("scalars", 0).struct)
+    assert text.count("unpack") + text.count("UNPACK") == 1
+
+
+def test_rows_of_fixed_width_are_one_call() -> None:
+    assert "for _ in" not in source(toy("fixed_rows", 0).struct)
+    assert "for _ in" in source(toy("fixed_rows", 1).struct)
+
+
+def test_names_that_python_uses_are_names_of_fields_too() -> None:
+    layout = toy("names_of_python", 1)
+    body = {field["name"]: field["name"].upper() for field in FIELDS["names_of_python"]}
+    wire = encode(layout.struct, body)
+    assert layout.fast(wire, 0, len(wire), len(wire)) == (body, len(wire))

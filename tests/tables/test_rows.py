@@ -1,0 +1,258 @@
+"""Items to rows: every column in its place, keys that join, and payload that stays where it should."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from handmade import MILLISECOND, START, answer_to, batch, captures, connection, frame, noticed, pub
+
+from mqsniff.model import (
+    Asked,
+    Closed,
+    Decoded,
+    Exchange,
+    Exchanged,
+    Message,
+    Opened,
+    Recorded,
+    Side,
+    Taught,
+    packet_id,
+)
+from mqsniff.tables.rows import rows_of
+from mqsniff.tables.schemas import TABLES, names_of
+from mqsniff.tables.values import Shown
+
+
+def rows(item, wanted=TABLES, **options):
+    return list(rows_of(item, captures(), wanted, Shown(**options)))
+
+
+def only(item, **options):
+    ((_, row),) = rows(item, **options)
+    return row
+
+
+def filled(row):
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def exchanged(asked, answer, status="ok", **times):
+    return Exchanged(connection(), Exchange(asked, answer, status, **times))
+
+
+QUESTION = pub(partitions=({"topic": "retry", "partition": 3},))
+ANSWER, ASKED = answer_to(QUESTION)
+ONE_OF_EACH = [
+    (Decoded(connection(), QUESTION), ["messages", "partitions"]),
+    (exchanged(ASKED, ANSWER), ["exchanges"]),
+    (Recorded(connection(), QUESTION, batch((b"k", b"v"), (None, b"w"))), ["records", "records"]),
+    (noticed(), ["problems"]),
+    (noticed(connection=None, ts_ns=None, packet=None), ["problems"]),
+    (Taught("kafka", "AAAAAAAAAAAAAAAAAAAAAQ", "orders", START), ["topics"]),
+    (Closed(connection()), ["connections"]),
+    (Opened(connection(), START), []),
+]
+
+
+@pytest.mark.parametrize(("item", "tables"), ONE_OF_EACH)
+def test_a_row_has_every_column_of_its_table_in_order(item, tables):
+    made = rows(item)
+    assert [table for table, _ in made] == tables
+    for table, row in made:
+        assert tuple(row) == names_of(table)
+
+
+@pytest.mark.parametrize("item", [item for item, _ in ONE_OF_EACH])
+def test_columns_that_are_never_null_are_not(item):
+    for table, row in rows(item):
+        assert [c.name for c in TABLES[table] if not c.nullable and row[c.name] is None] == []
+
+
+@pytest.mark.parametrize("wanted", TABLES)
+def test_only_wanted_tables_are_made(wanted):
+    made = [table for item, _ in ONE_OF_EACH for table, _ in rows(item, {wanted})]
+    assert set(made) == {wanted}
+
+
+def test_a_message_is_placed_by_packets_of_both_captures():
+    row = only(Decoded(connection(), pub(version=3, error_code=0, error_count=0)))
+    assert filled(row) == {
+        "connection_id": "c1",
+        "side": "client",
+        "stream_offset": 4,
+        "client": "127.0.0.1:57938",
+        "server": "127.0.0.1:4150",
+        "capture": "a.pcap",
+        "first_packet": 7,
+        "last_capture": "b.pcap",
+        "last_packet": 8,
+        "ts": START,
+        "ts_ns": START,
+        "last_ts": START + 1000,
+        "size": 50,
+        "protocol": "nsq",
+        "name": "PUB",
+        "version": 3,
+        "kind": "request",
+        "topics": ("retry",),
+        "error_code": 0,
+        "error_count": 0,
+        "body": {"topic": "retry", "body": {"size": 40}},
+        "problems": 0,
+    }
+
+
+def test_what_a_message_says_of_who_it_is_beats_what_the_connection_said():
+    info = connection()
+    info.identity.client_id, info.identity.group = "old", "channel"
+    row = only(Decoded(info, pub(client_id="new")))
+    assert (row["client_id"], row["group"]) == ("new", "channel")
+
+
+def test_an_exchange_has_the_key_of_its_question_and_both_places():
+    ASKED.wait_limit_ns, ASKED.extra = 5, {"attempts": 2, "not a column": 1}
+    row = only(exchanged(ASKED, ANSWER, latency_ns=78_000, total_ns=80_000, queue_ns=0))
+    assert filled(row) == {
+        "connection_id": "c1",
+        "side": "client",
+        "stream_offset": 4,
+        "client": "127.0.0.1:57938",
+        "server": "127.0.0.1:4150",
+        "link": "answer",
+        "protocol": "nsq",
+        "name": "PUB",
+        "request_ts": START,
+        "response_ts": START + 79_000,
+        "request_capture": "a.pcap",
+        "request_packet": 7,
+        "request_size": 50,
+        "request_stream_offset": 4,
+        "response_capture": "a.pcap",
+        "response_packet": 9,
+        "response_size": 10,
+        "response_stream_offset": 0,
+        "latency_ns": 78_000,
+        "total_ns": 80_000,
+        "queue_ns": 0,
+        "wait_limit_ns": 5,
+        "status": "ok",
+        "error_code": 0,
+        "topics": ("retry",),
+        "response_name": "RESPONSE",
+        "attempts": 2,
+    }
+
+
+def test_half_an_exchange_leaves_the_other_half_null():
+    unanswered = only(exchanged(Asked("pub", "answer", frame(), message=pub()), None, "unanswered"))
+    assert (unanswered["side"], unanswered["name"], unanswered["response_ts"]) == ("client", "PUB", None)
+    unasked = only(exchanged(None, ANSWER, "unasked"))
+    assert (unasked["side"], unasked["stream_offset"]) == ("server", 0)
+    assert (unasked["name"], unasked["response_name"], unasked["request_packet"]) == (None, "RESPONSE", None)
+    undecoded = only(exchanged(Asked("pub", "answer", frame()), None, "pending"))
+    assert (undecoded["protocol"], undecoded["name"], undecoded["topics"]) == ("nsq", None, None)
+
+
+def test_topics_of_an_exchange_are_those_of_both_halves_once():
+    question = pub(topics=("a", "b"))
+    answer, asked = answer_to(question, topics=("b", "c"))
+    assert only(exchanged(asked, answer))["topics"] == ("a", "b", "c")
+
+
+def test_records_take_constants_columns_and_slices():
+    made = batch((b"k", b"v1"), (None, None), topic="retry", direction="deliver", no_column=1)
+    made.columns = {"offset": np.array([10, 11]), "message_id": ["m1", "m2"], "no_column": [1, 2]}
+    made.headers = [[("trace", b"abc")], []]
+    message = Message(frame(Side.SERVER, 100), "kafka", "Fetch", "response")
+    first, second = (row for _, row in rows(Recorded(connection(), message, made)))
+    assert filled(first) == {
+        "connection_id": "c1",
+        "side": "server",
+        "stream_offset": 100,
+        "client": "127.0.0.1:57938",
+        "server": "127.0.0.1:4150",
+        "capture": "a.pcap",
+        "packet": 7,
+        "ts": START,
+        "ts_ns": START,
+        "direction": "deliver",
+        "protocol": "kafka",
+        "topic": "retry",
+        "offset": 10,
+        "message_id": "m1",
+        "key": b"k",
+        "key_encoding": "utf8",
+        "value": b"v1",
+        "value_encoding": "utf8",
+        "value_size": 2,
+        "headers": [{"key": "trace", "value": b"abc"}],
+        "record_index": 0,
+    }
+    assert type(first["offset"]) is int
+    assert (second["record_index"], second["key"], second["value"], second["value_size"]) == (1, None, None, None)
+    assert (second["key_encoding"], second["value_encoding"], second["headers"]) == (None, None, [])
+
+
+def test_a_value_whose_end_was_not_captured_is_cut_and_keeps_its_size():
+    made = batch((None, b"0123456789"))
+    made.data = made.data[:4]
+    row = only(Recorded(connection(), pub(), made))
+    assert (row["value"], row["value_encoding"], row["value_size"]) == (b"0123", "cut", 10)
+
+
+def test_a_size_that_the_dissector_knows_better_stands():
+    made = batch((None, b"0123"))
+    made.columns = {"value_size": [1000]}
+    row = only(Recorded(connection(), pub(), made))
+    assert (row["value"], row["value_encoding"], row["value_size"]) == (b"0123", "cut", 1000)
+
+
+def test_redacted_payload_leaves_sizes_only():
+    row = only(Recorded(connection(), pub(), batch((b"key", b"value"))), payload=False)
+    assert (row["key"], row["key_encoding"], row["value"], row["value_encoding"]) == (
+        None,
+        "redacted",
+        None,
+        "redacted",
+    )
+    assert row["value_size"] == 5
+
+
+def test_a_batch_without_keys_and_values_still_has_its_rows():
+    made = batch((None, None))
+    made.count, made.keys, made.values = 2, None, None
+    assert [row["record_index"] for _, row in rows(Recorded(connection(), pub(), made))] == [0, 1]
+
+
+def test_a_problem_of_a_message_has_the_key_of_its_message():
+    alone = noticed()
+    alone.problem.side, alone.problem.offset = Side.SERVER, 77
+    row = only(alone)
+    assert (row["side"], row["stream_offset"], row["name"]) == ("server", 77, None)
+    alone.message = pub()
+    row = only(alone)
+    assert (row["side"], row["stream_offset"], row["name"]) == ("client", 4, "PUB")
+
+
+def test_a_problem_of_an_input_has_no_connection():
+    row = only(noticed(connection=None, ts_ns=None, packet=None, path=""))
+    assert filled(row) == {"severity": "info", "kind": "out_of_range", "detail": "RDY count 9999 is over 2500"}
+
+
+def test_a_connection_shows_the_cause_of_its_close_where_it_was_seen():
+    info = connection(close_reason="rst", tunnel="vxlan 7", client_bytes=12)
+    row = only(Closed(info))
+    assert (row["close_reason"], row["tunnel"], row["client_bytes"]) == ("rst", "vxlan 7", 12)
+    assert (row["first_ts"], row["last_ts"]) == (START, START + 1500 * MILLISECOND)
+    assert (row["capture"], row["first_packet"]) == ("a.pcap", 1)
+    info.identity.close_reason, info.identity.user = "keepalive missed", "ann"
+    row = only(Closed(info))
+    assert (row["close_reason"], row["user"]) == ("keepalive missed", "ann")
+
+
+def test_packets_name_the_capture_that_they_are_in():
+    info = connection()
+    info.first_packet = packet_id(1, 99)
+    row = only(Closed(info))
+    assert (row["capture"], row["first_packet"]) == ("b.pcap", 99)

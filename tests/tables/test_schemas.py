@@ -1,0 +1,99 @@
+"""The columns of the tables: what was released stays, what is firm is there, and Arrow sees plain types."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES, arrow_schema, names_of
+
+RELEASED = json.loads(Path(__file__).with_name("released_schema.json").read_text())
+
+FIRM = {
+    "connections": (
+        "connection_id community_id client_ip client_port server_ip server_port protocol detected_by outcome "
+        "first_ts last_ts client_packets server_packets client_bytes server_bytes gap_bytes undecoded_bytes "
+        "retransmitted_segments out_of_order_segments duplicate_packets sides_seen handshake_seen close_reason "
+        "open_at_end client_rtt_ns server_rtt_ns client_software server_software user mechanism tls_version "
+        "tls_cipher tls_alpn tls_server_name tls_certificate_subject"
+    ),
+    "messages": (
+        "connection_id side stream_offset client server client_id group capture first_packet last_capture "
+        "last_packet ts ts_ns last_ts size protocol name version kind correlation topics topic_ids error_code "
+        "error_name error_count body problems"
+    ),
+    "exchanges": (
+        "connection_id side stream_offset client server client_id group link protocol name version correlation "
+        "request_ts response_ts request_packet response_packet request_capture response_capture request_size "
+        "response_size request_stream_offset response_stream_offset latency_ns total_ns queue_ns wait_limit_ns "
+        "held throttle_ns status error_code error_name topics"
+    ),
+    "partitions": (
+        "connection_id side stream_offset client server client_id group ts protocol name kind topic topic_id "
+        "partition offset error_code error_name high_watermark log_start_offset leader_epoch batches records "
+        "wire_bytes"
+    ),
+    "records": (
+        "connection_id side stream_offset client server client_id group capture packet ts ts_ns direction "
+        "protocol topic topic_id partition offset message_id client_offset ack record_ts deliver_at_ts key "
+        "key_encoding value value_encoding value_size headers schema_id unique_key codec checksum_ok base_offset "
+        "producer_id producer_epoch sequence transactional control aborted attempts reader batch_index "
+        "record_index"
+    ),
+    "topics": "protocol topic_id name first_ts",
+    "problems": (
+        "connection_id side stream_offset client server client_id group capture packet ts ts_ns severity kind "
+        "path detail size"
+    ),
+}
+
+
+@pytest.mark.parametrize("table", FIRM)
+def test_every_firm_column_is_there_once(table):
+    names = names_of(table)
+    assert set(FIRM[table].split()) <= set(names)
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_columns_of_the_last_release_stand_where_they_stood(table):
+    assert RELEASED["schema_version"].split(".")[0] == SCHEMA_VERSION.split(".")[0]
+    released = RELEASED["tables"][table]
+    today = [[column.name, column.type, column.nullable] for column in TABLES[table]]
+    assert today[: len(released)] == released
+    assert all(nullable for _, _, nullable in today[len(released) :])
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_arrow_gets_plain_types_only(table):
+    schema = arrow_schema(table)
+    plain = {pa.string(), pa.int64(), pa.bool_(), pa.binary(), pa.timestamp("us", "UTC"), pa.list_(pa.string())}
+    assert schema.names == list(names_of(table))
+    for field in schema:
+        if field.name == "headers":
+            members = field.type.value_type
+            assert [(member.name, member.type) for member in members] == [("key", pa.string()), ("value", pa.binary())]
+        else:
+            assert field.type in plain
+        assert field.metadata[b"doc"]
+    assert schema.metadata[b"mqsniff.schema_version"] == SCHEMA_VERSION.encode()
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_names_tell_units_and_times(table):
+    for column in TABLES[table]:
+        assert column.name.endswith("_ns") == (column.unit == "ns"), column.name
+        assert (column.name == "ts" or column.name.endswith("_ts")) == (column.type == "timestamp"), column.name
+
+
+def test_the_schemas_need_no_arrow_until_it_is_asked_for():
+    script = (
+        "import sys, mqsniff.tables.rows, mqsniff.sinks.ndjson, mqsniff.sinks.text; print('pyarrow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

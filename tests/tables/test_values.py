@@ -1,0 +1,160 @@
+"""The rules for values, against the standard library's JSON and base64."""
+
+from __future__ import annotations
+
+import base64 as stdlib_base64
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mqsniff.model import Secret, Undecoded
+from mqsniff.tables.values import NESTING_MAX, Shown, text_of
+
+SHA256_OF_ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def shown_json(value, **options):
+    return json.loads(Shown(**options).json(value))
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", ""),
+        (b"plain", "plain"),
+        (b"tab\tcr\rlf\n", "tab\tcr\rlf\n"),
+        ("größe €".encode(), "größe €"),
+        (b"nul\x00", None),
+        (b"escape\x1b[31m", None),
+        (b"delete\x7f", None),
+        ("c1 \x9b".encode(), None),
+        ("not c1: \xc2 Â".encode(), "not c1: \xc2 Â"),
+        (b"\xff\xfe", None),
+        (b"overlong \xc0\xaf", None),
+        ("surrogate \ud800".encode(errors="surrogatepass"), None),
+    ],
+)
+def test_bytes_are_text_where_they_are_utf8_without_control_characters(data, text):
+    expected = text if text is not None else {"base64": stdlib_base64.b64encode(data).decode()}
+    assert text_of(data) == text
+    assert shown_json({"data": data, "again": bytearray(data), "view": memoryview(data)}) == {
+        "data": expected,
+        "again": expected,
+        "view": expected,
+    }
+
+
+def test_secrets_are_their_length_until_the_user_asks():
+    body = {"token": Secret(b"hush"), "salt": [Secret(b"\xff")]}
+    assert shown_json(body) == {"token": {"redacted": 4}, "salt": [{"redacted": 1}]}
+    assert shown_json(body, secrets=True) == {"token": "hush", "salt": [{"base64": "/w=="}]}
+    assert shown_json(body, raw=True) == shown_json(body)
+
+
+def test_undecoded_bytes_are_size_and_hash_until_the_user_asks():
+    body = {"rest": Undecoded(b"abc")}
+    assert shown_json(body) == {"rest": {"undecoded": 3, "sha256": SHA256_OF_ABC}}
+    assert shown_json(body, raw=True) == {"rest": "abc"}
+    assert shown_json(body, secrets=True) == shown_json(body)
+
+
+def test_nan_and_infinities_are_text_wherever_they_stand():
+    body = {"a": math.nan, "b": [math.inf, {"c": -math.inf}], "null": None, "half": 0.5}
+    assert shown_json(body) == {"a": "NaN", "b": ["Infinity", {"c": "-Infinity"}], "null": None, "half": 0.5}
+
+
+@pytest.mark.parametrize("number", [0, -1, 2**63 - 1, -(2**63), 2**64 - 1, 2**64, -(2**63) - 1, 10**4000])
+def test_integers_stay_integers_however_long(number):
+    assert shown_json({"n": number}) == {"n": number}
+
+
+def test_an_integer_too_long_for_decimal_text_is_hex_text():
+    number = 1 << 20_000
+    assert shown_json({"n": number}) == {"n": hex(number)}
+
+
+def test_a_lone_surrogate_does_not_stop_a_row():
+    surrogate = "\udc80"
+    encoded = {"base64": stdlib_base64.b64encode(b"\xed\xb2\x80").decode()}
+    assert shown_json({"name": surrogate, surrogate: 1}) == {"name": encoded, "\\udc80": 1}
+
+
+def test_nesting_ends_with_a_note_instead_of_a_failure():
+    value: object = "bottom"
+    for _ in range(5000):
+        value = [value]
+    shown = shown_json({"deep": value})["deep"]
+    for _ in range(NESTING_MAX - 1):
+        (shown,) = shown
+    assert shown == {"nested_deeper_than": NESTING_MAX}
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+anything = st.recursive(
+    st.none()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters())
+    | st.binary()
+    | st.binary().map(Undecoded)
+    | st.just(Secret(b"never show this")),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters()), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=50)
+@given(plain)
+def test_plain_values_read_back_as_they_were(value):
+    assert json.loads(Shown().json(value)) == value
+
+
+@settings(max_examples=50)
+@given(anything)
+def test_every_value_is_serialisable_and_no_secret_leaves(value):
+    encoded = Shown().json({"value": value})
+    json.loads(encoded)
+    assert b"never show this" not in encoded
+
+
+@settings(max_examples=50)
+@given(anything)
+def test_the_careful_twin_gives_the_same_as_the_fast_path(value):
+    shown = Shown()
+    assert json.loads(shown.json([value])) == json.loads(shown.json(shown.plain([value])))
+
+
+@pytest.mark.parametrize(
+    ("data", "size", "options", "expected"),
+    [
+        (None, 0, {}, (None, None)),
+        (b"", 0, {}, (b"", "utf8")),
+        (b"text", 4, {}, (b"text", "utf8")),
+        (b"\xff", 1, {}, (b"\xff", "base64")),
+        (b"text", 4, {"payload": False}, (None, "redacted")),
+        (None, 0, {"payload": False}, (None, None)),
+        (b"text", 4, {"max_bytes": 4}, (b"text", "utf8")),
+        (b"text", 4, {"max_bytes": 3}, (b"tex", "cut")),
+        (b"text", 4, {"max_bytes": 0}, (b"", "cut")),
+        (b"a\xff\xffb", 4, {"max_bytes": 2}, (b"a\xff", "base64")),
+        ("aé".encode(), 3, {"max_bytes": 2}, (b"a", "cut")),
+        (b"lost by the cap", 99, {}, (b"lost by the cap", "cut")),
+        (b"\x00lost", 99, {}, (b"\x00lost", "base64")),
+    ],
+)
+def test_record_data_says_how_it_stands(data, size, options, expected):
+    assert Shown(**options).record_data(data, size) == expected
+
+
+def test_headers_keep_names_and_lose_values_when_payload_is_redacted():
+    headers = [("trace", b"abc"), ("none", None)]
+    assert shown_json(Shown().headers(headers)) == [{"key": "trace", "value": "abc"}, {"key": "none", "value": None}]
+    redacted = Shown(payload=False).headers(headers)
+    assert shown_json(redacted) == [{"key": "trace", "value": {"redacted": 3}}, {"key": "none", "value": None}]
