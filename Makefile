@@ -3,7 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 CAPTURES ?= ../shared/captures
 
-.PHONY: check test lint types walls data format truth bench clean
+.PHONY: sample check test lint types walls data format truth bench clean
+
+sample: .venv/ready  ## the main job on a capture of the repository
+	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
 
 check: test lint types walls data  ## everything that CI runs
 

@@ -125,7 +125,7 @@ def merge(new: Block, old: Block, releases_before: str) -> Merged:
     changed = {v for v in now & then if bytes_of(layout(new, v)) != bytes_of(layout(old, v))}
     beside, notes = [], []
     if changed:
-        beside.append(only(old, changed, variant=releases_before))
+        beside += [only(old, run, variant=releases_before) for run in runs(changed)]
         notes.append(f"{new.name}: versions {sorted(changed)} mean other bytes now; the old meaning stays as a variant")
     carry_marks(new, old)
     gone = then - now
@@ -134,17 +134,27 @@ def merge(new: Block, old: Block, releases_before: str) -> Merged:
         try:
             main = grafted(new, old, now, gone)
         except UnmergeableError:
-            beside.append(only(old, gone, legacy=True))
+            beside += [only(old, run, legacy=True) for run in runs(gone)]
             notes.append(f"{new.name}: versions {sorted(gone)} stay in a definition of their own")
     elif gone:
         main = copy.deepcopy(old)
-    if gone and main is not new:
-        main.legacy = whole_range(gone)
+        main.legacy = main.versions
     if now - then:
         notes.append(f"{new.name}: new versions {sorted(now - then)}")
     if gone - inside(old.legacy, gone):
         notes.append(f"{new.name}: versions {sorted(gone - inside(old.legacy, gone))} dropped, kept as legacy")
     return Merged(main, beside, notes)
+
+
+def runs(versions: set[int]) -> list[set[int]]:
+    """Versions that follow one another, together."""
+    found: list[set[int]] = []
+    for version in sorted(versions):
+        if found and version - 1 in found[-1]:
+            found[-1].add(version)
+        else:
+            found.append({version})
+    return found
 
 
 def whole_range(versions: set[int]) -> str:
@@ -190,7 +200,7 @@ def grafted(new: Block, old: Block, now: set[int], gone: set[int]) -> Block:
     """``new`` with what ``old`` needs for the versions that are gone; UnmergeableError where a layout would change."""
     block = copy.deepcopy(new)
     versions = now | gone
-    block.versions = whole_range(versions)
+    block.versions, block.legacy = whole_range(versions), whole_range(gone)
     flexible = inside(new.flexible, now) | inside(old.flexible, gone)
     block.flexible = (spelled(flexible, versions) or "0+") if flexible else "none"
     block.fields = _graft(new.fields, old.fields, now, gone)

@@ -1,7 +1,8 @@
 """API keys and versions in, layouts out: Kafka's definitions, built from ``proto/kafka`` into ``data/kafka.jsonl``.
 
 1. The file is read once, when first asked for anything; a line of it is parsed when first asked for.
-2. Where a version number once meant other bytes there are several layouts, today's first: take the one that consumes
+2. What traffic asks for is looked up, never remembered: unknown keys and versions leave nothing behind.
+3. Where a version number once meant other bytes there are several layouts, today's first: take the one that consumes
    the frame exactly, today's where several do.
 """
 
@@ -9,12 +10,12 @@ from __future__ import annotations
 
 import json
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from mqsniff.spec.layout import Layout
-from mqsniff.spec.schema import NEVER, MessageSpec, Versions
+from mqsniff.spec.schema import MessageSpec, Versions
 
 Kind: TypeAlias = Literal["request", "response"]
 
@@ -45,6 +46,8 @@ class Api(NamedTuple):
     legacy: Versions
     flexible_requests: Versions
     flexible_responses: Versions
+    line: int
+    """Where its definitions stand in the file."""
 
 
 # ---- the file
@@ -72,24 +75,28 @@ def _table(name: str) -> dict[str, Any]:
 
 
 @cache
-def _definitions(line: int) -> tuple[tuple[str, Definition], ...]:
-    """The definitions of a line with their kinds."""
-    return tuple(
-        (
-            plain["kind"],
-            Definition(
-                MessageSpec.from_plain(plain),
-                Versions.parse(plain.get("legacy", "none")),
-                plain.get("variant", ""),
-                plain.get("unstable", False),
-            ),
+def _definitions(line: int) -> Mapping[str, tuple[Definition, ...]]:
+    """The definitions of a line by kind, today's first."""
+    found: dict[str, tuple[Definition, ...]] = {}
+    for plain in json.loads(_lines()[line]):
+        one = Definition(
+            MessageSpec.from_plain(plain),
+            Versions.parse(plain.get("legacy", "none")),
+            plain.get("variant", ""),
+            plain.get("unstable", False),
         )
-        for plain in json.loads(_lines()[line])
-    )
+        found[plain["kind"]] = (*found.get(plain["kind"], ()), one)
+    return found
 
 
-def _layouts(definitions: Iterator[Definition], version: int) -> tuple[Layout, ...]:
-    return tuple(Layout(one.spec, version, one.variant) for one in definitions if one.spec.versions.holds(version))
+@cache
+def _by_version(line: int, kind: str) -> Mapping[int, tuple[Layout, ...]]:
+    """Every version of a line's definitions -> its layouts; cached by what we know, never by what traffic asks for."""
+    found: dict[int, tuple[Layout, ...]] = {}
+    for one in _definitions(line)[kind]:
+        for version in range(one.spec.versions.first, one.spec.versions.last + 1):
+            found[version] = (*found.get(version, ()), Layout(one.spec, version, one.variant))
+    return found
 
 
 # ---- APIs
@@ -108,22 +115,22 @@ def apis() -> Mapping[int, Api]:
             Versions.parse(plain["request"][2]),
             Versions.parse(plain["request"][1]),
             Versions.parse(plain["response"][1]),
+            plain["line"],
         )
         for key, plain in _index()["apis"].items()
     }
 
 
-@cache
 def definitions(key: int, kind: Kind) -> tuple[Definition, ...]:
     """The definitions of an API's requests or responses, today's first; none for an unknown key."""
-    api = _index()["apis"].get(str(key))
-    return tuple(one for its, one in _definitions(api["line"]) if its == kind) if api else ()
+    api = apis().get(key)
+    return _definitions(api.line)[kind] if api else ()
 
 
-@cache
 def layouts(key: int, kind: Kind, version: int) -> tuple[Layout, ...]:
     """What a version of a request or response may look like, today's meaning first; none where it is unknown."""
-    return _layouts(iter(definitions(key, kind)), version)
+    api = apis().get(key)
+    return _by_version(api.line, kind).get(version, ()) if api else ()
 
 
 def release() -> str:
@@ -134,25 +141,29 @@ def release() -> str:
 # ---- what stands in records, and in front of messages
 
 
-@cache
 def data(name: str, version: int) -> tuple[Layout, ...]:
     """Layouts of a structure that has a name only, such as "ConsumerProtocolSubscription"; none where it is unknown."""
-    line = _index()["data"].get(name)
-    return _layouts((one for _, one in _definitions(line)), version) if line else ()
+    return _data(name).get(version, ())
+
+
+def newest_data_version(name: str) -> int:
+    """The newest version of such a structure; ValueError for an unknown name."""
+    return max(_data(name))
 
 
 @cache
-def data_versions(name: str) -> Versions:
-    """Versions of such a structure, NEVER for an unknown name."""
+def _data(name: str) -> Mapping[int, tuple[Layout, ...]]:
     line = _index()["data"].get(name)
-    return _definitions(line)[0][1].spec.versions if line else NEVER
+    if line is None:
+        return {}
+    (kind,) = _definitions(line)
+    return _by_version(line, kind)
 
 
-@cache
 def record(page: str, kind: Literal["key", "value", "metadata"], key: int, version: int) -> tuple[Layout, ...]:
     """Layouts of a record of an internal topic by the page of ``proto/kafka/records`` and its type; none if unknown."""
     line = _index()["records"].get(page, {}).get(kind, {}).get(str(key))
-    return _layouts((one for _, one in _definitions(line)), version) if line else ()
+    return _by_version(line, kind).get(version, ()) if line else ()
 
 
 # ---- tables

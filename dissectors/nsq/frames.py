@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from dissectors.nsq.lines import INT32, text
 from dissectors.nsq.tables import ERROR, HEARTBEAT, MAGIC_SIZE, MESSAGE, MESSAGE_HEAD, RESPONSE
 from mqsniff.dissector import NEED, NO_FRAME, Probed, Sized
-from mqsniff.model import Undecoded, Value
+from mqsniff.model import Frame, Undecoded, Value
 from mqsniff.spec.wire import Malformed, text_or_bytes
 
 HEAD: Final = 8
@@ -131,10 +131,11 @@ def _fits_error(data: bytes, size: int) -> bool | None:
     return None if len(head) < _CODE_MAX and _CODE_BEGUN.match(head) else False
 
 
-def word_of(data: bytes, size: int) -> bytes | None:
-    """The fixed word that a response of ``size`` bytes is, though the capture may have lost its end; None for none."""
-    word = _WORDS.get(size)
-    return word if word is not None and word.startswith(data) else None
+def response_of(frame: Frame) -> bytes:
+    """What a response says; one of the fixed words also where the capture lost its end."""
+    data = frame.data[HEAD:]
+    word = _WORDS.get(frame.size - HEAD)
+    return word if word is not None and word.startswith(data) else data
 
 
 def said(data: bytes) -> Value:
@@ -153,6 +154,12 @@ class Delivered(NamedTuple):
     timestamp: int | None
     attempts: int | None
     message_id: bytes | None
+
+    @property
+    def fields(self) -> dict[str, Value]:
+        """As they stand in a body."""
+        message_id = None if self.message_id is None else text(self.message_id)
+        return {"timestamp": self.timestamp, "attempts": self.attempts, "message_id": message_id}
 
 
 def read_message(data: bytes) -> Delivered:

@@ -12,22 +12,25 @@ Source: nsqio/nsq 1.3.0, ``nsqd/protocol_v2.go``, IDENTIFY.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from dissectors.nsq.tables import UPGRADES
 from mqsniff.dissector import NEED, FrameAnswer, Switch
 from mqsniff.model import Side, Upgrade, Value
 
+
+class _Sign(NamedTuple):
+    """How the first bytes of a layer look, and how as long as more of them must tell. Raw DEFLATE has no sign."""
+
+    layer: str
+    whole: re.Pattern[bytes]
+    begun: re.Pattern[bytes]
+
+
 _SIGNS: Final = (
-    (
-        "snappy",
-        re.compile(rb"\xff\x06\x00\x00sNaPpY"),
-        re.compile(rb"(?:\xff(?:\x06(?:\x00(?:\x00(?:s(?:N(?:a(?:P(?:p)?)?)?)?)?)?)?)?)?\Z"),
-    ),
-    ("tls", re.compile(rb"[\x14-\x17]\x03[\x00-\x04]"), re.compile(rb"(?:[\x14-\x17]\x03?)?\Z")),
+    _Sign("snappy", re.compile(rb"\xff\x06\x00\x00sNaPpY"), re.compile(rb"(?:\xff\x06?\x00{0,2}s?N?a?P?p?)?\Z")),
+    _Sign("tls", re.compile(rb"[\x14-\x17]\x03[\x00-\x04]"), re.compile(rb"(?:[\x14-\x17]\x03?)?\Z")),
 )
-"""Layer, how its first bytes look, and how they look as far as they are there. Raw DEFLATE has no sign."""
 _FIELDS: Final = {upgrade.to: upgrade.field for upgrade in UPGRADES}
 
 
@@ -49,17 +52,23 @@ class Negotiation:
         """Whether the next OK of the server switches on another layer."""
         return bool(self._due)
 
-    def ask(self, fields: dict[str, Value] | None, end: int) -> Iterator[Upgrade]:
-        """An IDENTIFY that ends at a stream offset; ``fields`` is None where they cannot be read."""
+    def unsure_of(self, side: Side) -> bool:
+        """Whether the next bytes of a side have to tell in which layer they are."""
+        return self.looking[side] or (self.waiting and side is Side.CLIENT)
+
+    def ask(self, fields: dict[str, Value] | None, end: int) -> list[Upgrade]:
+        """An IDENTIFY that ends at a stream offset; ``fields`` is None where they cannot be read.
+
+        Gives the layers in which the client goes on where the answer was seen before the question.
+        """
         self._client_at = end
         if self._ahead is not None:
-            for layer in self._ahead:
-                yield Upgrade({Side.CLIENT: end}, layer)
-            self._ahead = None
-            return
+            ahead, self._ahead = self._ahead, None
+            return [Upgrade({Side.CLIENT: end}, layer) for layer in ahead]
         negotiates = fields is None or fields.get("feature_negotiation") is True
         self._asked = None if fields is None else _layers(fields) if negotiates else frozenset()
         self.waiting = self._asked != frozenset()
+        return []
 
     def answer(self, fields: dict[str, Value] | None) -> int:
         """The answer to IDENTIFY, None where it cannot be read; gives how many layers it switches on."""

@@ -74,12 +74,13 @@ def read_messages(data: bytes, start: int, end: int, most: int) -> Messages:
     return messages
 
 
-def batch_of(data: bytes, starts: list[int], sizes: list[int], **constant: Any) -> RecordBatch:
+def batch_of(data: bytes, starts: list[int], sizes: list[int], constant: dict[str, Any]) -> RecordBatch:
     """A record batch over messages in ``data``; one that was cut keeps its size beside what is there of it."""
     end = len(data)
     stops = [min(start + size, end) for start, size in zip(starts, sizes, strict=True)]
-    starts = [min(start, end) for start in starts]
-    return RecordBatch(data, len(sizes), constant, {"value_size": sizes}, values=(starts, stops))
+    return RecordBatch(
+        data, len(sizes), constant, {"value_size": sizes}, values=([min(start, end) for start in starts], stops)
+    )
 
 
 def deliver_at(ts_ns: int, defer_ms: int | None) -> int | None:

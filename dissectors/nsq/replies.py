@@ -43,6 +43,16 @@ _ABOUT_MESSAGES: Final = frozenset(("FIN", "REQ", "TOUCH"))
 _NAMES: Final = frozenset(command.name for command in COMMANDS.values())
 
 
+class Sent(NamedTuple):
+    """A command that stands in the queue for a reply."""
+
+    name: str
+    about: str | None = None
+    """Its message id or count."""
+    settled: bool = False
+    """Whether it ended a delivery: one that did is the last to be suspected of a failure."""
+
+
 class Blame(NamedTuple):
     """What a reply says of the command that it is for."""
 
@@ -51,12 +61,14 @@ class Blame(NamedTuple):
     """The message id or the count that the command must have."""
     odd_id: bool = False
     """Whether its message id must be of a wrong length."""
+    idle: bool = False
+    """Whether it must be one that ended no delivery."""
 
-    def fits(self, name: str, about: str | None) -> bool:
-        """Whether a command of this name, about this message id or count, can be meant."""
-        if name not in self.names or (self.about is not None and about != self.about):
+    def fits(self, sent: Sent) -> bool:
+        """Whether this command can be meant."""
+        if sent.name not in self.names or (self.about is not None and sent.about != self.about):
             return False
-        return not self.odd_id or len(about or "") != MESSAGE_ID_SIZE
+        return not (self.odd_id and len(sent.about or "") == MESSAGE_ID_SIZE) and not (self.idle and sent.settled)
 
 
 def blamed(code: str, description: str) -> list[Blame]:
@@ -69,7 +81,8 @@ def blamed(code: str, description: str) -> list[Blame]:
     if description.casefold() == "invalid message id":
         return [Blame(_ABOUT_MESSAGES, odd_id=True)]
     if match := _FAILED.match(description):
-        return [Blame(frozenset((match["name"],)), match["about"])]
+        one = Blame(frozenset((match["name"],)), match["about"])
+        return [one._replace(idle=True), one]
     blames = [Blame(_BY_CODE.get(code, _NAMES))]
     if (match := _NAMED.match(description)) and match["name"] in _NAMES:
         blames.insert(0, Blame(frozenset((match["name"],))))

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dissectors.nsq.lines import Read, number
 from dissectors.nsq.tables import (
@@ -39,8 +39,7 @@ class State:
     auth_required: bool = False
     heartbeats_off: bool = False
     max_rdy_count: int = MAX_RDY_COUNT
-    told: set[str] = field(default_factory=set)
-    """Limits that the server told."""
+    max_rdy_source: str = "by default"
 
 
 def bent(kind: ProblemKind, detail: str, path: str = "") -> Problem:
@@ -94,8 +93,7 @@ def _check_params(read: Read, state: State) -> Iterator[Problem]:
                 if len(raw) != MESSAGE_ID_SIZE:
                     yield bent("format", f"a message id of {len(raw)} bytes: it has {MESSAGE_ID_SIZE}", path)
             case "count":
-                source = "told by the server" if "max_rdy_count" in state.told else "by default"
-                yield from _check_number(raw, path, state.max_rdy_count, source)
+                yield from _check_number(raw, path, state.max_rdy_count, state.max_rdy_source)
             case _:
                 yield from _check_number(raw, path, MAX_TIMEOUT_MS, "by default")
 

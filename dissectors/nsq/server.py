@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
-from dissectors.nsq import frames, replies
-from dissectors.nsq.lines import INT32, text
+from dissectors.nsq import frames, replies, tables
+from dissectors.nsq.lines import INT32
+from dissectors.nsq.publishing import batch_of
 from dissectors.nsq.rules import bent
 from dissectors.nsq.session import Session
-from dissectors.nsq.tables import ERROR, ERRORS, ERRORS_HISTORIC, HEARTBEAT, MESSAGE, MESSAGE_HEAD, RESPONSE
 from mqsniff.model import Asked, Event, Frame, Message, Problem, Undecoded, Upgrade, Value
 from mqsniff.spec.wire import Malformed
 
-_DELIVERY_NOTES: Final = (("id", "message_id"), ("attempts", "attempts"))
+_BODY_AT: Final = frames.HEAD + tables.MESSAGE_HEAD
 
 
 class ServerSide:
@@ -22,162 +22,148 @@ class ServerSide:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def _decode_server(self, frame: Frame) -> Iterator[Event]:
+    def decode(self, frame: Frame) -> Iterator[Event]:
+        """Give the events of a frame."""
         (frame_type,) = INT32.unpack_from(frame.data, 4)
-        data = frame.data[frames.HEAD :]
         match frame_type:
-            case frames.RESPONSE:
-                said = frames.word_of(data, frame.size - frames.HEAD)
-                return (
-                    self._decode_heartbeat(frame) if said == HEARTBEAT else self._decode_response(frame, said or data)
-                )
-            case frames.ERROR:
-                return self._decode_error(frame, data)
-            case frames.MESSAGE:
-                return self._decode_delivery(frame)
-        return iter((self._odd_frame(frame, frame_type, data),))
+            case tables.MESSAGE:
+                yield self._delivery(frame)
+            case tables.RESPONSE:
+                yield from self._response(frame, frames.response_of(frame))
+            case tables.ERROR:
+                yield self._error(frame)
+            case _:
+                yield _odd(frame, frame_type)
 
-    def _odd_frame(self, frame: Frame, frame_type: int, data: bytes) -> Message:
-        body: dict[str, Value] = {"frame_type": frame_type, "data": Undecoded(data)}
-        problems = [Problem("unknown_code", "warning", "a frame type that the protocol does not have", "frame_type")]
-        return Message(frame, "nsq", f"unknown({frame_type})", "push", body, problems=problems)
+    # ---- responses
 
-    def _decode_heartbeat(self, frame: Frame) -> Iterator[Event]:
-        self._unanswered_heartbeats += 1
-        message = Message(frame, "nsq", "HEARTBEAT", "push", {"data": HEARTBEAT.decode()})
-        if self._unanswered_heartbeats == 2 and self._client_seen:
+    def _response(self, frame: Frame, said: bytes) -> Iterator[Event]:
+        if said == tables.HEARTBEAT:
+            yield self._heartbeat(frame)
+        elif said.startswith(b"{"):
+            yield from self._json(frame, said)
+        else:
+            names = replies.BY_WORD.get(said, replies.ANY)
+            asked = self._session.asked_for([replies.Blame(names)])
+            upgrades = self._said_ok(frame, asked) if said == b"OK" else []
+            yield self._answer(frame, {"data": frames.said(said)}, asked)
+            yield from upgrades
+
+    def _heartbeat(self, frame: Frame) -> Message:
+        session = self._session
+        session.unanswered_heartbeats += 1
+        message = Message(frame, "nsq", "HEARTBEAT", "push", {"data": tables.HEARTBEAT.decode()})
+        if session.unanswered_heartbeats == 2 and session.client_seen:
             message.problems.append(bent("unmatched", "two heartbeats without a command of the client behind them"))
-        yield message
+        return message
 
-    def _decode_response(self, frame: Frame, said: bytes) -> Iterator[Event]:
-        body: dict[str, Value] = {"data": frames.said(said)}
-        fields: dict[str, Value] | None = None
-        names = replies.BY_WORD.get(said, replies.ANY)
-        if said.startswith(b"{"):
-            body, readable = frames.json_body(said)
-            fields = body if readable else None
-            names = replies.answered_by_json(fields)
+    def _json(self, frame: Frame, said: bytes) -> Iterator[Event]:
+        """The answer to IDENTIFY, which may switch layers on, or to AUTH."""
+        body, readable = frames.json_body(said)
+        fields = body if readable else None
+        names = replies.answered_by_json(fields)
+        asked = self._session.asked_for([replies.Blame(names)])
+        upgrades: list[Upgrade] = []
+        if names == replies.JSON_AUTH and fields is not None:
+            self._authorized(fields)
+        elif asked is None or asked.context.name == "IDENTIFY":
+            upgrades = self._identified(frame, fields, asked)
+        yield self._answer(frame, body, asked)
+        yield from upgrades
+
+    def _answer(self, frame: Frame, body: dict[str, Value], asked: Asked | None) -> Message:
         message = Message(frame, "nsq", "RESPONSE", "response", body, error_count=0)
         message.notes = tuple((name, body[name]) for name in ("data", "version", "identity") if name in body)
-        asked = self._asked_for(replies.Blame(names))
-        upgrade = None
-        if said == b"OK":
-            upgrade = self._negotiated(frame, asked)
-        elif said.startswith(b"{") and names == replies.JSON_AUTH and fields is not None:
-            self._authorize(fields)
-        elif said.startswith(b"{") and (asked is None or asked.context[0] == "IDENTIFY"):
-            upgrade = self._answer_identify(frame, fields, asked)
         if asked is not None:
-            self.settle(asked, answered=True)
-        yield message
-        if upgrade is not None:
-            yield upgrade
+            self._session.replied(asked)
+        return message
 
-    def _answer_identify(self, frame: Frame, fields: dict[str, Value] | None, asked: Asked | None) -> Upgrade | None:
-        """The JSON that answers IDENTIFY: the first layer that it switches on; an OK follows each of them."""
+    def _identified(self, frame: Frame, fields: dict[str, Value] | None, asked: Asked | None) -> list[Upgrade]:
+        """An OK of its own follows each layer that the answer to IDENTIFY switches on."""
         layers = self._session.negotiation.answer(fields)
         if fields is not None:
-            self._learn_server(fields)
+            self._learn(fields)
         if asked is not None:
             asked.expects += layers
-        return self._begin_layer(frame) if layers else None
+        return [self._begin_layer(frame)] if layers else []
 
-    def _negotiated(self, frame: Frame, asked: Asked | None) -> Upgrade | None:
-        """An OK: inside a new layer it may switch on the next one."""
-        if self._session.negotiation.due:
-            return self._begin_layer(frame)
-        if asked is not None and asked.context[0] == "IDENTIFY":
-            self._session.negotiation.refuse()
-        return None
+    def _said_ok(self, frame: Frame, asked: Asked | None) -> list[Upgrade]:
+        """An OK inside a new layer may switch on the next one; one for IDENTIFY means that there is none."""
+        negotiation = self._session.negotiation
+        if negotiation.due:
+            return [self._begin_layer(frame)]
+        if asked is not None and asked.context.name == "IDENTIFY":
+            negotiation.refuse()
+        return []
 
     def _begin_layer(self, frame: Frame) -> Upgrade:
-        client_at = None if self._session.state.whole else self.fed(Side.CLIENT)
-        return self._session.negotiation.begin(frame.offset + frame.size, client_at)
+        session = self._session
+        client_at = None if session.state.whole else session.client_fed()
+        return session.negotiation.begin(frame.offset + frame.size, client_at)
 
-    def _learn_server(self, fields: dict[str, Value]) -> None:
-        state, version, most = self._session.state, fields.get("version"), fields.get("max_rdy_count")
+    def _learn(self, fields: dict[str, Value]) -> None:
+        session, version, most = self._session, fields.get("version"), fields.get("max_rdy_count")
         if isinstance(version, str):
-            self._session.identity.server_software = f"nsqd {version}"
+            session.identity.server_software = f"nsqd {version}"
         if isinstance(most, int):
-            state.max_rdy_count = most
-            state.told.add("max_rdy_count")
-        state.auth_required = fields.get("auth_required") is True
+            session.state.max_rdy_count, session.state.max_rdy_source = most, "told by the server"
+        session.state.auth_required = fields.get("auth_required") is True
 
-    def _authorize(self, fields: dict[str, Value]) -> None:
+    def _authorized(self, fields: dict[str, Value]) -> None:
         self._session.state.authorized = True
         user = fields.get("identity")
         if isinstance(user, str):
             self._session.identity.user = user
 
-    def _decode_error(self, frame: Frame, data: bytes) -> Iterator[Event]:
-        code, description = frames.read_error(data)
-        body: dict[str, Value] = {"code": code, "description": description}
-        message = Message(frame, "nsq", "ERROR", "response", body, error_name=code, error_count=1)
+    # ---- errors
+
+    def _error(self, frame: Frame) -> Message:
+        session = self._session
+        code, description = frames.read_error(frame.data[frames.HEAD :])
+        message = Message(frame, "nsq", "ERROR", "response", {"code": code, "description": description})
+        message.error_name, message.error_count = code, 1
         message.notes = (("description", description),) if description else ()
-        error = ERRORS.get(code) or ERRORS_HISTORIC.get(code)
+        error = tables.ERRORS.get(code) or tables.ERRORS_HISTORIC.get(code)
         if error is None:
             message.problems.append(Problem("unknown_code", "warning", "an error code that is not known", "code"))
         elif error.fatal:
-            self._session.identity.close_reason = "too large" if "too big" in description else error.cause
-        asked = self._asked_for(*replies.blamed(code, description), failed=True)
+            session.identity.close_reason = "too large" if "too big" in description else error.cause
+        blames = replies.blamed(code, description)
+        asked = session.asked_for(blames, failed=True)
+        if asked is None or asked.context.name == "IDENTIFY":
+            session.negotiation.refuse()
         if asked is not None:
             asked.expects = 1
-            self.settle(asked, "error", answered=True)
-        if asked is None or asked.context[0] == "IDENTIFY":
-            self._session.negotiation.refuse()
-        yield message
+            session.replied(asked, "error")
+        elif error is not None and error.fatal:
+            session.refuse_ahead(blames)
+        return message
 
-    def _asked_for(self, *blames: replies.Blame, failed: bool = False) -> Asked | None:
-        """The oldest command that a reply can be for; those before it will not be answered any more."""
-        if len(blames[0].names) > 1:
-            for asked in self._lost:
-                if asked.status is None:
-                    self.settle(asked, "lost")
-        self._lost = []
-        for blame in blames:
-            passed = []
-            for asked in islice(self.questions(REPLY), LOOK_BACK):
-                if (failed or asked.expects > 0) and blame.fits(*asked.context):
-                    for other in passed:
-                        self.settle(other, self._status_of_passed(other))
-                    return asked
-                passed.append(asked)
-        return None
+    # ---- messages
 
-    def _status_of_passed(self, asked: Asked) -> Status:
-        if asked.expects == 0:
-            return "oneway"
-        return "lost" if self.gaps_of(Side.SERVER) > asked.gaps_before else "unanswered"
-
-    def _decode_delivery(self, frame: Frame) -> Iterator[Event]:
-        head = frames.read_message(frame.data)
-        size = frame.size - frames.HEAD - MESSAGE_HEAD
+    def _delivery(self, frame: Frame) -> Message:
+        session, size = self._session, frame.size - _BODY_AT
         if size < 0:
             raise Malformed("a message shorter than its head")
-        message_id = None if head.message_id is None else text(head.message_id)
-        told = {"timestamp": head.timestamp, "attempts": head.attempts, "message_id": message_id}
-        body: dict[str, Value] = {name: value for name, value in told.items() if value is not None}
+        head = frames.read_message(frame.data)
+        body: dict[str, Value] = {name: value for name, value in head.fields.items() if value is not None}
         body["body"] = {"size": size}
-        message = Message(frame, "nsq", "MESSAGE", "push", body, topics=self._session.topics, group=self._session.group)
-        message.notes = tuple((label, body[name]) for label, name in _DELIVERY_NOTES if name in body)
-        topic = self._session.topics[0] if self._session.topics else None
+        message = Message(frame, "nsq", "MESSAGE", "push", body, topics=session.topics, group=session.group)
+        message.notes = (("id", head.fields["message_id"]), ("attempts", head.attempts))
+        topic = next(iter(session.topics), None)
         message.partitions = ({"topic": topic, "records": 1, "wire_bytes": size},)
         if head.message_id is not None:
-            self._deliver(message, head.message_id, head.attempts)
-        if self._session.settings.records:
-            start = frames.HEAD + MESSAGE_HEAD
-            constant = {"direction": "deliver", "topic": topic, "record_ts": head.timestamp}
-            constant |= {"attempts": head.attempts, "message_id": message_id}
-            message.records = (batch_of(frame.data, [start], [size], **constant),)
-        yield message
-
-    def _deliver(self, message: Message, message_id: bytes, attempts: int | None) -> None:
-        if not frames.is_message_id(message_id):
-            message.problems.append(bent("format", "a message id that is not 16 hex digits", "message_id"))
-        again = self._session.deliveries.pop(message_id)
-        if again is not None:
-            self.settle(again, "unanswered")
-        asked = self.ask(("message", message_id), link="settlement", in_order=False)
-        self._session.deliveries.add(message_id, attempts, asked)
+            session.ask_delivery(head.message_id, head.attempts)
+            if not frames.is_message_id(head.message_id):
+                message.problems.append(bent("format", "a message id that is not 16 hex digits", "message_id"))
+        if session.settings.records:
+            constant: dict[str, Any] = {"direction": "deliver", "topic": topic, "record_ts": head.timestamp}
+            constant |= {"attempts": head.attempts, "message_id": head.fields["message_id"]}
+            message.records = (batch_of(frame.data, [_BODY_AT], [size], constant),)
+        return message
 
 
+def _odd(frame: Frame, frame_type: int) -> Message:
+    body: dict[str, Value] = {"frame_type": frame_type, "data": Undecoded(frame.data[frames.HEAD :])}
+    problem = Problem("unknown_code", "warning", "a frame type that the protocol does not have", "frame_type")
+    return Message(frame, "nsq", f"unknown({frame_type})", "push", body, problems=[problem])

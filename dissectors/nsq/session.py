@@ -1,7 +1,6 @@
 """What both sides of a connection to nsqd share: the questions between them, and what each told of itself.
 
-1. Commands stand in one queue, REPLY, in the order in which nsqd works them off; their context is (name, what they are
-   about: a message id or a count).
+1. Commands stand in one queue, REPLY, in the order in which nsqd works them off; their context is a Sent.
 2. The topic and channel of the connection's SUB are those of every message that is delivered on it.
 """
 
@@ -13,10 +12,10 @@ from typing import Final
 
 from dissectors.nsq.deliveries import Deliveries
 from dissectors.nsq.negotiation import Negotiation
-from dissectors.nsq.replies import Blame, replies_in
+from dissectors.nsq.replies import Blame, Sent, replies_in
 from dissectors.nsq.rules import State
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Asked, Identity, Link, Side, Status
+from mqsniff.model import Asked, Identity, Side, Status
 
 REPLY: Final = "reply"
 LOOK_BACK: Final = 1_024
@@ -29,6 +28,7 @@ class Session:
     def __init__(self, dissector: FramedDissector) -> None:
         self._dissector = dissector
         self._lost: list[Asked] = []
+        self._refused: list[Blame] = []
         self.settings = dissector.settings
         self.state = State()
         self.negotiation = Negotiation()
@@ -47,27 +47,42 @@ class Session:
         """Stream offset behind the client's last byte."""
         return self._dissector.fed(Side.CLIENT)
 
+    def client_spoke(self) -> None:
+        """A command came: it counts as an answer to heartbeats, and the client waits for nothing."""
+        self.client_seen = True
+        self.unanswered_heartbeats = 0
+        self.negotiation.waiting = False
+
+    def server_left(self) -> None:
+        """The server closed first: behind a heartbeat that stayed without an answer, that was the cause."""
+        if self.client_seen and self.unanswered_heartbeats and self.identity.close_reason is None:
+            self.identity.close_reason = "keepalive missed"
+
     # ---- questions
 
-    def ask_command(self, name: str, *, expects: int, about: str | None = None) -> None:
+    def ask_command(self, sent: Sent, *, expects: int) -> None:
         """The command being decoded waits for a reply, or (``expects`` 0) may fail."""
-        self._dissector.ask(REPLY, (name, about), expects=expects)
+        asked = self._dissector.ask(REPLY, sent, expects=expects)
+        if any(blame.fits(sent) for blame in self._refused):
+            self._dissector.settle(asked, "error")
+            self._refused = []
 
     def ask_delivery(self, message_id: bytes, attempts: int | None) -> None:
         """The message being decoded waits for FIN or REQ; what was open for it has timed out."""
         again = self.deliveries.pop(message_id)
         if again is not None:
             self._dissector.settle(again, "unanswered")
-        link: Link = "settlement"
-        asked = self._dissector.ask(("message", message_id), link=link, in_order=False)
+        asked = self._dissector.ask(("message", message_id), link="settlement", in_order=False)
         self.deliveries.add(message_id, attempts, asked)
 
-    def settle_delivery(self, message_id: bytes, by: str) -> None:
-        """The command being decoded ends the delivery of a message."""
+    def settle_delivery(self, message_id: bytes, by: str) -> bool:
+        """The command being decoded ends the delivery of a message; gives whether there was one."""
         delivered = self.deliveries.pop(message_id)
-        if delivered is not None:
-            delivered.extra["settled_by"] = by
-            self._dissector.settle(delivered, answered=True)
+        if delivered is None:
+            return False
+        delivered.extra["settled_by"] = by
+        self._dissector.settle(delivered, answered=True)
+        return True
 
     def replied(self, asked: Asked, status: Status | None = None) -> None:
         """The reply being decoded is for this command."""
@@ -83,12 +98,16 @@ class Session:
         for blame in blames:
             passed: list[Asked] = []
             for asked in islice(self._dissector.questions(REPLY), LOOK_BACK):
-                if (failed or asked.expects > 0) and blame.fits(*asked.context):
+                if (failed or asked.expects > 0) and blame.fits(asked.context):
                     for other in passed:
                         self._dissector.settle(other, self._status_of_passed(other))
                     return asked
                 passed.append(asked)
         return None
+
+    def refuse_ahead(self, blames: list[Blame]) -> None:
+        """A command was refused by its head, while its body was on the way: the next one that fits has failed."""
+        self._refused = blames
 
     def _status_of_passed(self, asked: Asked) -> Status:
         if asked.expects == 0:

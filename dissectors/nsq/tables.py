@@ -1,10 +1,10 @@
-"""What NSQ's protocols consist of, as data: commands, errors, frame types, upgrades, limits, and the fields of IDENTIFY.
+"""What NSQ's protocols consist of, as data: commands, errors, frame types, upgrades, and limits.
 
 1. Written once: framing, decoding, checking and ``mqsniff protocols`` all read these tables.
-2. Limits are nsqd's defaults and hints only: each of them can be configured, and some are told in the answer to IDENTIFY.
+2. Limits are nsqd's defaults and hints only: each can be configured, some are told in the answer to IDENTIFY.
 
-Sources: nsqio/nsq 1.3.0 (``nsqd/protocol_v2.go``, ``nsqd/client_v2.go``, ``nsqd/options.go``, ``nsqlookupd/lookup_protocol_v1.go``,
-``internal/protocol``), https://nsq.io/clients/tcp_protocol_spec.html.
+Sources: nsqio/nsq 1.3.0 (``nsqd/protocol_v2.go``, ``nsqd/client_v2.go``, ``nsqd/options.go``, ``internal/protocol``,
+``nsqlookupd/lookup_protocol_v1.go``), https://nsq.io/clients/tcp_protocol_spec.html.
 """
 
 from __future__ import annotations

@@ -1,0 +1,73 @@
+"""Apache Pulsar's binary protocol: how its frames are found; the rest is loaded with the first connection.
+
+1. Every frame has the same head on both sides, and no command changes how the next one is framed.
+2. One frame whose command fits both sizes is proof enough: about 60 bits agree. A frame with payload fixes fewer, and
+   wants a second one behind it.
+3. PING, PONG and closes come from both sides; other commands tell which side is the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dissectors.pulsar import frames
+from mqsniff.dissector import Probed, Sample, Settings, Sized, Table, Verdict
+from mqsniff.framing import FramedDissector
+from mqsniff.model import Event, Frame, Side, Span
+
+if TYPE_CHECKING:
+    from dissectors.pulsar.session import Session
+
+
+class Pulsar(FramedDissector):
+    """One connection that speaks Pulsar."""
+
+    names = ("pulsar",)
+    ports = frozenset({6650})
+    head_max = frames.HEAD_MAX
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        from dissectors.pulsar.session import Session  # noqa: PLC0415  # protobuf is loaded with the first connection
+
+        self._session: Session = Session(self)
+
+    @classmethod
+    def probe(cls, side: Side, head: bytes) -> Probed:
+        """Size of the frame that must start here."""
+        return frames.probe(side, head)
+
+    @classmethod
+    def scan(cls, side: Side, data: bytes, start: int) -> int:  # noqa: ARG003  # both sides look alike
+        """First offset where a frame may start."""
+        return frames.find_head(data, start)
+
+    @classmethod
+    def detect_side(cls, side: Side, sample: Sample) -> Verdict:
+        """As every framed protocol, but a lone command without payload is enough."""
+        starts = (0,) if sample.from_start else sample.starts
+        if any(frames.is_sure(side, sample.data[start : start + cls.head_max]) for start in starts):
+            return Verdict.YES
+        return super().detect_side(side, sample)
+
+    def frame_size(self, side: Side, head: bytes) -> Sized:  # noqa: ARG002  # both sides look alike
+        """Size of the frame that starts here in step."""
+        return frames.follow(head, self._session.message_max)
+
+    def decode(self, frame: Frame) -> Iterator[Event]:
+        """The message of a frame."""
+        yield self._session.message(frame)
+
+    def spans(self, frame: Frame) -> Iterator[Span]:
+        """Every field of a frame beside its bytes."""
+        from dissectors.pulsar.explain import frame_spans  # noqa: PLC0415  # as above
+
+        return frame_spans(frame, self.settings.limits)
+
+    @classmethod
+    def describe(cls) -> dict[str, Table]:
+        """What is known of the protocol, as tables."""
+        from dissectors.pulsar.description import describe  # noqa: PLC0415  # as above
+
+        return describe()

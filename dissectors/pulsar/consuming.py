@@ -2,11 +2,13 @@
 
 1. A consumer id means the topic, subscription and name of the SUBSCRIBE that opened it. Scalable topics have consumers
    of their own, with numbers of their own.
-2. A delivered entry is a question: an ACK of it ends it, or a cumulative one behind it, or one that asks for it again. An
-   ACK of some messages of a batch (ack set: those that are left) answers in part. Delivered again on the same consumer
-   or after the consumer's end, the first delivery stays without.
+2. A delivered entry is a question: an ACK of it ends it, or a cumulative one behind it, or a wish for redelivery. An
+   ACK of some messages of a batch (ack set: those that are left) answers in part. Where the entry is delivered again
+   on the same consumer, the first delivery stays without.
 3. Messages of non-persistent topics all have the same id, and nobody acknowledges them: no question.
-4. Permits that are left: 0 says that the consumer has not asked for more, above 0 that the broker had nothing to send.
+4. ``credit`` of a delivery are the permits before it, 1 at most where the consumer starves: it had to ask for more. Well
+   above that, it was the broker that had nothing to send.
+5. A message shows nothing that depends on the order of the two sides, which a capture may show in more than one.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class Consuming:
         """Tell whose message it is by the consumer's id; None where there is no id."""
         if not isinstance(number, int):
             return None
-        consumer, news = (self._consumers if consumers is None else consumers).get(number)
+        consumer, news = (self._consumers if consumers is None else consumers).get(number, message.frame.side)
         if consumer.topic is not None:
             message.topics = (consumer.topic,)
         message.group, message.client_id = consumer.subscription, consumer.name
@@ -68,108 +70,90 @@ class Consuming:
     # ---- opening and closing
 
     def _open(self, reading: Reading) -> None:
-        self._subscribe(reading.message, self._consumers)
+        self._subscribe(reading, self._consumers)
 
     def _open_scalable(self, reading: Reading) -> None:
-        self._subscribe(reading.message, self._scalable)
+        self._subscribe(reading, self._scalable)
 
-    def _subscribe(self, message: Message, consumers: Handles[Consumer]) -> None:
-        body = message.body
+    def _subscribe(self, reading: Reading, consumers: Handles[Consumer]) -> None:
+        message, body = reading.message, reading.body
         topic, group, number = body.get("topic"), body.get("subscription"), body.get("consumer_id")
         consumer = Consumer(name_of(topic), name_of(group), name_of(body.get("consumer_name")), permits=0)
         message.topics = (topic,) if isinstance(topic, str) else ()
         message.group = group if isinstance(group, str) else None
         message.client_id = consumer.name
         if isinstance(number, int):
-            before = consumers.open(number, consumer)
-            if before is not None:
-                self._abandon(number, before, message.name)
-        self._ask(message)
+            consumers.open(number, consumer)
+        self._ask(reading)
 
     def _assign(self, reading: Reading) -> None:
-        self.introduce(reading.message, reading.message.body.get("consumer_id"), self._scalable)
+        self.introduce(reading.message, reading.body.get("consumer_id"), self._scalable)
 
     def _close(self, reading: Reading) -> None:
-        message, number = reading.message, reading.message.body.get("consumer_id")
-        consumer = self.introduce(message, number)
-        if consumer is not None:
-            self._abandon(number, consumer, message.name)
-        self._ask(message)
+        self.introduce(reading.message, reading.body.get("consumer_id"))
+        self._ask(reading)
 
-    def _ask(self, message: Message) -> None:
+    def _ask(self, reading: Reading) -> None:
         """Open the question of a request; one of the broker's own is a push."""
-        request = message.body.get("request_id")
+        message, request = reading.message, reading.body.get("request_id")
         if request == NO_REQUEST:
             message.kind = "push"
         elif request is not None:
             message.correlation = f"r:{request}"
             self._pairing.ask(("r", request))
 
-    def _abandon(self, number: int, consumer: Consumer, by: str) -> None:
-        """Nothing that was delivered to it will be settled any more."""
-        for entry in consumer.unsettled:
-            asked = self._pairing.oldest(("m", number, entry))
-            if asked is not None:
-                self._pairing.give_up(asked, by)
-        consumer.unsettled.clear()
-        consumer.in_flight = 0
-        consumer.permits = None if consumer.permits is None else 0
-
     # ---- permits and deliveries
 
     def _flow(self, reading: Reading) -> None:
-        message, body = reading.message, reading.message.body
-        consumer, permits = self.introduce(message, body.get("consumer_id")), body.get("message_permits")
-        if consumer is None or consumer.permits is None or not isinstance(permits, int):
-            return
-        consumer.permits += permits
-        message.notes += (("permits_left", consumer.permits),)
+        consumer = self.introduce(reading.message, reading.body.get("consumer_id"))
+        permits = reading.body.get("message_permits")
+        if consumer is not None and consumer.permits is not None and permits is not None:
+            consumer.permits += permits
 
     def _deliver(self, reading: Reading) -> None:
-        message, body = reading.message, reading.message.body
+        message, body = reading.message, reading.body
         number = body.get("consumer_id")
         consumer = self.introduce(message, number) or Consumer()
         entry, payload = entry_id(body.get("message_id")), reading.payload
         metadata = (payload.metadata if payload is not None else None) or {}
-        delivery = Delivery.of(metadata.get("num_messages_in_batch", 1), _wanted(body))
+        delivery = Delivery.of(metadata.get("num_messages_in_batch", 1), _ack_set(body))
         if entry is not None:
             message.correlation = f"c:{number}:{entry_text(body['message_id'], message.topics)}"
         message.notes += tuple(notes_of(metadata))
         credit = consumer.permits
         if credit is not None:
             consumer.permits = credit - delivery.left
-            message.notes += (("permits_left", consumer.permits),)
-        if entry is not None and consumer.is_persistent:
-            self._await(number, consumer, entry, delivery, credit, body.get("redelivery_count", 0))
+        if entry is not None and number is not None and consumer.is_persistent:
+            asked = self._await(("m", number, entry), consumer, delivery)
+            asked.extra |= {"attempts": body.get("redelivery_count", 0) + 1, "credit": credit}
         if payload is not None and payload.metadata is not None:
             message.partitions = (partition_row(message, metadata, payload.size),)
-            self._follow_chunks(message, metadata, payload.size)
+            self._follow_chunks(reading, metadata, payload.size)
             if self._settings.records and message.frame.whole:
-                message.records = (self._records(message, payload),)
+                message.records = (self._records(reading, payload, metadata),)
 
-    def _await(
-        self, number: Any, consumer: Consumer, entry: EntryId, delivery: Delivery, credit: int | None, again: int
-    ) -> None:
+    def _await(self, key: tuple[str, int, EntryId], consumer: Consumer, delivery: Delivery) -> Asked:
         """Open the question of a delivered entry."""
-        key = ("m", number, entry)
+        entry = key[2]
         before = self._pairing.oldest(key)
         if before is not None:
             self._end(consumer, entry, before.context)
             self._pairing.give_up(before, REDELIVERED)
-        asked = self._pairing.deliver(key, delivery)
         consumer.take(entry, delivery.left, self._settings.limits.questions_max)
-        asked.extra = {"attempts": again + 1, "in_flight": consumer.in_flight, "credit": credit}
+        asked = self._pairing.deliver(key, delivery)
+        asked.extra["in_flight"] = consumer.in_flight
+        return asked
 
-    def _follow_chunks(self, message: Message, metadata: Mapping[str, Any], size: int) -> None:
+    def _follow_chunks(self, reading: Reading, metadata: Mapping[str, Any], size: int) -> None:
         if "chunk_id" in metadata:
-            problem = self._chunks.add(message.body.get("consumer_id"), metadata, size)
+            problem = self._chunks.add(reading.body.get("consumer_id"), metadata, size)
             if problem is not None:
-                message.problems.append(problem)
+                reading.message.problems.append(problem)
 
-    def _records(self, message: Message, payload: Payload) -> RecordBatch:
-        body, metadata = message.body, payload.metadata or {}
+    def _records(self, reading: Reading, payload: Payload, metadata: Mapping[str, Any]) -> RecordBatch:
+        message, body = reading.message, reading.body
         packed = message.frame.data[payload.start :]
-        wanted = set(body["ack_set"]) if body.get("ack_set") and _wanted(body) is not None else None
+        wanted = set(body["ack_set"]) if "ack_set" in body else None
         batch = record_batch(metadata, packed, wanted, self._settings.limits, message.problems)
         batch.constant |= {
             "direction": "deliver",
@@ -187,7 +171,7 @@ class Consuming:
     # ---- settlements
 
     def _ack(self, reading: Reading) -> None:
-        message, body = reading.message, reading.message.body
+        message, body = reading.message, reading.body
         number, request = body.get("consumer_id"), body.get("request_id")
         consumer = self.introduce(message, number)
         ids = [found for found in body.get("message_id", ()) if entry_id(found) is not None]
@@ -215,7 +199,7 @@ class Consuming:
             for entry in entries:
                 asked = self._pairing.oldest(("m", number, entry))
                 if asked is not None:
-                    yield entry, _wanted(message_id) if entry == upto else None, asked
+                    yield entry, _ack_set(message_id) if entry == upto else None, asked
                 else:
                     consumer.forget(entry)
 
@@ -232,7 +216,7 @@ class Consuming:
         consumer.forget(entry)
 
     def _ack_response(self, reading: Reading) -> None:
-        message, body = reading.message, reading.message.body
+        message, body = reading.message, reading.body
         number, request = body.get("consumer_id"), body.get("request_id")
         self.introduce(message, number)
         if request is not None:
@@ -240,7 +224,7 @@ class Consuming:
             self._pairing.answer(message, ("a", number, request))
 
     def _redeliver(self, reading: Reading) -> None:
-        message, body = reading.message, reading.message.body
+        message, body = reading.message, reading.body
         number = body.get("consumer_id")
         consumer = self.introduce(message, number)
         if consumer is None:
@@ -251,7 +235,6 @@ class Consuming:
             asked = self._pairing.oldest(("m", number, entry))
             if asked is not None:
                 self._settle(consumer, entry, asked, None, message.name)
-        consumer.permits = consumer.permits
 
 
 def entry_id(message_id: Any) -> EntryId | None:
@@ -262,12 +245,9 @@ def entry_id(message_id: Any) -> EntryId | None:
     return (ledger, entry) if isinstance(ledger, int) and isinstance(entry, int) else None
 
 
-def _wanted(holder: Mapping[str, Any]) -> int | None:
-    """The ack set beside a message id as bits; None where there is none, or one too long to be opened."""
-    found = holder.get("ack_set")
-    if not found or len(found) > 64 * acksets.WORDS_MAX or min(found) < 0:
-        return None
-    return acksets.mask(found)
+def _ack_set(holder: Mapping[str, Any]) -> int | None:
+    """The ack set of a message or message id as bits, None where there is none."""
+    return acksets.mask(holder["ack_set"]) if "ack_set" in holder else None
 
 
 def _tell_offsets(batch: RecordBatch, entry: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:

@@ -78,6 +78,13 @@ def probe(side: Side, head: bytes) -> Probed:
     return _probe_payload(head, HEAD + size, 4 + total)
 
 
+def is_sure(side: Side, head: bytes) -> bool:
+    """Whether a frame without payload starts here beyond doubt: its command fits both sizes exactly."""
+    return (
+        isinstance(probe(side, head), int) and int.from_bytes(head[:4], "big") == int.from_bytes(head[4:8], "big") + 4
+    )
+
+
 def _content(data: bytes, start: int, stop: int) -> tuple[int, int] | Probed:
     """(number, where its content starts) of the command that fills ``data[start:stop]`` in the one usual way."""
     if stop - start < 4:

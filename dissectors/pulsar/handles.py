@@ -1,7 +1,7 @@
 """What a connection has opened under numbers of its own: producers, consumers, their permits and deliveries.
 
 1. A number means what was opened under it last, also behind the close: late frames still belong to it.
-2. What was opened where the capture does not show has no name; its first use says so.
+2. What was opened where the capture does not show has no name; its first use by each side says so.
 3. At most ``handles_max`` of a kind are remembered, and names of at most NAME_MAX characters.
 4. Permits: a FLOW adds, a delivery takes one for each message. They are unknown where the opening was not seen.
 5. A batch is unsettled until its last message is; ``Delivery`` knows which of them are left.
@@ -13,6 +13,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
+
+from mqsniff.model import Side
 
 NAME_MAX: Final = 4_096
 BATCH_MAX: Final = 1 << 16
@@ -104,24 +106,32 @@ class Handles(Generic[Handle]):
 
     def __init__(self, unseen: Callable[[], Handle], room: int) -> None:
         self._known: dict[int, Handle] = {}
+        self._missed: dict[int, set[Side]] = {}
+        """Numbers whose opening was not seen, and who has used them."""
         self._unseen: Callable[[], Handle] = unseen
         self._room = room
 
-    def open(self, number: int, handle: Handle) -> Handle | None:
-        """Remember; what the number meant before."""
-        before = self._known.pop(number, None)
+    def open(self, number: int, handle: Handle) -> None:
+        """Remember what was opened."""
+        self._missed.pop(number, None)
+        self._known.pop(number, None)
         self._known[number] = handle
         if len(self._known) > self._room:
-            del self._known[next(iter(self._known))]
-        return before
+            oldest = next(iter(self._known))
+            del self._known[oldest]
+            self._missed.pop(oldest, None)
 
-    def get(self, number: int) -> tuple[Handle, bool]:
-        """(what the number means, whether that is news: its opening was not seen and this is its first use)."""
-        known = self._known.get(number)
-        if known is not None:
-            return known, False
-        handle = self._unseen()
-        self.open(number, handle)
+    def get(self, number: int, side: Side) -> tuple[Handle, bool]:
+        """(what the number means, whether its opening was not seen and this is the first use by this side)."""
+        handle = self._known.get(number)
+        if handle is None:
+            handle = self._unseen()
+            self.open(number, handle)
+            self._missed[number] = set()
+        users = self._missed.get(number)
+        if users is None or side in users:
+            return handle, False
+        users.add(side)
         return handle, True
 
 

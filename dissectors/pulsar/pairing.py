@@ -60,6 +60,6 @@ class Pairing:
         self._owner.settle(asked, answered=True)
 
     def give_up(self, asked: Asked, by: str) -> None:
-        """Because of the message, a delivered entry will not be settled any more."""
+        """Because of the message, this delivery will not be settled any more."""
         asked.extra.setdefault("settled_by", by)
         self._owner.settle(asked, asked.status or "unanswered")

@@ -23,7 +23,7 @@ from mqsniff.limits import Limits
 from mqsniff.model import Frame, Problem, Undecoded
 from mqsniff.spec.wire import Malformed
 
-CODECS: Final[Mapping[str, str]] = {"LZ4": "lz4-block", "ZLIB": "zlib-open", "ZSTD": "zstd", "SNAPPY": "snappy"}
+CODECS: Final[Mapping[str, str]] = {"LZ4": "lz4-block", "ZLIB": "zlib", "ZSTD": "zstd", "SNAPPY": "snappy"}
 """CompressionType -> the codec's name in ``mqsniff.codecs.blocks``; NONE stands for itself."""
 
 

@@ -2,14 +2,15 @@
 
 1. A producer id means the topic and name of the PRODUCER that opened it; its broker may give the name.
 2. SEND and its receipt find each other by producer id and sequence id, first in, first out: chunks of a message, and
-   what is sent again, repeat the sequence id.
+   what is sent again, repeat the sequence id. Where both ends drop duplicates of replication by position, the receipt
+   has the ledger and entry that the message had in the cluster it comes from, in the place of the sequence ids.
 3. The receipt tells where the entry is; records of the SEND wait for it, and get their message ids from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from dissectors.pulsar.chunks import Chunks
 from dissectors.pulsar.commands import NO_REQUEST
@@ -17,9 +18,15 @@ from dissectors.pulsar.handles import Handles, Producer, name_of
 from dissectors.pulsar.pairing import Pairing
 from dissectors.pulsar.payload import Payload
 from dissectors.pulsar.reading import Reading
-from dissectors.pulsar.records import place, record_batch
+from dissectors.pulsar.records import place, record_batch, signed
 from mqsniff.dissector import Settings
-from mqsniff.model import Message, Problem, RecordBatch
+from mqsniff.model import Asked, Message, Problem, RecordBatch
+
+Key: TypeAlias = tuple[Any, ...]
+"""("p", producer id, sequence id), or ("p", producer id, ledger, entry)."""
+
+SOURCE_POSITION: Final = "__MSG_PROP_REPL_SOURCE_POSITION"
+"""Property of a replicated message: "ledger:entry" in the cluster that it comes from."""
 
 NO_PLACE: Final = (1 << 64) - 1
 """Ledger of a message that is nowhere: dropped by a non-persistent topic, or a duplicate."""
@@ -33,6 +40,8 @@ class Producing:
         self._settings = settings
         self._producers = Handles(Producer, settings.limits.handles_max)
         self._chunks = Chunks(settings.limits.handles_max)
+        self.by_position = True
+        """Whether receipts of replicated messages tell positions; so they do where nothing else was heard."""
         self.rules = {
             "PRODUCER": self._open,
             "PRODUCER_SUCCESS": self._opened,
@@ -46,7 +55,7 @@ class Producing:
         """Tell whose message it is by the producer's id; None where there is no id."""
         if not isinstance(number, int):
             return None
-        producer, news = self._producers.get(number)
+        producer, news = self._producers.get(number, message.frame.side)
         if producer.topic is not None:
             message.topics = (producer.topic,)
         message.client_id = producer.name
@@ -56,7 +65,7 @@ class Producing:
         return producer
 
     def _open(self, reading: Reading) -> None:
-        message, body = reading.message, reading.message.body
+        message, body = reading.message, reading.body
         topic, number, request = body.get("topic"), body.get("producer_id"), body.get("request_id")
         producer = Producer(name_of(topic), name_of(body.get("producer_name")))
         message.topics = (topic,) if isinstance(topic, str) else ()
@@ -68,7 +77,7 @@ class Producing:
             self._pairing.ask(("r", request), producer)
 
     def _opened(self, reading: Reading) -> None:
-        message, body = reading.message, reading.message.body
+        message, body = reading.message, reading.body
         request = body.get("request_id")
         message.correlation = f"r:{request}"
         asked = self._pairing.answer(message, ("r", request), last=body.get("producer_ready", True))
@@ -77,7 +86,7 @@ class Producing:
             message.client_id = asked.context.name
 
     def _close(self, reading: Reading) -> None:
-        message, body = reading.message, reading.message.body
+        message, body = reading.message, reading.body
         self.introduce(message, body.get("producer_id"))
         request = body.get("request_id")
         if request == NO_REQUEST:
@@ -89,37 +98,49 @@ class Producing:
     # ---- sending
 
     def _send(self, reading: Reading) -> None:
-        message, body = reading.message, reading.message.body
+        message, body = reading.message, reading.body
         producer = self.introduce(message, body.get("producer_id")) or Producer()
-        key = self._key(message)
         payload = reading.payload
-        if payload is not None and payload.metadata is not None:
-            metadata = payload.metadata
+        metadata = payload.metadata if payload is not None else None
+        if payload is not None and metadata is not None:
             message.client_id = name_of(metadata.get("producer_name")) or message.client_id
             message.notes += tuple(notes_of(metadata))
             message.partitions = (partition_row(message, metadata, payload.size),)
-            self._check(message, metadata, payload.size)
+            self._check(reading, metadata, payload.size)
             if self._settings.records and message.frame.whole:
-                batch = self._records(message, payload)
-                message.records = (batch,)
+                message.records = (self._records(reading, payload, metadata),)
+        key = self._position(reading, metadata or {}) or _sequence(reading)
         if key is not None:
+            message.correlation = _correlation(key)
             self._pairing.ask(key, (message.records, producer.topic))
 
-    def _records(self, message: Message, payload: Payload) -> RecordBatch:
-        metadata, packed = payload.metadata or {}, message.frame.data[payload.start :]
+    def _position(self, reading: Reading, metadata: Mapping[str, Any]) -> Key | None:
+        """What the receipt of a replicated message will tell of it; None for other messages."""
+        if not self.by_position or "replicated_from" not in metadata or "marker_type" in metadata:
+            return None
+        for pair in metadata.get("properties", ()):
+            if pair.get("key") == SOURCE_POSITION:
+                ledger, _, entry = str(pair.get("value")).partition(":")
+                if _is_number(ledger) and _is_number(entry) and "producer_id" in reading.body:
+                    return "p", reading.body["producer_id"], int(ledger), int(entry)
+        return None
+
+    def _records(self, reading: Reading, payload: Payload, metadata: Mapping[str, Any]) -> RecordBatch:
+        message = reading.message
+        packed = message.frame.data[payload.start :]
         batch = record_batch(metadata, packed, None, self._settings.limits, message.problems)
         batch.constant |= {
             "direction": "produce",
             "topic": message.topics[0] if message.topics else None,
             "partition": partition_of(message.topics),
             "checksum_ok": payload.checksum_ok,
-            "producer_id": message.body.get("producer_id"),
+            "producer_id": signed(reading.body.get("producer_id")),
         }
         return batch
 
-    def _check(self, message: Message, metadata: Mapping[str, Any], size: int) -> None:
+    def _check(self, reading: Reading, metadata: Mapping[str, Any], size: int) -> None:
         """What the command and the metadata tell of the same thing."""
-        body = message.body
+        message, body = reading.message, reading.body
         messages = metadata.get("num_messages_in_batch", 1)
         if body.get("num_messages", 1) != messages:
             detail = "num_messages of the command differs from num_messages_in_batch of the metadata"
@@ -129,34 +150,47 @@ class Producing:
             if problem is not None:
                 message.problems.append(problem)
 
-    def _key(self, message: Message) -> tuple[str, Any, Any] | None:
-        """What a SEND and its answer share."""
-        producer, sequence = message.body.get("producer_id"), message.body.get("sequence_id")
-        if producer is None or sequence is None:
-            return None
-        message.correlation = f"p:{producer}:{sequence}"
-        return "p", producer, sequence
-
     def _receipt(self, reading: Reading) -> None:
-        message, body = reading.message, reading.message.body
-        self.introduce(message, body.get("producer_id"))
+        message, body = reading.message, reading.body
+        asked = self._answered(reading)
         place_of = body.get("message_id")
-        if isinstance(place_of, dict):
-            message.notes += (("message_id", entry_text(place_of, message.topics)),)
-        key = self._key(message)
-        asked = self._pairing.answer(message, key) if key is not None else None
-        if asked is None or not isinstance(place_of, dict) or place_of.get("ledger_id") == NO_PLACE:
+        if not isinstance(place_of, dict):
             return
-        batches, topic = asked.context
-        for batch in batches:
-            place(batch, entry_text(place_of, () if topic is None else (topic,)))
+        message.notes += (("message_id", entry_text(place_of, message.topics)),)
+        if asked is not None and place_of.get("ledger_id") != NO_PLACE:
+            batches, topic = asked.context
+            for batch in batches:
+                place(batch, entry_text(place_of, () if topic is None else (topic,)))
 
     def _refused(self, reading: Reading) -> None:
-        message = reading.message
-        self.introduce(message, message.body.get("producer_id"))
-        key = self._key(message)
-        if key is not None:
-            self._pairing.answer(message, key)
+        self._answered(reading)
+
+    def _answered(self, reading: Reading) -> Asked | None:
+        """The SEND that a receipt or a refusal answers."""
+        message, body = reading.message, reading.body
+        self.introduce(message, body.get("producer_id"))
+        key = _sequence(reading)
+        if key is None:
+            return None
+        position = (*key, body.get("highest_sequence_id"))
+        if self._pairing.oldest(position) is not None:
+            key = position
+        message.correlation = _correlation(key)
+        return self._pairing.answer(message, key)
+
+
+def _sequence(reading: Reading) -> Key | None:
+    """What a SEND and its answer share as a rule."""
+    producer, sequence = reading.body.get("producer_id"), reading.body.get("sequence_id")
+    return None if producer is None or sequence is None else ("p", producer, sequence)
+
+
+def _correlation(key: Key) -> str:
+    return ":".join(map(str, key))
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < 20
 
 
 # ---- what SEND and MESSAGE share

@@ -31,6 +31,9 @@ class Reading(NamedTuple):
     """What a frame says."""
 
     message: Message
+    body: dict[str, Any]
+    """The message's: fields have the types that the descriptors give them, but for text that is none (bytes) and enum
+    values without a name (integers)."""
     command: Command | None
     """None for a number that no command has."""
     payload: Payload | None
@@ -56,7 +59,7 @@ def read_frame(frame: Frame, limits: Limits) -> Reading:
         )
     if command is not None:
         _interpret(message, command, read, limits)
-    return Reading(message, command, payload)
+    return Reading(message, read.body, command, payload)
 
 
 def _kind(command: Command | None, frame: Frame) -> Kind:
@@ -69,7 +72,7 @@ def _interpret(message: Message, command: Command, read: Read, limits: Limits) -
     """What the fields mean: errors by name, schemas and ack sets opened, the notes of the command's table."""
     body = read.body
     if command.error:
-        _tell_error(message, command, whole=read.whole)
+        _tell_error(message, body, command, whole=read.whole)
     schema = body.get("schema")
     if isinstance(schema, dict):
         message.problems += open_schema(schema, limits)
@@ -82,9 +85,8 @@ def _interpret(message: Message, command: Command, read: Read, limits: Limits) -
         message.problems.append(Problem("out_of_range", "warning", "a command that the other side should send"))
 
 
-def _tell_error(message: Message, command: Command, *, whole: bool) -> None:
+def _tell_error(message: Message, body: dict[str, Any], command: Command, *, whole: bool) -> None:
     """Number and name of the error that the command tells, 0 where it tells none."""
-    body = message.body
     error = body.get(command.error)
     if error is None:
         failed = body.get("response") == "Failed"
@@ -135,7 +137,8 @@ def _open_ack_sets(message: Message) -> None:
         if len(words) <= acksets.WORDS_MAX:
             holder["ack_set"] = acksets.indexes(words)
         else:
-            message.problems.append(Problem("limit", "warning", "an ack set too long to be opened", "ack_set"))
+            holder["ack_set_words"] = holder.pop("ack_set")
+            message.problems.append(Problem("limit", "warning", "an ack set too long to be opened", "ack_set_words"))
 
 
 def _holders(body: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -27,7 +27,6 @@ TIME_MAX: Final = ((1 << 63) - 1) // MILLISECOND_NS
 """Largest time in milliseconds that fits a column."""
 
 
-
 class Slot(NamedTuple):
     """One message of a batch."""
 
@@ -138,7 +137,7 @@ def _single(metadata: Mapping[str, Any], plain: bytes) -> RecordBatch:
         "record_ts": _record_time(metadata, metadata),
         "event_ts": time_ns(metadata.get("event_time")),
         "ordering_key": metadata.get("ordering_key"),
-        "sequence": _signed(metadata.get("sequence_id")),
+        "sequence": signed(metadata.get("sequence_id")),
     }
     return batch
 
@@ -166,7 +165,7 @@ def _batch(metadata: Mapping[str, Any], plain: bytes, slots: list[Slot]) -> Reco
         "record_ts": [_record_time(slot.single, metadata) for slot in slots],
         "event_ts": [time_ns(slot.single.get("event_time")) for slot in slots],
         "ordering_key": [slot.single.get("ordering_key") for slot in slots],
-        "sequence": [_signed(slot.single.get("sequence_id")) for slot in slots],
+        "sequence": [signed(slot.single.get("sequence_id")) for slot in slots],
     }
     return batch
 
@@ -227,6 +226,6 @@ def _bytes(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode()
 
 
-def _signed(number: int | None) -> int | None:
+def signed(number: int | None) -> int | None:
     """A uint64 as the signed number that Java's clients mean."""
     return number if number is None or number < 1 << 63 else number - (1 << 64)

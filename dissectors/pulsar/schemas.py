@@ -28,7 +28,12 @@ from mqsniff.spec.protobuf import MessageType, MessageTypes
 DEFINITION_MAX: Final = MIB
 DEPTH_MAX: Final = 64
 
-JSON_TYPES: Final = frozenset({"avro", "json", "protobuf"})
+DECODED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("avro", "json", "protobuf"), "JSON object"),
+    "protobufnative": "JSON object with descriptors",
+    "keyvalue": "definitions of key and value",
+}
+"""Type (lower case) -> what its definition becomes."""
 
 
 class _Unreadable(ValueError):  # noqa: N818  # says what the definition is
@@ -61,13 +66,11 @@ def _definition(kind: str, data: bytes, properties: Mapping[str, str], limits: L
     """The definition as an object, or the bytes where the type has none."""
     if not data:
         return data
-    if kind in JSON_TYPES:
-        return _json(data)
     if kind == "protobufnative":
         return _native(data, limits)
     if kind == "keyvalue":
         return _key_value(data, properties, limits)
-    return data
+    return _json(data) if kind in DECODED else data
 
 
 def _json(data: bytes) -> Any:

@@ -1,81 +1,204 @@
-"""Frames of one connection in, messages out that know what the connection said before: topics, questions, permits.
+"""Frames of one connection in, messages out that know what the connection said before.
 
-1. A frame becomes exactly one message, whatever is odd about it; only one without a command is Malformed.
-2. Questions and answers find each other by each command's own rule: request_id (``r:``), producer and sequence id
-   (``p:``), consumer and request id of an ACK (``c:``), sessions and watches; CONNECT, PING and their answers by order.
-3. The first update of a session or watch answers its opening, later ones are pushes. A close that the broker begins is
-   a push. A PRODUCER waits on where PRODUCER_SUCCESS says that it is not ready.
-4. A delivered entry is a question that a settlement ends: an ACK, alone or cumulative, whole or by batch indexes, or a
-   REDELIVER_UNACKNOWLEDGED_MESSAGES; closing the consumer ends it without.
+1. Commands with a rule of their own stand in ``rules`` (here, of producers, of consumers); for all others the table of
+   commands says by which id they find their answers, and the ids in their bodies say whose they are.
+2. CONNECT, its challenges and CONNECTED, and PING and PONG, find each other by order: they have no ids. An ERROR
+   without request belongs to what waits for CONNECTED.
+3. The first update of a session or a watch answers its opening; later ones are pushes.
 
-Sources: ``ServerCnx``, ``ClientCnx``, ``ConsumerImpl``, ``ProducerImpl`` of Apache Pulsar 5.0.0-M1; captures.
+Sources: ``ServerCnx`` and ``ClientCnx`` of Apache Pulsar 5.0.0-M1, and captures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from dissectors.pulsar import auth
+from dissectors.pulsar.commands import ID_FIELDS, NO_REQUEST
+from dissectors.pulsar.consuming import Consuming
+from dissectors.pulsar.frames import FRAME_ROOM, MESSAGE_MAX, SIZE_MAX
+from dissectors.pulsar.handles import Handles, name_of
+from dissectors.pulsar.pairing import Pairing
+from dissectors.pulsar.producing import Producing
+from dissectors.pulsar.reading import Reading, read_frame
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Asked, Frame, Kind, Message, Problem, Secret, Side, Undecoded
-from mqsniff.spec.wire import Malformed
+from mqsniff.model import Frame, Message, Problem, Secret
 
-from dissectors.pulsar import acksets, auth
-from dissectors.pulsar.chunks import Chunks
-from dissectors.pulsar.commands import BY_NAME, ID_FIELDS, NO_REQUEST, PAYLOAD, Command, answers_of
-from dissectors.pulsar.frames import FRAME_ROOM, HEAD, MESSAGE_MAX
-from dissectors.pulsar.handles import Consumer, Delivery, EntryId, Handles, Producer, name_of
-from dissectors.pulsar.messages import marker_names, marker_type, numbers, read_command
-from dissectors.pulsar.payload import Payload, is_sealed, read_payload
-from dissectors.pulsar.records import place, record_batch
-from dissectors.pulsar.schemas import open_schema
-
-PROTOCOL: Final = "pulsar"
+Rule: TypeAlias = Callable[[Reading], None]
 
 _TOPIC_FIELDS: Final = ("topic", "topics", "new_topics", "deleted_topics", "partitions", "subscription")
-"""Fields that name topics: text, lists of text, or messages with a topic."""
+"""Fields that name topics: text, lists of text, or messages that hold a topic."""
 
-_WITH_ACK_SETS: Final = frozenset({"MESSAGE", "ACK", "SEEK", "SUBSCRIBE", "REDELIVER_UNACKNOWLEDGED_MESSAGES"})
-
-_OPENERS: Final = {"PRODUCER": "producer_id", "SUBSCRIBE": "consumer_id"}
+_CLOSE_REASONS: Final = {
+    "AuthenticationError": "authentication",
+    "AuthorizationError": "authorization",
+    "UnsupportedVersionError": "unsupported version",
+}
+_LOGIN: Final = "login"
+"""Key of what waits for CONNECTED."""
+_CHALLENGE: Final = "challenge"
 
 
 class Session:
-    """What one connection said so far, and how it reads the next frame."""
+    """What one connection has said so far."""
 
     def __init__(self, owner: FramedDissector) -> None:
         self._owner = owner
-        self._limits = owner.settings.limits
-        room = self._limits.handles_max
-        self._producers: Handles[Producer] = Handles(Producer, room)
-        self._consumers: Handles[Consumer] = Handles(Consumer, room)
-        self._scalable: Handles[Consumer] = Handles(Consumer, room)
-        self._sessions: Handles[str] = Handles(str, room)
-        self._chunks = Chunks(room)
-        self._connected = False
+        self._pairing = Pairing(owner)
+        self._producing = Producing(self._pairing, owner.settings)
+        self._consuming = Consuming(self._pairing, owner.settings)
+        self._sessions = Handles(str, owner.settings.limits.handles_max)
+        self._logged_in = False
         self.message_max = MESSAGE_MAX
-        """The largest message that the broker allows, as CONNECTED tells it."""
-        self._rules: Mapping[str, Callable[[Message], None]] = {
+        """The largest message that the broker takes, as CONNECTED tells it."""
+        self._rules: Mapping[str, Rule] = {
+            **self._producing.rules,
+            **self._consuming.rules,
             "CONNECT": self._connect,
-            "CONNECTED": self._connected_by,
+            "CONNECTED": self._connected,
             "AUTH_CHALLENGE": self._challenge,
             "AUTH_RESPONSE": self._respond,
             "ERROR": self._error,
             "PING": self._ping,
             "PONG": self._pong,
-            "PRODUCER": self._open_producer,
-            "PRODUCER_SUCCESS": self._producer_success,
-            "SEND": self._send,
-            "SEND_RECEIPT": self._receipt,
-            "SEND_ERROR": self._send_error,
-            "CLOSE_PRODUCER": self._close_producer,
-            "SUBSCRIBE": self._subscribe,
-            "FLOW": self._flow,
-            "MESSAGE": self._deliver,
-            "ACK": self._ack,
-            "ACK_RESPONSE": self._ack_response,
-            "REDELIVER_UNACKNOWLEDGED_MESSAGES": self._redeliver,
-            "CLOSE_CONSUMER": self._close_consumer,
-            "UNSUBSCRIBE": self._unsubscribe,
-            "SCALABLE_TOPIC_SUBSCRIBE": self._subscribe_scalable,
+            "TOPIC_MIGRATED": self._migrated,
         }
+
+    def message(self, frame: Frame) -> Message:
+        """The message of the next frame; Malformed where it has no command."""
+        reading = read_frame(frame, self._owner.settings.limits)
+        message = reading.message
+        if frame.size - 4 > self.message_max + FRAME_ROOM:
+            self._owner.identity.close_reason = "too large"
+            message.problems.append(Problem("out_of_range", "warning", "a frame larger than the broker takes"))
+        self._rules.get(message.name, self._by_table)(reading)
+        return message
+
+    # ---- what the table of commands says
+
+    def _by_table(self, reading: Reading) -> None:
+        message, command, body = reading.message, reading.command, reading.body
+        if "consumer_id" in body:
+            self._consuming.introduce(message, body["consumer_id"])
+        elif "session_id" in body:
+            self._introduce_session(reading)
+        message.topics = message.topics or tuple(dict.fromkeys(_topics(body)))
+        if command is None or not command.pair:
+            return
+        number = body.get(ID_FIELDS[command.pair])
+        if number is None:
+            return
+        message.correlation = f"{command.pair}:{number}"
+        key = (command.pair, number)
+        if command.kind == "request":
+            self._pairing.ask(
+                key, expects=0 if "current_hash" in body else 1
+            )  # a watch that is up to date hears nothing
+        elif self._pairing.answer(message, key) is None and command.pair != "r":
+            message.kind = "push"
+
+    def _introduce_session(self, reading: Reading) -> None:
+        """A lookup of a scalable topic names what its session is about."""
+        number, topic = reading.body["session_id"], name_of(reading.body.get("topic"))
+        if topic is not None:
+            self._sessions.open(number, topic)
+        known, _ = self._sessions.get(number, reading.message.frame.side)
+        reading.message.topics = (known,) if known else ()
+
+    # ---- who speaks
+
+    def _connect(self, reading: Reading) -> None:
+        body, identity = reading.body, self._owner.identity
+        identity.client_software = _text(body.get("client_version"))
+        method = _text(body.get("auth_method_name"))
+        identity.mechanism = method
+        identity.user = _text(body.get("original_principal")) or self._principal(method, body.get("auth_data"))
+        self._pairing.ask(_LOGIN)
+
+    def _connected(self, reading: Reading) -> None:
+        message = reading.message
+        self._owner.identity.server_software = _text(reading.body.get("server_version"))
+        told = reading.body.get("max_message_size")
+        if isinstance(told, int) and 0 < told <= SIZE_MAX:
+            self.message_max = told
+        flags = reading.body.get("feature_flags") or {}
+        self._producing.by_position = bool(flags.get("supports_repl_dedup_by_lid_and_eid"))
+        self._logged_in = True
+        self._pairing.answer(message, _LOGIN)
+
+    def _challenge(self, reading: Reading) -> None:
+        message = reading.message
+        challenge = reading.body.get("challenge") or {}
+        data = challenge.get("auth_data")
+        if isinstance(data, Secret) and data.data == auth.REFRESH:
+            challenge["auth_data"] = auth.REFRESH.decode()
+            message.notes += (("refresh", True),)
+        message.notes += _named(challenge, "auth_method_name")
+        if self._pairing.answer(message, _LOGIN) is None:
+            message.kind = "request"
+        self._pairing.ask(_CHALLENGE)
+
+    def _respond(self, reading: Reading) -> None:
+        message = reading.message
+        response = reading.body.get("response") or {}
+        message.notes += _named(response, "auth_method_name")
+        identity = self._owner.identity
+        identity.user = self._principal(response.get("auth_method_name"), response.get("auth_data")) or identity.user
+        self._pairing.answer(message, _CHALLENGE)
+        # A refresh on a live connection is answered only when it fails.
+        self._pairing.ask(_LOGIN, expects=0 if self._logged_in else 1)
+        if self._logged_in:
+            message.kind = "response"
+
+    def _principal(self, method: Any, data: Any) -> str | None:
+        if isinstance(method, str) and isinstance(data, Secret):
+            return auth.principal(method, data.data)
+        return None
+
+    def _error(self, reading: Reading) -> None:
+        message = reading.message
+        request = reading.body.get("request_id")
+        if request != NO_REQUEST:
+            message.correlation = f"r:{request}"
+            self._pairing.answer(message, ("r", request))
+            return
+        self._owner.identity.close_reason = _CLOSE_REASONS.get(message.error_name or "")
+        if self._pairing.answer(message, _LOGIN) is None:
+            message.kind = "push"
+
+    # ---- keep-alive
+
+    def _ping(self, reading: Reading) -> None:
+        self._pairing.ask(("ping", reading.message.frame.side))
+
+    def _pong(self, reading: Reading) -> None:
+        message = reading.message
+        self._pairing.answer(message, ("ping", message.frame.side.peer))
+
+    # ---- topics that move
+
+    def _migrated(self, reading: Reading) -> None:
+        message, body = reading.message, reading.body
+        if body.get("resource_type") == "Producer":
+            self._producing.introduce(message, body.get("resource_id"))
+        else:
+            self._consuming.introduce(message, body.get("resource_id"))
+
+
+def _topics(body: Mapping[str, Any]) -> Iterator[str]:
+    """Topics that a body names."""
+    for field in _TOPIC_FIELDS:
+        value = body.get(field)
+        for one in value if isinstance(value, list) else (value,):
+            topic = one.get("topic") if isinstance(one, dict) else one
+            if isinstance(topic, str):
+                yield topic
+
+
+def _named(body: Mapping[str, Any], field: str) -> tuple[tuple[str, Any], ...]:
+    return ((field, body[field]),) if field in body else ()
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

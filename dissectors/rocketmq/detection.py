@@ -31,7 +31,7 @@ _FLAG: Final = re.compile(rb'"flag":[ ]?(\d{1,3})')
 
 def sides_swapped(client: Sample, server: Sample) -> bool:
     """Whether the "client" only answers and the "server" only asks, as far as either speaks."""
-    votes = [vote for vote in _votes(client)] + [-vote for vote in _votes(server)]
+    votes = [*_votes(client), *(-vote for vote in _votes(server))]
     return bool(votes) and max(votes) < 0
 
 

@@ -3,7 +3,7 @@
 1. Text becomes what the class says; what cannot is kept as it is and noted. Other SDKs write numbers where Java writes
    text: they are taken as they are.
 2. A field that the class does not have is kept under ``unknown_fields`` by its wire name.
-3. A field that must be there and is not, or is null, is noted (a response owes its fields only where it succeeds).
+3. ``note_missing`` tells of fields that must be there and are not, or are null or empty.
 
 Source: RemotingCommand.decodeCommandCustomHeader of apache/rocketmq.
 """
@@ -25,8 +25,8 @@ _INT32_MAX: Final = 0x7FFF_FFFF
 _INT64_MAX: Final = 0x7FFF_FFFF_FFFF_FFFF
 
 
-def read_ext(ext: Mapping[str, Any], header: Header, notes: Notes, *, owed: bool) -> dict[str, Any]:
-    """The fields in the order of the wire; ``owed`` says whether required ones must be there. Hot: once a field."""
+def read_ext(ext: Mapping[str, Any], header: Header, notes: Notes) -> dict[str, Any]:
+    """The fields in the order of the wire. Hot: once a field."""
     found: dict[str, Any] = {}
     fields = header.fields
     for key, value in ext.items():
@@ -48,9 +48,16 @@ def read_ext(ext: Mapping[str, Any], header: Header, notes: Notes, *, owed: bool
             found[name] = Secret(value.encode())
         else:
             found[name] = _formatted(field, value, notes)
-    if owed and not (header.required <= found.keys() and None not in found.values()):
-        _note_missing(header, found, notes)
     return found
+
+
+def note_missing(found: Mapping[str, Any], header: Header, notes: Notes) -> None:
+    """Note what the class requires (@CFNotNull) and the fields do not have."""
+    if header.required <= found.keys() and None not in found.values():
+        return
+    for name in sorted(header.required):
+        if found.get(name) is None:
+            notes.note("missing_field", "warning", "a required field is not there", f"{PATH}.{name}")
 
 
 def _number(text: str, name: str, kind: int, notes: Notes) -> int | str | None:
@@ -98,9 +105,3 @@ def _unknown(key: str, value: Any) -> Value:
     if value is None or not is_secret_name(key):
         return value  # type: ignore[no-any-return]
     return Secret(value if isinstance(value, bytes) else str(value).encode())
-
-
-def _note_missing(header: Header, found: Mapping[str, Any], notes: Notes) -> None:
-    for name in sorted(header.required):
-        if found.get(name) is None:
-            notes.note("missing_field", "warning", "a required field is not there", f"{PATH}.{name}")

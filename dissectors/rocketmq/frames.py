@@ -191,22 +191,24 @@ def read_json_header(raw: bytes, notes: Notes, *, cut: bool = False) -> Header:
 
 
 def _json_header(found: dict[str, Any], notes: Notes) -> Header:
-    header = Header(JSON)
-    fields = header.fields
-    for key, value in found.items():
-        name = KEYS.get(key)
-        if name is None:
-            fields.setdefault("unknown_fields", {})[key] = value
-        elif name != "ext_fields":
-            fields[name] = value
-        elif value is None or type(value) is dict:
-            header.ext, header.has_ext = value, True
+    """Hot: once a frame; keys and types that are odd go the slow way."""
+    try:
+        fields = {KEYS[key]: value for key, value in found.items()}
+    except KeyError:
+        fields = {KEYS[key]: value for key, value in found.items() if key in KEYS}
+        fields["unknown_fields"] = {key: value for key, value in found.items() if key not in KEYS}
+    header = Header(JSON, fields.get("code"), fields.get("opaque"), fields.get("flag"), fields)
+    if "ext_fields" in fields:
+        ext = fields.pop("ext_fields")
+        if ext is None or type(ext) is dict:
+            header.ext, header.has_ext = ext, True
         else:
             notes.note("format", "warning", "extFields is no object", "ext_fields")
-            fields.setdefault("unknown_fields", {})[key] = value
-    header.code = _number(fields, "code", notes)
-    header.opaque = _number(fields, "opaque", notes)
-    header.flag = _number(fields, "flag", notes)
+            fields.setdefault("unknown_fields", {})["extFields"] = ext
+    if not type(header.code) is type(header.opaque) is type(header.flag) is int:
+        header.code = _number(fields, "code", notes)
+        header.opaque = _number(fields, "opaque", notes)
+        header.flag = _number(fields, "flag", notes)
     return header
 
 

@@ -4,10 +4,11 @@
     master -> slave    physicOffset i64 | size i32 | so many bytes of the commit log (size 0 is a heartbeat)
 
     with automatic switching (controller mode):
-    slave  -> master   state i32 = 1 | isSyncFromLastFile i16 | isAsyncLearner i16 | brokerId i64, then
+    slave  -> master   state i32 = 1 | isSyncFromLastFile i16 | isAsyncLearner i16 | brokerId i64
                        state i32 = 2 | maxOffset i64, over and over
-    master -> slave    state i32 = 1 | size i32 | offset i64 | epoch i32 | size / 12 times (epoch i32, startOffset i64), then
-                       state i32 = 2 | size i32 | offset i64 | epoch i32 | epochStartOffset i64 | confirmOffset i64 | size bytes
+    master -> slave    state i32 = 1 | size i32 | offset i64 | epoch i32 | (epoch i32 | startOffset i64) size / 12 times
+                       state i32 = 2 | size i32 | offset i64 | epoch i32 | epochStartOffset i64 | confirmOffset i64
+                       | size bytes of the commit log, over and over
 
 1. Detection needs what only such a stream has: offsets that go on where the last piece ended, or a stored message with
    its magic behind the head, and a slave that only reports offsets that do not fall.
@@ -19,6 +20,7 @@ Source: DefaultHAConnection, DefaultHAClient, AutoSwitchHAConnection, AutoSwitch
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from struct import Struct
 from typing import ClassVar, Final
 
@@ -60,7 +62,7 @@ def judge_slave(data: bytes) -> Verdict:
     reports = [REPORT.unpack_from(data, at)[0] for at in range(0, len(data) - 7, 8)]
     if not reports:
         return Verdict.MORE
-    rising = all(0 <= one <= other < OFFSET_MAX for one, other in zip(reports, reports[1:], strict=False))
+    rising = all(0 <= one <= other < OFFSET_MAX for one, other in pairwise(reports))
     if not rising or not 0 <= reports[0] < OFFSET_MAX:
         return Verdict.NO
     return Verdict.MAYBE if len(reports) >= REPORTS_MIN else Verdict.MORE

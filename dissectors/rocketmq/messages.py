@@ -31,6 +31,31 @@ PATH: Final = "body.messages"
 MESSAGE_KINDS: Final = frozenset({"message", "message-batch", "stored-message", "stored-messages"})
 
 
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Message data as it lies in a frame."""
+
+    raw: bytes
+    """What is there of it."""
+    size: int
+    """Bytes on the wire."""
+    ext: dict[str, Any]
+    """The frame's typed ext fields."""
+    records: str
+    """Who made or reads the messages: produced, consumer, other."""
+
+    @property
+    def cut(self) -> bool:
+        """Whether some of it is missing at the end."""
+        return len(self.raw) < self.size
+
+    def constant(self) -> dict[str, Any]:
+        """Columns that all its records share."""
+        if self.records == "produced":
+            return {"direction": "produce"}
+        return {"direction": "deliver", "reader": self.records or "other"}
+
+
 @dataclass(slots=True)
 class Content:
     """Messages of a frame."""
@@ -52,65 +77,54 @@ def shows_stored(data: bytes, start: int) -> bool:
     return len(data) - start >= STORED_MIN and stored_magic(data, start) in (MAGIC_V1, MAGIC_V2)
 
 
-def read_messages(
-    kind: str, raw: bytes, size: int, ext: dict[str, Any], records: str, settings: Settings, notes: Notes
-) -> Content:
-    """The messages of a body of ``size`` bytes, of which ``raw`` is there.
-
-    ``ext`` are the typed ext fields; ``records`` says who made or reads them: produced, consumer, other.
-    """
+def read_messages(kind: str, data: Data, settings: Settings, notes: Notes) -> Content:
+    """The messages of a body of a kind."""
     if kind.startswith("stored"):
-        return _stored(raw, size, records, settings, notes)
-    constant: dict[str, Any] = {"direction": "produce"}
-    if records != "produced":
-        constant = {"direction": "deliver", "reader": records or "other"}
-    if kind == "message-batch" or ext.get("batch") is True:
-        return _batch(raw, size, ext, constant, settings, notes)
-    return _single(raw, size, ext, constant, settings, notes)
+        return _stored(data, settings, notes)
+    if kind == "message-batch" or data.ext.get("batch") is True:
+        return _batch(data, settings, notes)
+    return _single(data, settings, notes)
 
 
-def _single(
-    raw: bytes, size: int, ext: dict[str, Any], constant: dict[str, Any], settings: Settings, notes: Notes
-) -> Content:
-    flag = ext.get("sys_flag")
-    value: dict[str, Value] = {"size": size, "codec": codec_of(flag) if type(flag) is int else "none"}
-    if not settings.records:
-        return Content(size, value, 1)
-    if len(raw) < size:
-        constant["value_size"] = size
-    batch = of_request(ext, raw, settings.limits, notes, cut=len(raw) < size, **constant)
-    return Content(size, value, 1, (), (batch,))
-
-
-def _batch(
-    raw: bytes, size: int, ext: dict[str, Any], constant: dict[str, Any], settings: Settings, notes: Notes
-) -> Content:
-    found, stop = read_batch(raw, notes, PATH, cut=len(raw) < size)
-    value: dict[str, Value] = {"size": size, "messages": [batched_value(message, raw) for message in found]}
-    _keep_rest(value, raw, stop, size)
-    if not settings.records:
-        return Content(size, value, len(found))
-    return Content(size, value, len(found), (), (of_batch(ext, found, raw, **constant),))
-
-
-def _stored(raw: bytes, size: int, records: str, settings: Settings, notes: Notes) -> Content:
-    found, stop = read_stored(raw, notes, PATH, cut=len(raw) < size)
-    heads = [stored_value(message, raw) for message in found]
-    for index, message in enumerate(found):
-        if message.checksum_ok is False:
-            notes.note("checksum", "error", "the CRC of a message is not its body's", f"{PATH}[{index}].body_crc")
-    value: dict[str, Value] = {"size": size, "messages": heads}  # type: ignore[dict-item]
-    _keep_rest(value, raw, stop, size)
-    properties = tuple(head["properties"] for head in heads)
-    topics = tuple(dict.fromkeys(message.topic for message in found if isinstance(message.topic, str)))
-    content = Content(size, value, len(found), topics, (), tuple(found), properties)
-    if settings.records and found:
-        constant = {"direction": "deliver", "reader": records or "other"}
-        content.records = (delivered(found, properties, raw, settings.limits, notes, **constant),)
+def _single(data: Data, settings: Settings, notes: Notes) -> Content:
+    flag = data.ext.get("sys_flag")
+    value: dict[str, Value] = {"size": data.size, "codec": codec_of(flag) if type(flag) is int else "none"}
+    content = Content(data.size, value, 1)
+    if settings.records:
+        constant = data.constant()
+        if data.cut:
+            constant["value_size"] = data.size
+        content.records = (of_request(data.ext, data.raw, settings.limits, notes, cut=data.cut, **constant),)
     return content
 
 
-def _keep_rest(value: dict[str, Value], raw: bytes, stop: int, size: int) -> None:
+def _batch(data: Data, settings: Settings, notes: Notes) -> Content:
+    found, stop = read_batch(data.raw, notes, PATH, cut=data.cut)
+    value: dict[str, Value] = {"size": data.size, "messages": [batched_value(message, data.raw) for message in found]}
+    _keep_rest(value, data, stop)
+    content = Content(data.size, value, len(found))
+    if settings.records and found:
+        content.records = (of_batch(data.ext, found, data.raw, **data.constant()),)
+    return content
+
+
+def _stored(data: Data, settings: Settings, notes: Notes) -> Content:
+    found, stop = read_stored(data.raw, notes, PATH, cut=data.cut)
+    for index, message in enumerate(found):
+        if message.checksum_ok is False:
+            notes.note("checksum", "error", "the CRC of a message is not its body's", f"{PATH}[{index}].body_crc")
+    heads = [stored_value(message, data.raw) for message in found]
+    value: dict[str, Value] = {"size": data.size, "messages": list(heads)}
+    _keep_rest(value, data, stop)
+    properties = tuple(head["properties"] for head in heads)
+    topics = tuple(dict.fromkeys(message.topic for message in found if isinstance(message.topic, str)))
+    content = Content(data.size, value, len(found), topics, (), tuple(found), properties)
+    if settings.records and found:
+        content.records = (delivered(found, properties, data.raw, settings.limits, notes, **data.constant()),)
+    return content
+
+
+def _keep_rest(value: dict[str, Value], data: Data, stop: int) -> None:
     """What is no message is kept, unless it is only one that was cut."""
-    if stop < len(raw) == size:
-        value["undecoded"] = Undecoded(raw[stop:])
+    if stop < len(data.raw) and not data.cut:
+        value["undecoded"] = Undecoded(data.raw[stop:])

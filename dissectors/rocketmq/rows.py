@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from dissectors.rocketmq.messages import Content
@@ -28,7 +28,9 @@ def request_rows(header: Header, ext: Fields, content: Content | None) -> tuple[
     return (row | _offsets(header, ext),)
 
 
-def response_rows(asked: Header, question: Fields, header: Header, ext: Fields, content: Content | None) -> tuple[Row, ...]:
+def response_rows(
+    asked: Header, question: Fields, header: Header, ext: Fields, content: Content | None
+) -> tuple[Row, ...]:
     """The queues that a response tells of; ``asked`` and ``question`` are header class and fields of its request."""
     base = _queue_row(asked, question)
     if base is not None and header.queue is not None and type(ext.get(header.queue)) is int:
@@ -75,13 +77,11 @@ def _by_queue(content: Content) -> list[Row]:
 def notes_of(header: Header, ext: Fields, content: Content | None) -> Notes:
     """Queue, offset, how many messages and bytes."""
     found: list[tuple[str, Value]] = []
-    if header.queue is not None and ext.get(header.queue) is not None:
-        found.append(("queue", ext[header.queue]))
-    found += _named(header.offsets, ext)
+    if header.queue is not None and (queue := ext.get(header.queue)) is not None:
+        found.append(("queue", queue))
+    for _, name in header.offsets:
+        if (offset := ext.get(name)) is not None:
+            found.append((name, offset))
     if content is not None:
-        found += [("messages", content.count), ("size", content.size)]
+        found += (("messages", content.count), ("size", content.size))
     return tuple(found)
-
-
-def _named(offsets: Iterable[tuple[str, str]], ext: Fields) -> list[tuple[str, Value]]:
-    return [(name, ext[name]) for _, name in offsets if ext.get(name) is not None]

@@ -6,7 +6,7 @@
    CHECK_TRANSACTION_STATE of the broker. An END_TRANSACTION that says UNKNOWN settles the check alone.
 3. A handle that settles nothing we saw is no problem: the pop may stand on another connection.
 
-Source: ExtraInfoUtil, PopMessageProcessor, AckMessageProcessor, BatchAck and EndTransactionProcessor of apache/rocketmq.
+Source: ExtraInfoUtil, PopMessageProcessor, AckMessageProcessor, BatchAck, EndTransactionProcessor of apache/rocketmq.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from dissectors.rocketmq.texts import split_pop_handle
 from mqsniff.limits import MILLISECOND_NS
 from mqsniff.model import Asked, Link, Status
 
-COMMIT: Final = 8
 OUTCOMES: Final = {0: "UNKNOWN", 8: "COMMIT", 12: "ROLLBACK"}
 """commitOrRollback -> how the settlement is called."""
 BITS_MAX: Final = 1 << 16
@@ -48,11 +47,17 @@ class Asker(Protocol):
         link: Link = "answer",
         wait_limit_ns: int | None = None,
         in_order: bool = True,
-    ) -> Asked: ...
+    ) -> Asked:
+        """Open a question that belongs to the frame being decoded."""
+        ...
 
-    def questions(self, key: Any) -> Sequence[Asked]: ...
+    def questions(self, key: Any) -> Sequence[Asked]:
+        """The open questions of a key, oldest first."""
+        ...
 
-    def settle(self, asked: Asked, status: Status | None = None, *, answered: bool = False) -> None: ...
+    def settle(self, asked: Asked, status: Status | None = None, *, answered: bool = False) -> None:
+        """End a question."""
+        ...
 
 
 class Settlements:
@@ -70,8 +75,7 @@ class Settlements:
         group, time, invisible = asked.get("consumer_group"), answer.get("pop_time"), answer.get("invisible_time")
         limit = invisible * MILLISECOND_NS if type(invisible) is int and 0 < invisible < 1 << 40 else None
         for message, found in zip(messages, properties, strict=True):
-            found = found if isinstance(found, dict) else {}
-            key = _message_key(group, time, retries, message, found)
+            key = _message_key(group, time, retries, message, found if isinstance(found, dict) else {})
             self._in_flight += 1
             question = self._asker.ask(key, link="settlement", wait_limit_ns=limit, in_order=False)
             question.extra = {"attempts": message.reconsume_times + 1, "in_flight": self._in_flight}
@@ -100,11 +104,17 @@ class Settlements:
                     self._settle(("pop", *key), name)
 
     def _settle(self, key: Any, name: str) -> None:
-        questions = self._asker.questions(key)
-        if questions:
+        if self._end(key, name):
             self._in_flight -= 1
-            questions[0].extra["settled_by"] = name
-            self._asker.settle(questions[0], answered=True)
+
+    def _end(self, key: Any, settled_by: str) -> bool:
+        """Answer the oldest question of a key; whether there is one."""
+        question = next(iter(self._asker.questions(key)), None)
+        if question is None:
+            return False
+        question.extra["settled_by"] = settled_by
+        self._asker.settle(question, answered=True)
+        return True
 
     # ---- transactions
 
@@ -132,12 +142,10 @@ class Settlements:
     def ended(self, ext: Fields) -> None:
         """An END_TRANSACTION."""
         outcome = OUTCOMES.get(ext.get("commit_or_rollback", 0), "UNKNOWN")
-        for kind in ("check", "half") if ext.get("from_transaction_check") else ("half",):
-            if kind == "half" and outcome == "UNKNOWN":
-                return
-            for question in self._asker.questions((kind, ext.get("msg_id")))[:1]:
-                question.extra["settled_by"] = outcome
-                self._asker.settle(question, answered=True)
+        if ext.get("from_transaction_check"):
+            self._end(("check", ext.get("msg_id")), outcome)
+        if outcome != "UNKNOWN":
+            self._end(("half", ext.get("msg_id")), outcome)
 
 
 def _retries(info: Any) -> dict[tuple[Any, Any], int]:

@@ -18,19 +18,17 @@ ENTRY_END: Final = "\x02"
 
 
 def read_properties(text: str) -> dict[str, Value] | None:
-    r"""Message properties: entries ``name \x01 value \x02``; the last \x02 may be missing."""
-    if not text:
-        return {}
+    r"""Message properties: entries ``name \x01 value \x02``; the last \x02 may be missing.
+
+    Of a name that stands twice the last value counts, as in Java: a batch's properties are put behind a message's own.
+    """
     found: dict[str, Value] = {}
-    entries = text.split(ENTRY_END)
-    if not entries[-1]:
-        entries.pop()
-    for entry in entries:
+    for entry in text.removesuffix(ENTRY_END).split(ENTRY_END) if text else ():
         name, end, value = entry.partition(NAME_END)
         if not end or not name:
             return None
         found[name] = value
-    return found if len(found) == len(entries) else None
+    return found
 
 
 class PopHandle(NamedTuple):

@@ -80,7 +80,7 @@ class Checked:
 
 
 class GoldenError(Exception):
-    """A golden that is no NDJSON of rows."""
+    """A capture that cannot be read, or a golden that is no NDJSON of rows."""
 
 
 def golden_of(capture: Path) -> Path:
@@ -89,7 +89,10 @@ def golden_of(capture: Path) -> Path:
 
 
 def check_capture(capture: Path, *, update: bool = False) -> Checked:
-    """Decode a capture and hold it against its golden, or write the golden anew; raises GoldenError and OSError."""
+    """Decode a capture and hold it against its golden, or write the golden anew.
+
+    Raises GoldenError for a golden or a capture that cannot be read, OSError for one that cannot be written.
+    """
     golden = golden_of(capture)
     decoded = decode_rows(capture)
     now = [_parse(line) for line in decoded.splitlines()]
@@ -107,7 +110,10 @@ def check_capture(capture: Path, *, update: bool = False) -> Checked:
 
 
 def decode_rows(capture: Path) -> bytes:
-    """All rows of a capture as NDJSON; the capture stands in them under its bare name, wherever it lies."""
+    """All rows of a capture as NDJSON; the capture stands in them under its bare name, wherever it lies.
+
+    Raises GoldenError for a file that is no capture.
+    """
     pipeline = Pipeline(FileSource([str(capture)]), Settings(records=True))
     written = io.BytesIO()
     sink = NdjsonSink(written, pipeline.captures, TABLES, Shown())
@@ -116,6 +122,9 @@ def decode_rows(capture: Path) -> bytes:
             info.name = capture.name
         if item is not None:
             sink.write(item)
+    for info in pipeline.captures:
+        if info.unreadable:
+            raise GoldenError(f"{capture}: {info.unreadable}")
     return written.getvalue()
 
 

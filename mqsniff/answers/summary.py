@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mqsniff.model import Closed, ConnectionInfo, Decoded, Item, Noticed, ProblemKind, Severity
+
+if TYPE_CHECKING:
+    from mqsniff.pipeline import Totals
 
 _PORTS_COUNTED: Final = 1000
 _PORTS_SHOWN: Final = 3
@@ -31,12 +34,12 @@ class Summary:
         self.kinds: Counter[ProblemKind] = Counter()
         self.severities: Counter[Severity] = Counter()
         self.answer_errors = 0
-        self.connections = 0
         self.gap_bytes = 0
         self.undecoded_bytes = 0
         self._reasons: Counter[str] = Counter()
         self._unknown_ports: Counter[int] = Counter()
         self._inside_tls = 0
+        self._partly = self._partly_bytes = 0
 
     def take(self, item: Item) -> None:
         """Count an item."""
@@ -51,21 +54,23 @@ class Summary:
             case Closed(connection):
                 self._closed(connection)
 
-    def totals(self, packets: int, skipped_packets: int, seconds: float) -> str:
-        """The run in one line."""
+    def totals(self, totals: Totals, dropped: int, seconds: float) -> str:
+        """The run in one line; ``dropped`` are packets that the capturing side says it lost."""
         count = self.messages.total()
         protocols = ", ".join(f"{name} {number}" for name, number in self.messages.most_common())
-        other = f" ({skipped_packets} not TCP)" if skipped_packets else ""
+        asides = ((totals.other_packets, "not TCP"), (dropped, "more dropped by the capture"))
+        aside = ", ".join(f"{number} {what}" for number, what in asides if number)
         problems = ", ".join(f"{severity} {number}" for severity, number in self.severities.most_common())
         return (
-            f"{_counted(packets, 'packet')}{other}, {_counted(self.connections, 'connection')}, "
+            f"{_counted(totals.packets, 'packet')}{f' ({aside})' if aside else ''}, "
+            f"{_counted(totals.connections, 'connection')}, "
             f"{_counted(count, 'message')}{f' ({protocols})' if protocols else ''}, "
             f"{f'problems: {problems}' if problems else 'no problems'}, {seconds:.2f} s"
         )
 
-    def explanation(self, packets: int, skipped_packets: int) -> str | None:
+    def explanation(self, totals: Totals) -> str | None:
         """Why there are no messages, or what was there beside them; None when nothing is missing."""
-        reasons = [*self._why_nothing(packets, skipped_packets), *self._undecoded_connections()]
+        reasons = [*_why_nothing(totals), *self._undecoded_connections()]
         if not self.messages:
             return f"0 messages: {', '.join(reasons) or 'no connection carried any'}"
         return f"not decoded: {', '.join(reasons)}" if reasons else None
@@ -92,7 +97,6 @@ class Summary:
         return sum(number for kind, number in self.kinds.items() if kind == condition)
 
     def _closed(self, connection: ConnectionInfo) -> None:
-        self.connections += 1
         self.gap_bytes += connection.gap_bytes
         self.undecoded_bytes += connection.undecoded_bytes
         protocol = connection.protocol
@@ -109,12 +113,9 @@ class Summary:
             self._reasons[protocol] += 1
         elif connection.tls_version is not None:
             self._inside_tls += 1
-
-    def _why_nothing(self, packets: int, skipped_packets: int) -> Iterator[str]:
-        if not packets:
-            yield "no packets"
-        elif packets == skipped_packets:
-            yield f"{_counted(packets, 'packet')}, none of them TCP"
+        elif connection.undecoded_bytes:
+            self._partly += 1
+            self._partly_bytes += connection.undecoded_bytes
 
     def _undecoded_connections(self) -> Iterator[str]:
         reasons = self._reasons
@@ -127,6 +128,10 @@ class Summary:
         for protocol in sorted(_FOREIGN):
             if reasons[protocol]:
                 yield f"{_counted(reasons[protocol], f'{protocol.upper()} connection')} (no message queue)"
+        if self._partly:
+            yield f"{self._partly_bytes} B of {_counted(self._partly, 'connection')} (the problems say why)"
+        if self.gap_bytes:
+            yield f"{self.gap_bytes} B that the capture lost"
         if self.messages:
             return
         for reason, singular, plural in (
@@ -146,6 +151,13 @@ class Summary:
             f"{self._reasons['unknown']} unknown on port{'s' if len(self._unknown_ports) > 1 else ''} {named} "
             f"(try --decode-as {ports[0]}=PROTO)"
         )
+
+
+def _why_nothing(totals: Totals) -> Iterator[str]:
+    if not totals.packets:
+        yield "no packets"
+    elif totals.packets == totals.other_packets:
+        yield f"{_counted(totals.packets, 'packet')}, none of them TCP"
 
 
 def _counted(number: int, singular: str, plural: str = "") -> str:

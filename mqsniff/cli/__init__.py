@@ -68,6 +68,8 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> int:
         """Run the command; a reader that has gone away ends it quietly."""
+        # numpy would start threads for linear algebra that nobody does here: half of its start-up.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         try:
             code: int = super().invoke(ctx)
             sys.stdout.flush()

@@ -11,9 +11,9 @@ from mqsniff.cli.options import RunOptions, run_options
 EPILOG: Final = """\b
 Examples:
   mqsniff decode capture.pcapng
-  mqsniff decode -v -n 20 capture.pcap.zst            the first 20 messages with every field
-  mqsniff decode --table exchanges day-*.pcap | jq    rotated files are one capture
-  mqsniff decode --fail-on error --fail-on gap x.pcap for scripts: exit 1 when something is wrong
+  mqsniff decode -v -n 20 capture.pcap.zst           the first 20 messages with every field
+  mqsniff decode --table exchanges day-*.pcap | jq   rotated files are one capture
+  mqsniff decode --fail-on error x.pcap > rows       for scripts: exit 1 when something is wrong
   ssh broker tcpdump -w - -U port 4150 | mqsniff decode -
 """
 
@@ -31,5 +31,5 @@ def command(files: tuple[str, ...], **options: Any) -> int:
     from mqsniff.cli.run import run
     from mqsniff.sources.files import FileSource
 
-    asked, progress = RunOptions(**options), Progress()
-    return run(FileSource(files, asked.limits, progress), asked, progress)
+    wanted, progress = RunOptions(**options), Progress()
+    return run(FileSource(files, wanted.limits, progress), wanted, progress)

@@ -38,18 +38,22 @@ SECOND_NS: Final = 1_000_000_000
 @run_options
 def command(interface: str, bpf: str | None, packets: int | None, duration: float | None, **options: Any) -> int:
     """Decode the packets of an interface until Ctrl-C."""
-    from mqsniff.cli.run import run
-    from mqsniff.sources.live import LiveSource
+    from mqsniff.cli.run import INTERRUPTED, run
+    from mqsniff.sources.live import CaptureError, LiveSource
 
     duration_ns = None if duration is None else int(duration * SECOND_NS)
-    source = LiveSource(interface, bpf=bpf, count=packets, duration_ns=duration_ns)
-    with _ctrl_c_stops(source):
+    try:
+        source = LiveSource(interface, bpf=bpf, count=packets, duration_ns=duration_ns)
+    except CaptureError as error:
+        click.echo(f"mqsniff: {error}", err=True)
+        return 2
+    with stopped_by_ctrl_c(source):
         code = run(source, RunOptions(**options))
-    return 0 if code == 130 else code
+    return 0 if code == INTERRUPTED else code
 
 
 @contextmanager
-def _ctrl_c_stops(source: LiveSource) -> Iterator[None]:
+def stopped_by_ctrl_c(source: LiveSource) -> Iterator[None]:
     """Let the first Ctrl-C end the source, and the second one the program."""
 
     def stop(_signal: int, _frame: object) -> None:

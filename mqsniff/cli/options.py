@@ -14,11 +14,12 @@ import click
 
 from mqsniff.limits import Limits
 from mqsniff.model import ProblemKind, Severity
+from mqsniff.sinks.clock import TimeMode
 from mqsniff.tables.schemas import STREAM_TABLES, TABLES, TableName
 
 CONDITIONS: Final = ("empty", "answer-error")
 FAIL_ON: Final = (*get_args(Severity), *get_args(ProblemKind), *CONDITIONS)
-TIME_MODES: Final = ("utc", "local", "relative", "delta", "epoch")
+TIME_MODES: Final = get_args(TimeMode)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -38,7 +39,7 @@ class RunOptions:
     limits: Limits
     fail_on: tuple[str, ...]
     count: int | None
-    time: Any
+    time: TimeMode
     color: str
     max_bytes: int | None
 
@@ -90,8 +91,8 @@ def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 _OPTIONS: Final = (
     click.option("-o", "--output", type=click.Choice(["text", "ndjson"]),
                  help="Form of the output.  [default: text on a terminal, ndjson in a pipe]"),
-    click.option("--table", "tables", multiple=True, type=click.Choice(list(TABLES)),
-                 help=f"Table to show; repeatable.  [default: {', '.join(STREAM_TABLES)}]"),
+    click.option("--table", "tables", multiple=True, type=click.Choice(list(TABLES)), metavar="NAME",
+                 help=f"Table to show, of {', '.join(TABLES)}; repeatable.  [default: {', '.join(STREAM_TABLES)}]"),
     click.option("-v", "--verbose", is_flag=True, help="Text: show every field of a message under it."),
     click.option("--records", is_flag=True, help="Show records: in text under their message, in NDJSON as a table."),
     click.option("-n", "--max-messages", "count", metavar="COUNT", type=click.IntRange(min=1),

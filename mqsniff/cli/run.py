@@ -114,9 +114,9 @@ def _conclude(pipeline: Pipeline, summary: Summary, options: RunOptions, seconds
         click.echo(f"mqsniff: {capture.name}: {capture.unreadable}", err=True)
     if unreadable and len(unreadable) == len(pipeline.captures):
         return 2
-    packets, skipped = pipeline.totals.packets, pipeline.totals.other_packets
-    click.echo(summary.totals(packets, skipped, seconds), err=True)
-    if (explanation := summary.explanation(packets, skipped)) is not None:
+    dropped = sum(capture.dropped for capture in pipeline.captures)
+    click.echo(summary.totals(pipeline.totals, dropped, seconds), err=True)
+    if (explanation := summary.explanation(pipeline.totals)) is not None:
         click.echo(explanation, err=True)
     found = list(summary.found(options.fail_on))
     if found:

@@ -31,7 +31,7 @@ from mqsniff.dissector import (
     Walked,
 )
 from mqsniff.framing.questions import Questions
-from mqsniff.framing.search import find, verdict_at
+from mqsniff.framing.search import Run, find, verdict_at
 from mqsniff.framing.sidestream import Mode, SideStream
 from mqsniff.model import Asked, Chunk, Event, Frame, Gap, Link, Message, Problem, Side, Skipped, Status, Upgrade
 from mqsniff.spec.wire import Malformed
@@ -162,6 +162,7 @@ class FramedDissector(Dissector):
         """Take the next bytes of a side."""
         self.now = max(self.now, chunk.marks[0].release)
         stream = self._streams[chunk.side]
+        yield from self._pause(self._streams[chunk.side.peer])
         if stream.held:
             stream.hold(chunk)
         else:
@@ -274,7 +275,7 @@ class FramedDissector(Dissector):
     def _search(self, stream: SideStream) -> tuple[Skipped | None, bool]:
         """Look for the next frame, one packet more at a time: (what was passed over, whether the side is in step)."""
         for stop, release in stream.unseen_packets():
-            if find(self, self.settings.limits, stream, stop, run_ended=False):
+            if find(self, self.settings.limits, stream, stop, Run.OPEN):
                 self.now = max(self.now, release)
                 return self._found(stream), True
         return None, False
@@ -282,13 +283,21 @@ class FramedDissector(Dissector):
     def _end_run(self, stream: SideStream) -> Iterator[Event]:
         """The bytes being searched have ended (a gap, the close): a frame may end exactly here."""
         while stream.mode is Mode.SEARCH:
-            if not find(self, self.settings.limits, stream, stream.end, run_ended=True):
+            if not find(self, self.settings.limits, stream, stream.end, Run.ENDED):
                 if (skipped := stream.unfound()) is not None:
                     yield skipped
                 return
             if (skipped := self._found(stream)) is not None:
                 yield skipped
             yield from self._step(stream)
+
+    def _pause(self, stream: SideStream) -> Iterator[Event]:
+        """The peer speaks: a frame that is being looked for may end exactly here."""
+        paused = stream.mode is Mode.SEARCH and stream.available
+        if paused and find(self, self.settings.limits, stream, stream.end, Run.PAUSED):
+            if (skipped := self._found(stream)) is not None:
+                yield skipped
+            yield from self._advance(stream)
 
     def _found(self, stream: SideStream) -> Skipped | None:
         skipped = stream.found()

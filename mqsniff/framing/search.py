@@ -1,17 +1,27 @@
 """Strict looks at bytes of unknown standing: where in a run frames start, and whether they start at all.
 
 1. A frame is believed with a second one, or the exact end of the run, behind it; one over ``search_sure`` needs two.
+   A run also ends, for one look, where the peer begins to speak: who waits for an answer sends no second frame.
 2. An answer that needs more bytes is no answer: whoever asks keeps the bytes and asks again.
 """
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Protocol
 
 from mqsniff.dissector import NEED, Probed, Verdict
 from mqsniff.framing.sidestream import SideStream
 from mqsniff.limits import Limits
 from mqsniff.model import Side
+
+
+class Run(Enum):
+    """What is known of the bytes behind those at hand."""
+
+    OPEN = "more may come at once"
+    PAUSED = "the peer speaks now: a frame may end exactly here"
+    ENDED = "they are lost, or there are none"
 
 
 class Prober(Protocol):
@@ -36,15 +46,15 @@ class Prober(Protocol):
         ...
 
 
-def find(prober: Prober, limits: Limits, stream: SideStream, stop: int, *, run_ended: bool) -> bool:
+def find(prober: Prober, limits: Limits, stream: SideStream, stop: int, run: Run) -> bool:
     """Move ``position`` to the first frame that can be believed; false when there is none (yet) before ``stop``."""
-    if stop < stream.search_wants and not run_ended:
+    if stop < stream.search_wants and run is Run.OPEN:
         return False
     data = stream.data()
     base, side = stream.base, stream.side
     at, end = stream.position - base, stop - base
     while (at := prober.scan(side, data, at)) < end:
-        believed, wants = _believe(prober, limits, side, data, at, end=end, run_ended=run_ended)
+        believed, wants = _believe(prober, limits, side, data, at, end=end, run=run)
         if believed or wants:
             stream.position = base + at
             stream.search_wants = base + wants
@@ -56,7 +66,7 @@ def find(prober: Prober, limits: Limits, stream: SideStream, stop: int, *, run_e
 
 
 def _believe(
-    prober: Prober, limits: Limits, side: Side, data: bytes, at: int, *, end: int, run_ended: bool
+    prober: Prober, limits: Limits, side: Side, data: bytes, at: int, *, end: int, run: Run
 ) -> tuple[bool, int]:
     """(whether a frame starts at ``at``, else the index that must be there before asking again, 0 for never)."""
     head_max = prober.probe_max or prober.head_max
@@ -65,7 +75,7 @@ def _believe(
     while True:
         size = prober.probe(side, data[at : min(at + head_max, end)])
         if size is NEED:
-            return False, 0 if run_ended or at + head_max <= end else end + 1
+            return False, 0 if run is Run.ENDED or at + head_max <= end else end + 1
         if not isinstance(size, int) or not 0 < size <= limits.search_max:
             return False, 0
         if behind == 0 and size > limits.search_sure:
@@ -75,7 +85,9 @@ def _believe(
         behind += 1
         at += size
         if at >= end:
-            return (at == end, 0) if run_ended else (False, at + 1)
+            if at == end and run is not Run.OPEN:
+                return True, 0
+            return False, 0 if run is Run.ENDED else at + 1
 
 
 def verdict_at(prober: Prober, side: Side, data: bytes, start: int) -> Verdict:

@@ -46,9 +46,9 @@ class Clock:
                 since = 0 if self._origin is None else ts_ns - self._origin
                 if self._origin is None or self._mode == "delta":
                     self._origin = ts_ns
-                return f"{seconds_text(since):>13}"
+                return f"{_seconds(since):>13}"
             case "epoch":
-                return seconds_text(ts_ns)
+                return _seconds(ts_ns)
             case _:
                 assert_never(self._mode)
 
@@ -58,7 +58,7 @@ class Clock:
         return text or "????-??-??T??:??:??"
 
 
-def seconds_text(span_ns: int) -> str:
+def _seconds(span_ns: int) -> str:
     """Seconds with six digits, signed where negative."""
     seconds, rest = divmod(abs(span_ns), SECOND_NS)
     return f"{'-' if span_ns < 0 else ''}{seconds}.{rest // 1000:06d}"

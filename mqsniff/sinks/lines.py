@@ -1,4 +1,4 @@
-"""What stands behind the columns of a text line: a message, a problem, a connection's end, a record in, parts out.
+"""A message, a problem, a connection's end or a record in; what a text line tells of it behind its columns out.
 
 1. What matters stands first: topics, group, correlation, the dissector's notes, size, error, the answer's latency.
 2. Labels are ``name=value``, so that lines can be searched; a value that is no plain word is quoted.
@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from mqsniff.model import ConnectionInfo, Message, Noticed, packet_number
-from mqsniff.sinks.clock import seconds_text
+from mqsniff.model import ConnectionInfo, Frame, Message, Noticed, packet_capture, packet_number
 from mqsniff.sinks.escape import quoted, safe
 from mqsniff.sinks.paint import Part
 from mqsniff.sinks.tree import brief
-from mqsniff.tables.rows import Row
+from mqsniff.tables.rows import Captures, Row
 from mqsniff.tables.schemas import TableName, names_of
-from mqsniff.tables.times import rfc3339
+from mqsniff.tables.times import SECOND_NS, rfc3339
 from mqsniff.tables.values import Shown, base64
 
 _TOPICS_SHOWN: Final = 3
@@ -36,30 +35,41 @@ def message_parts(message: Message, latency_ns: int | None, shown: Shown) -> lis
     if message.group:
         parts.append(("detail", "  group=" + brief(message.group, shown)))
     if message.correlation is not None:
-        parts.append(("detail", "  #" + safe(message.correlation)))
+        parts.append(("detail", "  id=" + brief(message.correlation, shown)))
     for label, value in message.notes:
         parts.append(("detail", f"  {safe(label)}={brief(value, shown)}"))
     parts.append(("detail", f"  {message.frame.size} B"))
     if (error := _error(message)) is not None:
         parts.append(("error", "  " + error))
-    if (question := _question(message)) is not None:
-        parts.append(("detail", "  to " + safe(question)))
+    asked = next((asked for asked in message.closed if asked.answer is message), None)
+    settles = asked is not None and asked.link == "settlement"
+    if asked is not None and not settles and asked.message is not None and asked.message.name != message.name:
+        parts.append(("detail", "  to " + safe(asked.message.name)))
     if latency_ns is not None:
-        parts.append(("latency", f"  in {milliseconds(latency_ns)}"))
+        parts.append(("latency", f"  {'after' if settles else 'in'} {milliseconds(latency_ns)}"))
     return parts
 
 
-def problem_parts(noticed: Noticed) -> list[Part]:
-    """A problem behind its kind."""
+def packets(frame: Frame) -> str:
+    """The packets that carried a message, numbered inside their captures."""
+    first, last = packet_number(frame.first_packet), packet_number(frame.last_packet)
+    return f"packet {first}" if frame.first_packet == frame.last_packet else f"packets {first} to {last}"
+
+
+def problem_parts(noticed: Noticed, captures: Captures) -> list[Part]:
+    """A problem behind its kind; one without a connection names its capture."""
     problem = noticed.problem
     about = f" in {safe(noticed.message.name)}" if noticed.message is not None else ""
     text = f"  {problem.severity}{about}: {safe(problem.detail)}"
     if problem.path:
         text += f" ({safe(problem.path)})"
-    if problem.size is not None:
+    if problem.size is not None and str(problem.size) not in problem.detail:
         text += f"  {problem.size} B"
     if noticed.packet is not None:
-        text += f"  packet {packet_number(noticed.packet)}"
+        if noticed.connection is None:
+            text += f"  {safe(captures[packet_capture(noticed.packet)].name)}"
+        if number := packet_number(noticed.packet):
+            text += f"  packet {number}"
     return [(problem.severity, text)]
 
 
@@ -82,9 +92,6 @@ def _facts(connection: ConnectionInfo) -> Iterator[str]:
         yield safe(reason)
     if c.open_at_end:
         yield "still open"
-    yield f"after {seconds_text(max(0, c.last_ts_ns - c.first_ts_ns))} s"
-    yield f"client {c.client_bytes} B in {c.client_packets} packets"
-    yield f"server {c.server_bytes} B in {c.server_packets} packets"
     if c.sides_seen != "both":
         yield f"only the {c.sides_seen} seen"
     counts = (
@@ -95,6 +102,12 @@ def _facts(connection: ConnectionInfo) -> Iterator[str]:
         (c.duplicate_packets, "doubled"),
     )
     yield from (f"{count} {what}" for count, what in counts if count)
+    yield f"after {max(0, c.last_ts_ns - c.first_ts_ns) / SECOND_NS:.3f} s"
+    for side, size, packets in (
+        ("client", c.client_bytes, c.client_packets),
+        ("server", c.server_bytes, c.server_packets),
+    ):
+        yield f"{side} {size} B in {packets} packet{'' if packets == 1 else 's'}"
     names = (
         ("client", identity.client_software),
         ("server", identity.server_software),
@@ -111,7 +124,7 @@ def record_text(row: Row, shown: Shown) -> str:
     """A record beneath its message: where it is, its key and its value."""
     parts = [f"{name}={row[name]}" for name in ("partition", "offset", "client_offset") if row[name] is not None]
     if row["message_id"] is not None:
-        parts.append("#" + safe(str(row["message_id"])))
+        parts.append("id=" + brief(row["message_id"], shown))
     parts += [
         f"{name}={_data(row[name], row[f'{name}_encoding'])}"
         for name in ("key", "value")
@@ -160,15 +173,7 @@ def _listed(names: tuple[str, ...]) -> str:
 def _error(message: Message) -> str | None:
     """The error that a message carries, by name where it has one."""
     name, code, count = message.error_name, message.error_code, message.error_count
-    if not (code or count):
+    if not (code or count or (name and code is None)):
         return None
     text = safe(name) if name else f"error {code}"
     return f"{text} ({count} errors)" if count is not None and count > 1 else text
-
-
-def _question(message: Message) -> str | None:
-    """Name of the request that this message answers, where the answer has another name."""
-    for asked in message.closed:
-        if asked.answer is message and asked.link == "answer" and asked.message is not None:
-            return asked.message.name if asked.message.name != message.name else None
-    return None

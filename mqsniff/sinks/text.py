@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final, NamedTuple, assert_never
+from typing import BinaryIO, Final, assert_never
 
 from mqsniff.model import (
     Closed,
@@ -24,11 +24,11 @@ from mqsniff.model import (
     Recorded,
     Side,
     Taught,
-    packet_number,
 )
 from mqsniff.sinks.clock import Clock, TimeMode
 from mqsniff.sinks.escape import safe
-from mqsniff.sinks.lines import close_parts, message_parts, problem_parts, record_text, row_text
+from mqsniff.sinks.labels import Labels
+from mqsniff.sinks.lines import close_parts, message_parts, packets, problem_parts, record_text, row_text
 from mqsniff.sinks.paint import Paint, Part, Role
 from mqsniff.sinks.tree import tree_lines
 from mqsniff.tables.rows import Captures, record_rows, rows_of
@@ -39,10 +39,8 @@ NARROW: Final = 110
 """Terminals with fewer columns get ports for endpoints."""
 
 _INDENT: Final = 4
-_CONNECTION_WIDTH_MAX: Final = 48
 _NAME_WIDTH_MAX: Final = 20
 _ROLE_OF_SIDE: Final[dict[Side | None, Role]] = {None: "connection", Side.CLIENT: "sent", Side.SERVER: "answered"}
-_ARROWS: Final[dict[Side | None, str]] = {None: "-", Side.CLIENT: ">", Side.SERVER: "<"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class TextSink:
         self._rest = frozenset(options.tables) - {*STREAM_TABLES}
         self._clock = Clock(options.time)
         self._paint = Paint(color=options.color, width=options.width)
-        self._labels = _Labels(narrow=options.narrow)
+        self._labels = Labels(narrow=options.narrow)
         self._protocol_width = 3
         self._name_width = 9
 
@@ -118,7 +116,7 @@ class TextSink:
         self._name_width = max(self._name_width, min(len(name), _NAME_WIDTH_MAX))
         self._line(frame.first_ts_ns, connection, frame.side, protocol=message.protocol, name=safe(name), parts=parts)
         if self._options.body:
-            self._under(f"packet {packet_number(frame.first_packet)}, stream offset {frame.offset}")
+            self._under(f"{packets(frame)}, stream offset {frame.offset}")
             for line in tree_lines(message.body, shown, _INDENT):
                 self._put(line)
         if self._options.records:
@@ -136,7 +134,7 @@ class TextSink:
             side,
             protocol=protocol,
             name=f"! {problem.kind}",
-            parts=problem_parts(noticed),
+            parts=problem_parts(noticed, self._captures),
             role=problem.severity,
         )
 
@@ -203,48 +201,3 @@ class TextSink:
 
     def _put(self, line: str) -> None:
         self._stream.write(line.encode(self._options.encoding, "backslashreplace") + b"\n")
-
-
-class _Ends(NamedTuple):
-    """The two ends of a connection as they are, and as they are shown."""
-
-    client: tuple[str, int]
-    server: tuple[str, int]
-    left: str
-    right: str
-
-
-class _Labels:
-    """Names of connections in lines, all padded to the widest so far."""
-
-    def __init__(self, *, narrow: bool) -> None:
-        self._narrow = narrow
-        self._ends: dict[str, _Ends] = {}
-        self._ports: dict[tuple[int, int], str] = {}
-        self._width = 0
-
-    def of(self, connection: ConnectionInfo, side: Side | None) -> str:
-        """The label with the arrow of a side, or with a dash for none."""
-        ends = self._ends.get(connection.connection_id)
-        if ends is None or ends.client != (connection.client_ip, connection.client_port):
-            ends = self._learn(connection)
-        return f"{ends.left} {_ARROWS[side]} {ends.right}".ljust(self._width)
-
-    def forget(self, connection: ConnectionInfo) -> None:
-        """The connection has ended."""
-        self._ends.pop(connection.connection_id, None)
-        ports = (connection.client_port, connection.server_port)
-        if self._ports.get(ports) == connection.connection_id:
-            del self._ports[ports]
-
-    def _learn(self, connection: ConnectionInfo) -> _Ends:
-        """Ports alone where they are enough: while no other open connection has the same two."""
-        client, server = (connection.client_ip, connection.client_port), (connection.server_ip, connection.server_port)
-        left, right = connection.client, connection.server
-        if self._narrow:
-            owner = self._ports.setdefault((client[1], server[1]), connection.connection_id)
-            if owner == connection.connection_id:
-                left, right = str(client[1]), str(server[1])
-        ends = self._ends[connection.connection_id] = _Ends(client, server, left, right)
-        self._width = max(self._width, min(len(left) + len(right) + 3, _CONNECTION_WIDTH_MAX))
-        return ends

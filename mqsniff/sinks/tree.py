@@ -7,13 +7,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from mqsniff.model import Secret, Undecoded
 from mqsniff.sinks.escape import quoted, safe
 from mqsniff.tables.values import NESTING_MAX, Shown, base64, text_of
+
+_PLAIN: Final = re.compile(r'[^ "=<>\\]+')
 
 
 def tree_lines(body: dict[str, Any], shown: Shown, indent: int) -> Iterator[str]:
@@ -41,7 +44,7 @@ def inline(value: Any, shown: Shown) -> str:
 
 def brief(value: Any, shown: Shown) -> str:
     """As ``inline``, but a string of one plain word goes without quotes."""
-    if isinstance(value, str) and value and value.isprintable() and not set(value) & set(' "=<>\\'):
+    if isinstance(value, str) and value.isprintable() and _PLAIN.fullmatch(value):
         return value
     return inline(value, shown)
 

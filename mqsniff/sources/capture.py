@@ -34,6 +34,7 @@ class CaptureReader:
         self._raw = raw
         self._info = info
         self._on_read = on_read
+        self._told = 0
         self._source = open_bytes(raw, limits)
         self._window = Window(self._source, window)
         self._need = HEAD_MIN
@@ -68,9 +69,9 @@ class CaptureReader:
         self._raw.close()
 
     def _fill(self) -> None:
-        before = self._raw.taken
         self._window.fill(self._need)
-        self._on_read(self._raw.taken - before)
+        self._on_read(self._raw.taken - self._told)
+        self._told = self._raw.taken
 
     def _explain(self) -> None:
         """Where the bytes ended before their time, say why."""

@@ -4,24 +4,26 @@
    made. Time stamps are the kernel's, as integers.
 2. A loopback shows every packet twice, on its way out and in: the outgoing copy is dropped and not counted.
 3. What the kernel had to drop is asked of the kernel and told in ``CaptureInfo.dropped``.
-4. Linux only: other systems get one line that says so; ``tcpdump -w - | mqsniff decode -`` works everywhere.
+4. An interface that goes away ends the capture, as a problem.
+5. Linux only: other systems get one line that says so; ``tcpdump -w - | mqsniff decode -`` works everywhere.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from select import select
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from mqsniff.limits import SECOND_NS
-from mqsniff.model import CaptureInfo, PacketBatch
+from mqsniff.model import CaptureInfo, PacketBatch, Problem
 from mqsniff.sources.batches import empty_batch, new_batch
 
 TICK_S: Final = 0.2
@@ -30,6 +32,7 @@ BATCH_PACKETS: Final = 4096
 RECEIVE_BUFFER: Final = 32 * 1024 * 1024
 """Bytes the kernel may keep for us (it grants what net.core.rmem_max allows, more with the right to force it)."""
 SNAPLEN: Final = 262_144
+ANCILLARY_SIZE: Final = 256
 
 _SOL_PACKET, _PACKET_STATISTICS, _PACKET_AUXDATA = 263, 6, 8
 _SO_TIMESTAMPNS, _SO_RCVBUFFORCE = 35, 33
@@ -37,12 +40,28 @@ _OUTGOING = 4
 _HATYPE_LOOPBACK = 772
 _LINKTYPES: Final = {1: 1, _HATYPE_LOOPBACK: 1, 65534: 101, 512: 9}
 """ARPHRD_* of Linux -> link type: Ethernet, loopback (as Ethernet), none (raw IP: tun, wireguard), PPP."""
-_VLAN_VALID, _TPID_VALID = 0x10, 0x40
+_MACS_SIZE: Final = 12
+_VLAN_VALID, _TPID_VALID, _TPID_8021Q = 0x10, 0x40, 0x8100
 _AUXDATA = struct.Struct("=IIIHHHH")
+"""struct tpacket_auxdata: status, length, captured, MAC and network offsets, VLAN TCI and TPID."""
+_TIMESPECS: Final = {16: struct.Struct("=qq"), 8: struct.Struct("=ii")}
+"""struct timespec of 64- and of 32-bit systems, by its size."""
+
+Ancillary: TypeAlias = Sequence[tuple[int, int, bytes]]
+"""(level, type, data) of the control messages of a packet."""
+Address: TypeAlias = tuple[Any, ...]
 
 
 class CaptureError(Exception):
     """The interface cannot be listened on; the text says why and what to do."""
+
+
+class Received(NamedTuple):
+    """One packet of an interface."""
+
+    ts_ns: int
+    linktype: int
+    data: bytes
 
 
 class LiveSource:
@@ -68,7 +87,7 @@ class LiveSource:
             while not self._over():
                 ready, _, _ = select([self._socket.ins], [], [], TICK_S)
                 packets = self._receive() if ready else []
-                yield self._batch(packets) if packets else empty_batch()
+                yield live_batch(self.captures[0], packets) if packets else empty_batch()
         finally:
             self.captures[0].dropped = _dropped(self._socket.ins)
             self._socket.close()
@@ -77,37 +96,58 @@ class LiveSource:
         late = self._until is not None and time.monotonic() >= self._until
         return self._stopped or late or self._left == 0
 
-    def _receive(self) -> list[tuple[int, int, bytes]]:
-        """(time, link type, bytes) of the packets that are there, up to BATCH_PACKETS."""
-        packets: list[tuple[int, int, bytes]] = []
+    def _receive(self) -> list[Received]:
+        """The packets that are there, up to BATCH_PACKETS and to what is still wanted."""
+        packets: list[Received] = []
         most = BATCH_PACKETS if self._left is None else min(BATCH_PACKETS, self._left)
-        while len(packets) < most:
+        for _ in range(BATCH_PACKETS * 2):
             try:
-                data, ancillary, _, address = self._socket.ins.recvmsg(SNAPLEN, 256, socket.MSG_DONTWAIT)
+                data, ancillary, _, address = self._socket.ins.recvmsg(SNAPLEN, ANCILLARY_SIZE, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 break
-            if address[2] == _OUTGOING and address[3] == _HATYPE_LOOPBACK:
-                continue
-            ts_ns, tag = _ancillary(ancillary)
-            linktype = _LINKTYPES.get(address[3], -address[3])
-            packets.append((ts_ns, linktype, data[:12] + tag + data[12:] if tag else data))
+            except OSError as error:
+                detail = f"the capture ended early: {error.strerror or error}"
+                self.captures[0].problems.append(Problem("input", "error", detail))
+                self._stopped = True
+                break
+            if (received := received_packet(data, ancillary, address)) is not None:
+                packets.append(received)
+            if len(packets) == most:
+                break
+        self._left = None if self._left is None else self._left - len(packets)
         return packets
 
-    def _batch(self, packets: list[tuple[int, int, bytes]]) -> PacketBatch:
-        sizes = np.array([len(data) for _, _, data in packets], np.int64)
-        batch = new_batch(
-            self.captures[0],
-            b"".join(data for _, _, data in packets),
-            ts_ns=np.array([ts_ns for ts_ns, _, _ in packets], np.int64),
-            start=np.cumsum(sizes) - sizes,
-            caplen=sizes,
-            wirelen=sizes,
-            linktype=np.array([linktype for _, linktype, _ in packets], np.int32),
-            interface=np.zeros(len(packets), np.int32),
-        )
-        batch.ordinal = self.captures[0].packets - len(packets)
-        self._left = None if self._left is None else self._left - len(packets)
-        return batch
+
+def received_packet(data: bytes, ancillary: Ancillary, address: Address) -> Received | None:
+    """A packet as ``recvmsg`` of a packet socket gives it; None for the outgoing copy of a loopback.
+
+    A VLAN tag that the kernel took off is put back. ``address`` is (interface, protocol, direction, ARPHRD_*, …).
+    """
+    direction, hardware = address[2], address[3]
+    if direction == _OUTGOING and hardware == _HATYPE_LOOPBACK:
+        return None
+    ts_ns, tag = _notes(ancillary)
+    if tag:
+        data = data[:_MACS_SIZE] + tag + data[_MACS_SIZE:]
+    return Received(ts_ns or time.time_ns(), _LINKTYPES.get(hardware, -hardware), data)
+
+
+def live_batch(info: CaptureInfo, packets: Sequence[Received]) -> PacketBatch:
+    """Packets (at least one) as the next batch of a capture."""
+    sizes = np.array([len(packet.data) for packet in packets], np.int64)
+    ordinal = info.packets
+    batch = new_batch(
+        info,
+        b"".join(packet.data for packet in packets),
+        ts_ns=np.array([packet.ts_ns for packet in packets], np.int64),
+        start=np.cumsum(sizes) - sizes,
+        caplen=sizes,
+        wirelen=sizes,
+        linktype=np.array([packet.linktype for packet in packets], np.int32),
+        interface=np.zeros(len(packets), np.int32),
+    )
+    batch.ordinal = ordinal
+    return batch
 
 
 def _listen(interface: str, bpf: str | None) -> Any:
@@ -117,6 +157,7 @@ def _listen(interface: str, bpf: str | None) -> Any:
     if interface not in {name for _, name in socket.if_nameindex()}:
         there = ", ".join(name for _, name in socket.if_nameindex())
         raise CaptureError(f"{interface}: no such interface (there are {there})")
+    logging.getLogger("scapy").setLevel(logging.ERROR)  # it warns of layers that it has no class for: we need none
     from scapy.arch.linux import L2ListenSocket  # noqa: PLC0415  # heavy, and Linux only
     from scapy.error import Scapy_Exception  # noqa: PLC0415
 
@@ -145,18 +186,18 @@ def _enlarge(raw: socket.socket) -> None:
         return
 
 
-def _ancillary(messages: list[tuple[int, int, bytes]]) -> tuple[int, bytes]:
-    """(time in nanoseconds, VLAN tag that the kernel took off) from a packet's control messages."""
+def _notes(ancillary: Ancillary) -> tuple[int, bytes]:
+    """(time in nanoseconds or 0, VLAN tag that the kernel took off or nothing) from a packet's control messages."""
     ts_ns, tag = 0, b""
-    for level, kind, data in messages:
-        if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
-            seconds, nanoseconds = struct.unpack("=qq" if len(data) == 16 else "=ii", data)
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS) and len(data) in _TIMESPECS:
+            seconds, nanoseconds = _TIMESPECS[len(data)].unpack(data)
             ts_ns = seconds * SECOND_NS + nanoseconds
-        elif level == _SOL_PACKET and kind == _PACKET_AUXDATA and len(data) >= _AUXDATA.size:
+        elif (level, kind) == (_SOL_PACKET, _PACKET_AUXDATA) and len(data) >= _AUXDATA.size:
             status, _, _, _, _, tci, tpid = _AUXDATA.unpack_from(data)
             if status & _VLAN_VALID:
-                tag = struct.pack("!HH", tpid if status & _TPID_VALID else 0x8100, tci)
-    return ts_ns or time.time_ns(), tag
+                tag = struct.pack("!HH", tpid if status & _TPID_VALID else _TPID_8021Q, tci)
+    return ts_ns, tag
 
 
 def _dropped(raw: socket.socket) -> int:

@@ -119,8 +119,9 @@ class PcapParser:
         size = heads[:, 2]
         if size.min() > 0 and size.max() <= self._size_max:
             return len(heads)
-        file_heads = [0, *struct.unpack(f"{magic.order}{len(MAGICS)}I", b"".join(MAGICS))]
-        none = (size > self._size_max) | (~heads[:, 2:4].any(axis=1) & np.isin(heads[:, 0], file_heads))
+        magics = struct.unpack(f"{magic.order}{len(MAGICS)}I", b"".join(MAGICS))
+        file_head = np.isin(heads[:, 0], magics) & ~heads[:, 2:4].any(axis=1)
+        none = (size > self._size_max) | file_head | ~heads[:, :4].any(axis=1)
         return int(none.argmax()) if none.any() else len(heads)
 
     def _batch(self, magic: _Magic, buffer: bytearray, records: Int64s, heads: Int64s) -> PacketBatch:
@@ -144,7 +145,7 @@ class PcapParser:
             self._magic = None
             return Parsed(batch, at, FILE_HEAD)
         other = next((name for start, name in OTHER_HEADS.items() if head.startswith(start)), "")
-        what = f"a {other} file begins there" if other else "its length cannot be" if any(head) else "zeros"
+        what = f"a {other} file begins there" if other else "its length is impossible" if any(head) else "zeros"
         report(self._info, f"no packet {self._info.packets + 1} at byte {offset}: {what}", offset)
         return Parsed(batch, at, 0, over=True)
 

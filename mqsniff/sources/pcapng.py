@@ -14,7 +14,6 @@ pcapng_blocks.py.
 from __future__ import annotations
 
 import struct
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -24,13 +23,10 @@ from mqsniff.model import CaptureInfo, Int64s, PacketBatch, ProblemKind, Severit
 from mqsniff.sources.batches import join_batches, new_batch, report
 from mqsniff.sources.parsers import Layout, Parsed, gather, walk
 from mqsniff.sources.pcap import MAGICS
-from mqsniff.sources.pcapng_blocks import COMMENT, Interfaces, Notes
+from mqsniff.sources.pcapng_blocks import COMMENT, Interfaces, Kind, Notes
 from mqsniff.sources.pcapng_packets import (
-    OLD_PACKET,
-    PACKET,
     PACKET_MIN,
     SIMPLE_MIN,
-    SIMPLE_PACKET,
     PacketBlocks,
     are_packets,
     read_blocks,
@@ -43,26 +39,14 @@ if TYPE_CHECKING:
 
 SECTION_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 """Reads the same in both byte orders."""
-
-
-class Kind(IntEnum):
-    """Blocks that hold no packet."""
-
-    SECTION = 0x0A0D0D0A
-    INTERFACE = 1
-    NAMES = 4
-    STATISTICS = 5
-    SECRETS = 10
-
-
-SIZE_MIN: Final = {
+SIZE_MIN: Final[dict[int, int]] = {
     Kind.SECTION: 28,
     Kind.INTERFACE: 20,
-    OLD_PACKET: PACKET_MIN,
-    SIMPLE_PACKET: SIMPLE_MIN,
+    Kind.OLD_PACKET: PACKET_MIN,
+    Kind.SIMPLE_PACKET: SIMPLE_MIN,
     Kind.NAMES: 12,
     Kind.STATISTICS: 24,
-    PACKET: PACKET_MIN,
+    Kind.PACKET: PACKET_MIN,
     Kind.SECRETS: 20,
 }
 """The blocks that are read, and their least sizes."""
@@ -72,6 +56,7 @@ CHECKED_MAX: Final = MIB
 """Unknown blocks up to this size are looked at whole, so that both their lengths can be compared."""
 BYTE_ORDERS: Final = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 EPB_DROPCOUNT: Final = 4
+IMPOSSIBLE: Final = "its length is impossible"
 
 
 class PcapngParser:
@@ -91,32 +76,32 @@ class PcapngParser:
     def parse(self, buffer: bytearray, start: int, stop: int, offset: int) -> Parsed:
         """See Parser."""
         shift = offset - start
+        told = len(self._info.problems)
         batches: list[PacketBatch] = []
         at, need, over = start, 0, False
         while not need and not over:
             at, over = self._read_run(buffer, at, stop, shift, batches)
-            kind, size = self._block_head(buffer, at, stop)
-            if over:
-                pass
-            elif size is None:
-                over = self._stop(at + shift, bytes(buffer[at : at + 4]), "its length cannot be")
-            elif not size or (at + size > stop and (kind in SIZE_MIN or size <= CHECKED_MAX)):
-                need = size or BLOCK_MIN
-            else:
-                over = self._read_block(bytes(buffer[at : at + size]), kind, size, at + shift)
-                at += size
+            if not over:
+                at, need, over = self._read_single(buffer, at, stop, shift)
         self._info.dropped = self._lost_before + self._interfaces.lost()
+        # Packets are looked at after the blocks between them; their problems come in file order all the same.
+        self._info.problems[told:] = sorted(self._info.problems[told:], key=lambda problem: problem.offset or 0)
         return Parsed(join_batches(batches) if batches else None, at, need, over)
+
+    def finish(self, left: int, offset: int) -> None:
+        """See Parser."""
+        if not self._order:
+            self._info.unreadable = "cut inside its section header"
+        elif left:
+            report(self._info, f"cut at byte {offset + left}, inside a block", offset + left)
 
     def _read_run(
         self, buffer: bytearray, at: int, stop: int, shift: int, batches: list[PacketBatch]
     ) -> tuple[int, bool]:
-        """Read the whole blocks from here on that are in one byte order; the index behind them, and Parsed.over."""
+        """Read the whole blocks from here on in the byte order at hand: the next index, and ``Parsed.over``."""
         if not self._order:
             return at, False
         index, behind = walk(buffer, self._order, at, stop, BLOCKS)
-        if not len(index):
-            return at, False
         kinds, sizes = gather(buffer, index, 2, self._order + "u4").T
         packets = are_packets(kinds, sizes, self._block_max)
         first = 0
@@ -133,42 +118,38 @@ class PcapngParser:
         self._add_batch(batches, buffer, index[first:][packets[first:]], shift)
         return behind, False
 
-    def finish(self, left: int, offset: int) -> None:
-        """See Parser."""
-        if not self._order:
-            self._info.unreadable = "cut inside its section header"
-        elif left:
-            report(self._info, f"cut at byte {offset + left}, inside a block", offset + left)
-
-    def _block_head(self, buffer: bytearray, at: int, stop: int) -> tuple[int, int | None]:
-        """Kind and size of the block at this index; the size is 0 if that needs more bytes, None if it cannot be."""
+    def _read_single(self, buffer: bytearray, at: int, stop: int, shift: int) -> tuple[int, int, bool]:
+        """Read a block that is not whole or in another byte order: the next index, ``Parsed.need``, ``Parsed.over``."""
         if stop - at < BLOCK_MIN:
-            return 0, 0
-        order = self._order
-        if buffer[at : at + 4] == SECTION_MAGIC:
-            order = BYTE_ORDERS.get(bytes(buffer[at + 8 : at + 12]), "")
+            return at, BLOCK_MIN, False
+        head = bytes(buffer[at : at + BLOCK_MIN])
+        order = BYTE_ORDERS.get(head[8:], "") if head.startswith(SECTION_MAGIC) else self._order
         if not order:
-            return Kind.SECTION, None
-        kind, size = struct.unpack_from(order + "2I", buffer, at)
-        return kind, size if self._possible(bytes(buffer[at : at + 4]), kind, size) else None
+            return at, 0, self._stop(at + shift, head, IMPOSSIBLE)
+        kind, size = struct.unpack_from(order + "2I", head)
+        if not self._possible(head, kind, size):
+            return at, 0, self._stop(at + shift, head, IMPOSSIBLE)
+        if at + size > stop and (kind in SIZE_MIN or size <= CHECKED_MAX):
+            return at, size, False
+        return at + size, 0, self._read_block(bytes(buffer[at : at + size]), kind, size, at + shift)
 
     def _possible(self, head: bytes, kind: int, size: int) -> bool:
-        """Whether a block of this kind can have this size; ``head`` are its first bytes."""
+        """Whether a block of this kind can have this size; ``head`` is its beginning."""
         return (
-            head not in MAGICS
+            head[:4] not in MAGICS
             and size >= SIZE_MIN.get(kind, BLOCK_MIN)
             and (size <= self._block_max or kind not in SIZE_MIN)
         )
 
     def _read_block(self, block: bytes, kind: int, size: int, offset: int) -> bool:
         """Take what a block says that holds no packet; True if the capture ends with it."""
-        if not self._possible(block[:4], kind, size):
-            return self._stop(offset, block[:4], "its length cannot be")
+        if not self._possible(block, kind, size):
+            return self._stop(offset, block, IMPOSSIBLE)
         if kind not in SIZE_MIN and size > CHECKED_MAX:
             return False
         order = BYTE_ORDERS[block[8:12]] if kind == Kind.SECTION else self._order
         if struct.unpack_from(order + "I", block, size - 4) != (size,):
-            return self._stop(offset, block[:4], "its two lengths differ")
+            return self._stop(offset, block, "its two lengths differ")
         body = block[8:-4]
         match kind:
             case Kind.SECTION:
@@ -206,7 +187,7 @@ class PcapngParser:
         if not self._order:
             self._info.unreadable = why
         else:
-            why = "a pcap file begins there" if head in MAGICS else why
+            why = "a pcap file begins there" if head[:4] in MAGICS else why
             report(self._info, f"no block at byte {offset}: {why}", offset)
         return True
 

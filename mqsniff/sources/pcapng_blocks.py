@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
+from enum import IntEnum
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -27,6 +28,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Size = TypeVar("Size", int, Int64s)
+
+
+class Kind(IntEnum):
+    """The types of blocks that are read."""
+
+    INTERFACE = 1
+    OLD_PACKET = 2
+    SIMPLE_PACKET = 3
+    NAMES = 4
+    STATISTICS = 5
+    PACKET = 6
+    SECRETS = 10
+    SECTION = 0x0A0D0D0A
+
 
 COMMENT: Final = 1
 IF_TSRESOL: Final = 9

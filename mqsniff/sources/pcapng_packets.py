@@ -17,14 +17,11 @@ import numpy as np
 
 from mqsniff.model import Int64s
 from mqsniff.sources.parsers import gather
-from mqsniff.sources.pcapng_blocks import padded
+from mqsniff.sources.pcapng_blocks import Kind, padded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-OLD_PACKET: Final = 2
-SIMPLE_PACKET: Final = 3
-PACKET: Final = 6
 PACKET_MIN: Final = 32
 """Size of an enhanced or obsolete packet block without data."""
 SIMPLE_MIN: Final = 16
@@ -60,9 +57,9 @@ class PacketBlocks:
 
 def are_packets(kind: Int64s, size: Int64s, size_max: int) -> NDArray[np.bool_]:
     """Which blocks are packet blocks that can be read, by their kinds and sizes."""
-    simple = kind == SIMPLE_PACKET
+    simple = kind == Kind.SIMPLE_PACKET
     least = np.where(simple, SIMPLE_MIN, PACKET_MIN)
-    known = (kind == PACKET) | (kind == OLD_PACKET) | simple
+    known = (kind == Kind.PACKET) | (kind == Kind.OLD_PACKET) | simple
     return np.asarray(known & (size >= least) & (size <= size_max))
 
 
@@ -90,7 +87,7 @@ def read_blocks(buffer: bytearray, order: str, at: Int64s) -> PacketBlocks:
 def _shape_simple(buffer: bytearray, order: str, at: Int64s) -> tuple[Int64s, NDArray[np.bool_]]:
     """The words before the data of each block, simple ones in the shape of the enhanced; and which are simple."""
     kind = gather(buffer, at, 1, order + "u4")[:, 0]
-    simple = kind == SIMPLE_PACKET
+    simple = kind == Kind.SIMPLE_PACKET
     if not simple.any():
         return gather(buffer, at, 7, order + "u4"), simple
     words = np.zeros((len(at), 7), np.int64)
@@ -103,7 +100,7 @@ def _shape_simple(buffer: bytearray, order: str, at: Int64s) -> tuple[Int64s, ND
 
 def _shape_old(words: Int64s, order: str) -> Int64s | None:
     """Give obsolete packet blocks the interface of enhanced ones: theirs has 16 bits, before a count of losses."""
-    old = words[:, KIND] == OLD_PACKET
+    old = words[:, KIND] == Kind.OLD_PACKET
     if not old.any():
         return None
     low, high = words[:, INTERFACE] & 0xFFFF, words[:, INTERFACE] >> 16

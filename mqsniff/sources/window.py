@@ -2,7 +2,8 @@
 
 1. A file fills the window. A pipe gives what has arrived: it is waited for only while there is nothing at all, and then
    for ``LINGER_S`` more, so that a fast writer makes full windows and a slow one is seen at once.
-2. What was not used is carried to the front. The buffer grows for one packet larger than itself, and shrinks again.
+2. What was not used is carried to the front. The buffer begins small and grows while it is filled to the brim, so that
+   a small capture costs little; for one packet larger than itself it grows too, and shrinks again.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from time import monotonic
 from typing import Final
 
 from mqsniff.codecs.files import ByteSource
+from mqsniff.limits import KIB
 
 LINGER_S: Final = 0.05
+FIRST_SIZE: Final = 256 * KIB
+GROWTH: Final = 4
 
 
 class Window:
@@ -21,13 +25,14 @@ class Window:
     ``start`` may be set beyond ``stop``: the bytes between are passed over by the next ``fill``.
     """
 
-    def __init__(self, source: ByteSource, size: int) -> None:
-        self.buffer = bytearray(size)
+    def __init__(self, source: ByteSource, size_max: int) -> None:
+        self._size = min(size_max, FIRST_SIZE)
+        self._size_max = size_max
+        self.buffer = bytearray(self._size)
         self.start = 0
         self.stop = 0
         self.ended = False
         self._source = source
-        self._size = size
         self._base = 0  # offset of buffer[0]
 
     @property
@@ -66,6 +71,8 @@ class Window:
 
     def _make_room(self, need: int) -> None:
         """Carry what is left to the front of a buffer of the right size."""
+        if self.stop >= self._size:
+            self._size = min(self._size * GROWTH, self._size_max)
         kept = self.buffer[self.start : self.stop]
         size = max(self._size, need, len(kept))
         if size != len(self.buffer):

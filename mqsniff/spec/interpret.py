@@ -137,7 +137,7 @@ class _Reader:
         elif item.type in FIXED:
             into[item.name] = self.read_fixed(item)
         else:
-            self.read_sized(item, into)
+            self.read_sized(item, into, nullable=item.nullable)
 
     def read_inner_struct(self, item: Item, struct: Struct, into: dict[str, Any]) -> None:
         """Read a struct in a field of its own; one that may be null has a sign of its presence before it."""
@@ -192,7 +192,7 @@ class _Reader:
             if item.type in FIXED:
                 values.append(self.read_fixed(item))
             else:
-                self.read_sized(item._replace(nullable=False), element)
+                self.read_sized(item, element, nullable=False)
                 values.append(element[item.name])
             return
         try:
@@ -209,12 +209,12 @@ class _Reader:
         self.span(value, item.mark)
         return value
 
-    def read_sized(self, item: Item, into: dict[str, Any]) -> None:
+    def read_sized(self, item: Item, into: dict[str, Any], *, nullable: bool) -> None:
         """Read a string, bytes or records."""
         width = 2 if item.type == "string" else 4
         size, start = wire.read_length(self.data, self.pos, self.end, compact=item.compact, width=width)
         if size < 0:
-            self.note_null(size, nullable=item.nullable)
+            self.note_null(size, nullable=nullable)
             into[item.name] = None
             self.pos = start
             self.span(None, item.mark)

@@ -1,6 +1,6 @@
 """One message at one version: bytes in, a body out, by the fast decoder where it can, by the slow one where it must.
 
-1. The fast decoder is made when the first bytes come, and kept.
+1. What a version looks like is resolved, and its fast decoder compiled, when the first bytes come; both are kept.
 2. ``decode`` never raises on traffic: damage and oddities are told by ``Decoded``.
 """
 
@@ -23,10 +23,15 @@ class Layout:
         self.name: Final = spec.name
         self.version: Final = version
         self.note: Final = note
-        self.struct: Final[Struct] = resolve(spec, version)
+        self._spec = spec
 
     def __repr__(self) -> str:
         return f"<Layout {self.name} v{self.version}{' ' + self.note if self.note else ''}>"
+
+    @cached_property
+    def struct(self) -> Struct:
+        """What stands on the wire; ValueError for a version that the definition does not have."""
+        return resolve(self._spec, self.version)
 
     @cached_property
     def fast(self) -> Fast:

@@ -17,17 +17,16 @@ from typing import Literal, TypeAlias
 
 from mqsniff.limits import Limits
 from mqsniff.model import FlowKey, Mark, Problem
+from mqsniff.streams import intake, recent
 from mqsniff.streams.events import (
     CloseReason,
     ConnectionClosed,
     ConnectionOpened,
     Facts,
-    Outbox,
-    Place,
+    StreamEvent,
     StreamProblem,
 )
 from mqsniff.streams.handshake import Handshake
-from mqsniff.streams.intake import Intake
 from mqsniff.streams.ordering import Ordering
 from mqsniff.streams.reassembly import Direction
 from mqsniff.streams.runs import Run, Sheet
@@ -45,7 +44,6 @@ class Connection:
         "_closing_ns",
         "_flowing",
         "_handshake",
-        "_intake",
         "_last_packet",
         "_limits",
         "_ordering",
@@ -64,16 +62,14 @@ class Connection:
         self.first_packet = first.packet
         self.first_ordinal = first.ordinal
         self._limits = limits
-        self._ordering = Ordering(limits)
-        self._ordering.last_ns = first.ts_ns
-        self._intake = Intake(self._ordering, limits)
+        self._ordering = Ordering(limits, first)
         self._handshake = Handshake()
         self._closing_ns: int | None = None
         self._close_reason: CloseReason | None = None
         self._reset = False
         self._flowing = False
         self._last_packet = first.packet
-        self._ordering.outbox.put(first.ordinal, ConnectionOpened(Mark(0, first.ts_ns, first.packet, first.ordinal)))
+        self._ordering.outbox.put(ConnectionOpened(self._ordering.mark(0)))
 
     @property
     def client_direction(self) -> int | None:
@@ -98,10 +94,9 @@ class Connection:
             return self._closing_ns + self._limits.linger_ns
         return self._ordering.last_ns + self._limits.idle_ns
 
-    @property
-    def outbox(self) -> Outbox:
-        """Where the events stand until they are handed out."""
-        return self._ordering.outbox
+    def take_events(self) -> list[tuple[int, StreamEvent]]:
+        """(release, event) of what the packets so far have told, in order; each event is handed out once."""
+        return self._ordering.outbox.take()
 
     # ---- does a packet belong here
 
@@ -140,12 +135,12 @@ class Connection:
         flags = segment.flags
         copy = bool(flags & SYN) and self._syn(me, segment)
         self._handshake.take(segment, copy=copy)
-        ack = self._intake.acknowledge(me, segment) if flags & ACK else 0
+        ack = intake.acknowledge(self._ordering, me, segment) if flags & ACK else 0
         if flags & RST:
-            self._reset |= self._intake.reset(me, segment)
+            self._reset |= intake.reset(self._ordering, me, segment)
         elif segment.size or flags & FIN:
             data = bytes(view[segment.start : min(segment.stop, segment.start + segment.size)])
-            self._intake.receive(me, segment, data, ack)
+            intake.receive(self._ordering, me, segment, data, ack)
         self._ordering.settle()
         self._see_close(segment.ts_ns)
         one, two = self._ordering.directions
@@ -158,10 +153,10 @@ class Connection:
             me.start(segment.first_seq)
         me.anchored = True
         if segment.size:  # counted with its payload
-            return known and me.recent.has_copy_of(segment)
+            return known and recent.has_copy(me.recent, segment, self._limits)
         if known:
-            return self._intake.repeated(me, segment)
-        me.recent.add(segment)
+            return intake.repeated(self._ordering, me, segment)
+        recent.remember(me.recent, segment, self._limits)
         return False
 
     def _see_close(self, ts_ns: int) -> None:
@@ -195,7 +190,7 @@ class Connection:
             data = bytes(view[start:stop])
             ordering.outbox.put_bytes(me.side, me.next, data, (Mark(me.next, ts_ns, packet, ordinal),))
             me.remember(data)
-            me.recent.add(segment)
+            recent.remember(me.recent, segment, self._limits)
             me.next += size
         return True
 
@@ -234,7 +229,7 @@ class Connection:
             ordering.outbox.put_bytes(me.side, offsets[low], data, marks[low:high])
             me.remember(data)
             low = high
-        me.recent.add_packed(sheet.identities(run, self._limits.recent_segments))
+        recent.remember_packed(me.recent, sheet.identities(run, self._limits.recent_segments), self._limits)
         me.next = offsets[-1]
 
     # ---- the end
@@ -242,13 +237,13 @@ class Connection:
     def finish(self, release: int, ending: Ending) -> None:
         """No more packets come: what waits goes out, then the figures, released at this ordinal."""
         ordering = self._ordering
-        ordering.place = Place(ordering.last_ns, self._last_packet, release)
+        ordering.look_at(ordering.last_ns, self._last_packet, release)
         ordering.flush()
         self._see_close(ordering.last_ns)  # a FIN may have been found where a number is missing
         if ending == "limit":
             problem = Problem("limit", "error", f"more than {self._limits.connections_max} connections: forgotten")
-            ordering.outbox.put(release, StreamProblem(problem, ordering.mark(0)))
-        ordering.outbox.put(release, ConnectionClosed(self.facts(ending), ordering.mark(0)))
+            ordering.outbox.put(StreamProblem(problem, ordering.mark(0)))
+        ordering.outbox.put(ConnectionClosed(self.facts(ending), ordering.mark(0)))
 
     def facts(self, ending: Ending = "end") -> Facts:
         """The figures so far."""

@@ -1,7 +1,7 @@
 """What a connection's streams tell their reader: bytes, losses, oddities, and the ends of sides and of the connection.
 
-1. Every event has one place in the input: the ordinal of the packet that released it; a connection's events never go
-   back in it.
+1. Every event has one place in the input, the ordinal of the packet that released it: its ``mark.release``, of a chunk
+   that of its first mark. A connection's events never go back in it.
 2. ``Chunk`` and ``Gap`` (mqsniff.model) carry the stream; the types here carry everything else.
 3. A ``Side`` in them is a direction yet (0: sent by the low endpoint, 1: by the high one): who of the two is the client
    is known later, by the handshake, by content or by port.
@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from mqsniff.model import Chunk, Gap, Mark, Problem, Side
 
@@ -90,68 +89,57 @@ class ConnectionClosed:
 StreamEvent: TypeAlias = ConnectionOpened | Chunk | Gap | StreamProblem | SideClosed | ConnectionClosed
 
 
-class Place(NamedTuple):
-    """The packet that is looked at: its time, its name, and the ordinal that what it lets through is released at."""
-
-    ts_ns: int
-    packet: int
-    release: int
-
-
 class Outbox:
-    """Collects a connection's events in order and joins neighbouring bytes of one side to chunks."""
+    """Collects a connection's events in order and joins neighbouring bytes of one direction to chunks."""
 
-    __slots__ = ("_chunk_max", "_marks", "_offset", "_parts", "_side", "_size", "ready")
+    __slots__ = ("_chunk", "_chunk_max", "_events", "_size")
 
     def __init__(self, chunk_max: int) -> None:
-        self.ready: list[tuple[int, StreamEvent]] = []
-        """(release, event) pairs that can be taken."""
         self._chunk_max = chunk_max
-        self._side = Side.CLIENT
-        self._offset = 0
+        self._events: list[tuple[int, StreamEvent]] = []
+        self._chunk: tuple[Side, int, list[bytes], list[Mark]] | None = None
+        """Side, offset, parts and marks of the chunk that is being joined."""
         self._size = 0
-        self._parts: list[bytes] = []
-        self._marks: list[Mark] = []
 
     def take(self) -> list[tuple[int, StreamEvent]]:
-        """The events that are ready, in order; each is handed out once."""
-        ready, self.ready = self.ready, []
-        return ready
+        """(release, event) of everything so far, in order; each event is handed out once."""
+        self._flush()
+        events, self._events = self._events, []
+        return events
 
-    def put(self, release: int, event: StreamEvent) -> None:
+    def put(self, event: ConnectionOpened | Gap | StreamProblem | SideClosed | ConnectionClosed) -> None:
         """Add an event that is not bytes; it ends the chunk before it."""
-        self.flush()
-        self.ready.append((release, event))
+        if self._chunk is not None:
+            self._flush()
+        self._events.append((event.mark.release, event))
 
     def put_bytes(self, side: Side, offset: int, data: bytes, marks: Sequence[Mark]) -> None:
         """Add bytes at a stream offset; ``marks`` lie inside them, the first at ``offset``."""
         size = len(data)
+        if self._chunk is not None:
+            last, start, parts, chunk_marks = self._chunk
+            if last is side and start + self._size == offset and self._size + size <= self._chunk_max:
+                parts.append(data)
+                chunk_marks += marks
+                self._size += size
+                return
+            self._flush()
         if size > self._chunk_max:
             self._put_cut(side, offset, data, marks)
-            return
-        joins = self._side is side and self._offset + self._size == offset and self._size + size <= self._chunk_max
-        if self._parts and not joins:
-            self.flush()
-        if not self._parts:
-            self._side, self._offset = side, offset
-        self._parts.append(data)
-        self._marks += marks
-        self._size += size
+        else:
+            self._chunk, self._size = (side, offset, [data], list(marks)), size
 
     def _put_cut(self, side: Side, offset: int, data: bytes, marks: Sequence[Mark]) -> None:
-        bounds = sorted({offset, offset + len(data), *(mark.offset for mark in marks)})
-        current = marks[0]
-        by_offset = {mark.offset: mark for mark in marks}
-        for start, stop in pairwise(bounds):
-            current = by_offset.get(start, current)
-            for at in range(start, stop, self._chunk_max):
+        stops = [*(mark.offset for mark in marks[1:]), offset + len(data)]
+        for mark, stop in zip(marks, stops, strict=True):
+            for at in range(mark.offset, stop, self._chunk_max):
                 piece = data[at - offset : min(at + self._chunk_max, stop) - offset]
-                self.put_bytes(side, at, piece, (current,))
+                self._events.append((mark.release, Chunk(side, at, piece, [mark])))
 
-    def flush(self) -> None:
-        """End the chunk that is being joined."""
-        if not self._parts:
+    def _flush(self) -> None:
+        if self._chunk is None:
             return
-        data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        self.ready.append((self._marks[0].release, Chunk(self._side, self._offset, data, self._marks)))
-        self._parts, self._marks, self._size = [], [], 0
+        side, offset, parts, marks = self._chunk
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._events.append((marks[0].release, Chunk(side, offset, data, marks)))
+        self._chunk, self._size = None, 0

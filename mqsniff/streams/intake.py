@@ -11,180 +11,185 @@
 
 from __future__ import annotations
 
-from mqsniff.limits import Limits
 from mqsniff.model import ProblemKind
 from mqsniff.streams.ordering import Ordering
 from mqsniff.streams.reassembly import Direction, Stray
+from mqsniff.streams.recent import has_copy, has_same, remember
 from mqsniff.streams.segment import FIN, MASK, Segment
 from mqsniff.streams.waiting import Piece
 
 
-class Intake:
-    """Feeds the Ordering of one connection."""
+def acknowledge(ordering: Ordering, me: Direction, segment: Segment) -> int:
+    """Take what ``me`` acknowledges; returns the peer's offset that it names, 0 if that is not believed."""
+    peer = ordering.peer(me)
+    if not peer.started:
+        peer.start(segment.ack)
+    if peer.strays and peer.strays_confirmed(segment.ack):
+        _resume(ordering, peer)
+    offset = peer.offset_of(segment.ack)
+    if abs(offset - peer.next) > ordering.limits.jump_max:
+        detail = f"acknowledgement {offset - peer.next:+d} bytes from the peer's stream: not believed"
+        _ignore(ordering, me, "out_of_range", detail)
+        return 0
+    if peer.end is not None:
+        offset = min(offset, peer.end)
+    if peer.dark_from is not None:
+        peer.next = max(peer.next, offset)
+    else:
+        peer.acknowledge(offset, segment, ordering.packets)
+    return offset
 
-    __slots__ = ("_limits", "_ordering")
 
-    def __init__(self, ordering: Ordering, limits: Limits) -> None:
-        self._ordering = ordering
-        self._limits = limits
+def receive(ordering: Ordering, me: Direction, segment: Segment, data: bytes, ack: int) -> None:
+    """Take the captured payload and the FIN of a segment; ``ack`` is what ``acknowledge`` made of its number."""
+    if not me.started:
+        me.start(segment.first_seq)
+    offset = me.offset_of(segment.first_seq)
+    stop = offset + segment.size
+    if not me.believes(offset, stop):
+        _stray(ordering, me, Stray(segment, data, ack))
+        return
+    if me.strays:
+        me.drop_strays()
+    if segment.size:
+        _payload(ordering, me, segment, Piece(offset, stop, data, ack, segment.ts_ns, segment.packet, segment.ordinal))
+    if segment.flags & FIN:
+        _fin(ordering, me, segment, stop)
 
-    def acknowledge(self, me: Direction, segment: Segment) -> int:
-        """Take what ``me`` acknowledges; returns the peer's offset that it names, 0 if that is not believed."""
-        peer = self._ordering.peer(me)
-        if not peer.started:
-            peer.start(segment.ack)
-        if peer.strays and peer.strays_confirmed(segment.ack):
-            self._resume(peer)
-        offset = peer.offset_of(segment.ack)
-        if abs(offset - peer.next) > self._limits.jump_max:
-            detail = f"acknowledgement {offset - peer.next:+d} bytes from the peer's stream: not believed"
-            self._ignore(me, "out_of_range", detail, me.next, None)
-            return 0
-        if peer.end is not None:
-            offset = min(offset, peer.end)
-        if peer.dark_from is not None:
-            peer.next = max(peer.next, offset)
-        else:
-            peer.acknowledge(offset, segment, self._ordering.packets)
-        return offset
 
-    def receive(self, me: Direction, segment: Segment, data: bytes, ack: int) -> None:
-        """Take the captured payload and the FIN of a segment; ``ack`` is what ``acknowledge`` made of its number."""
-        if not me.started:
-            me.start(segment.first_seq)
-        offset = me.offset_of(segment.first_seq)
-        stop = offset + segment.size
-        if not me.believes(offset, stop):
-            self._stray(me, Stray(segment, data, ack))
-            return
-        if me.strays:
-            me.strays = []
-        if segment.size:
-            self._payload(me, segment, Piece(offset, stop, data, ack, segment.ts_ns, segment.packet, segment.ordinal))
-        if segment.flags & FIN:
-            self._fin(me, segment, stop)
-
-    def repeated(self, me: Direction, segment: Segment) -> bool:
-        """Count a segment that brings nothing new; returns whether it is a copy by the tap."""
-        if me.recent.has_copy_of(segment):
-            me.duplicates += 1
-            return True
-        me.retransmitted += 1
-        me.recent.add(segment)
-        return False
-
-    def reset(self, me: Direction, segment: Segment) -> bool:
-        """Take a RST; returns whether it is believed.
-
-        Text that a RST brings along (RFC 9293, section 3.5.3) is no part of the stream.
-        """
-        if segment.size:
-            self._ignore(me, "trailing_bytes", f"{segment.size} bytes in a RST segment", me.next, segment.size)
-        if not me.started:
-            return True
-        offset = me.offset_of(segment.seq)
-        if abs(offset - me.next) > self._limits.reach_max:
-            detail = f"RST {offset - me.next:+d} bytes from the stream: not believed"
-            self._ignore(me, "out_of_range", detail, me.next, None)
-            return False
-        if me.end is None:
-            self._ordering.finish_at(me, max(offset, me.next), "rst")
+def repeated(ordering: Ordering, me: Direction, segment: Segment) -> bool:
+    """Count a segment that brings nothing new; returns whether it is a copy by the tap."""
+    if has_copy(me.recent, segment, ordering.limits):
+        me.duplicates += 1
         return True
+    me.retransmitted += 1
+    remember(me.recent, segment, ordering.limits)
+    return False
 
-    # ---- payload
 
-    def _payload(self, me: Direction, segment: Segment, piece: Piece) -> None:
-        stop = piece.stop
-        if me.end is not None and stop > me.end:
-            if segment.size > 1 or piece.offset != me.end:  # else a keep-alive probe: its byte has the FIN's number
-                self._beyond_end(me, segment, stop - max(piece.offset, me.end))
-            stop = me.end
-            if stop <= piece.offset:
-                return
-        old_clash = me.clash(piece.offset, piece.data or b"") if piece.offset < me.next else None
-        if stop <= me.next:
-            self._again(me, segment, piece, old_clash)
+def reset(ordering: Ordering, me: Direction, segment: Segment) -> bool:
+    """Take a RST; returns whether it is believed.
+
+    Text that a RST brings along (RFC 9293, section 3.5.3) is no part of the stream.
+    """
+    if segment.size:
+        _ignore(ordering, me, "trailing_bytes", f"{segment.size} bytes in a RST segment", segment.size)
+    if not me.started:
+        return True
+    offset = me.offset_of(segment.seq)
+    if abs(offset - me.next) > ordering.limits.reach_max:
+        detail = f"RST {offset - me.next:+d} bytes from the stream: not believed"
+        _ignore(ordering, me, "out_of_range", detail)
+        return False
+    if me.end is None:
+        ordering.finish_at(me, max(offset, me.next), "rst")
+    return True
+
+
+# ---- payload
+
+
+def _payload(ordering: Ordering, me: Direction, segment: Segment, piece: Piece) -> None:
+    stop = piece.stop
+    if me.end is not None and stop > me.end:
+        if segment.size > 1 or piece.offset != me.end:  # else a keep-alive probe: its byte has the FIN's number
+            _beyond_end(ordering, me, segment, stop - max(piece.offset, me.end))
+        stop = me.end
+        if stop <= piece.offset:
             return
-        pieces = _pieces(piece, max(piece.offset, me.next), stop)
-        late = bool(me.waiting.pieces) and pieces[0].offset < me.waiting.pieces[-1].offset
-        fresh, clash = self._ordering.store(me, pieces)
-        clash = clash if old_clash is None else old_clash
-        if not fresh:
-            self._again(me, segment, piece, clash)
-            return
-        me.retransmitted += fresh < stop - piece.offset
-        me.out_of_order += late
-        me.recent.add(segment)
-        if clash is not None:
-            self._overlap(me, clash, stop)
+    old_clash = me.clash(piece.offset, piece.data or b"") if piece.offset < me.next else None
+    if stop <= me.next:
+        _again(ordering, me, segment, piece, old_clash)
+        return
+    pieces = _pieces(piece, max(piece.offset, me.next), stop)
+    late = bool(me.waiting.pieces) and pieces[0].offset < me.waiting.pieces[-1].offset
+    fresh, clash = ordering.store(me, pieces)
+    clash = clash if old_clash is None else old_clash
+    if not fresh:
+        _again(ordering, me, segment, piece, clash)
+        return
+    me.retransmitted += fresh < stop - piece.offset
+    me.out_of_order += late
+    remember(me.recent, segment, ordering.limits)
+    if clash is not None:
+        _overlap(ordering, me, clash, stop)
 
-    def _again(self, me: Direction, segment: Segment, piece: Piece, clash: int | None) -> None:
-        """A segment all of whose bytes are known."""
-        if segment.size == 1 and piece.offset == me.next - 1 and not me.recent.has(segment):
-            return  # a keep-alive probe, whose byte may be any
-        if clash is None:
-            self.repeated(me, segment)
-            return
-        me.retransmitted += 1
-        me.recent.add(segment)
-        self._overlap(me, clash, piece.stop)
 
-    def _overlap(self, me: Direction, clash: int, stop: int) -> None:
-        detail = "bytes were sent again and differ: the first ones are kept"
-        self._ordering.problem(me, "overlap", detail, clash, stop - clash)
+def _again(ordering: Ordering, me: Direction, segment: Segment, piece: Piece, clash: int | None) -> None:
+    """A segment all of whose bytes are known."""
+    if segment.size == 1 and piece.offset == me.next - 1 and not has_same(me.recent, segment):
+        return  # a keep-alive probe, whose byte may be any
+    if clash is None:
+        repeated(ordering, me, segment)
+        return
+    me.retransmitted += 1
+    remember(me.recent, segment, ordering.limits)
+    _overlap(ordering, me, clash, piece.stop)
 
-    # ---- the end of a direction
 
-    def _fin(self, me: Direction, segment: Segment, offset: int) -> None:
-        if me.end is None and offset >= me.next:
-            if not segment.size:
-                me.recent.add(segment)
-            self._ordering.finish_at(me, offset, "fin")
-        elif me.end == offset:
-            if not segment.size:
-                self.repeated(me, segment)
-        elif me.end_by != "rst":
-            detail = "FIN at another place than where the stream ends: ignored"
-            self._ignore(me, "out_of_range", detail, me.next, None)
+def _overlap(ordering: Ordering, me: Direction, clash: int, stop: int) -> None:
+    detail = "bytes were sent again and differ: the first ones are kept"
+    ordering.problem(me, "overlap", detail, clash, stop - clash)
 
-    def _beyond_end(self, me: Direction, segment: Segment, size: int) -> None:
-        me.add_beyond(segment.first_seq, segment.first_seq + segment.size & MASK)
-        self._ignore(me, "trailing_bytes", f"{size} bytes after the end of the stream", me.end or 0, size)
 
-    # ---- what is not believed
+# ---- the end of a direction
 
-    def _ignore(self, me: Direction, kind: ProblemKind, detail: str, offset: int, size: int | None) -> None:
-        me.ignored += 1
-        if me.oddities < self._limits.oddities_max:
-            me.oddities += 1
-            self._ordering.problem(me, kind, detail, offset, size)
 
-    def _stray(self, me: Direction, stray: Stray) -> None:
-        segment = stray.segment
-        if me.end is not None:
-            self._beyond_end(me, segment, segment.size)
-            return
-        off = me.offset_of(segment.first_seq) - me.next
-        self._ignore(me, "out_of_range", f"segment {off:+d} bytes from the stream: not believed", me.next, segment.size)
-        me.add_stray(stray)
-        if self._ordering.peer(me).packets == 0 and len(me.strays) >= self._limits.strays_sure:
-            self._resume(me)
+def _fin(ordering: Ordering, me: Direction, segment: Segment, offset: int) -> None:
+    if me.end is None and offset >= me.next:
+        if not segment.size:
+            remember(me.recent, segment, ordering.limits)
+        ordering.finish_at(me, offset, "fin")
+    elif me.end == offset:
+        if not segment.size:
+            repeated(ordering, me, segment)
+    elif me.end_by != "rst":
+        detail = "FIN at another place than where the stream ends: ignored"
+        _ignore(ordering, me, "out_of_range", detail)
 
-    def _resume(self, me: Direction) -> None:
-        """Go on where the strays are: the capture lost more than anybody would believe at once."""
-        strays = me.take_strays()
-        self._ordering.release(me)
-        first = strays[0].segment.first_seq
-        if me.anchored or me.next or me.gap_bytes:
-            jump = first - me.next_seq & MASK
-            # A stream that went round all sequence numbers in between looks the same.
-            self._ordering.give_up(me, me.next + jump, known=jump <= self._limits.jump_max)
-        else:
-            me.start(first)
-        me.passed = []
-        me.ignored -= len(strays)
-        for stray in strays:
-            self.receive(me, stray.segment, stray.data, stray.ack)
+
+def _beyond_end(ordering: Ordering, me: Direction, segment: Segment, size: int) -> None:
+    me.add_beyond(segment.first_seq, segment.first_seq + segment.size & MASK)
+    _ignore(ordering, me, "trailing_bytes", f"{size} bytes after the end of the stream", size)
+
+
+# ---- what is not believed
+
+
+def _ignore(ordering: Ordering, me: Direction, kind: ProblemKind, detail: str, size: int | None = None) -> None:
+    me.ignored += 1
+    if me.oddities < ordering.limits.oddities_max:
+        me.oddities += 1
+        ordering.problem(me, kind, detail, me.next, size)
+
+
+def _stray(ordering: Ordering, me: Direction, stray: Stray) -> None:
+    segment = stray.segment
+    if me.end is not None:
+        _beyond_end(ordering, me, segment, segment.size)
+        return
+    off = me.offset_of(segment.first_seq) - me.next
+    _ignore(ordering, me, "out_of_range", f"segment {off:+d} bytes from the stream: not believed", segment.size)
+    me.add_stray(stray)
+    if ordering.peer(me).packets == 0 and len(me.strays) >= ordering.limits.strays_sure:
+        _resume(ordering, me)
+
+
+def _resume(ordering: Ordering, me: Direction) -> None:
+    """Go on where the strays are: the capture lost more than anybody would believe at once."""
+    strays = me.take_strays()
+    ordering.release(me)
+    first = strays[0].segment.first_seq
+    if me.anchored or me.next or me.gap_bytes:
+        jump = first - me.next_seq & MASK
+        # A stream that went round all sequence numbers in between looks the same.
+        ordering.give_up(me, me.next + jump, known=jump <= ordering.limits.jump_max)
+    else:
+        me.start(first)
+    me.passed.clear()
+    me.ignored -= len(strays)
+    for stray in strays:
+        receive(ordering, me, stray.segment, stray.data, stray.ack)
 
 
 def _pieces(piece: Piece, start: int, stop: int) -> list[Piece]:

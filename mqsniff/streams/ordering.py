@@ -12,9 +12,11 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from mqsniff.limits import Limits
-from mqsniff.model import Gap, Mark, Problem, ProblemKind
-from mqsniff.streams.events import CloseReason, Outbox, Place, SideClosed, StreamProblem
+from mqsniff.model import Gap, Mark, Problem, ProblemKind, Side
+from mqsniff.streams.events import CloseReason, Outbox, SideClosed, StreamProblem
 from mqsniff.streams.reassembly import Direction, Passed
 from mqsniff.streams.segment import Segment
 from mqsniff.streams.waiting import Piece
@@ -23,42 +25,45 @@ from mqsniff.streams.waiting import Piece
 class Ordering:
     """Holds both directions and fills the outbox."""
 
-    __slots__ = ("_limits", "directions", "last_ns", "outbox", "packets", "place")
+    __slots__ = ("_packet", "_release", "_ts_ns", "directions", "last_ns", "limits", "outbox", "packets")
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, limits: Limits, first: Segment) -> None:
+        self.limits = limits
         self.outbox = Outbox(limits.chunk_max)
-        self.directions = (Direction(0, limits), Direction(1, limits))
+        self.directions = Direction(Side(0), limits), Direction(Side(1), limits)
         self.packets = 0
         """Packets of the connection so far."""
-        self.last_ns = 0
+        self.last_ns = first.ts_ns
         """Largest time of a packet so far."""
-        self.place = Place(0, 0, 0)
+        self.look_at(first.ts_ns, first.packet, first.ordinal)
+
+    def look_at(self, ts_ns: int, packet: int, release: int) -> None:
+        """Say which packet the next calls are about, and at which ordinal they release what they release."""
+        self._ts_ns, self._packet, self._release = ts_ns, packet, release
+
+    def mark(self, offset: int) -> Mark:
+        """A stream offset at the packet that is looked at."""
+        return Mark(offset, self._ts_ns, self._packet, self._release)
 
     def begin(self, segment: Segment) -> Direction:
-        """Count a packet, which the calls that follow are about; returns its direction."""
+        """Count a packet and look at it; returns its direction."""
         me = self.directions[segment.direction]
         self.packets += 1
         self.last_ns = max(self.last_ns, segment.ts_ns)
-        self.place = Place(segment.ts_ns, segment.packet, segment.ordinal)
+        self.look_at(segment.ts_ns, segment.packet, segment.ordinal)
         me.packets += 1
         if me.dark_from is not None:
             self._light_up(me)
         return me
 
-    def peer(self, direction: Direction) -> Direction:
+    def peer(self, me: Direction) -> Direction:
         """The other direction."""
-        return self.directions[1 - direction.index]
-
-    def mark(self, offset: int) -> Mark:
-        """A stream offset at the packet that is looked at."""
-        return Mark(offset, *self.place)
+        return self.directions[1 - me.side]
 
     def problem(self, me: Direction, kind: ProblemKind, detail: str, offset: int, size: int | None) -> None:
         """Tell something odd about bytes of a direction."""
         problem = Problem(kind, "warning", detail, "", me.side, offset, size)
-        mark = self.mark(offset)
-        self.outbox.put(mark.release, StreamProblem(problem, mark))
+        self.outbox.put(StreamProblem(problem, self.mark(offset)))
 
     # ---- in
 
@@ -73,9 +78,9 @@ class Ordering:
             for piece in pieces:
                 self._deliver(me, piece)
             return stop - first.offset, None
-        if self.peer(me).packets == 0:
-            me.expect(first.offset, None, self.packets, self.place.ts_ns)
-        added = [me.waiting.add(piece) for piece in pieces]
+        if not self.peer(me).packets:
+            me.expect(first.offset, None, self.packets, self._ts_ns)
+        added = [me.wait(piece) for piece in pieces]
         clashes = [each.clash for each in added if each.clash is not None]
         return sum(each.fresh for each in added), min(clashes, default=None)
 
@@ -102,7 +107,7 @@ class Ordering:
 
     def _is_held(self, me: Direction, piece: Piece) -> bool:
         """Whether a piece acknowledges bytes of the peer that may still come."""
-        peer = self.directions[1 - me.index]
+        peer = self.directions[1 - me.side]
         return piece.ack > peer.next and bool(peer.passed) and not peer.ended
 
     def _pump(self) -> None:
@@ -118,7 +123,7 @@ class Ordering:
             self._deliver(me, me.waiting.pop())
 
     def _deliver(self, me: Direction, piece: Piece) -> None:
-        mark = Mark(piece.offset, piece.ts_ns, piece.packet, self.place.release)
+        mark = Mark(piece.offset, piece.ts_ns, piece.packet, self._release)
         if piece.data is None:
             self._tell_gap(me, Gap(me.side, piece.offset, piece.stop - piece.offset, mark))
         else:
@@ -136,14 +141,13 @@ class Ordering:
     def _tell_gap(self, me: Direction, gap: Gap) -> None:
         me.gap_bytes += gap.length
         me.forget()
-        self.outbox.put(gap.mark.release, gap)
+        self.outbox.put(gap)
 
     def _check_end(self, me: Direction) -> None:
         if me.end is None or me.end_by is None or me.ended or me.next < me.end:
             return
         me.ended = True
-        mark = self.mark(me.next)
-        self.outbox.put(mark.release, SideClosed(me.side, me.end_by, mark))
+        self.outbox.put(SideClosed(me.side, me.end_by, self.mark(me.next)))
 
     # ---- holes
 
@@ -154,21 +158,21 @@ class Ordering:
             if not due:
                 return
             me = min(due, key=_first_packets)
-            if me.packets == 0:
-                _darken(me)
+            if me.packets:
+                *_, last = takewhile(self._is_over, me.passed)
+                self.give_up(me, min(last.offset, me.waiting.head.offset) if me.waiting.pieces else last.offset)
             else:
-                stop = max(passed.offset for passed in me.passed if self._is_over(passed))
-                self.give_up(me, min(stop, me.waiting.head.offset) if me.waiting.pieces else stop)
+                me.darken()
             self._pump()
 
     def _is_over(self, passed: Passed) -> bool:
         packets, ns = self.packets - passed.packets, self.last_ns - passed.ts_ns
-        return packets >= self._limits.gap_grace_packets and ns >= self._limits.gap_grace_ns
+        return packets >= self.limits.gap_grace_packets and ns >= self.limits.gap_grace_ns
 
     def _relieve(self, me: Direction) -> None:
         """Give up holes until what waits in a direction is below its caps."""
         waiting = me.waiting
-        while waiting.size > self._limits.reorder_max or len(waiting.pieces) > self._limits.reorder_segments:
+        while waiting.size > self.limits.reorder_max or len(waiting.pieces) > self.limits.reorder_segments:
             self._unblock(me)
 
     def _unblock(self, me: Direction) -> None:
@@ -176,8 +180,8 @@ class Ordering:
         head, peer = me.waiting.head, self.peer(me)
         if head.offset > me.next:
             self.give_up(me, head.offset)
-        elif self._is_held(me, head) and peer.packets == 0:
-            _darken(peer)
+        elif self._is_held(me, head) and not peer.packets:
+            peer.darken()
         elif self._is_held(me, head) and peer.is_stuck:
             self.give_up(peer, min(head.ack, peer.waiting.head.offset) if peer.waiting.pieces else head.ack)
         self._pump()
@@ -200,8 +204,7 @@ class Ordering:
     def flush(self) -> None:
         """Deliver all that waits in both directions and tell what is missing at their ends."""
         self._pump()
-        while any(me.waiting.pieces for me in self.directions):
-            heads = [me for me in self.directions if me.waiting.pieces]
+        while heads := [me for me in self.directions if me.waiting.pieces]:
             free = [me for me in heads if not self._is_held(me, me.waiting.head)]
             behind = [me for me in heads if me.waiting.head.offset > me.next]
             self._unblock(min(free or behind or heads, key=_head_ordinal))
@@ -224,10 +227,3 @@ def _head_ordinal(me: Direction) -> int:
 
 def _first_packets(me: Direction) -> int:
     return me.passed[0].packets
-
-
-def _darken(me: Direction) -> None:
-    """Let a direction that shows no packet follow what its peer acknowledges."""
-    if me.passed:
-        me.dark_from, me.next = me.next, me.passed[-1].offset
-        me.passed = []

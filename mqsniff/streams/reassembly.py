@@ -2,19 +2,20 @@
 
 1. A position is an offset: bytes since the start of the stream, never wrapped. SYN and FIN take no offset.
 2. Sequence numbers are read as the offset nearest to the next expected byte, so streams may be longer than 4 GiB.
-3. Numbers that lie too far off are not believed before more evidence comes: such segments are strays.
-4. A direction holds what waits, ``overlap_history`` delivered bytes and ``recent_segments`` identities, no more.
+3. Numbers that lie too far off are not believed before there is more evidence: such segments are strays.
+4. A direction holds what waits, ``overlap_history`` delivered bytes and ``recent_segments`` identities, no more. What
+   an undisturbed one needs is kept small: there are two of these for every open connection.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mqsniff.limits import Limits
 from mqsniff.model import Side
 from mqsniff.streams.events import CloseReason
-from mqsniff.streams.segment import HALF, MASK, Recent, Segment, distance
-from mqsniff.streams.waiting import Waiting, first_difference
+from mqsniff.streams.segment import HALF, MASK, Segment, distance
+from mqsniff.streams.waiting import Added, Piece, Waiting, first_difference
 
 
 class Passed(NamedTuple):
@@ -36,6 +37,12 @@ class Stray(NamedTuple):
     ack: int
 
 
+# What most directions have, for ever: one object for all of them. It is replaced where something is added to it.
+_NOTHING: Final = Waiting()
+_NO_PASSED: Final[list[Passed]] = []
+_NO_STRAYS: Final[list[Stray]] = []
+
+
 class Direction:
     """State and counters of one direction; ``index`` 0 is sent by the low endpoint."""
 
@@ -51,7 +58,6 @@ class Direction:
         "ended",
         "gap_bytes",
         "ignored",
-        "index",
         "next",
         "oddities",
         "origin",
@@ -66,11 +72,11 @@ class Direction:
         "waiting",
     )
 
-    def __init__(self, index: int, limits: Limits) -> None:
+    def __init__(self, side: Side, limits: Limits) -> None:
         self._limits = limits
         self._history = bytearray()
-        self.index = index
-        self.side = Side(index)
+        self.side = side
+        """Which of the two it is, as events name it."""
         self.started = False
         self.anchored = False
         """Whether its SYN was seen, so that offset 0 is certain."""
@@ -87,10 +93,12 @@ class Direction:
         """Sequence numbers at and behind bytes that came after ``end``."""
         self.dark_from: int | None = None
         """Where its loss began, while the capture has shown no packet of it."""
-        self.waiting = Waiting()
-        self.passed: list[Passed] = []
-        self.strays: list[Stray] = []
-        self.recent = Recent(limits)
+        self.waiting = _NOTHING
+        self.passed = _NO_PASSED
+        """What the peer acknowledged beyond ``next``: offsets rise, and so do packets."""
+        self.strays = _NO_STRAYS
+        self.recent = bytearray()
+        """The last segments that took up sequence numbers, as mqsniff.streams.recent keeps them."""
         self.packets = self.gap_bytes = self.retransmitted = self.out_of_order = self.duplicates = self.ignored = 0
         self.oddities = 0
         """Problems told of segments that were ignored."""
@@ -108,15 +116,6 @@ class Direction:
         """The offset nearest to the next byte that has this sequence number; negative before the start."""
         return self.next + ((seq - self.origin - self.next + HALF) & MASK) - HALF
 
-    def believes(self, start: int, stop: int) -> bool:
-        """Whether a segment at these offsets can be part of what goes on here."""
-        furthest = max(
-            self.next,
-            self.waiting.pieces[-1].stop if self.waiting.pieces else 0,
-            self.passed[-1].offset if self.passed else 0,
-        )
-        return start - furthest <= self._limits.reach_max and self.next - stop <= self._limits.reach_max
-
     @property
     def flows(self) -> bool:
         """Whether it has begun, and nothing of it waits, is missing or is doubtful."""
@@ -126,6 +125,19 @@ class Direction:
     def is_stuck(self) -> bool:
         """Whether its next byte is missing, rather than waiting for the peer's."""
         return not self.waiting.pieces or self.waiting.head.offset > self.next
+
+    def believes(self, start: int, stop: int) -> bool:
+        """Whether a segment at these offsets can be part of what goes on here."""
+        waits = self.waiting.pieces[-1].stop if self.waiting.pieces else 0
+        acknowledged = self.passed[-1].offset if self.passed else 0
+        reach = self._limits.reach_max
+        return start - max(self.next, waits, acknowledged) <= reach and self.next - stop <= reach
+
+    def wait(self, piece: Piece) -> Added:
+        """Keep a piece until it can be delivered."""
+        if not self.waiting.pieces:
+            self.waiting = Waiting()
+        return self.waiting.add(piece)
 
     # ---- what the peer has
 
@@ -145,7 +157,9 @@ class Direction:
         passed = self.passed
         if offset <= (passed[-1].offset if passed else self.next):
             return
-        if len(passed) < self._limits.reorder_segments:
+        if not passed:
+            self.passed = [Passed(offset, sent, packets, ts_ns)]
+        elif len(passed) < self._limits.reorder_segments:
             passed.append(Passed(offset, sent, packets, ts_ns))
         else:
             passed[-1] = passed[-1]._replace(offset=offset, sent=sent)
@@ -156,14 +170,22 @@ class Direction:
         if first is not None:
             self.passed[first:] = [self.passed[first]._replace(offset=end)] if end > self.next else []
 
+    def darken(self) -> None:
+        """Let a direction of which no packet is captured follow what its peer acknowledges."""
+        if self.passed:
+            self.dark_from, self.next = self.next, self.passed[-1].offset
+            self.passed = _NO_PASSED
+
     # ---- what was delivered
 
     def advance(self, offset: int) -> None:
         """All bytes before ``offset`` are delivered or given up."""
         self.next = offset
-        passed = self.passed
-        if passed and passed[0].offset <= offset:
-            self.passed = [later for later in passed if later.offset > offset]
+        passed, done = self.passed, 0
+        while done < len(passed) and passed[done].offset <= offset:
+            done += 1
+        if done:
+            del passed[:done]
 
     def remember(self, data: bytes) -> None:
         """Keep delivered bytes, to compare what is sent again with them."""
@@ -173,8 +195,9 @@ class Direction:
             del history[: len(history) - cap]
 
     def forget(self) -> None:
-        """Drop the delivered bytes: after a gap, or once both sides have closed."""
-        self._history = bytearray()
+        """Drop the delivered bytes: after a gap, or once both directions have closed."""
+        if self._history:
+            self._history = bytearray()
 
     def clash(self, offset: int, data: bytes) -> int | None:
         """Offset of the first byte of ``data`` that differs from what was delivered there, as far as it is known."""
@@ -191,17 +214,34 @@ class Direction:
 
     def add_stray(self, stray: Stray) -> None:
         """Keep a segment that is not believed; strays that are not near it are dropped."""
-        strays, segment = self.strays, stray.segment
-        if strays and abs(distance(segment.seq, strays[-1].segment.seq)) > self._limits.reach_max:
-            strays.clear()
+        segment, strays = stray.segment, self.strays
+        if not strays or abs(distance(segment.seq, strays[-1].segment.seq)) > self._limits.reach_max:
+            self.strays = [stray]
+            return
         if any(other.segment.seq == segment.seq and other.segment.size == segment.size for other in strays):
             return
         if len(strays) >= self._limits.strays_max:
             del strays[0]
         strays.append(stray)
 
+    def strays_confirmed(self, ack: int) -> bool:
+        """Whether the peer's acknowledgement says that the strays are what it has received."""
+        first = self.strays[0].segment.first_seq
+        return 0 < distance(ack, first) <= distance(self.strays[-1].segment.stop_seq, first) + self._limits.reach_max
+
+    def take_strays(self) -> list[Stray]:
+        """All strays, in order of their sequence numbers; none are left."""
+        base = self.strays[0].segment.first_seq
+        strays = sorted(self.strays, key=lambda stray: distance(stray.segment.first_seq, base))
+        self.drop_strays()
+        return strays
+
+    def drop_strays(self) -> None:
+        """Forget what was not believed: the stream has gone on elsewhere."""
+        self.strays = _NO_STRAYS
+
     def add_beyond(self, first: int, stop: int) -> None:
-        """Note bytes that came after the end."""
+        """Note the sequence numbers of bytes that came after the end."""
         if self.beyond is not None and 0 <= distance(first, self.beyond[0]) <= self._limits.reach_max:
             first = self.beyond[0]
         self.beyond = first, stop
@@ -215,17 +255,6 @@ class Direction:
             return False
         first, stop = self.beyond
         return 0 < distance(ack, first) <= distance(stop, first) and self.offset_of(ack) != self.end + 1
-
-    def strays_confirmed(self, ack: int) -> bool:
-        """Whether the peer's acknowledgement says that the strays are what it has received."""
-        first = self.strays[0].segment.first_seq
-        return 0 < distance(ack, first) <= distance(self.strays[-1].segment.stop_seq, first) + self._limits.reach_max
-
-    def take_strays(self) -> list[Stray]:
-        """All strays, in order of their sequence numbers; none are left."""
-        strays, self.strays = self.strays, []
-        base = strays[0].segment.first_seq
-        return sorted(strays, key=lambda stray: distance(stray.segment.first_seq, base))
 
 
 def _sent_after(segment: Segment, sent: int | None) -> bool:

@@ -20,7 +20,8 @@ import numpy as np
 
 from mqsniff.limits import Limits
 from mqsniff.model import SegmentBatch
-from mqsniff.streams.segment import ACK, FIN, HALF, IDENTITY_FIELDS, MASK, RST, SYN, Segment
+from mqsniff.streams.recent import IDENTITY_FIELDS
+from mqsniff.streams.segment import ACK, FIN, HALF, MASK, RST, SYN, Segment
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -141,7 +142,7 @@ class Sheet:
         return Payloads(*(self._columns[field, rows].tolist() for field in (_START, _STOP, _TS, _PACKET, _ORDINAL)))
 
     def identities(self, run: Run, count: int) -> bytes:
-        """The identities of the last ``count`` payload rows of a fast run, packed for ``Recent.add_packed``."""
+        """The identities of the last ``count`` payload rows of a fast run, packed for ``recent.remember_packed``."""
         rows = self._rows(max(run.first_payload, run.stop_payload - count), run.stop_payload)
         return self._columns[:IDENTITY_FIELDS, rows].T.tobytes()
 

@@ -160,7 +160,7 @@ def record_rows(
 
 
 def problem_row(noticed: Noticed, captures: Captures) -> Row:
-    """A row of ``problems``; the key is its message's where it belongs to one, packet 0 means the capture as a whole."""
+    """A row of ``problems``; the key is its message's where it has one, packet 0 means the capture as a whole."""
     connection, problem, message, packet = noticed.connection, noticed.problem, noticed.message, noticed.packet
     side, offset = problem.side, problem.offset
     if message is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from binascii import b2a_base64
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Literal, TypeAlias
@@ -58,17 +58,27 @@ class Shown:
         raise TypeError(type(value).__name__)
 
     def json(self, value: Any) -> bytes:
-        """A value as JSON; for dicts of plain values this is the fast path of every NDJSON row."""
+        """A value as JSON."""
+        encoded = self._fast_json(value)
+        return orjson.dumps(self.plain(value)) if encoded is None else encoded
+
+    def row_json(self, row: dict[str, Any], objects: Container[str]) -> bytes:
+        """A row as JSON; its columns stay text, whatever the traffic wrote, but for those that hold objects."""
+        encoded = self._fast_json(row)
+        if encoded is not None:
+            return encoded
+        return orjson.dumps({n: self.plain(v) if n in objects else self.plain(_escaped(v)) for n, v in row.items()})
+
+    def _fast_json(self, value: Any) -> bytes | None:
+        """What orjson makes of a value; None where it fails, or writes null for a float that has no JSON."""
         try:
             encoded = orjson.dumps(value, default=self.default)
         except TypeError:
-            return orjson.dumps(self.plain(value))
-        if b"null" in encoded and _has_nonfinite(value):
-            return orjson.dumps(self.plain(value))
-        return encoded
+            return None
+        return None if b"null" in encoded and _has_nonfinite(value) else encoded
 
     def plain(self, value: Any, depth: int = 0) -> Any:
-        """A copy that JSON can hold, whatever the value is: the slow and careful twin of ``json``."""
+        """A copy that JSON can hold, whatever the value is."""
         match value:
             case None | bool():
                 return value
@@ -79,7 +89,7 @@ class Shown:
             case str():
                 return _valid(value)
             case dict() if depth < NESTING_MAX:
-                return {_valid_key(key): self.plain(inner, depth + 1) for key, inner in value.items()}
+                return {_escaped(str(key)): self.plain(inner, depth + 1) for key, inner in value.items()}
             case list() | tuple() if depth < NESTING_MAX:
                 return [self.plain(inner, depth + 1) for inner in value]
             case dict() | list() | tuple():
@@ -182,5 +192,8 @@ def _valid(text: str) -> Value:
     return text
 
 
-def _valid_key(key: object) -> str:
-    return str(key).encode(errors="backslashreplace").decode()
+def _escaped(value: Any) -> Any:
+    """Text, or a list of it, with lone surrogates as escapes."""
+    if isinstance(value, list | tuple):
+        return [_escaped(item) for item in value]
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value

@@ -142,6 +142,13 @@ def test_a_capture_that_is_damaged_has_a_golden_too(tmp_path):
     assert "problems" in {row["table"] for row in rows}
 
 
+def test_a_file_that_is_no_capture_has_no_golden(tmp_path):
+    path = tmp_path / "notes.pcap"
+    path.write_text("dear diary\n")
+    with pytest.raises(GoldenError, match=r"notes\.pcap: "):
+        check_capture(path, update=True)
+
+
 def test_a_golden_without_its_capture_is_stale(sample, tmp_path):
     check_capture(sample, update=True)
     assert stale_goldens([sample], [tmp_path]) == []

@@ -7,6 +7,7 @@ from handmade import connection, noticed, pub
 
 from mqsniff.answers.summary import Summary
 from mqsniff.model import Closed, Decoded
+from mqsniff.pipeline import Totals
 
 
 def summary(*items):
@@ -25,10 +26,13 @@ MESSAGE = Decoded(connection(), pub())
 
 def test_totals_are_one_line():
     made = summary(MESSAGE, MESSAGE, noticed(severity="error"), noticed(), noticed(), closed())
-    assert made.totals(137, 2, 0.049) == (
+    assert made.totals(Totals(packets=137, other_packets=2, connections=1), 0, 0.049) == (
         "137 packets (2 not TCP), 1 connection, 2 messages (nsq 2), problems: info 2, error 1, 0.05 s"
     )
-    assert summary().totals(1, 0, 61) == "1 packet, 0 connections, 0 messages, no problems, 61.00 s"
+    assert (
+        summary().totals(Totals(packets=1), 3, 61)
+        == "1 packet (3 more dropped by the capture), 0 connections, 0 messages, no problems, 61.00 s"
+    )
 
 
 TLS, UNKNOWN = closed("tls"), closed("unknown", server_port=19092)
@@ -47,30 +51,35 @@ SILENT = closed("unknown", client_bytes=0)
         ([REFUSED, SILENT, SILENT], "0 messages: 1 refused connection, 2 connections without content"),
         ([closed("http"), closed("http")], "0 messages: 2 HTTP connections (no message queue)"),
         ([MESSAGE, closed()], None),
+        ([MESSAGE, closed(undecoded_bytes=7)], "not decoded: 7 B of 1 connection (the problems say why)"),
+        ([MESSAGE, closed(gap_bytes=9)], "not decoded: 9 B that the capture lost"),
         ([MESSAGE, SILENT, UNANSWERED, REFUSED], None),
         ([MESSAGE, TLS, TLS], "not decoded: 2 TLS connections (encrypted)"),
         ([MESSAGE, closed(tls_version="TLS 1.3")], "not decoded: 1 connection after the change to TLS (encrypted)"),
     ],
 )  # fmt: skip
 def test_an_empty_or_poor_result_explains_itself(items, explanation):
-    assert summary(*items).explanation(9, 0) == explanation
+    assert summary(*items).explanation(Totals(packets=9)) == explanation
 
 
 def test_all_reasons_stand_in_one_line():
-    assert summary(TLS, TLS, TLS, UNKNOWN, *[UNANSWERED] * 5).explanation(9, 0) == (
+    assert summary(TLS, TLS, TLS, UNKNOWN, *[UNANSWERED] * 5).explanation(Totals(packets=9)) == (
         "0 messages: 3 TLS connections (encrypted), 1 unknown on port 19092 (try --decode-as 19092=PROTO), "
         "5 handshakes without an answer"
     )
 
 
 def test_an_input_without_tcp_says_so():
-    assert summary().explanation(0, 0) == "0 messages: no packets"
-    assert summary().explanation(5, 5) == "0 messages: 5 packets, none of them TCP"
+    assert summary().explanation(Totals()) == "0 messages: no packets"
+    assert summary().explanation(Totals(packets=5, other_packets=5)) == "0 messages: 5 packets, none of them TCP"
 
 
 def test_the_ports_of_unknown_connections_are_named_by_how_many_they_are():
     made = summary(*(closed("unknown", server_port=port) for port in (2, 1, 1, 3, 4, 5)))
-    assert made.explanation(9, 0) == "0 messages: 6 unknown on ports 1, 2, 3 and 2 more (try --decode-as 1=PROTO)"
+    assert (
+        made.explanation(Totals(packets=9))
+        == "0 messages: 6 unknown on ports 1, 2, 3 and 2 more (try --decode-as 1=PROTO)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,6 +109,6 @@ def test_a_condition_is_found_or_not(condition, item, found):
 
 def test_ports_are_counted_in_bounded_memory():
     made = summary(*(closed("unknown", server_port=port) for port in range(1, 5000)))
-    assert made.explanation(9, 0) == (
+    assert made.explanation(Totals(packets=9)) == (
         "0 messages: 4999 unknown on ports 1, 2, 3 and 997 more (try --decode-as 1=PROTO)"
     )

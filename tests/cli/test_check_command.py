@@ -41,10 +41,10 @@ def test_a_difference_is_shown_by_row_and_field(folder):
     assert done.exit_code == 1
     lines = done.stdout.splitlines()
     assert lines[0] == str(folder / "a.pcap")
-    assert "  ~ messages: nsq RESPONSE response (127.0.0.1:40000 - 127.0.0.1:4150, server at 0, packet 6)" in lines or (
-        "  + messages: nsq ERROR response (127.0.0.1:40000 - 127.0.0.1:4150, server at 0, packet 6)" in lines
-    )
-    assert any(line.strip().startswith('error_name: (absent) -> "E_INVALID"') for line in lines)
+    at = lines.index("  ~ messages: nsq ERROR response (127.0.0.1:40000 - 127.0.0.1:4150, server at 0, packet 6)")
+    assert '      name: "RESPONSE" -> "ERROR"' in lines[at:]
+    assert '      error_name: (absent) -> "E_INVALID"' in lines[at:]
+    assert '      status: "ok" -> "error"' in lines[at:]
     assert results(done)[-1] == "same"
 
 

@@ -19,7 +19,7 @@ def test_nsq_is_covered_whole():
     done = run("nsq")
     assert done.exit_code == 0
     headings = [section.splitlines()[0] for section in done.stdout.split("\n\n")]
-    assert headings == ["12 commands", "3 frame types", "19 errors", "4 nsqlookupd commands", "3 upgrades"]
+    assert set(headings) >= {"12 commands", "3 frame types", "19 errors", "4 nsqlookupd commands", "3 upgrades"}
     assert "MPUB" in done.stdout
     assert "E_TOUCH_FAILED" in done.stdout
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from mqsniff.decode.tls import RecordWalk, TlsFacts, is_hello, is_record_run
 
 
+@cache
 def client_hello(name: str = "broker.example", alpn: tuple[str, ...] = ("h2", "mq")) -> bytes:
     """What OpenSSL sends first."""
     context = ssl.create_default_context()

@@ -75,6 +75,13 @@ def test_a_field_of_another_type_does_not_fit_and_stays_beside() -> None:
     ]
 
 
+def test_versions_that_are_gone_on_both_ends_stay_beside() -> None:
+    text = "{}\n  id  int32\n"
+    merged = merge(block(text.format("1-2")), block(text.format("0-3")), "before-9.9")
+    assert (merged.main.versions, merged.main.legacy) == ("1-2", "none")
+    assert [(one.versions, one.legacy) for one in merged.beside] == [("0", "0"), ("3", "3")]
+
+
 def test_fields_in_another_order_do_not_fit() -> None:
     with pytest.raises(UnmergeableError):
         grafted(block("1\n  a  int8\n  b  int8\n"), block("0\n  b  int8\n  a  int8\n"), {1}, {0})

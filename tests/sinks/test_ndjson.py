@@ -68,6 +68,13 @@ def test_a_time_that_has_no_name_is_left_out():
     assert row["deliver_at_ts"] == "1970-01-01T00:00:00.000000000Z"
 
 
+def test_text_columns_stay_text_whatever_the_traffic_wrote():
+    (line,) = lines(Decoded(connection(), pub(topics=("\udc80", "fine"), group="\udc80", body={"topic": "\udc80"})))
+    row = json.loads(line)
+    assert (row["topics"], row["group"]) == (["\\udc80", "fine"], "\\udc80")
+    assert row["body"] == {"topic": {"base64": "7bKA"}}
+
+
 def test_only_chosen_tables_come_out():
     items = [Opened(connection(), START), Decoded(connection(), pub()), noticed(), Closed(connection())]
     made = [json.loads(line)["table"] for line in lines(*items, tables=STREAM_TABLES)]

@@ -20,6 +20,7 @@ from mqsniff.model import (
     Secret,
     Side,
     Taught,
+    packet_id,
 )
 from mqsniff.sinks.text import TextOptions, TextSink
 from mqsniff.tables.schemas import TABLES
@@ -57,7 +58,7 @@ def test_a_conversation_reads_like_this():
         "09:38:50.702681Z  127.0.0.1:57938 > 127.0.0.1:4150  nsq  PUB        retry  50 B",
         "09:38:50.702760Z  127.0.0.1:57938 < 127.0.0.1:4150  nsq  RESPONSE   data=OK  10 B  to PUB  in 0.078 ms",
         (
-            "09:38:50.703681Z  127.0.0.1:57938 < 127.0.0.1:4150  nsq  MESSAGE    retry  group=ch  #18a2f48040acf000"
+            "09:38:50.703681Z  127.0.0.1:57938 < 127.0.0.1:4150  nsq  MESSAGE    retry  group=ch  id=18a2f48040acf000"
             "  attempts=2  76 B"
         ),
         (
@@ -65,10 +66,18 @@ def test_a_conversation_reads_like_this():
             " RDY count 9999 is over 2500 (count)  packet 12"
         ),
         (
-            "09:38:52.202681Z  127.0.0.1:57938 - 127.0.0.1:4150  nsq  close      fin  after 1.500000 s"
+            "09:38:52.202681Z  127.0.0.1:57938 - 127.0.0.1:4150  nsq  close      fin  after 1.500 s"
             "  client 54 B in 9 packets  server 86 B in 6 packets  client=go-nsq/1.1.0"
         ),
     ]
+
+
+def test_a_settlement_tells_how_long_after_the_delivery_it_came():
+    delivery = Message(frame(Side.SERVER), "nsq", "MESSAGE", "push", {})
+    fin = Message(frame(at=500_000), "nsq", "FIN", "oneway", {}, correlation="18a2")
+    asked = Asked("18a2", "settlement", delivery.frame, message=delivery, answer=fin)
+    fin.closed = (asked,)
+    assert line(Decoded(connection(), fin, 499_000)) == "nsq  FIN        id=18a2  50 B  after 0.499 ms"
 
 
 def test_a_narrow_terminal_gets_ports_and_the_ends_once():
@@ -158,7 +167,7 @@ def test_hostile_text_reaches_no_terminal(item, width):
 
 def test_verbose_shows_place_and_body():
     assert lines(Decoded(connection(), pub()), body=True)[2:] == [
-        "    packet 7, stream offset 4",
+        "    packets 7 to 8, stream offset 4",
         '    topic: "retry"',
         "    body:",
         "      size: 40",
@@ -184,14 +193,18 @@ def test_a_problem_of_an_input_needs_no_connection():
     assert lines(noticed("input", "error", connection=None, ts_ns=None, packet=None, detail="cut", path="")) == [
         "input  ! input    error: cut"
     ]
+    whole_capture = noticed(
+        "input", "error", connection=None, ts_ns=None, packet=packet_id(1, 0), detail="cut", path=""
+    )
+    assert lines(whole_capture) == ["input  ! input    error: cut  b.pcap"]
 
 
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"outcome": "refused", "protocol": "unknown"}, "unknown  close      refused  after 1.500000 s"),
-        ({"open_at_end": True}, "nsq  close      still open  after 1.500000 s"),
-        ({"last_ts_ns": START - 1}, "nsq  close      after 0.000000 s"),
+        ({"outcome": "refused", "protocol": "unknown"}, "unknown  close      refused  after 1.500 s"),
+        ({"open_at_end": True}, "nsq  close      still open  after 1.500 s"),
+        ({"last_ts_ns": START - 1}, "nsq  close      after 0.000 s"),
     ],
 )
 def test_a_close_tells_what_the_connection_was(fields, expected):
@@ -202,8 +215,9 @@ def test_a_close_tells_what_was_wrong_with_it():
     info = connection(
         gap_bytes=7, undecoded_bytes=8, retransmitted_segments=1, sides_seen="client", tls_version="TLS 1.3"
     )
-    assert line(Closed(info)).endswith(
-        'server 0 B in 0 packets  only the client seen  7 B lost  8 B undecoded  1 retransmitted  tls="TLS 1.3"'
+    assert line(Closed(info)) == (
+        "nsq  close      only the client seen  7 B lost  8 B undecoded  1 retransmitted  after 1.500 s"
+        '  client 0 B in 0 packets  server 0 B in 0 packets  tls="TLS 1.3"'
     )
 
 

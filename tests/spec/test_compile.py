@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from struct_encoder import bodies, encode, some_body
+from struct_encoder import bodies, encode, some_body, uvarint
 from toy_layouts import FIELDS, TOYS, toy
 
 from mqsniff.spec.compile import STUMBLES, compile_struct, source
@@ -30,6 +30,7 @@ def agree(layout: Layout, data: bytes, pos: int = 0, end: int | None = None) -> 
     assert (stop, slow.problems, slow.broken) == (slow.stop, (), None)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_clean_bytes_are_read_alike(data: st.DataObject) -> None:
     layout = data.draw(from_toys)
@@ -39,7 +40,7 @@ def test_clean_bytes_are_read_alike(data: st.DataObject) -> None:
     assert repr(body) == repr(interpret(layout.struct, wire, Window(0, len(wire), len(wire))).body)
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_bytes_cut_anywhere_are_read_alike(data: st.DataObject) -> None:
     layout = data.draw(from_toys)
@@ -49,6 +50,7 @@ def test_bytes_cut_anywhere_are_read_alike(data: st.DataObject) -> None:
         agree(layout, wire, 0, end)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_mutated_bytes_are_read_alike(data: st.DataObject) -> None:
     layout = data.draw(from_toys)
@@ -59,6 +61,7 @@ def test_mutated_bytes_are_read_alike(data: st.DataObject) -> None:
     agree(layout, bytes(wire))
 
 
+@settings(max_examples=50, deadline=None)
 @given(from_toys, st.binary(max_size=80))
 @example(toy("tags", 1), bytes.fromhex("0000000105") + b"\x00" * 10)
 @example(toy("arrays_of_scalars", 1), b"\xff\xff\xff\xff\x0f")
@@ -87,6 +90,42 @@ def test_strings_of_any_length_are_read_alike(size: int, version: int) -> None:
     layout = toy("arrays_of_sized", version)
     wire = encode(layout.struct, {"texts": ["x" * size, ""], "blobs": [b"y" * size]})
     assert layout.fast(wire, 0, len(wire), 9)[0] == {"texts": ["x" * size, ""], "blobs": [b"y" * size]}
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "hexadecimal"),
+    [
+        ("tags", 1, "00000001 02 010101 010101"),
+        ("tags", 1, "00000001 02 090110 010101"),
+        ("tags", 1, "00000001 01 01020102"),
+        ("tags", 1, "00000001 01 010400010001"),
+        ("tags", 1, "00000001 01 02020100"),
+        ("arrays_of_sized", 1, "01 01 02 0700 0700"),
+        ("arrays_of_sized", 1, "01 01 02 0800 0700"),
+        ("arrays_of_sized", 1, "02 8000 01 00"),
+        ("arrays_of_sized", 1, "01 8000 00"),
+        ("arrays_of_sized", 1, "02 00 01 00"),
+        ("arrays_of_sized", 1, "02 02ff 01 00"),
+        ("arrays_of_sized", 0, "00000001 ffff 00000000"),
+        ("arrays_of_sized", 0, "ffffffff ffffffff"),
+        ("arrays_of_sized", 0, "fffffffe 00000000"),
+        ("sized", 1, "8000 01 00 00 01 00 0000 00"),
+        ("structs", 0, "0001" + "00" * 16 + "ffff 00000000 0000 02 00"),
+    ],
+)
+def test_odd_bytes_are_left_to_the_interpreter(name: str, version: int, hexadecimal: str) -> None:
+    layout, data = toy(name, version), bytes.fromhex(hexadecimal)
+    with pytest.raises(STUMBLES):
+        layout.fast(data, 0, len(data), len(data))
+    agree(layout, data)
+
+
+def test_a_string_longer_than_an_int16_could_say_is_left_to_the_interpreter() -> None:
+    layout = toy("arrays_of_sized", 1)
+    data = b"\x02" + uvarint(32_769) + b"x" * 32_768 + b"\x01\x00"
+    with pytest.raises(STUMBLES):
+        layout.fast(data, 0, len(data), len(data))
+    agree(layout, data)
 
 
 def test_the_room_for_elements_is_kept_to() -> None:

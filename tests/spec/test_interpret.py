@@ -27,6 +27,7 @@ def notes(decoded: Decoded) -> list[tuple[str, str, str]]:
     return [(problem.kind, problem.severity, problem.path) for problem in decoded.problems]
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_what_was_written_is_read(data: st.DataObject) -> None:
     layout = data.draw(from_toys)
@@ -37,6 +38,7 @@ def test_what_was_written_is_read(data: st.DataObject) -> None:
     assert (decoded.problems, decoded.broken) == ((), None)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_spans_tile_the_message(data: st.DataObject) -> None:
     layout = data.draw(from_toys)
@@ -47,7 +49,7 @@ def test_spans_tile_the_message(data: st.DataObject) -> None:
     assert places[-1] == 3 + len(wire)
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_a_cut_keeps_what_stood_before_it_and_names_the_field(data: st.DataObject) -> None:
     layout = data.draw(from_toys)
@@ -212,6 +214,7 @@ def test_notes_are_bounded() -> None:
     assert kinds == ["missing_field"] * 4 + ["limit"]
 
 
+@settings(max_examples=50, deadline=None)
 @given(from_toys, st.binary(max_size=60))
 def test_nothing_raises_and_nothing_is_read_past_the_end(layout: Layout, data: bytes) -> None:
     decoded = read(layout, data)

@@ -49,6 +49,11 @@ def test_the_decoder_is_compiled_when_it_is_needed_and_kept() -> None:
     assert layout.source.startswith("def decode(")
 
 
+def test_a_version_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="scalars has no version 2"):
+        assert toy("scalars", 2).struct
+
+
 def test_layouts_name_themselves() -> None:
     assert repr(toy("scalars", 1)) == "<Layout scalars v1>"
 

@@ -53,7 +53,7 @@ SPEC = MessageSpec.from_plain(
             {"name": "old", "type": "string", "versions": "0-1", "nullable": "1+"},
             {"name": "client", "type": "string", "flexible": False},
             {"name": "late", "type": "int8", "versions": "4+", "tag": 7, "tagged": "4+"},
-            {"name": "early", "type": "int64", "versions": "2+", "tag": 1, "tagged": "3+"},
+            {"name": "early", "type": "int64", "versions": "2+", "tag": 1, "tagged": "2+"},
             {
                 "name": "parts",
                 "type": "struct",
@@ -71,7 +71,7 @@ SPEC = MessageSpec.from_plain(
     [
         (0, ["old", "client", "parts"], [], False),
         (1, ["old", "client", "parts"], [], False),
-        (2, ["client", "early", "parts"], [], False),
+        (2, ["client", "early", "parts"], [], False),  # no tagged block to stand in
         (3, ["client", "parts"], ["early"], True),
         (4, ["client", "parts"], ["early", "late"], True),
     ],

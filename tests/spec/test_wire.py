@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from struct_encoder import uvarint, zigzag
 
@@ -144,12 +144,14 @@ def test_presence_of_a_struct(tagged: bool, hexadecimal: str, presence: int) -> 
     assert wire.read_presence(bytes.fromhex(hexadecimal), 0, 1, tagged=tagged) == (presence, 1)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_unsigned_varints_come_back(number: int) -> None:
     data = uvarint(number)
     assert wire.read_uvarint(data, 0, len(data)) == (number, len(data))
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1))
 def test_zigzag_varints_come_back(number: int, long: int) -> None:
     data = zigzag(number, 32)
@@ -158,6 +160,7 @@ def test_zigzag_varints_come_back(number: int, long: int) -> None:
     assert wire.read_varlong(data, 0, len(data)) == (long, len(data))
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=40), st.integers(0, 40))
 def test_no_reader_goes_past_the_end_or_raises_anything_but_malformed(data: bytes, end: int) -> None:
     end = min(end, len(data))

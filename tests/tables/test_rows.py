@@ -240,6 +240,11 @@ def test_a_problem_of_an_input_has_no_connection():
     assert filled(row) == {"severity": "info", "kind": "out_of_range", "detail": "RDY count 9999 is over 2500"}
 
 
+def test_a_problem_of_a_whole_capture_names_it_and_no_packet():
+    row = only(noticed(connection=None, ts_ns=None, packet=packet_id(1, 0)))
+    assert (row["capture"], row["packet"]) == ("b.pcap", None)
+
+
 def test_a_connection_shows_the_cause_of_its_close_where_it_was_seen():
     info = connection(close_reason="rst", tunnel="vxlan 7", client_bytes=12)
     row = only(Closed(info))

@@ -27,13 +27,11 @@ def api_layouts() -> list[Layout]:
 
 def record_layouts() -> list[Layout]:
     index = specs._index()
-    found = [layout for name in index["data"] for version in range(12) for layout in specs.data(name, version)]
-    for page, kinds in index["records"].items():
-        for kind, lines in kinds.items():
-            for key in lines:
-                for version in range(6):
-                    found += specs.record(page, kind, int(key), version)
-    return found
+    lines = [
+        (line, kind) for kinds in index["records"].values() for kind, keys in kinds.items() for line in keys.values()
+    ]
+    found = [layout for line, kind in lines for some in specs._by_version(line, kind).values() for layout in some]
+    return found + [layout for name in index["data"] for some in specs._data(name).values() for layout in some]
 
 
 def every_layout() -> list[Layout]:
@@ -122,6 +120,28 @@ def test_records_of_internal_topics_are_found_by_page_and_type(page: str, kind: 
 
 def test_a_record_whose_version_once_meant_other_bytes_has_a_layout_for_each_meaning() -> None:
     assert [layout.note for layout in specs.record("cluster_metadata", "metadata", 3, 0)] == ["", "2.8", "3.0-3.1"]
+
+
+def test_only_what_is_asked_for_is_parsed() -> None:
+    for cached in (specs._definitions, specs._by_version):
+        cached.cache_clear()
+    layout = specs.layouts(3, "response", 12)[0]
+    assert layout is specs.layouts(3, "response", 12)[0]
+    assert specs._definitions.cache_info().currsize == 1
+    assert not {"struct", "fast"} & set(vars(layout))
+
+
+def test_unknown_keys_and_versions_leave_nothing_behind() -> None:
+    specs.layouts(3, "request", 0)
+    before = specs._by_version.cache_info().currsize
+    for number in range(1000, 3000):
+        assert specs.layouts(number, "request", 0) == specs.layouts(3, "request", number) == ()
+        assert specs.record("consumer_offsets", "key", number, number) == specs.data("RequestHeader", number) == ()
+    assert specs._by_version.cache_info().currsize <= before + 1
+
+
+def test_the_newest_version_of_a_structure_is_told() -> None:
+    assert specs.newest_data_version("ConsumerProtocolSubscription") == 3
 
 
 def test_tables_are_whole() -> None:

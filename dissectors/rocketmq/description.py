@@ -1,0 +1,52 @@
+"""The tables in, what ``mqsniff protocols rocketmq`` prints out."""
+
+from __future__ import annotations
+
+from dissectors.rocketmq.tables import Part, Request, Tables
+from mqsniff.dissector import Table
+from mqsniff.model import Value
+
+
+def describe(tables: Tables) -> dict[str, Table]:
+    """Codes with their classes, response codes, and the classes by their sizes."""
+    codes = [request for code, request in sorted(tables.requests.items())]
+    shown = {id(request) for request in codes}
+    return {
+        "requests": [_request_row(request) for request in codes],
+        "older_names": [_request_row(request) for request in tables.every if id(request) not in shown],
+        "response_codes": [
+            {"code": code, "name": name, "only_for": group or None}
+            for group, names in tables.responses.items()
+            for code, name in sorted(names.items())
+        ],
+        "header_classes": [
+            {
+                "class": header.name,
+                "status": header.status,
+                "fields": len(header.own),
+                "required": list(sorted(header.required)),
+            }
+            for header in tables.headers.values()
+        ],
+        "body_classes": [
+            {"class": body.name, "status": body.status, "fields": len(body.fields)} for body in tables.bodies.values()
+        ],
+        "languages": [{"number": number, "name": name} for number, name in tables.languages.items()],
+    }
+
+
+def _request_row(request: Request) -> dict[str, Value]:
+    return {
+        "code": request.code,
+        "name": request.name,
+        "status": request.status,
+        "who": list(request.who),
+        "request_header": request.request.header_name or None,
+        "request_body": _body(request.request),
+        "response_header": request.response.header_name or None,
+        "response_body": _body(request.response),
+    }
+
+
+def _body(part: Part) -> str | None:
+    return part.body or None

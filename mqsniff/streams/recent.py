@@ -1,0 +1,57 @@
+"""The last segments of a direction, packed: identities in, and whether the tap has shown the same packet before.
+
+1. A segment is remembered by seven of its fields, 56 bytes: every direction of every open connection has some.
+2. A copy by the tap has the same sequence numbers and identification, and comes soon or on another interface; that its
+   payload is the same too is for the caller to check.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from mqsniff.limits import Limits
+from mqsniff.streams.segment import FIN, SYN, Segment
+
+IDENTITY_FIELDS: Final = 7
+_IDENTITY: Final = struct.Struct(f"={IDENTITY_FIELDS}q")
+
+
+def remember(recent: bytearray, segment: Segment, limits: Limits) -> None:
+    """Add a segment."""
+    remember_packed(recent, _IDENTITY.pack(*segment[:IDENTITY_FIELDS]), limits)
+
+
+def remember_packed(recent: bytearray, identities: bytes, limits: Limits) -> None:
+    """Add segments given as rows of seven native int64: the first fields of ``Segment``."""
+    recent += identities
+    excess = len(recent) - limits.recent_segments * _IDENTITY.size
+    if excess > 0:
+        del recent[:excess]
+
+
+def has_same(recent: bytearray, segment: Segment) -> bool:
+    """Whether one of the segments took up exactly the same sequence numbers."""
+    return bool(_same(recent, segment))
+
+
+def has_copy(recent: bytearray, segment: Segment, limits: Limits) -> bool:
+    """Whether one of the segments is the same packet."""
+    return any(_is_copy(row, segment, limits) for row in _same(recent, segment))
+
+
+def _same(recent: bytearray, segment: Segment) -> list[tuple[int, ...]]:
+    ends = segment.flags & (SYN | FIN)
+    return [
+        row
+        for row in _IDENTITY.iter_unpack(recent)
+        if row[0] == segment.seq and row[1] == segment.size and row[2] & (SYN | FIN) == ends
+    ]
+
+
+def _is_copy(row: tuple[int, ...], segment: Segment, limits: Limits) -> bool:
+    _, _, _, ip_id, ack, ts_ns, interface = row
+    # An identification of 0 is no identification (RFC 6864, section 4.1), and IPv6 has none: then the acknowledgement
+    # has to do, and a retransmission that carries the same one within these 10 ms counts as a copy.
+    same = ip_id == segment.ip_id if min(ip_id, segment.ip_id) > 0 else ack == segment.ack
+    return same and (interface != segment.interface or abs(segment.ts_ns - ts_ns) <= limits.doubled_ns)

@@ -1,0 +1,149 @@
+"""Folders of captures in, a table out that holds the rows against what the clients of the captures know they did.
+
+A chore, no part of the tests: ``make truth CAPTURES=DIR``, or ``python tests/truth.py [--all] DIR…``.
+
+1. Beside ``x.pcap`` stands ``x.json``, from the client's own log, never from a dissector; captures without one are left
+   out.
+2. One adapter a protocol knows how to read that file: ``truth_<protocol>.py`` beside this one, with
+   ``check(truth, rows) -> list[Finding]``. Rows are dicts with every column of their table and ``table`` in front,
+   values typed as in ``mqsniff.tables.rows``, of all tables, records included, in the order in which they came.
+3. What agrees is one line a capture (``--all`` shows each comparison). What differs with a note is explained; what
+   differs without one makes the exit code 1.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+
+from mqsniff.answers.captures import captures_under
+from mqsniff.cli.grid import show_grid
+from mqsniff.dissector import Settings
+from mqsniff.pipeline import Pipeline
+from mqsniff.sources.files import FileSource
+from mqsniff.tables.rows import rows_of
+from mqsniff.tables.schemas import TABLES
+from mqsniff.tables.values import Shown
+
+PROTOCOLS: Final = ("kafka", "nsq", "pulsar", "rocketmq")
+CELL: Final = 60
+"""Characters of a value that are shown."""
+
+
+class Finding(NamedTuple):
+    """One comparison; ``note`` says why the two may differ, or what was not compared."""
+
+    what: str
+    expected: Any
+    found: Any
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """ok, explained or differs."""
+        if self.expected == self.found:
+            return "ok"
+        return "explained" if self.note else "differs"
+
+
+Adapter = Callable[[dict[str, Any], Iterable[dict[str, Any]]], Sequence[tuple[str, Any, Any, str]]]
+
+
+def truths_under(folders: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Captures with the truth that stands beside them, in order of name."""
+    for capture in captures_under(folders):
+        beside = capture.parent / (capture.name.partition(".pcap")[0] + ".json")
+        if beside.exists():
+            yield capture, json.loads(beside.read_bytes())
+
+
+def protocol_of(capture: Path, truth: dict[str, Any]) -> str | None:
+    """Name of the adapter for a capture: told by its truth, else by its own name."""
+    if truth.get("foreign"):
+        return "foreign"
+    told = (str(truth.get("protocol") or "").lower(), capture.name.lower())
+    return next((name for text in told for name in PROTOCOLS if text.startswith(name)), None)
+
+
+def adapter_for(protocol: str | None) -> Adapter | None:
+    """The ``check`` of a protocol's adapter; None where nobody wrote one."""
+    if protocol is None or find_spec(f"truth_{protocol}") is None:
+        return None
+    check: Adapter = importlib.import_module(f"truth_{protocol}").check
+    return check
+
+
+def check_capture(capture: Path, truth: dict[str, Any], adapter: Adapter) -> list[Finding]:
+    """Decode a capture and compare."""
+    pipeline = Pipeline(FileSource([str(capture)]), Settings(records=True))
+    rows = [
+        {"table": table, **row}
+        for item in pipeline.items()
+        if item is not None
+        for table, row in rows_of(item, pipeline.captures, TABLES, Shown())
+    ]
+    findings = [Finding(*finding) for finding in adapter(truth, rows)]
+    if truth.get("packets") is not None:
+        findings.insert(0, Finding("packets", truth["packets"], pipeline.totals.packets))
+    internal = sum(row["table"] == "problems" and row["kind"] == "internal" for row in rows)
+    return [*findings, Finding("problems of kind internal", 0, internal)]
+
+
+def lines_of(capture: str, findings: Sequence[Finding], *, everything: bool) -> Iterator[tuple[str, ...]]:
+    """Cells of the table: what agrees on one line, what differs on one each; each comparison on its own if asked."""
+    agreeing = [finding for finding in findings if finding.verdict == "ok"]
+    if not everything:
+        yield capture, f"{len(agreeing)} of {len(findings)} comparisons agree", "", "", "ok" if agreeing else "-", ""
+    for finding in findings:
+        if everything or finding.verdict != "ok":
+            what, expected, found, note = finding
+            yield capture, what, cell(expected), cell(found), finding.verdict, note
+
+
+def cell(value: Any) -> str:
+    """A value in few characters."""
+    text = value if isinstance(value, str) else repr(value)
+    text = text.encode("unicode_escape").decode()
+    return text if len(text) <= CELL else f"{text[:CELL]}…"
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--all", "everything", is_flag=True, help="Show each comparison, not only those that differ.")
+@click.option("--only", metavar="TEXT", help="Captures with this text in their name.")
+def main(folders: tuple[Path, ...], *, everything: bool, only: str | None) -> None:
+    """Compare rows with the truth beside captures."""
+    verdicts: Counter[str] = Counter()
+    lines: list[tuple[str, ...]] = []
+    left_out: Counter[str] = Counter()
+    captures = 0
+    for capture, truth in truths_under(folders):
+        if only and only not in capture.name:
+            continue
+        protocol = protocol_of(capture, truth)
+        adapter = adapter_for(protocol)
+        if adapter is None:
+            left_out[protocol or "no known protocol"] += 1
+            continue
+        captures += 1
+        findings = check_capture(capture, truth, adapter)
+        verdicts.update(finding.verdict for finding in findings)
+        lines += lines_of(capture.name, findings, everything=everything)
+    show_grid("", ("capture", "what", "expected", "found", "result", "note"), lines)
+    counts = ", ".join(f"{verdicts[name]} {name}" for name in ("ok", "explained", "differs"))
+    click.echo(f"\n{captures} captures, {verdicts.total()} comparisons: {counts}")
+    for protocol, number in left_out.items():
+        click.echo(f"not compared: {number} captures of {protocol} (no adapter)")
+    sys.exit(1 if verdicts["differs"] or not captures else 0)
+
+
+if __name__ == "__main__":
+    main()

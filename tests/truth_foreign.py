@@ -1,0 +1,32 @@
+"""Truth of captures that hold none of our protocols: nobody claims a connection, and every byte is named undecoded.
+
+Connections of protocols that the engine names without decoding (TLS, HTTP) carry that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+NAMED: Final = {"http1": "http", "http2": "http2", "grpc": "http2"}
+"""Protocol of the truth -> what the engine calls it."""
+
+
+def check(truth: dict[str, Any], rows: Iterable[dict[str, Any]]) -> list[tuple[str, Any, Any, str]]:
+    """Compare what the connections are called, and what became of their bytes."""
+    connections = messages = 0
+    protocols: set[str] = set()
+    sent = undecoded = 0
+    for row in rows:
+        messages += row["table"] == "messages"
+        if row["table"] == "connections":
+            connections += 1
+            protocols.add(row["protocol"])
+            sent += row["client_bytes"] + row["server_bytes"]
+            undecoded += row["undecoded_bytes"]
+    return [
+        ("messages", 0, messages, ""),
+        ("claimed as", {NAMED.get(truth["protocol"], "unknown")}, protocols, ""),
+        ("undecoded bytes", sent, undecoded, ""),
+        ("connections are there", True, connections > 0, ""),
+    ]
