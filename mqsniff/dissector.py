@@ -18,7 +18,7 @@ from enum import Enum, IntEnum
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from mqsniff.limits import Limits
-from mqsniff.model import Asked, Chunk, Event, Frame, Gap, Identity, Side, Value
+from mqsniff.model import Asked, Chunk, Event, Frame, Gap, Identity, Side, Span, Value
 
 
 class Verdict(IntEnum):
@@ -77,16 +77,6 @@ class Sample(NamedTuple):
     """Offsets in ``data`` where captured segments begin: where a frame may start when the beginning was not seen."""
     from_start: bool = True
     """Whether ``data`` begins with the first byte of the stream."""
-
-
-class Span(NamedTuple):
-    """One field of a frame beside its bytes: ``start`` and ``stop`` count from the frame's first byte."""
-
-    path: str
-    start: int
-    stop: int
-    value: Value
-    meaning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

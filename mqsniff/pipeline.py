@@ -17,7 +17,7 @@ from mqsniff.decode.conversation import Context, Conversation, Placed
 from mqsniff.decode.names import TopicNames
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import Settings
-from mqsniff.model import CaptureInfo, Decoded, Item, Noticed, PacketBatch, Problem
+from mqsniff.model import CaptureInfo, Decoded, Item, Noticed, PacketBatch, Problem, packet_id
 from mqsniff.sources.batches import slice_batch
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.events import ConnectionClosed
@@ -90,7 +90,7 @@ class Pipeline:
         yield from self._merged([self._flow(events) for events in self._flows.end()])
         for capture in self.captures:
             for problem in capture.problems:
-                yield self._notice(problem)
+                yield self._notice(replace(problem, packet=packet_id(capture.index, 0)))
         yield None
 
     def _slice(self, batch: PacketBatch) -> Iterator[Item]:

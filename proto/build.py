@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import kafka_build
+import pulsar_build
+import rocketmq_build
 
 DATA: Final = Path(__file__).parent.parent / "dissectors" / "data"
 
@@ -20,6 +22,8 @@ Builders: TypeAlias = Mapping[str, Callable[[], bytes]]
 
 BUILDERS: Final[Builders] = {
     "kafka.jsonl": kafka_build.build,
+    "pulsar.binpb": pulsar_build.build,
+    "rocketmq.json": rocketmq_build.build,
 }
 """File in ``dissectors/data/`` -> what makes its content."""
 

@@ -23,7 +23,7 @@ class ClientSide:
         self.opening = True
         """Whether the magic is still due."""
         self.foreign = False
-        """Whether the magic was another protocol's: nothing behind it is a command."""
+        """Whether the magic was another protocol's: only what must be a command is one behind it."""
 
     def decode(self, frame: Frame) -> Iterator[Event]:
         """Give the events of a frame."""

@@ -111,7 +111,7 @@ class Nsqlookupd(FramedDissector):
             return frames.lookupd_size_of(head)
         if self._opening:
             return MAGIC_SIZE if len(head) >= MAGIC_SIZE else NEED
-        return NO_FRAME if self._foreign else size_of(head, LOOKUPD_COMMANDS)
+        return _probe_command(head) if self._foreign else size_of(head, LOOKUPD_COMMANDS)
 
     def gap(self, gap: Gap) -> Iterator[Event]:
         """Take note of lost bytes of a side."""

@@ -108,7 +108,7 @@ class Nsq(FramedDissector):
             if self._client.opening:
                 return MAGIC_SIZE if len(head) >= MAGIC_SIZE else NEED
             if self._client.foreign:
-                return NO_FRAME
+                return self.probe(side, head)
             if negotiation.waiting and self.may_wait(side):
                 return WAIT_PEER
         if negotiation.unsure_of(side):

@@ -6,8 +6,8 @@
    ACK of some messages of a batch (ack set: those that are left) answers in part. Where the entry is delivered again
    on the same consumer, the first delivery stays without.
 3. Messages of non-persistent topics all have the same id, and nobody acknowledges them: no question.
-4. ``credit`` of a delivery are the permits before it, 1 at most where the consumer starves: it had to ask for more. Well
-   above that, it was the broker that had nothing to send.
+4. ``credit`` of a delivery are the permits before it. Where they were used up, the consumer had to ask for more before
+   anything could come; where there were many, it was the broker that had nothing to send.
 5. A message shows nothing that depends on the order of the two sides, which a capture may show in more than one.
 """
 
@@ -137,7 +137,7 @@ class Consuming:
         entry = key[2]
         before = self._pairing.oldest(key)
         if before is not None:
-            self._end(consumer, entry, before.context)
+            consumer.release(entry, before.context.left, last=True)
             self._pairing.give_up(before, REDELIVERED)
         consumer.take(entry, delivery.left, self._settings.limits.questions_max)
         asked = self._pairing.deliver(key, delivery)
@@ -201,19 +201,14 @@ class Consuming:
                 if asked is not None:
                     yield entry, _ack_set(message_id) if entry == upto else None, asked
                 else:
-                    consumer.forget(entry)
+                    consumer.release(entry, 0, last=True)
 
     def _settle(self, consumer: Consumer, entry: EntryId, asked: Asked, rest: int | None, by: str) -> None:
         delivery: Delivery = asked.context
-        consumer.in_flight -= delivery.settle(rest)
-        if not delivery.left:
-            consumer.forget(entry)
-        self._pairing.settle(asked, by, last=not delivery.left)
-
-    def _end(self, consumer: Consumer, entry: EntryId, delivery: Delivery) -> None:
-        """An unsettled entry is out of the consumer's hands."""
-        consumer.in_flight -= delivery.left
-        consumer.forget(entry)
+        settled = delivery.settle(rest)
+        last = delivery.left == 0
+        consumer.release(entry, settled, last=last)
+        self._pairing.settle(asked, by, last=last)
 
     def _ack_response(self, reading: Reading) -> None:
         message, body = reading.message, reading.body

@@ -82,11 +82,13 @@ class Consumer:
         if len(self.unsettled) > room:
             del self.unsettled[0]
 
-    def forget(self, entry: EntryId) -> None:
-        """Note that an entry is settled."""
+    def release(self, entry: EntryId, count: int, *, last: bool) -> None:
+        """Note that ``count`` messages of an entry are out of its hands; the ``last`` ones take the entry with them."""
         at = bisect_left(self.unsettled, entry)
         if at < len(self.unsettled) and self.unsettled[at] == entry:
-            del self.unsettled[at]
+            self.in_flight -= count
+            if last:
+                del self.unsettled[at]
 
     def upto(self, entry: EntryId) -> list[EntryId]:
         """The unsettled entries up to this one, itself among them."""

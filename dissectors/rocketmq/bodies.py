@@ -16,7 +16,7 @@ from typing import Any, Final
 from zlib import crc32
 
 from dissectors.rocketmq.fastjson import read_json
-from dissectors.rocketmq.frames import LENGTH_PROBED
+from dissectors.rocketmq.heads import LENGTH_PROBED
 from dissectors.rocketmq.notes import Notes
 from dissectors.rocketmq.secrets import holds_secret, is_secret_name
 from dissectors.rocketmq.tables import Shape, tables

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from dissectors.rocketmq.tables import Part, Request, Tables
+from dissectors.rocketmq.tables import Header, Part, Request, tables
 from mqsniff.dissector import Table
 from mqsniff.model import Value
 
 
-def describe(tables: Tables) -> dict[str, Table]:
+def describe() -> dict[str, Table]:
     """Codes with their classes, response codes, and the classes by their sizes."""
-    codes = [request for code, request in sorted(tables.requests.items())]
+    known = tables()
+    codes = [request for _, request in sorted(known.requests.items())]
     shown = {id(request) for request in codes}
     return {
         "requests": [_request_row(request) for request in codes],
-        "older_names": [_request_row(request) for request in tables.every if id(request) not in shown],
+        "older_names": [_request_row(request) for request in known.every if id(request) not in shown],
         "response_codes": [
             {"code": code, "name": name, "only_for": group or None}
-            for group, names in tables.responses.items()
+            for group, names in known.responses.items()
             for code, name in sorted(names.items())
         ],
-        "header_classes": [
-            {
-                "class": header.name,
-                "status": header.status,
-                "fields": len(header.own),
-                "required": list(sorted(header.required)),
-            }
-            for header in tables.headers.values()
-        ],
+        "header_classes": [_header_row(header) for header in known.headers.values()],
         "body_classes": [
-            {"class": body.name, "status": body.status, "fields": len(body.fields)} for body in tables.bodies.values()
+            {"class": body.name, "status": body.status, "fields": len(body.fields)} for body in known.bodies.values()
         ],
-        "languages": [{"number": number, "name": name} for number, name in tables.languages.items()],
+        "languages": [{"number": number, "name": name} for number, name in known.languages.items()],
     }
 
 
@@ -46,6 +39,11 @@ def _request_row(request: Request) -> dict[str, Value]:
         "response_header": request.response.header_name or None,
         "response_body": _body(request.response),
     }
+
+
+def _header_row(header: Header) -> dict[str, Value]:
+    required: list[Value] = [*sorted(header.required)]
+    return {"class": header.name, "status": header.status, "fields": len(header.own), "required": required}
 
 
 def _body(part: Part) -> str | None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from dissectors.rocketmq.frames import (
+from dissectors.rocketmq.heads import (
     BINARY,
     BINARY_HEAD,
     BINARY_HEAD_SIZE,

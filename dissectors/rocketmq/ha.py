@@ -24,7 +24,7 @@ from itertools import pairwise
 from struct import Struct
 from typing import ClassVar, Final
 
-from dissectors.rocketmq.stored import MAGIC_V1, MAGIC_V2
+from dissectors.rocketmq.heads import STORED_V1, STORED_V2
 from mqsniff.dissector import Dissector, Sample, Settings, Verdict
 from mqsniff.model import Chunk, Event, Gap, Side, Skipped
 
@@ -50,7 +50,7 @@ def _is_message(data: bytes, at: int) -> bool | None:
     if len(data) < at + SIZES.size:
         return None
     size, magic = SIZES.unpack_from(data, at)
-    return magic in (MAGIC_V1, MAGIC_V2) and size > 0
+    return magic in (STORED_V1, STORED_V2) and size > 0
 
 
 def judge_slave(data: bytes) -> Verdict:

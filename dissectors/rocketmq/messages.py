@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dissectors.rocketmq.heads import STORED_V1, STORED_V2
 from dissectors.rocketmq.notes import Notes
 from dissectors.rocketmq.records import delivered, of_batch, of_request
 from dissectors.rocketmq.stored import (
-    MAGIC_V1,
-    MAGIC_V2,
     STORED_MIN,
     Stored,
     batched_value,
@@ -74,7 +73,7 @@ class Content:
 
 def shows_stored(data: bytes, start: int) -> bool:
     """Whether stored messages begin at an offset, by their magic."""
-    return len(data) - start >= STORED_MIN and stored_magic(data, start) in (MAGIC_V1, MAGIC_V2)
+    return len(data) - start >= STORED_MIN and stored_magic(data, start) in (STORED_V1, STORED_V2)
 
 
 def read_messages(kind: str, data: Data, settings: Settings, notes: Notes) -> Content:

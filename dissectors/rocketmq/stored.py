@@ -23,14 +23,12 @@ from struct import Struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from dissectors.rocketmq.heads import STORED_V1, STORED_V2
 from dissectors.rocketmq.notes import Notes
 from dissectors.rocketmq.texts import read_properties
 from mqsniff.model import Value
 from mqsniff.spec.wire import text_or_bytes
 
-MAGIC_V1: Final = -626843481
-MAGIC_V2: Final = -626843477
-"""Topics longer than 127 bytes."""
 MAGIC_BLANK: Final = -875286124
 """Filler at the end of a commit log file."""
 
@@ -129,7 +127,7 @@ def read_stored(data: bytes, notes: Notes, path: str, *, cut: bool = False) -> t
             notes.note("format", "info", "filler of a commit log file between messages", path)
             pos += size
             continue
-        if magic not in (MAGIC_V1, MAGIC_V2) or not STORED_MIN <= size <= end - pos:
+        if magic not in (STORED_V1, STORED_V2) or not STORED_MIN <= size <= end - pos:
             break
         notes.take(VALUES_STORED)
         message = _stored(data, view, pos, pos + size, magic)
@@ -154,7 +152,7 @@ def _stored(data: bytes, view: memoryview, pos: int, end: int, magic: int) -> St
     at = body + size
     if size < 0 or at + 3 > end:
         return None
-    if magic == MAGIC_V1:
+    if magic == STORED_V1:
         topic, at = at + 1, at + 1 + data[at]
     else:
         topic, at = at + 2, at + 2 + _UINT16.unpack_from(data, at)[0]

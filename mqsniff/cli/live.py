@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EPILOG: Final = """\b
 Examples:
   mqsniff live -i eth0
-  mqsniff live -i any -f 'tcp port 4150' --duration 60 --time delta
+  mqsniff live -i eth0 -f 'tcp port 4150' --duration 60 --time delta
   mqsniff live -i lo -o ndjson | jq 'select(.error_name)'
 """
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from mqsniff.decode.detection import Detection, Verdict
+from mqsniff.decode.layers import packets_of
 from mqsniff.decode.registry import Registry
 from mqsniff.decode.strangers import Stranger
 from mqsniff.decode.talk import Talk
@@ -93,6 +94,24 @@ class Conversation:
     # ---- bytes, losses and ends of a direction
 
     def _stream(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
+        """Hand an event on; bytes go packet by packet while who takes them may still change."""
+        if isinstance(event, Chunk) and not self._settled:
+            for packet in packets_of(event):
+                self._now = max(self._now, packet.marks[0].release)
+                yield from self._take(direction, packet)
+        else:
+            yield from self._take(direction, event)
+
+    @property
+    def _settled(self) -> bool:
+        return self._talk is not None or (self._stranger is not None and not self._may_change)
+
+    @property
+    def _may_change(self) -> bool:
+        """Whether a stranger is looked at again: it is unknown, and its beginning was not captured."""
+        return self.info.protocol == "unknown" and not self._from_start
+
+    def _take(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
         if self._talk is not None or self._stranger is not None:
             yield from self._hand_on(direction, event)
             return
@@ -150,7 +169,7 @@ class Conversation:
 
     def _second_look(self, direction: int, chunk: Chunk) -> Verdict | None:
         """Whether a segment of an unknown connection that was joined in the middle shows its protocol after all."""
-        if self.info.protocol != "unknown" or self._from_start:
+        if not self._may_change:
             return None
         verdict = self._detector(from_start=False).chunk(direction, chunk)
         return verdict if verdict is not None and verdict.claim is not None else None

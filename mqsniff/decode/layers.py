@@ -33,6 +33,13 @@ def pieces(chunk: Chunk) -> Iterator[tuple[Mark, bytes]]:
             yield mark, chunk.data[start - chunk.offset : end - chunk.offset]
 
 
+def packets_of(chunk: Chunk) -> Iterator[Chunk]:
+    """A chunk as one chunk for each packet."""
+    for mark, data in pieces(chunk):
+        offset = max(mark.offset, chunk.offset)
+        yield Chunk(chunk.side, offset, data, [mark])
+
+
 class Layer(ABC):
     """One side's bytes become other bytes from ``at`` on."""
 

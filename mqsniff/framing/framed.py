@@ -222,7 +222,7 @@ class FramedDissector(Dissector):
         while stream.ready():
             size = self._size(stream)
             if isinstance(size, int) and size > 0:
-                frame = stream.take(size, self.now)
+                frame = stream.take(size, self.now) if size <= frame_max else None
                 if frame is not None:
                     yield from self._emit(stream, frame)
                     if stream.mode is not Mode.STEP:
@@ -293,8 +293,9 @@ class FramedDissector(Dissector):
 
     def _pause(self, stream: SideStream) -> Iterator[Event]:
         """The peer speaks: a frame that is being looked for may end exactly here."""
-        paused = stream.mode is Mode.SEARCH and stream.available
-        if paused and find(self, self.settings.limits, stream, stream.end, Run.PAUSED):
+        while stream.mode is Mode.SEARCH and stream.available:
+            if not find(self, self.settings.limits, stream, stream.end, Run.PAUSED):
+                return
             if (skipped := self._found(stream)) is not None:
                 yield skipped
             yield from self._advance(stream)

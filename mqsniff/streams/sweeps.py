@@ -31,20 +31,26 @@ class SweepClock:
 
     def __init__(self) -> None:
         self._tail = np.empty(0, np.int64)
-        self._next_ns = 0
+        self._next_ns: int | None = None
 
     def advance(self, batch: SegmentBatch) -> list[Turn]:
         """The sweeps that fall into a batch, in order."""
         times = np.concatenate((self._tail, batch.ts_ns))
         before = len(self._tail)
         self._tail = times[-(_AGREEING - 1) :]
-        if len(times) < _AGREEING or int(times.max()) < self._next_ns:
+        if len(times) < _AGREEING or (self._next_ns is not None and int(times.max()) < self._next_ns):
             return []
         agreed = np.lib.stride_tricks.sliding_window_view(times, _AGREEING).min(axis=1)
         clock = np.maximum.accumulate(agreed)
+        if self._next_ns is None:
+            self._next_ns = _next_sweep(int(clock[0]))
         turns: list[Turn] = []
         while (place := int(np.searchsorted(clock, self._next_ns))) < len(clock):
             row, now_ns = place + _AGREEING - 1 - before, int(clock[place])
             turns.append(Turn(row, int(batch.ordinal[row]), now_ns))
-            self._next_ns = (now_ns // SWEEP_NS + 1) * SWEEP_NS
+            self._next_ns = _next_sweep(now_ns)
         return turns
+
+
+def _next_sweep(now_ns: int) -> int:
+    return (now_ns // SWEEP_NS + 1) * SWEEP_NS

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 
 from click.testing import CliRunner
+from terminal import on_terminal
 
 from mqsniff.cli import main
 from mqsniff.limits import Limits
@@ -45,3 +47,11 @@ def test_a_protocol_that_is_not_there_is_refused():
     done = run("smtp")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "no protocol 'smtp'; there are " in done.stderr
+
+
+def test_a_terminal_gets_tables_of_its_width():
+    done = on_terminal("protocols", "nsq", columns=70)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", done.shown).splitlines()
+    assert done.code == 0
+    assert "12 commands" in [line.strip() for line in lines]
+    assert max(map(len, lines)) <= 70

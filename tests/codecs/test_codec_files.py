@@ -248,19 +248,27 @@ def test_a_file_that_cannot_be_opened_raises(tmp_path):
             RawFile(str(path))
 
 
-def test_a_read_error_ends_the_bytes_with_a_reason(opened, monkeypatch):
-    source = opened(PLAIN)
+class BrokenDisk:
+    """A file that fails when more than its head is read."""
 
-    class Broken:
-        def readinto(self, _view):
-            raise OSError(5, "Input/output error")
+    def readinto(self, _view):
+        raise OSError(5, "Input/output error")
 
-        def close(self):
-            self.closed = True
+    def close(self):
+        """Nothing to give back."""
 
-    monkeypatch.setattr(source, "_file", Broken())
+
+@pytest.mark.parametrize(("data", "head"), [(PLAIN, 6), (gzip.compress(PLAIN), 0)], ids=["plain", "gzip"])
+def test_a_read_error_ends_the_bytes_with_a_reason(tmp_path, monkeypatch, data, head):
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    raw = RawFile(str(path))
+    source = open_bytes(raw, LIMITS)
+    raw.close()
+    monkeypatch.setattr(raw, "_file", BrokenDisk())
     window = memoryview(bytearray(10))
-    assert [source.readinto(window), source.readinto(window)] == [6, 0]
+    assert read_all(source) == PLAIN[:head]
+    assert source.readinto(window) == 0
     assert source.failure == "reading failed: Input/output error"
 
 

@@ -83,8 +83,9 @@ def test_damage_delivers_everything_before_it_and_is_dated_the_same_for_any_cuts
         stream[data.draw(st.integers(0, len(stream) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     stream = bytes(stream)
     plain, refused = bit_by_bit(stream)
-    at_once = run(Deflate(LIMITS), [stream])
-    assert at_once == run(Deflate(LIMITS), [stream[i : i + 1] for i in range(len(stream))])
+    limits = LIMITS.with_value("layer_piece", data.draw(st.sampled_from([100, 1 << 16])))
+    at_once = run(Deflate(limits), [stream])
+    assert at_once == run(Deflate(limits), [stream[i : i + 1] for i in range(len(stream))])
     assert at_once[0] == plain
     if refused is not None:
         (dark,) = at_once[1]
@@ -118,6 +119,24 @@ def test_pieces_respect_a_small_limit_also_before_damage():
     assert isinstance(items[-1], Dark)
 
 
+def test_what_was_delivered_before_the_damage_was_met_is_not_delivered_again():
+    deflate = zlib.compressobj(6, zlib.DEFLATED, -15)
+    stream = deflate.compress(words(1, 500) + bytes(300_000) + words(2, 5000)) + deflate.flush(zlib.Z_SYNC_FLUSH)
+    stream = stream[: len(stream) - 2000] + b"\xff" * 200
+    plain, refused = bit_by_bit(stream)
+    assert refused is not None
+    assert len(plain) > 300_000
+    assert run(Deflate(LIMITS), [stream])[0] == plain
+
+
+def test_a_byte_that_holds_both_the_last_letter_and_the_damage_gives_the_letter():
+    stream = bytes.fromhex(LETTER_AND_DAMAGE)
+    plain, refused = bit_by_bit(stream)
+    assert (len(plain), refused) == (1, len(stream) - 1)
+    assert run(Deflate(LIMITS), [stream])[0] == plain
+    assert run(Deflate(LIMITS), [stream[i : i + 1] for i in range(len(stream))])[0] == plain
+
+
 def test_a_gap_is_dark_from_its_offset_on_for_good():
     first, second, third = compressed([b"one", b"two", b"three"])
     plain, others = run(Deflate(LIMITS), [first, 10, second, 5, third])
@@ -127,9 +146,11 @@ def test_a_gap_is_dark_from_its_offset_on_for_good():
 
 def test_clear_text_behind_a_flush_is_dated_back_to_the_flush():
     stream = b"".join(compressed([b"SUB a b\n", b"RDY 1\n"]))
-    plain, others = run(Deflate(LIMITS), [stream, b"CLS\n"])
-    assert plain == b"SUB a b\nRDY 1\n"
-    assert [(dark.offset, dark.kind) for dark in others] == [(len(stream), "codec")]
+    for cut in range(-6, 5):
+        whole = stream + b"CLS\n"
+        plain, others = run(Deflate(LIMITS), [whole[: len(stream) + cut], whole[len(stream) + cut :]])
+        assert plain == b"SUB a b\nRDY 1\n"
+        assert [(dark.offset, dark.kind) for dark in others] == [(len(stream), "codec")]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 3, 4])

@@ -42,6 +42,13 @@ def block_chunk(plain):
     return chunk(0, checksum(plain) + bytes(cramjam.snappy.compress_raw(plain)))
 
 
+def small_literals(plain):
+    """The worst that an encoder may do: literals of 60 bytes, so that the block is larger than its plain bytes."""
+    elements = [bytes([59 << 2]) + plain[at : at + 60] for at in range(0, len(plain) - 60, 60)]
+    rest = plain[60 * len(elements) :]
+    return chunk(0, checksum(plain) + b"\x80\x80\x04" + b"".join(elements) + bytes([len(rest) - 1 << 2]) + rest)
+
+
 def words(seed, size):
     return random.Random(seed).randbytes(size)
 
@@ -90,8 +97,9 @@ def test_the_framing_of_another_encoder():
         (plain_chunk(bytes(65536)), bytes(65536)),
         (block_chunk(bytes(65536)), bytes(65536)),
         (block_chunk(words(3, 65536)), words(3, 65536)),
+        (small_literals(words(4, 65536)), words(4, 65536)),
     ],
-    ids=["padding", "skippable", "empty skippable", "identifier", "empty", "largest", "largest block", "random"],
+    ids=["padding", "skippable", "empty skippable", "identifier", "empty", "largest", "largest block", "random", "small literals"],
 )
 def test_chunks_of_every_kind_in_one_piece_and_byte_by_byte(middle, plain):
     stream = IDENTIFIER + plain_chunk(b"before") + middle + block_chunk(b"behind")
@@ -145,6 +153,13 @@ def test_two_holes_in_one_chunk_are_one_loss():
     items = run([IDENTIFIER + lost[:20], 10, lost[30:50], 30, lost[80:] + plain_chunk(b"on")])
     why = "bytes inside a chunk were lost"
     assert items == [Lost(10, 20, 100, "gap", why), Lost(40, 48, 0, "gap", why), b"on"]
+
+
+def test_a_hole_up_to_the_end_of_a_chunk_keeps_the_step():
+    lost = plain_chunk(bytes(100))
+    why = "bytes inside a chunk were lost"
+    items = run([IDENTIFIER + lost[:20], 10, lost[30:50], len(lost) - 50, plain_chunk(b"on")])
+    assert items == [Lost(10, 20, 100, "gap", why), Lost(40, 20, 0, "gap", why), b"on"]
 
 
 def test_a_hole_over_a_head_is_followed_by_the_next_chunk_that_is_whole():
@@ -285,6 +300,12 @@ def test_a_stream_made_of_candidates_ends_the_search_instead_of_the_day():
     assert isinstance(dark, Dark)
     assert (dark.offset, dark.kind) == (11, "limit")
     assert run([IDENTIFIER, 1, crafted]) == items
+
+
+def test_a_long_search_among_some_candidates_goes_on():
+    sparse = (b"\x01\x10\x27\x00" + b"\x55" * 96) * 20_000
+    items = run([IDENTIFIER, 1, *[sparse[at : at + 50_000] for at in range(0, len(sparse), 50_000)], plain_chunk(b"late")])
+    assert items[-1] == b"late"
 
 
 def test_after_the_close_and_after_darkness_nothing_comes():

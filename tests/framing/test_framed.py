@@ -213,6 +213,11 @@ def test_waiting_is_given_up_at_its_cap():
     assert [event[0] for event in run(dissector, chunk(b"F\x00", 4), close=False)] == ["W", "F", "F"]
 
 
+def test_a_cap_does_not_depend_on_how_the_frame_was_cut():
+    whole = run(toy(replace(Limits(), frame_max=5)), chunk(b"F\x08abcdefghF\x00"))
+    assert whole == [("F", 0, b"abc", 10, "truncated"), ("F", 10, b"", 2)]
+
+
 def test_a_frame_over_the_cap_keeps_its_start_only():
     dissector = toy(replace(Limits(), frame_max=5))
     assert run(dissector, chunk(b"F\x08abc"), chunk(b"defghF\x00", 5)) == [("F", 0, b"abc", 10, "truncated"), ("F", 10, b"", 2)]

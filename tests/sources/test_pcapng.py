@@ -91,6 +91,7 @@ def test_dpkt_reads_the_same(tmp_path, order):
         (0x80 | 32, (1_700_000_000 << 32) + 2**32 - 1, 1_700_000_000 * S + 999_999_999),
         (0x80 | 34, (1_000_000 << 34) + 2**34 - 1, 1_000_000 * S + 999_999_999),
         (0x80 | 35, (1_000_000 << 35) + 12345, 1_000_000 * S + 12345 * 10**9 // 2**35),
+        (0x80 | 35, (1_000_000 << 35) + 2**35 - 1, 1_000_000 * S + 999_999_999),
         (0x80 | 63, (1 << 63) + (1 << 62), 1_500_000_000),
         (0x80 | 64, 1 << 63, 500_000_000),
         (0x80 | 127, 2**64 - 1, 0),
@@ -367,6 +368,15 @@ def test_a_captured_length_beyond_its_block_is_cut(tmp_path):
     found, info = read_at_all_windows(head() + packet(1, b"abcd", caplen=2**32 - 1) + packet(2, b"e"), tmp_path)
     assert [row[1:3] for row in found] == [(b"abcd", 2**32 - 1), (b"e", 1)]
     assert details(info) == ["a packet's captured length reaches beyond its block"]
+
+
+def test_problems_come_in_file_order_whatever_the_window(tmp_path):
+    data = head() + packet(1, b"abcd", caplen=100) + block(5, bytes(12), trailer=20)
+    _, info = read_at_all_windows(data, tmp_path)
+    assert details(info) == [
+        "a packet's captured length reaches beyond its block",
+        f"no block at byte {len(head()) + 36}: its two lengths differ",
+    ]
 
 
 def test_a_packet_larger_than_the_window_is_read(tmp_path):

@@ -327,7 +327,9 @@ def test_loss_leaves_every_other_byte_at_its_place(data: st.DataObject, conversa
         got = {offset: data for offset, data in tale.streams[direction].items()}
         gaps = {offset: length for side, offset, length in tale.gaps if side == direction}
         assert all(sent[offset : offset + len(part)] == part for offset, part in got.items())
-        covered = sorted((offset, offset + size) for offset, size in [*gaps.items(), *((o, len(p)) for o, p in got.items())])
+        covered = sorted(
+            (offset, offset + size) for offset, size in [*gaps.items(), *((o, len(p)) for o, p in got.items())]
+        )
         extent = tale.facts.sizes[direction]
         assert [start for start, _ in covered] == [0, *(stop for _, stop in covered)][: len(covered)]
         assert (covered[-1][1] if covered else 0) == extent

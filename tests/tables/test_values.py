@@ -92,6 +92,10 @@ def test_nesting_ends_with_a_note_instead_of_a_failure():
     assert shown == {"nested_deeper_than": NESTING_MAX}
 
 
+def test_what_is_no_value_at_all_is_named_by_its_type():
+    assert shown_json({"fault": {1, 2}, "fine": 1}) == {"fault": {"no_value": "set"}, "fine": 1}
+
+
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),

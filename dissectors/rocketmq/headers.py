@@ -1,19 +1,18 @@
-"""The bytes of a frame in, its size or its header out, in both serialisations.
+"""The bytes of a header in, its fields out, in both serialisations.
 
-    length i32 | serialize type u8, header length u24 | header | body
+    JSON      one object; extFields in it is an object of strings
+    ROCKETMQ  code i16 | language u8 | version i16 | opaque i32 | flag i32 | remark length i32 | remark | ext length i32
+              | (key length i16 | key | value length i32 | value), over and over
 
-1. ``probe`` believes a frame by what only a header has: the first key of JSON, or lengths that add up and numbers in
-   their ranges. ``frame_size`` follows a connection in step by the two lengths alone.
-2. The serialisation is told by each frame; a response may use the other one than its request.
-3. A header that was cut gives the fields before the cut. One that is no header raises Malformed; an odd field is noted.
-4. Fields keep their order on the wire, null and empty stay different.
+1. The serialisation is told by each frame; a response may use the other one than its request.
+2. A header that was cut gives the fields before the cut. One that is no header raises Malformed; an odd field is noted.
+3. Fields keep their order on the wire; null and empty stay different.
 
 Source: RemotingCommand, RemotingSerializable and RocketMQSerializable of apache/rocketmq.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from struct import Struct, error
@@ -23,32 +22,11 @@ from typing import Any, Final
 import orjson
 
 from dissectors.rocketmq.fastjson import read_tolerant
+from dissectors.rocketmq.heads import BINARY, BINARY_HEAD, BINARY_HEAD_SIZE, HEAD_SIZE, JSON
 from dissectors.rocketmq.notes import Notes
-from mqsniff.dissector import NEED, NO_FRAME, Probed
 from mqsniff.spec.wire import Malformed, text_or_bytes
 
-HEAD: Final = Struct(">iI")
-HEAD_SIZE: Final = 8
-PROBE_MAX: Final = 256
-"""Bytes that ``probe`` looks at; a remark of a binary header may push its last length behind them."""
-LENGTH_PROBED: Final = 16 << 20
-"""The largest frame a peer accepts unless it is told otherwise (com.rocketmq.remoting.frameMaxLength)."""
-LENGTH_MAX: Final = 0x15FF_FFFF
-"""A first byte of 0x16 or more means TLS to every server, so no frame can be longer."""
-
-JSON: Final = 0
-BINARY: Final = 1
-RESPONSE: Final = 1
-ONEWAY: Final = 2
-
-BINARY_HEAD: Final = Struct(">hBhiii")
-BINARY_HEAD_SIZE: Final = 17
-BINARY_MIN: Final = 21
-LANGUAGE_MAX: Final = 13
-VERSION_MAX: Final = 4096
-"""Far above the number of any release (612 is the last that is named)."""
-
-KEYS: Final[Mapping[str, str]] = MappingProxyType(
+NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "code": "code",
         "language": "language",
@@ -62,9 +40,6 @@ KEYS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Keys of a JSON header -> names in the body."""
 
-_JSON_START: Final = re.compile(rb'\{[ \t\r\n]*"(?:' + "|".join(KEYS).encode() + rb')"[ \t\r\n]*:')
-_JSON_START_MAX: Final = 64
-_HEAD_START: Final = re.compile(rb"[\x00\x01](?=[\x00-\xff]{3}[\x00\x01]|[\x00-\xff]{0,3}\Z)")
 _INT32: Final = Struct(">i")
 _UINT16: Final = Struct(">H")
 _UINT32: Final = Struct(">I")
@@ -83,81 +58,6 @@ class Header:
     ext: dict[str, Any] | None = None
     has_ext: bool = False
     """Whether there was an extFields, if only null."""
-
-
-# ---- sizes
-
-
-def probe(head: bytes) -> Probed:
-    """Size of the frame that must start here, its length word included; looks at PROBE_MAX bytes at most."""
-    if len(head) < HEAD_SIZE:
-        return NEED if _may_begin(head) else NO_FRAME
-    length, word = HEAD.unpack_from(head)
-    kind, header = word >> 24, word & 0xFFFFFF
-    if kind > BINARY or not 0 < header <= length - 4 <= LENGTH_PROBED:
-        return NO_FRAME
-    whole = _json_begins(head, header) if kind == JSON else _binary_begins(head, header)
-    if whole is None:
-        return NEED
-    return 4 + length if whole else NO_FRAME
-
-
-def _may_begin(head: bytes) -> bool:
-    """Whether fewer than eight bytes may be the start of a head: the length is below 16 MiB, the type 0 or 1."""
-    return head[:1] in (b"", b"\0", b"\1") and head[4:5] in (b"", b"\0", b"\1")
-
-
-def _json_begins(head: bytes, size: int) -> bool | None:
-    """None: more bytes are needed."""
-    start = head[HEAD_SIZE : HEAD_SIZE + min(size, _JSON_START_MAX)]
-    if start[:1] not in (b"", b"{"):
-        return False
-    if _JSON_START.match(start):
-        return True
-    return None if len(start) < min(size, _JSON_START_MAX) and size > 2 else False
-
-
-def _binary_begins(head: bytes, size: int) -> bool | None:
-    """None: more bytes are needed."""
-    if size < BINARY_MIN:
-        return False
-    if len(head) < HEAD_SIZE + BINARY_HEAD_SIZE:
-        return None
-    _, language, version, _, flag, remark = BINARY_HEAD.unpack_from(head, HEAD_SIZE)
-    if language > LANGUAGE_MAX or not 0 <= version < VERSION_MAX or not 0 <= flag <= (RESPONSE | ONEWAY):
-        return False
-    if not 0 <= remark <= size - BINARY_MIN:
-        return False
-    at = HEAD_SIZE + BINARY_HEAD_SIZE + remark
-    if at + 4 > PROBE_MAX:
-        return True
-    if len(head) < at + 4:
-        return None
-    (ext,) = _INT32.unpack_from(head, at)
-    return bool(ext == size - BINARY_MIN - remark)
-
-
-def scan(data: bytes, start: int) -> int:
-    """The next offset >= ``start`` at which ``probe`` is worth asking; the end where there is none.
-
-    A head has its serialize type, 0 or 1, at its fifth byte, and its length, below 16 MiB, begins with 0 or 1: bytes of
-    text are passed over.
-    """
-    found = _HEAD_START.search(data, start)
-    return found.start() if found else len(data)
-
-
-def frame_size(head: bytes) -> Probed:
-    """Size of the frame that starts here on a side that is in step."""
-    if len(head) < HEAD_SIZE:
-        return NEED
-    length, word = HEAD.unpack_from(head)
-    if word >> 24 > BINARY or not 0 < word & 0xFFFFFF <= length - 4 or length > LENGTH_MAX:
-        return NO_FRAME
-    return int(length) + 4
-
-
-# ---- headers
 
 
 def read_header(data: bytes, notes: Notes) -> tuple[Header, int]:
@@ -193,10 +93,10 @@ def read_json_header(raw: bytes, notes: Notes, *, cut: bool = False) -> Header:
 def _json_header(found: dict[str, Any], notes: Notes) -> Header:
     """Hot: once a frame; keys and types that are odd go the slow way."""
     try:
-        fields = {KEYS[key]: value for key, value in found.items()}
+        fields = {NAMES[key]: value for key, value in found.items()}
     except KeyError:
-        fields = {KEYS[key]: value for key, value in found.items() if key in KEYS}
-        fields["unknown_fields"] = {key: value for key, value in found.items() if key not in KEYS}
+        fields = {NAMES[key]: value for key, value in found.items() if key in NAMES}
+        fields["unknown_fields"] = {key: value for key, value in found.items() if key not in NAMES}
     header = Header(JSON, fields.get("code"), fields.get("opaque"), fields.get("flag"), fields)
     if "ext_fields" in fields:
         ext = fields.pop("ext_fields")

@@ -12,25 +12,22 @@ Source: RemotingCommand, NettyRemotingAbstract and the processors of apache/rock
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from dissectors.rocketmq import frames, rows
+from dissectors.rocketmq import rows
 from dissectors.rocketmq.bodies import Mentions, body_checksum_ok, plain, read_body
-from dissectors.rocketmq.description import describe
-from dissectors.rocketmq.detection import sides_swapped
 from dissectors.rocketmq.extfields import note_missing, read_ext
+from dissectors.rocketmq.headers import Header, read_header
+from dissectors.rocketmq.heads import BINARY, ONEWAY, RESPONSE
 from dissectors.rocketmq.messages import MESSAGE_KINDS, Content, Data, read_messages, shows_stored
 from dissectors.rocketmq.notes import Notes
 from dissectors.rocketmq.records import complete
 from dissectors.rocketmq.settlements import Settlements
 from dissectors.rocketmq.tables import Part, Request, tables
-from dissectors.rocketmq.trace import TRACE_TOPIC, read_trace
-from mqsniff.dissector import Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import MILLISECOND_NS
-from mqsniff.model import Asked, Event, Frame, Kind, Message, Side, Value
+from mqsniff.model import Asked, Frame, Kind, Message, Side, Value
 
 PROTOCOL: Final = "rocketmq"
 UNASKED: Final = "RESPONSE"
@@ -53,6 +50,8 @@ SERVED_NS: Final = 20 * MILLISECOND_NS
 """A poll answered later than the first was held, one answered with data before the second was not; in between, nobody
 can tell."""
 WAIT_MAX_MS: Final = 1 << 40
+PARTS_MAX: Final = 1024
+"""Responses whose classes are remembered, for whoever asks to have them explained."""
 
 
 @dataclass(slots=True)
@@ -71,7 +70,7 @@ class _Reading:
     """A frame being decoded, and what was read of it so far: typed, by long names."""
 
     frame: Frame
-    header: frames.Header
+    header: Header
     stop: int
     """Where the body starts."""
     notes: Notes
@@ -81,76 +80,39 @@ class _Reading:
     content: Content | None = None
 
 
-class RocketMQ(FramedDissector):
-    """RocketMQ remoting between clients, brokers, name servers, proxies and controllers."""
+class Session:
+    """What one connection has said so far."""
 
-    names: ClassVar[tuple[str, ...]] = (PROTOCOL,)
-    ports: ClassVar[frozenset[int]] = frozenset({9876, 10911, 10909, 8080, 10811, 19876, 20911})
-    head_max: ClassVar[int] = frames.HEAD_SIZE
-    head_usual: ClassVar[int] = frames.HEAD_SIZE
-    probe_max: ClassVar[int] = frames.PROBE_MAX
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, dissector: FramedDissector) -> None:
+        self._dissector = dissector
+        self._settings = dissector.settings
+        self._identity = dissector.identity
         self._tables = tables()
         self._nothing = Part(self._tables.common)
-        self._settlements = Settlements(self)
+        self._settlements = Settlements(dissector)
+        self._answered_parts: dict[tuple[int, int], Part] = {}
 
-    # ---- framing and detection: both sides send the same frames
+    def part_of(self, frame: Frame) -> Part:
+        """What header and body of a frame are; of a response that is known for a while after it was decoded."""
+        header, _ = read_header(frame.data, Notes(self._settings.limits))
+        if (header.flag or 0) & RESPONSE:
+            return self._answered_parts.get((frame.side, frame.offset), self._nothing)
+        request = self._known(header, Notes(self._settings.limits))
+        return request.request if request else self._nothing
 
-    @classmethod
-    def probe(cls, side: Side, head: bytes) -> Probed:  # noqa: ARG003
-        """Size of the frame that must start here."""
-        return frames.probe(head)
-
-    @classmethod
-    def scan(cls, side: Side, data: bytes, start: int) -> int:  # noqa: ARG003
-        """The next offset where a head may start."""
-        return frames.scan(data, start)
-
-    def frame_size(self, side: Side, head: bytes) -> Sized:  # noqa: ARG002
-        """Size of the frame that starts here on a side that is in step."""
-        return frames.frame_size(head)
-
-    @classmethod
-    def detect(cls, client: Sample, server: Sample) -> Verdict:
-        """Both sides by ``probe``; sides that a guess has swapped are refused, so that the other way is tried."""
-        verdict = super().detect(client, server)
-        guessed = not (client.from_start or server.from_start)
-        return Verdict.NO if verdict is Verdict.YES and guessed and sides_swapped(client, server) else verdict
-
-    @classmethod
-    def detect_side(cls, side: Side, sample: Sample) -> Verdict:
-        """A lone frame is enough: no other protocol has such a head."""
-        verdict = super().detect_side(side, sample)
-        return Verdict.YES if verdict is Verdict.MAYBE else verdict
-
-    @classmethod
-    def decode_record(cls, topic: str, key: bytes | None, value: bytes | None) -> Value | None:  # noqa: ARG003
-        """Message traces that clients send to a topic of their own."""
-        return read_trace(value) if value is not None and topic.startswith(TRACE_TOPIC) else None
-
-    @classmethod
-    def describe(cls) -> dict[str, Table]:
-        """Every code with its header and body classes, and the names of numbers."""
-        return describe(tables())
-
-    # ---- frames
-
-    def decode(self, frame: Frame) -> Iterator[Event]:
-        """The message of a frame."""
-        notes = Notes(self.settings.limits)
-        header, stop = frames.read_header(frame.data, notes)
+    def message(self, frame: Frame) -> Message:
+        """The message of a frame; Malformed for one whose header cannot be read."""
+        notes = Notes(self._settings.limits)
+        header, stop = read_header(frame.data, notes)
         flag = header.flag
         if flag is None:
-            flag = frames.RESPONSE if self._looks_answered(header.code, frame.side) else 0
-        if flag & ~(frames.RESPONSE | frames.ONEWAY):
+            flag = RESPONSE if self._looks_answered(header.code, frame.side) else 0
+        if flag & ~(RESPONSE | ONEWAY):
             notes.note("out_of_range", "info", "flag has bits that mean nothing", "flag")
         reading = _Reading(frame, header, stop, notes, self._nothing, {}, Mentions())
-        if flag & frames.RESPONSE:
-            yield self._response(reading)
-        else:
-            yield self._request(reading, oneway=flag & frames.ONEWAY != 0)
+        if flag & RESPONSE:
+            return self._response(reading)
+        return self._request(reading, oneway=flag & ONEWAY != 0)
 
     def _looks_answered(self, code: int | None, side: Side) -> bool:
         """Whether a header that lost its flag is a response's: a server sends mostly those."""
@@ -160,13 +122,15 @@ class RocketMQ(FramedDissector):
         """The ext fields, and the body where it is made of messages; ``owed``: required fields must be there."""
         header, frame, stop = part.header, reading.frame, reading.stop
         reading.part = part
+        if len(self._answered_parts) >= PARTS_MAX:
+            self._answered_parts.clear()
         reading.ext = read_ext(reading.header.ext or {}, header, reading.notes)
         told = not part.optional or not header.own.isdisjoint(reading.ext)
         if owed and told and header.required and len(frame.data) >= stop:
             note_missing(reading.ext, header, reading.notes)
         if part.body in MESSAGE_KINDS and frame.size > stop:
             data = Data(frame.data[stop:], frame.size - stop, reading.ext, records)
-            reading.content = read_messages(part.body, data, self.settings, reading.notes)
+            reading.content = read_messages(part.body, data, self._settings, reading.notes)
 
     def _message(self, reading: _Reading, name: str, kind: Kind) -> Message:
         """The message, but for what only a request or only a response has."""
@@ -229,14 +193,14 @@ class RocketMQ(FramedDissector):
         message.partitions = rows.request_rows(reading.part.header, reading.ext, reading.content)
         return message
 
-    def _known(self, header: frames.Header, notes: Notes) -> Request | None:
+    def _known(self, header: Header, notes: Notes) -> Request | None:
         """The request of a code; one that was cut to 16 bits is found again."""
         code = header.code
         if code is None:
             notes.note("missing_field", "warning", "a request without a code", "code")
             return None
         request = self._tables.requests.get(code)
-        if request is None and header.serialize_type == frames.BINARY and (request := self._tables.cut.get(code)):
+        if request is None and header.serialize_type == BINARY and (request := self._tables.cut.get(code)):
             detail = f"{code} is what a header of 16 bits left of {request.code}"
             notes.note("out_of_range", "warning", detail, "code")
         if request is None:
@@ -247,12 +211,12 @@ class RocketMQ(FramedDissector):
         """Open the question of a request, which ends at once where no answer will come."""
         request, message = question.request, question.message
         if oneway:
-            self.settle(self.ask(key, question, expects=0, in_order=False), "oneway")
+            self._dissector.settle(self._dissector.ask(key, question, expects=0, in_order=False), "oneway")
             for batch in message.records:
                 batch.constant["ack"] = "none"
             return
         wait = _wait_limit_ns(request, question.ext) if request else None
-        self.ask(key, question, wait_limit_ns=wait, in_order=False)
+        self._dissector.ask(key, question, wait_limit_ns=wait, in_order=False)
         if request is not None and request.records == "produced":
             question.half = self._settlements.half_sent(question.ext)
 
@@ -269,7 +233,7 @@ class RocketMQ(FramedDissector):
 
     def _learn(self, reading: _Reading, message: Message) -> None:
         """What a request tells of its sender."""
-        identity = self.identity
+        identity = self._identity
         if reading.frame.side is Side.SERVER:
             identity.server_software = identity.server_software or self._software(reading.header)
             return
@@ -279,7 +243,7 @@ class RocketMQ(FramedDissector):
         if identity.user is None and isinstance(user, str):
             identity.user, identity.mechanism = user, "ACL"
 
-    def _software(self, header: frames.Header) -> str | None:
+    def _software(self, header: Header) -> str | None:
         """What a header says of its writer: "RocketMQ JAVA 5.5.0"."""
         language = self._tables.language_name(header.fields.get("language"))
         version = self._tables.version_name(header.fields.get("version"))
@@ -290,7 +254,7 @@ class RocketMQ(FramedDissector):
 
     def _response(self, reading: _Reading) -> Message:
         header, frame = reading.header, reading.frame
-        asked = None if header.opaque is None else self.answer((1 - frame.side, header.opaque))
+        asked = None if header.opaque is None else self._dissector.answer((1 - frame.side, header.opaque))
         question: Question | None = asked.context if asked else None
         request = question.request if question else None
         if request is not None:
@@ -299,14 +263,15 @@ class RocketMQ(FramedDissector):
             shown = shows_stored(frame.data, reading.stop)
             part = self._nothing._replace(body="stored-messages") if shown else self._nothing
             self._read(reading, part, "other", owed=False)
+        self._answered_parts[frame.side, frame.offset] = reading.part
         message = self._message(reading, question.message.name if question else UNASKED, "response")
         self._judge(message, header.code, request, reading.notes)
         if asked is not None and question is not None:
             self._answered(asked, question, reading, message)
         if header.code == GO_AWAY:
-            self.identity.close_reason = "go away"
-        if frame.side is Side.SERVER and self.identity.server_software is None:
-            self.identity.server_software = self._software(header)
+            self._identity.close_reason = "go away"
+        if frame.side is Side.SERVER and self._identity.server_software is None:
+            self._identity.server_software = self._software(header)
         return message
 
     def _judge(self, message: Message, code: int | None, request: Request | None, notes: Notes) -> None:

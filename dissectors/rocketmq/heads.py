@@ -1,0 +1,121 @@
+"""First bytes in, the size of the frame that they open out; also what opens a stored message.
+
+    length i32 | serialize type u8, header length u24 | header | body
+
+1. ``probe`` believes a frame by what only a header has: the first key of JSON, or lengths that add up and numbers in
+   their ranges. ``frame_size`` follows a connection in step by the two lengths alone.
+2. Nothing heavy is imported: this is loaded for every capture, whatever it holds.
+
+Source: RemotingCommand, RemotingSerializable and RocketMQSerializable of apache/rocketmq.
+"""
+
+from __future__ import annotations
+
+import re
+from struct import Struct
+from typing import Final
+
+from mqsniff.dissector import NEED, NO_FRAME, Probed
+
+HEAD: Final = Struct(">iI")
+HEAD_SIZE: Final = 8
+PROBE_MAX: Final = 256
+"""Bytes that ``probe`` looks at; a remark of a binary header may push its last length behind them."""
+LENGTH_PROBED: Final = 16 << 20
+"""The largest frame a peer accepts unless it is told otherwise (com.rocketmq.remoting.frameMaxLength)."""
+LENGTH_MAX: Final = 0x15FF_FFFF
+"""A first byte of 0x16 or more means TLS to every server, so no frame can be longer."""
+
+JSON: Final = 0
+BINARY: Final = 1
+RESPONSE: Final = 1
+ONEWAY: Final = 2
+
+BINARY_HEAD: Final = Struct(">hBhiii")
+"""code, language, version, opaque, flag, remark length."""
+BINARY_HEAD_SIZE: Final = 17
+BINARY_MIN: Final = 21
+LANGUAGE_MAX: Final = 13
+VERSION_MAX: Final = 4096
+"""Far above the number of any release (612 is the last that is named)."""
+
+KEYS: Final = ("code", "language", "version", "opaque", "flag", "remark", "extFields", "serializeTypeCurrentRPC")
+"""Keys of a JSON header."""
+
+STORED_V1: Final = -626843481
+STORED_V2: Final = -626843477
+"""Magic of a stored message, behind its size; the second one of those whose topic is longer than 127 bytes."""
+
+_JSON_START: Final = re.compile(rb'\{[ \t\r\n]*"(?:' + "|".join(KEYS).encode() + rb')"[ \t\r\n]*:')
+_JSON_START_MAX: Final = 64
+_HEAD_START: Final = re.compile(rb"[\x00\x01](?=[\x00-\xff]{3}[\x00\x01]|[\x00-\xff]{0,3}\Z)")
+_INT32: Final = Struct(">i")
+
+
+def probe(head: bytes) -> Probed:
+    """Size of the frame that must start here, its length word included; looks at PROBE_MAX bytes at most."""
+    if len(head) < HEAD_SIZE:
+        return NEED if _may_begin(head) else NO_FRAME
+    length, word = HEAD.unpack_from(head)
+    kind, header = word >> 24, word & 0xFFFFFF
+    if kind > BINARY or not 0 < header <= length - 4 <= LENGTH_PROBED:
+        return NO_FRAME
+    whole = _json_begins(head, header) if kind == JSON else _binary_begins(head, header)
+    if whole is None:
+        return NEED
+    return 4 + length if whole else NO_FRAME
+
+
+def _may_begin(head: bytes) -> bool:
+    """Whether fewer than eight bytes may be the start of a head: the length is below 16 MiB, the type 0 or 1."""
+    return head[:1] in (b"", b"\0", b"\1") and head[4:5] in (b"", b"\0", b"\1")
+
+
+def _json_begins(head: bytes, size: int) -> bool | None:
+    """None: more bytes are needed."""
+    start = head[HEAD_SIZE : HEAD_SIZE + min(size, _JSON_START_MAX)]
+    if start[:1] not in (b"", b"{"):
+        return False
+    if _JSON_START.match(start):
+        return True
+    return None if len(start) < min(size, _JSON_START_MAX) and size > 2 else False
+
+
+def _binary_begins(head: bytes, size: int) -> bool | None:
+    """None: more bytes are needed."""
+    if size < BINARY_MIN:
+        return False
+    if len(head) < HEAD_SIZE + BINARY_HEAD_SIZE:
+        return None
+    _, language, version, _, flag, remark = BINARY_HEAD.unpack_from(head, HEAD_SIZE)
+    if language > LANGUAGE_MAX or not 0 <= version < VERSION_MAX or not 0 <= flag <= (RESPONSE | ONEWAY):
+        return False
+    if not 0 <= remark <= size - BINARY_MIN:
+        return False
+    at = HEAD_SIZE + BINARY_HEAD_SIZE + remark
+    if at + 4 > PROBE_MAX:
+        return True
+    if len(head) < at + 4:
+        return None
+    (ext,) = _INT32.unpack_from(head, at)
+    return bool(ext == size - BINARY_MIN - remark)
+
+
+def scan(data: bytes, start: int) -> int:
+    """The next offset >= ``start`` at which ``probe`` is worth asking; the end where there is none.
+
+    A head has its serialize type, 0 or 1, at its fifth byte, and its length, below 16 MiB, begins with 0 or 1: bytes of
+    text are passed over.
+    """
+    found = _HEAD_START.search(data, start)
+    return found.start() if found else len(data)
+
+
+def frame_size(head: bytes) -> Probed:
+    """Size of the frame that starts here on a side that is in step."""
+    if len(head) < HEAD_SIZE:
+        return NEED
+    length, word = HEAD.unpack_from(head)
+    if word >> 24 > BINARY or not 0 < word & 0xFFFFFF <= length - 4 or length > LENGTH_MAX:
+        return NO_FRAME
+    return int(length) + 4

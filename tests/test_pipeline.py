@@ -1,0 +1,88 @@
+"""The whole way from captures to rows: results are a function of the packets alone."""
+
+from __future__ import annotations
+
+import io
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mqsniff import pipeline
+from mqsniff.dissector import Settings
+from mqsniff.limits import Limits
+from mqsniff.pipeline import Pipeline
+from mqsniff.sinks.ndjson import NdjsonSink
+from mqsniff.sources.files import FileSource
+from mqsniff.tables.schemas import TABLES
+from mqsniff.tables.values import Shown
+
+PCAPS = Path(__file__).parent.parent / "pcaps"
+SAMPLES = sorted(path for path in PCAPS.glob("*/*.pcap*") if path.suffix in {".pcap", ".pcapng"} and path.parent.name != "broken")
+
+
+def rows(*paths: Path, limits: Limits | None = None) -> list[bytes]:
+    """All rows of captures given together, as NDJSON lines."""
+    settings = Settings(limits or Limits(), records=True)
+    run, out = Pipeline(FileSource([str(path) for path in paths], settings.limits), settings), io.BytesIO()
+    sink = NdjsonSink(out, run.captures, tuple(TABLES), Shown())
+    for item in run.items():
+        if item is not None:
+            sink.write(item)
+    sink.tick()
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_slices_and_windows_do_not_change_a_row(path, monkeypatch):
+    expected = rows(path)
+    assert expected
+    monkeypatch.setattr(pipeline, "SLICE_PACKETS", 3)
+    assert rows(path, limits=replace(Limits(), window=4096)) == expected
+
+
+def halves(path: Path, folder: Path) -> list[Path]:
+    """A classic capture cut into two files between two packets."""
+    data = path.read_bytes()
+    order = "<" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
+    starts, at = [], 24
+    while at < len(data):
+        starts.append(at)
+        at += 16 + struct.unpack_from(f"{order}I", data, at + 8)[0]
+    middle = starts[len(starts) // 2]
+    parts = [folder / "part-1.pcap", folder / "part-2.pcap"]
+    parts[0].write_bytes(data[:middle])
+    parts[1].write_bytes(data[:24] + data[middle:])
+    return parts
+
+
+def without_place(row: bytes) -> bytes:
+    """A row without what names files and packet numbers."""
+    import orjson
+
+    plain = orjson.loads(row)
+    for name in [name for name in plain if "capture" in name or "packet" in name and not name.endswith("packets")]:
+        del plain[name]
+    return orjson.dumps(plain)
+
+
+@pytest.mark.parametrize("path", [path for path in SAMPLES if path.suffix == ".pcap"][:12], ids=lambda path: path.stem)
+def test_a_rotated_capture_gives_the_rows_of_the_whole(path, tmp_path):
+    parts = halves(path, tmp_path)
+    together = [without_place(row) for row in rows(*reversed(parts))]
+    assert together == [without_place(row) for row in rows(path)]
+
+
+def test_a_dissector_that_cannot_be_imported_is_a_problem_of_the_run(monkeypatch):
+    from mqsniff.decode.registry import Loaded
+
+    monkeypatch.setattr(pipeline, "load_dissectors", lambda: [Loaded("gone", None, "dissector gone cannot be imported")])
+    assert any(b"dissector gone cannot be imported" in row for row in rows(SAMPLES[0]))
+
+
+def test_totals_count_what_went_through():
+    run = Pipeline(FileSource([str(PCAPS / "nsq" / "nsq-1.3.0-go-req-touch.pcap")]), Settings())
+    list(run.items())
+    totals = run.totals
+    assert (totals.packets, totals.connections, totals.messages, totals.problems) == (137, 2, 109, {})

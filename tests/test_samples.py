@@ -1,0 +1,78 @@
+"""Samples of ``pcaps/``: nothing odd in them but what ``expected_problems.toml`` lists; what their clients did is found."""
+
+from __future__ import annotations
+
+import runpy
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from truth import adapter_for, check_capture, protocol_of, truths_under
+
+from mqsniff.answers.captures import captures_under
+from mqsniff.dissector import Settings
+from mqsniff.model import Closed, Noticed
+from mqsniff.pipeline import Pipeline
+from mqsniff.sources.files import FileSource
+
+PCAPS = Path(__file__).parents[1] / "pcaps"
+SAMPLES = {str(path.relative_to(PCAPS)): path for path in captures_under([PCAPS])}
+EXPECTED = tomllib.loads((PCAPS / "expected_problems.toml").read_text())
+TRUTHS = {capture.name: (capture, truth) for capture, truth in truths_under([PCAPS])}
+README = (PCAPS / "README.md").read_text()
+
+every_sample = pytest.mark.parametrize("name", SAMPLES)
+
+
+def test_there_are_samples_and_only_of_them_problems_are_expected():
+    assert SAMPLES
+    assert set(EXPECTED) <= set(SAMPLES)
+
+
+@every_sample
+def test_a_sample_has_the_problems_that_belong_to_it_and_no_others(name):
+    pipeline = Pipeline(FileSource([str(SAMPLES[name])]), Settings(records=True))
+    found = Counter()
+    for item in pipeline.items():
+        if isinstance(item, Noticed):
+            found[f"{item.problem.severity}.{item.problem.kind}"] += 1
+    expected = EXPECTED.get(name, {"why": "nothing is odd"})
+    assert expected["why"]
+    told = {
+        f"{severity}.{kind}": count
+        for severity, kinds in expected.items()
+        if isinstance(kinds, dict)
+        for kind, count in kinds.items()
+    }
+    assert dict(found) == told
+    assert pipeline.captures[0].unreadable == expected.get("unreadable", "")
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+def test_what_the_clients_of_a_sample_did_is_found_in_its_rows(name):
+    capture, truth = TRUTHS[name]
+    adapter = adapter_for(protocol_of(capture, truth))
+    assert adapter is not None
+    findings = check_capture(capture, truth, adapter)
+    assert [finding for finding in findings if finding.verdict == "differs"] == []
+    assert any(finding.verdict == "ok" for finding in findings)
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLES if name.startswith("foreign/")])
+def test_a_foreign_sample_is_claimed_by_no_dissector(name):
+    pipeline = Pipeline(FileSource([str(SAMPLES[name])]), Settings())
+    protocols = {item.connection.protocol for item in pipeline.items() if isinstance(item, Closed)}
+    assert protocols <= {"unknown", "http", "http2", "tls"}
+    assert pipeline.totals.messages == 0
+
+
+@every_sample
+def test_the_readme_tells_where_a_sample_comes_from(name):
+    assert f"`{Path(name).name}`" in README
+
+
+def test_the_broken_samples_are_what_their_script_makes():
+    made = runpy.run_path(str(PCAPS / "broken" / "make_broken.py"))["broken"]()
+    there = {path.name: path.read_bytes() for name, path in SAMPLES.items() if name.startswith("broken/")}
+    assert there == made
