@@ -74,10 +74,14 @@ class Connection:
         self._begun = [False, False]
         for side, flags in ((0, SYN), (1, SYN | ACK), (0, ACK)):
             self._packet(side, flags, b"")
-        wish = b'{"client_id":"bench","hostname":"bench","user_agent":"bench/1.0","feature_negotiation":true,"snappy":%s}'
+        wish = (
+            b'{"client_id":"bench","hostname":"bench","user_agent":"bench/1.0","feature_negotiation":true,"snappy":%s}'
+        )
         flag = b"true" if compressed else b"false"
         self.say(0, b"  V2IDENTIFY\n" + sized(wish % flag))
-        self.say(1, frame(0, b'{"max_rdy_count":2500,"version":"1.3.0","tls_v1":false,"deflate":false,"snappy":%s}' % flag))
+        self.say(
+            1, frame(0, b'{"max_rdy_count":2500,"version":"1.3.0","tls_v1":false,"deflate":false,"snappy":%s}' % flag)
+        )
         if compressed:
             self._switched = True
             self.say(1, OK)

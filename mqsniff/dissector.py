@@ -59,6 +59,8 @@ class Switch(NamedTuple):
     """No frame starts here: from this byte on the side speaks another layer, though no answer of the peer told so."""
 
     to: str
+    needed: int
+    """Bytes from there on that it took to tell."""
 
 
 Probed: TypeAlias = int | Literal[FrameAnswer.NEED, FrameAnswer.NO_FRAME]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -50,12 +51,15 @@ class Side(IntEnum):
     @property
     def peer(self) -> Side:
         """The other one."""
-        return Side(1 - self)
+        return _PEERS[self]
 
     @property
     def text(self) -> str:
         """As it stands in tables."""
         return ("client", "server")[self]
+
+
+_PEERS: Final = (Side.SERVER, Side.CLIENT)
 
 
 class Secret:
@@ -518,6 +522,7 @@ class ConnectionInfo:
         return endpoint(self.server_ip, self.server_port)
 
 
+@lru_cache(maxsize=4096)
 def endpoint(ip: str, port: int) -> str:
     """An address and a port as text: "10.0.0.1:4150", "[fe80::1]:4150"."""
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"

@@ -252,7 +252,7 @@ COUNTS = {
     "nsq-consumer": (32, 0, {}),
     "nsq-without IDENTIFY": (44, 0, {}),
     "nsq-authorized": (19, 0, {}),
-    "nsq-crossing": (30, 0, {}),
+    "nsq-crossing": (26, 0, {}),
     "nsq-refused": (5, 0, {"format": 1}),
     "nsq-a lying MPUB": (22, 0, {"format": 2}),
     "nsq-snappy": (47, 0, {}),

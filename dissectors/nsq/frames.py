@@ -73,6 +73,12 @@ def probe(head: bytes) -> Probed:
     return NEED if fits is None else size + 4 if fits else NO_FRAME
 
 
+def may_begin(head: bytes) -> bool | None:
+    """Whether a frame of nsqd begins here; None when more bytes must tell."""
+    size = probe(head)
+    return None if size is NEED else size is not NO_FRAME
+
+
 def scan(data: bytes, start: int) -> int:
     """First offset from ``start`` on where size and type of a frame of nsqd may stand."""
     match = _LIKELY.search(data, start)

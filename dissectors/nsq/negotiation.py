@@ -12,7 +12,8 @@ Source: nsqio/nsq 1.3.0, ``nsqd/protocol_v2.go``, IDENTIFY.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from dissectors.nsq.tables import UPGRADES
 from mqsniff.dissector import NEED, FrameAnswer, Switch
@@ -31,6 +32,9 @@ _SIGNS: Final = (
     _Sign("snappy", re.compile(rb"\xff\x06\x00\x00sNaPpY"), re.compile(rb"(?:\xff\x06?\x00{0,2}s?N?a?P?p?)?\Z")),
     _Sign("tls", re.compile(rb"[\x14-\x17]\x03[\x00-\x04]"), re.compile(rb"(?:[\x14-\x17]\x03?)?\Z")),
 )
+Need: TypeAlias = Literal[FrameAnswer.NEED]
+IsPlain: TypeAlias = Callable[[bytes], bool | None]
+
 _FIELDS: Final = {upgrade.to: upgrade.field for upgrade in UPGRADES}
 
 
@@ -108,27 +112,30 @@ class Negotiation:
         self.waiting = bool(self._due)
         return Upgrade(at, layer)
 
-    def layer_of(self, side: Side, head: bytes, *, plain: bool | None) -> Switch | FrameAnswer | None:
-        """The layer in which a side goes on, None for the one it is in; ``plain``: whether ``head`` starts a frame.
+    def layer_of(self, side: Side, head: bytes, is_plain: IsPlain) -> Switch | Need | None:
+        """The layer in which a side goes on, None for the one it is in; asked for no more once it was told.
 
-        Once it has been told, it is not asked for again.
+        ``is_plain`` tells whether bytes begin a frame of the layer at hand, None where it needs more of them.
         """
-        if plain:
-            return None
+        layer = self._layer_of(head, is_plain)
+        if not isinstance(layer, str):
+            return layer
+        self.looking[side] = False
+        self.waiting = self.waiting and side is Side.SERVER
+        told_by = range(1, len(head) + 1)
+        return Switch(layer, next(n for n in told_by if isinstance(self._layer_of(head[:n], is_plain), str)))
+
+    def _layer_of(self, head: bytes, is_plain: IsPlain) -> str | Need | None:
         for layer, whole, begun in _SIGNS:
             if self._asked is None or layer in self._asked:
                 if whole.match(head):
-                    return self._switch(side, layer)
+                    return layer
                 if begun.match(head):
                     return NEED
+        plain = is_plain(head)
         if plain is None:
             return NEED
-        return self._switch(side, "deflate") if self._asked is not None and "deflate" in self._asked else None
-
-    def _switch(self, side: Side, layer: str) -> Switch:
-        self.looking[side] = False
-        self.waiting = self.waiting and side is Side.SERVER
-        return Switch(layer)
+        return "deflate" if not plain and self._asked is not None and "deflate" in self._asked else None
 
 
 def _layers(fields: dict[str, Value]) -> frozenset[str]:

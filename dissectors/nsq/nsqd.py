@@ -16,7 +16,7 @@ from dissectors.nsq.lines import HEAD_MAX, size_of
 from dissectors.nsq.server import ServerSide
 from dissectors.nsq.session import Session
 from dissectors.nsq.tables import COMMANDS, MAGIC_SIZE, MAGIC_V2, describe_nsqd
-from mqsniff.dissector import NEED, NO_FRAME, WAIT_PEER, Probed, Sample, Settings, Sized, Table, Verdict, Walk, Walked
+from mqsniff.dissector import NEED, WAIT_PEER, Probed, Sample, Settings, Sized, Table, Verdict, Walk, Walked
 from mqsniff.framing import FramedDissector
 from mqsniff.model import Event, Frame, Gap, Side
 
@@ -112,7 +112,7 @@ class Nsq(FramedDissector):
             if negotiation.waiting and self.may_wait(side):
                 return WAIT_PEER
         if negotiation.unsure_of(side):
-            layer = negotiation.layer_of(side, head, plain=_looks_plain(side, head))
+            layer = negotiation.layer_of(side, head, commands.may_begin if side is Side.CLIENT else frames.may_begin)
             if layer is not None:
                 return layer
         return size_of(head, COMMANDS) if side is Side.CLIENT else frames.size_of(head)
@@ -153,11 +153,3 @@ class Nsq(FramedDissector):
         """Give the events of a frame."""
         self._session.negotiation.looking[frame.side] = False
         return (self._client if frame.side is Side.CLIENT else self._server).decode(frame)
-
-
-def _looks_plain(side: Side, head: bytes) -> bool | None:
-    """Whether a frame of this layer starts here; None when more bytes must tell."""
-    if side is Side.CLIENT:
-        return commands.may_begin(head)
-    size = frames.probe(head)
-    return None if size is NEED else size is not NO_FRAME

@@ -22,7 +22,7 @@ from dissectors.pulsar.commands import NO_REQUEST
 from dissectors.pulsar.handles import Consumer, Delivery, EntryId, Handles, name_of
 from dissectors.pulsar.pairing import Pairing
 from dissectors.pulsar.payload import Payload
-from dissectors.pulsar.producing import entry_text, notes_of, partition_of, partition_row
+from dissectors.pulsar.producing import entry_text, notes_of, partition_row
 from dissectors.pulsar.reading import Reading
 from dissectors.pulsar.records import place, record_batch, time_ns
 from mqsniff.dissector import Settings
@@ -118,8 +118,8 @@ class Consuming:
         metadata = (payload.metadata if payload is not None else None) or {}
         delivery = Delivery.of(metadata.get("num_messages_in_batch", 1), _ack_set(body))
         if entry is not None:
-            message.correlation = f"c:{number}:{entry_text(body['message_id'], message.topics)}"
-        message.notes += tuple(notes_of(metadata))
+            message.correlation = f"c:{number}:{entry_text(body['message_id'], consumer.partition)}"
+        message.notes += notes_of(metadata)
         credit = consumer.permits
         if credit is not None:
             consumer.permits = credit - delivery.left
@@ -127,10 +127,10 @@ class Consuming:
             asked = self._await(("m", number, entry), consumer, delivery)
             asked.extra |= {"attempts": body.get("redelivery_count", 0) + 1, "credit": credit}
         if payload is not None and payload.metadata is not None:
-            message.partitions = (partition_row(message, metadata, payload.size),)
+            message.partitions = (partition_row(consumer, metadata, payload.size),)
             self._follow_chunks(reading, metadata, payload.size)
             if self._settings.records and message.frame.whole:
-                message.records = (self._records(reading, payload, metadata),)
+                message.records = (self._records(reading, consumer, payload, metadata),)
 
     def _await(self, key: tuple[str, int, EntryId], consumer: Consumer, delivery: Delivery) -> Asked:
         """Open the question of a delivered entry."""
@@ -150,20 +150,20 @@ class Consuming:
             if problem is not None:
                 reading.message.problems.append(problem)
 
-    def _records(self, reading: Reading, payload: Payload, metadata: Mapping[str, Any]) -> RecordBatch:
+    def _records(self, reading: Reading, consumer: Consumer, payload: Payload, metadata: dict[str, Any]) -> RecordBatch:
         message, body = reading.message, reading.body
         packed = message.frame.data[payload.start :]
         wanted = set(body["ack_set"]) if "ack_set" in body else None
         batch = record_batch(metadata, packed, wanted, self._settings.limits, message.problems)
         batch.constant |= {
             "direction": "deliver",
-            "topic": message.topics[0] if message.topics else None,
-            "partition": partition_of(message.topics),
+            "topic": consumer.topic,
+            "partition": consumer.partition,
             "checksum_ok": payload.checksum_ok,
             "attempts": body.get("redelivery_count", 0) + 1,
         }
         if isinstance(body.get("message_id"), dict):
-            place(batch, entry_text(body["message_id"], message.topics))
+            place(batch, entry_text(body["message_id"], consumer.partition))
         if payload.entry is not None:
             _tell_offsets(batch, payload.entry, metadata)
         return batch
@@ -176,15 +176,15 @@ class Consuming:
         consumer = self.introduce(message, number)
         ids = [found for found in body.get("message_id", ()) if entry_id(found) is not None]
         if len(ids) == 1:
-            message.notes += (("message_id", entry_text(ids[0], message.topics)),)
+            place_text = entry_text(ids[0], consumer.partition if consumer is not None else None)
+            message.notes += (("message_id", place_text),)
+            message.correlation = f"c:{number}:{place_text}"
         else:
             message.notes += (("message_ids", len(ids)),)
         if request is not None:
             message.kind = "request"
             message.correlation = f"c:{number}:{request}"
             self._pairing.ask(("a", number, request))
-        elif len(ids) == 1:
-            message.correlation = f"c:{number}:{entry_text(ids[0], message.topics)}"
         if consumer is not None:
             for entry, rest, asked in self._acknowledged(number, consumer, ids, body.get("ack_type")):
                 self._settle(consumer, entry, asked, rest, message.name)

@@ -27,8 +27,8 @@ from mqsniff.spec.wire import Malformed
 HEAD: Final = 8
 """Bytes of the two sizes."""
 HEAD_MAX: Final = 160
-COMMAND_HEAD_MAX: Final = 8
-"""Bytes of a command up to its content: number (2), tag of its field (1 or 2), length of it (1 to 4)."""
+COMMAND_SIZE_MAX: Final = 4
+"""Bytes of the length of a command's content: 256 MiB."""
 
 MAGIC_CHECKSUM: Final = 0x0E01
 MAGIC_ENTRY: Final = 0x0E02
@@ -41,6 +41,12 @@ PROBE_MAX: Final = 128 * MIB
 """Largest frame that is believed without knowing the connection; brokers can be told to allow more than 5 MiB."""
 SIZE_MAX: Final = (1 << 31) - 1
 """Largest message size that can be configured: a Java int."""
+
+
+_FIELD_TAGS: Final = tuple(
+    (COMMANDS[number].tag[2], (*COMMANDS[number].tag, 0)[3]) if number in COMMANDS else (0, 0) for number in range(256)
+)
+"""Number of a command -> the one or two bytes of its field's tag; zeros for none."""
 
 
 def _tags() -> re.Pattern[bytes]:
@@ -85,27 +91,48 @@ def is_sure(side: Side, head: bytes) -> bool:
     )
 
 
+def content_of(data: bytes, start: int, stop: int) -> tuple[int, int] | None:
+    """(number, where its content starts) of the command that fills ``data[start:stop]`` in the one usual way.
+
+    None where it does not; IndexError where ``data`` ends before that can be told. Hot: once a frame.
+    """
+    if data[start] != 0x08:
+        return None
+    number = data[start + 1]
+    first, second = _FIELD_TAGS[number]
+    at = start + 3
+    if not first or data[start + 2] != first:
+        return None
+    if second:
+        if data[at] != second:
+            return None
+        at += 1
+    size = data[at]
+    at += 1
+    if size > 0x7F:
+        size, at = _long_size(data, at, size & 0x7F)
+    return (number, at) if at + size == stop else None
+
+
+def _long_size(data: bytes, at: int, size: int) -> tuple[int, int]:
+    """(a length of several bytes whose first one was read, where it ends); -1 for one of too many bytes."""
+    for shift in range(7, 7 * COMMAND_SIZE_MAX, 7):
+        byte = data[at]
+        at += 1
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return size, at
+    return -1, at
+
+
 def _content(data: bytes, start: int, stop: int) -> tuple[int, int] | Probed:
-    """(number, where its content starts) of the command that fills ``data[start:stop]`` in the one usual way."""
+    """As ``content_of``, for bytes of unknown standing."""
     if stop - start < 4:
         return NO_FRAME
-    head = data[start : min(stop, start + COMMAND_HEAD_MAX)]
-    if head[:1] not in (b"", b"\x08"):
-        return NO_FRAME
-    command = COMMANDS.get(head[1]) if len(head) > 1 else None
-    if len(head) > 1 and command is None:
-        return NO_FRAME
-    if command is None or len(head) <= len(command.tag):
-        return NEED if command is None or command.tag.startswith(head) else NO_FRAME
-    if not head.startswith(command.tag):
-        return NO_FRAME
-    value = 0
-    for index, byte in enumerate(head[len(command.tag) :]):
-        value |= (byte & 0x7F) << 7 * index
-        if byte < 0x80:
-            content = start + len(command.tag) + index + 1
-            return (command.type, content) if content + value == stop else NO_FRAME
-    return NO_FRAME if len(head) == min(stop - start, COMMAND_HEAD_MAX) else NEED
+    try:
+        return content_of(data, start, stop) or NO_FRAME
+    except IndexError:
+        return NEED
 
 
 def _probe_payload(head: bytes, at: int, size: int) -> Probed:
@@ -132,12 +159,6 @@ def follow(head: bytes, message_max: int) -> Probed:
         if not isinstance(content, tuple):
             return content
     return 4 + total
-
-
-def content_of(data: bytes, start: int, stop: int) -> tuple[int, int] | None:
-    """(number, where its content starts) of a command that is written in the one usual way, None for any other."""
-    content = _content(data, start, stop)
-    return content if isinstance(content, tuple) else None
 
 
 class Parts(NamedTuple):

@@ -30,6 +30,10 @@ class Producer:
 
     topic: str | None = None
     name: str | None = None
+    partition: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.partition = partition_of(self.topic)
 
 
 @dataclass(slots=True)
@@ -68,12 +72,16 @@ class Consumer:
     topic: str | None = None
     subscription: str | None = None
     name: str | None = None
+    partition: int | None = field(init=False)
     permits: int | None = None
     """Messages that the broker may still send."""
     in_flight: int = 0
     """Messages that were delivered and are unsettled."""
     unsettled: list[EntryId] = field(default_factory=list)
     """Entries in their order."""
+
+    def __post_init__(self) -> None:
+        self.partition = partition_of(self.topic)
 
     def take(self, entry: EntryId, count: int, room: int) -> None:
         """Note an unsettled entry of ``count`` messages; of more than ``room`` entries the first is forgotten."""
@@ -135,6 +143,12 @@ class Handles(Generic[Handle]):
             return handle, False
         users.add(side)
         return handle, True
+
+
+def partition_of(topic: str | None) -> int | None:
+    """The number of the partition that a topic is by its name, None for one without partitions."""
+    _, found, number = (topic or "").rpartition("-partition-")
+    return int(number) if found and number.isdecimal() and len(number) < 10 else None
 
 
 def name_of(value: Any) -> str | None:

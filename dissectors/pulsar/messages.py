@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from dissectors.pulsar.commands import BY_NAME, COMMANDS
+from dissectors.pulsar.commands import BY_NAME, COMMANDS, Command
 from dissectors.pulsar.frames import content_of
 from mqsniff.limits import Limits
 from mqsniff.model import Problem
@@ -72,9 +72,11 @@ def _content_types() -> Mapping[int, MessageType]:
 
 
 class Read(NamedTuple):
-    """A command: the name that its type says, its body, and what is odd."""
+    """A command, its body, and what is odd."""
 
     name: str
+    command: Command | None
+    """None for a number that no command has."""
     body: dict[str, Any]
     problems: list[Problem]
     whole: bool
@@ -83,13 +85,18 @@ class Read(NamedTuple):
 
 def read_command(data: bytes, start: int, stop: int, limits: Limits) -> Read:
     """The BaseCommand in ``data[start:stop]``; where ``data`` ends before, what there is of it, damage unsaid."""
-    content = content_of(data, start, stop)
+    try:
+        content = content_of(data, start, stop)
+    except IndexError:
+        content = None
     if content is None:
         return _read_base(data, start, stop, limits)
     number, at = content
-    decoded = _content_types()[number].decode(data, at, min(stop, len(data)), limits)
-    problems = problems_of(decoded, cut=stop > len(data))
-    return Read(COMMANDS[number].name, decoded.body, problems, decoded.broken is None and stop <= len(data))
+    there = min(stop, len(data))
+    decoded = _content_types()[number].decode(data, at, there, limits)
+    problems = problems_of(decoded, cut=there < stop) if decoded.problems else []
+    command = COMMANDS[number]
+    return Read(command.name, command, decoded.body, problems, decoded.broken is None and there == stop)
 
 
 def problems_of(decoded: Decoded, *, cut: bool) -> list[Problem]:
@@ -108,7 +115,7 @@ def _read_base(data: bytes, start: int, stop: int, limits: Limits) -> Read:
     name = kind if isinstance(kind, str) else "unknown" if kind is None else f"unknown({kind})"
     command = BY_NAME.get(name)
     if command is None:
-        return Read(name, rest, problems, decoded.broken is None and not cut)
+        return Read(name, None, rest, problems, decoded.broken is None and not cut)
     field = base.fields[command.type].name
     del rest["type"]
     body = rest.pop(field, None)
@@ -122,4 +129,4 @@ def _read_base(data: bytes, start: int, stop: int, limits: Limits) -> Read:
     body = body or {}
     if rest:
         body[BASE] = rest
-    return Read(name, body, problems, decoded.broken is None and not cut)
+    return Read(name, command, body, problems, decoded.broken is None and not cut)

@@ -3,7 +3,8 @@
 1. The CRC-32C covers the size of the metadata, the metadata and the payload: not the command, not the entry metadata.
    It is checked where every byte of the frame is there.
 2. A frame that was cut gives what its bytes tell; of parts that cannot be, the message is emitted all the same.
-3. ``plain_payload`` opens a payload: decrypted it cannot be, a chunk of a compressed message cannot be opened alone.
+3. ``plain_payload`` opens a payload. An encrypted one stays sealed, and so does a chunk of something compressed, which
+   opens only together with the others. Java's ZLIB streams are flushed and never finished.
 
 Sources: ``Commands.serializeMetadataAndPayload``, ``CompressionCodecProvider``, ``ConsumerImpl`` of Apache Pulsar.
 """
@@ -18,7 +19,7 @@ from crc32c import crc32c
 
 from dissectors.pulsar import messages
 from dissectors.pulsar.frames import split_payload
-from mqsniff.codecs.blocks import BlockError, decompress
+from mqsniff.codecs.blocks import CUT, decompress_partly
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Problem, Undecoded
 from mqsniff.spec.wire import Malformed
@@ -100,23 +101,25 @@ def is_sealed(metadata: Mapping[str, Any]) -> bool:
 
 
 def plain_payload(metadata: Mapping[str, Any], packed: bytes, limits: Limits) -> tuple[bytes | None, Problem | None]:
-    """(the payload as its sender had it, None where it cannot be had; what is odd about that)."""
+    """(the payload as its sender had it, None where it cannot be had; what is odd about that).
+
+    A damaged batch gives what stands before the damage.
+    """
     codec = metadata.get("compression", "NONE")
-    told = metadata.get("uncompressed_size")
+    size = metadata.get("uncompressed_size")
     if is_sealed(metadata):
         return None, None
     if codec == "NONE":
         return packed, None
     if codec not in CODECS:
         return None, Problem("codec", "error", "compressed by an unknown codec", "metadata.compression")
-    if not isinstance(told, int):
+    if size is None:
         return None, Problem("codec", "error", "uncompressed_size is missing", "metadata.uncompressed_size")
-    if told > limits.decompress_max:
+    if size > limits.decompress_max:
         return None, Problem("limit", "error", "uncompressed_size is over decompress_max", "payload")
-    try:
-        plain = decompress(CODECS[codec], packed, told)
-    except BlockError as error:
-        return None, Problem("codec", "error", str(error), "payload")
-    if len(plain) != told:
-        return plain, Problem("codec", "warning", "the plain payload is shorter than uncompressed_size", "payload")
-    return plain, None
+    plain, why = decompress_partly(CODECS[codec], packed, size)
+    unfinished = codec == "ZLIB" and why == CUT
+    if len(plain) == size and (why is None or unfinished):
+        return plain, None
+    why = why if why and not unfinished else "the plain payload is shorter than uncompressed_size"
+    return plain if "num_messages_in_batch" in metadata else None, Problem("codec", "error", why, "payload")

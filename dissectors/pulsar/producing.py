@@ -9,12 +9,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from dissectors.pulsar.chunks import Chunks
 from dissectors.pulsar.commands import NO_REQUEST
-from dissectors.pulsar.handles import Handles, Producer, name_of
+from dissectors.pulsar.handles import Consumer, Handles, Producer, name_of
 from dissectors.pulsar.pairing import Pairing
 from dissectors.pulsar.payload import Payload
 from dissectors.pulsar.reading import Reading
@@ -98,41 +98,33 @@ class Producing:
     # ---- sending
 
     def _send(self, reading: Reading) -> None:
-        message, body = reading.message, reading.body
-        producer = self.introduce(message, body.get("producer_id")) or Producer()
+        message = reading.message
+        producer = self.introduce(message, reading.body.get("producer_id")) or Producer()
         payload = reading.payload
         metadata = payload.metadata if payload is not None else None
+        key = None
         if payload is not None and metadata is not None:
-            message.client_id = name_of(metadata.get("producer_name")) or message.client_id
-            message.notes += tuple(notes_of(metadata))
-            message.partitions = (partition_row(message, metadata, payload.size),)
+            message.client_id = name_of(metadata.get("producer_name")) or producer.name
+            message.notes += notes_of(metadata)
+            message.partitions = (partition_row(producer, metadata, payload.size),)
             self._check(reading, metadata, payload.size)
             if self._settings.records and message.frame.whole:
-                message.records = (self._records(reading, payload, metadata),)
-        key = self._position(reading, metadata or {}) or _sequence(reading)
+                message.records = (self._records(reading, producer, payload, metadata),)
+            if self.by_position and "replicated_from" in metadata:
+                key = _position(reading, metadata)
+        key = key or _sequence(reading)
         if key is not None:
             message.correlation = _correlation(key)
-            self._pairing.ask(key, (message.records, producer.topic))
+            self._pairing.ask(key, (message.records, producer))
 
-    def _position(self, reading: Reading, metadata: Mapping[str, Any]) -> Key | None:
-        """What the receipt of a replicated message will tell of it; None for other messages."""
-        if not self.by_position or "replicated_from" not in metadata or "marker_type" in metadata:
-            return None
-        for pair in metadata.get("properties", ()):
-            if pair.get("key") == SOURCE_POSITION:
-                ledger, _, entry = str(pair.get("value")).partition(":")
-                if _is_number(ledger) and _is_number(entry) and "producer_id" in reading.body:
-                    return "p", reading.body["producer_id"], int(ledger), int(entry)
-        return None
-
-    def _records(self, reading: Reading, payload: Payload, metadata: Mapping[str, Any]) -> RecordBatch:
+    def _records(self, reading: Reading, producer: Producer, payload: Payload, metadata: dict[str, Any]) -> RecordBatch:
         message = reading.message
         packed = message.frame.data[payload.start :]
         batch = record_batch(metadata, packed, None, self._settings.limits, message.problems)
         batch.constant |= {
             "direction": "produce",
-            "topic": message.topics[0] if message.topics else None,
-            "partition": partition_of(message.topics),
+            "topic": producer.topic,
+            "partition": producer.partition,
             "checksum_ok": payload.checksum_ok,
             "producer_id": signed(reading.body.get("producer_id")),
         }
@@ -151,16 +143,17 @@ class Producing:
                 message.problems.append(problem)
 
     def _receipt(self, reading: Reading) -> None:
-        message, body = reading.message, reading.body
+        message = reading.message
         asked = self._answered(reading)
-        place_of = body.get("message_id")
-        if not isinstance(place_of, dict):
+        message_id = reading.body.get("message_id")
+        if message_id is None:
             return
-        message.notes += (("message_id", entry_text(place_of, message.topics)),)
-        if asked is not None and place_of.get("ledger_id") != NO_PLACE:
-            batches, topic = asked.context
-            for batch in batches:
-                place(batch, entry_text(place_of, () if topic is None else (topic,)))
+        records, producer = asked.context if asked is not None else ((), Producer())
+        entry = entry_text(message_id, producer.partition)
+        message.notes += (("message_id", entry),)
+        if message_id.get("ledger_id") != NO_PLACE:
+            for batch in records:
+                place(batch, entry)
 
     def _refused(self, reading: Reading) -> None:
         self._answered(reading)
@@ -177,6 +170,18 @@ class Producing:
             key = position
         message.correlation = _correlation(key)
         return self._pairing.answer(message, key)
+
+
+def _position(reading: Reading, metadata: Mapping[str, Any]) -> Key | None:
+    """What the receipt of a replicated message will tell of it; None for markers, whose receipts are as others."""
+    if "marker_type" in metadata or "producer_id" not in reading.body:
+        return None
+    for pair in metadata.get("properties", ()):
+        if pair.get("key") == SOURCE_POSITION:
+            ledger, _, entry = str(pair.get("value")).partition(":")
+            if _is_number(ledger) and _is_number(entry):
+                return "p", reading.body["producer_id"], int(ledger), int(entry)
+    return None
 
 
 def _sequence(reading: Reading) -> Key | None:
@@ -196,40 +201,36 @@ def _is_number(text: str) -> bool:
 # ---- what SEND and MESSAGE share
 
 
-def notes_of(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def notes_of(metadata: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """What matters of a payload to a reader of one line."""
+    notes: list[tuple[str, Any]] = []
     if "num_messages_in_batch" in metadata:
-        yield "messages", metadata["num_messages_in_batch"]
-    if metadata.get("compression", "NONE") != "NONE":
-        yield "codec", metadata["compression"]
+        notes.append(("messages", metadata["num_messages_in_batch"]))
+    if "compression" in metadata:
+        notes.append(("codec", metadata["compression"]))
     if "chunk_id" in metadata:
-        yield "chunk", f"{metadata['chunk_id']}/{metadata.get('num_chunks_from_msg')}"
-    if metadata.get("encryption_keys"):
-        yield "encrypted", True
+        notes.append(("chunk", f"{metadata['chunk_id']}/{metadata.get('num_chunks_from_msg')}"))
+    if "encryption_keys" in metadata:
+        notes.append(("encrypted", True))
     if "marker_type" in metadata:
-        yield "marker", metadata["marker_type"]
+        notes.append(("marker", metadata["marker_type"]))
     if "txnid_most_bits" in metadata:
-        yield "txn", f"{metadata['txnid_most_bits']}:{metadata.get('txnid_least_bits')}"
+        notes.append(("txn", f"{metadata['txnid_most_bits']}:{metadata.get('txnid_least_bits')}"))
+    return tuple(notes)
 
 
-def partition_row(message: Message, metadata: Mapping[str, Any], size: int) -> dict[str, Any]:
+def partition_row(handle: Producer | Consumer, metadata: Mapping[str, Any], size: int) -> dict[str, Any]:
     """The row of ``partitions`` of a payload."""
     return {
-        "topic": message.topics[0] if message.topics else None,
-        "partition": partition_of(message.topics),
+        "topic": handle.topic,
+        "partition": handle.partition,
         "batches": 1,
         "records": metadata.get("num_messages_in_batch", 1),
         "wire_bytes": size,
     }
 
 
-def partition_of(topics: tuple[str, ...]) -> int | None:
-    """The number of the partition that a topic is by its name, None for one without partitions."""
-    _, found, number = topics[0].rpartition("-partition-") if topics else ("", "", "")
-    return int(number) if found and number.isdecimal() and len(number) < 10 else None
-
-
-def entry_text(message_id: Mapping[str, Any], topics: tuple[str, ...]) -> str:
-    """A message id as "ledger:entry:partition"; what brokers leave out, the topic's name tells."""
-    partition = message_id.get("partition", partition_of(topics))
+def entry_text(message_id: Mapping[str, Any], partition: int | None) -> str:
+    """A message id as "ledger:entry:partition"; the partition that brokers leave out comes from the topic's name."""
+    partition = message_id.get("partition", partition)
     return f"{message_id.get('ledger_id')}:{message_id.get('entry_id')}:{-1 if partition is None else partition}"

@@ -7,13 +7,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from dissectors.pulsar import acksets
-from dissectors.pulsar.commands import BY_NAME, NO_REQUEST, PAYLOAD, Command
+from dissectors.pulsar.commands import PAYLOAD, Command
 from dissectors.pulsar.frames import HEAD
-from dissectors.pulsar.messages import Read, marker_names, marker_type, numbers, read_command
+from dissectors.pulsar.messages import marker_names, marker_type, numbers, read_command
 from dissectors.pulsar.payload import Payload, is_sealed, read_payload
 from dissectors.pulsar.schemas import open_schema
 from mqsniff.limits import Limits
@@ -22,7 +22,15 @@ from mqsniff.spec.wire import Malformed
 
 PROTOCOL: Final = "pulsar"
 
-_WITH_ACK_SETS: Final = frozenset({"MESSAGE", "ACK", "SEEK", "SUBSCRIBE", "REDELIVER_UNACKNOWLEDGED_MESSAGES"})
+_ACK_SETS: Final[Mapping[str, str]] = {
+    "ACK": "message_id",
+    "MESSAGE": "message_id",
+    "REDELIVER_UNACKNOWLEDGED_MESSAGES": "message_ids",
+    "SEEK": "message_id",
+    "SUBSCRIBE": "start_message_id",
+}
+"""Commands whose message ids tell messages of a batch -> the field of the ids."""
+_SCHEMAS: Final = frozenset({"PRODUCER", "SUBSCRIBE", "SUCCESS", "GET_SCHEMA_RESPONSE", "GET_OR_CREATE_SCHEMA"})
 _ERRORS: Final[Mapping[str, str]] = {"validation_error": "CommandAck.ValidationError"}
 """Enums of error fields that are no ServerError."""
 
@@ -46,20 +54,18 @@ def read_frame(frame: Frame, limits: Limits) -> Reading:
     if len(data) <= HEAD:
         raise Malformed("the frame ends before its command")
     stop = HEAD + int.from_bytes(data[4:8], "big")
-    read = read_command(data, HEAD, stop, limits)
-    command = BY_NAME.get(read.name)
-    message = Message(frame, PROTOCOL, read.name, _kind(command, frame), read.body, problems=read.problems)
+    name, command, body, problems, whole = read_command(data, HEAD, stop, limits)
+    message = Message(frame, PROTOCOL, name, _kind(command, frame), body, problems=problems)
+    if command is not None:
+        _interpret(message, command, body, limits, whole=whole)
     payload = None
-    if read.name in PAYLOAD:
+    if name in PAYLOAD:
         payload = _open_payload(message, stop, limits)
     elif stop < frame.size:
-        read.body["undecoded"] = Undecoded(data[stop:])
-        message.problems.append(
-            Problem("trailing_bytes", "warning", "bytes behind the command", "undecoded", size=frame.size - stop)
-        )
-    if command is not None:
-        _interpret(message, command, read, limits)
-    return Reading(message, read.body, command, payload)
+        body["undecoded"] = Undecoded(data[stop:])
+        size = frame.size - stop
+        problems.append(Problem("trailing_bytes", "warning", "bytes behind the command", "undecoded", size=size))
+    return Reading(message, body, command, payload)
 
 
 def _kind(command: Command | None, frame: Frame) -> Kind:
@@ -68,20 +74,17 @@ def _kind(command: Command | None, frame: Frame) -> Kind:
     return "oneway" if frame.side is Side.CLIENT else "push"
 
 
-def _interpret(message: Message, command: Command, read: Read, limits: Limits) -> None:
+def _interpret(message: Message, command: Command, body: dict[str, Any], limits: Limits, *, whole: bool) -> None:
     """What the fields mean: errors by name, schemas and ack sets opened, the notes of the command's table."""
-    body = read.body
+    name = command.name
     if command.error:
-        _tell_error(message, body, command, whole=read.whole)
-    schema = body.get("schema")
-    if isinstance(schema, dict):
-        message.problems += open_schema(schema, limits)
-    if command.name in _WITH_ACK_SETS:
-        _open_ack_sets(message)
-    message.notes = tuple(
-        (name, body[name]) for name in command.notes if name in body and body[name] not in ("", NO_REQUEST)
-    )
-    if command.side not in (None, message.frame.side):
+        _tell_error(message, body, command, whole=whole)
+    if name in _ACK_SETS:
+        _open_ack_sets(message, body, _ACK_SETS[name])
+    if name in _SCHEMAS and isinstance(body.get("schema"), dict):
+        message.problems += open_schema(body["schema"], limits)
+    message.notes = tuple([(field, body[field]) for field in command.notes if field in body])
+    if command.side is not None and command.side is not message.frame.side:
         message.problems.append(Problem("out_of_range", "warning", "a command that the other side should send"))
 
 
@@ -130,21 +133,15 @@ def _open_marker(message: Message, payload: Payload, number: int, limits: Limits
             message.problems.append(problem)
 
 
-def _open_ack_sets(message: Message) -> None:
-    """Turn the words of ack sets into the indexes whose bits are set."""
-    for holder in _holders(message.body):
+def _open_ack_sets(message: Message, body: dict[str, Any], field: str) -> None:
+    """Turn the words of ack sets, beside message ids and in them, into the indexes whose bits are set."""
+    ids = body.get(field, ())
+    for holder in (body, *(ids if isinstance(ids, list) else (ids,))):
+        if "ack_set" not in holder:
+            continue
         words = holder["ack_set"]
         if len(words) <= acksets.WORDS_MAX:
             holder["ack_set"] = acksets.indexes(words)
         else:
             holder["ack_set_words"] = holder.pop("ack_set")
             message.problems.append(Problem("limit", "warning", "an ack set too long to be opened", "ack_set_words"))
-
-
-def _holders(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The body and the message ids in it, where they have an ack set."""
-    ids = [value for value in body.values() if isinstance(value, dict)]
-    for value in body.values():
-        if isinstance(value, list):
-            ids += [inner for inner in value if isinstance(inner, dict)]
-    return (holder for holder in (body, *ids) if "ack_set" in holder)

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from struct import Struct
@@ -27,6 +28,7 @@ from mqsniff.spec.wire import Malformed, read_int32, read_slice, text_or_bytes
 PATH: Final = "body"
 _TIMER: Final = Struct(">7q")
 _TIMER_OLD: Final = Struct(">4q")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,10}")
 _TIMER_NAMES: Final = (
     "last_read_time_ms",
     "last_timer_log_flush_pos",
@@ -255,14 +257,15 @@ class _Parts:
     def json(self, shape: Shape) -> Value:
         return shaped(read_json(self._next(), self._notes, PATH), shape, self._notes, self._mentions, PATH)
 
-    def topic_config(self) -> tuple[str, dict[str, Value]]:
+    def topic_config(self) -> tuple[str, Value]:
         """Text of ``name readQueueNums writeQueueNums perm filterType [attributes]`` (TopicConfig.encode)."""
         text = self._next().decode(errors="backslashreplace")
-        name, *words = text.split(" ", 5)
-        if len(words) < 4 or not all(word.isdecimal() for word in words[:3]):
-            raise Malformed("a topic configuration with too few words")
         self._notes.take(8)
+        name, *words = text.split(" ", 5)
         self._mentions.topics.append(name)
+        if len(words) < 4 or not all(_NUMBER.fullmatch(word) for word in words[:3]):
+            self._notes.note("malformed", "warning", "a topic configuration in another form", PATH)
+            return name, text
         config: dict[str, Value] = {"topic_name": name}
         config |= zip(("read_queue_nums", "write_queue_nums", "perm"), map(int, words[:3]), strict=True)
         config["topic_filter_type"] = words[3]

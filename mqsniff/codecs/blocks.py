@@ -4,7 +4,8 @@
 2. What cannot be had raises BlockError with a short fixed text, free of payload.
 3. Members or frames one behind the other are one block, as their tools have it; a block that is cut is an error, and so
    are bytes behind its end.
-4. The libraries are imported when their codec is first met.
+4. ``decompress_partly`` gives what could be had before a cut or damage instead, as far as the library hands it out.
+5. The libraries are imported when their codec is first met.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from mqsniff.limits import KIB, MIB
 
@@ -44,6 +45,27 @@ def decompress(codec: str, data: bytes, cap: int) -> bytes:
     plain size: there ``cap`` is that size, known from elsewhere.
     """
     return CODECS[codec](data, cap)
+
+
+class Partial(NamedTuple):
+    """The plain bytes of a block as far as they could be had; ``why`` there are no more, None where that is all."""
+
+    plain: bytes
+    why: str | None
+
+
+def decompress_partly(codec: str, data: bytes, cap: int) -> Partial:
+    """The plain bytes of a block up to its damage, its cut or ``cap``; ``codec`` is one of ``CODECS``."""
+    plain: list[bytes] = []
+    try:
+        for piece in PIECES[codec](data, cap):
+            plain.append(piece[:cap])
+            cap -= len(piece)
+            if cap < 0:
+                return Partial(b"".join(plain), TOO_LARGE)
+    except BlockError as error:
+        return Partial(b"".join(plain), str(error))
+    return Partial(b"".join(plain), None)
 
 
 def _joined(pieces: Iterator[bytes], cap: int) -> bytes:
@@ -152,6 +174,18 @@ def _snappy_size(data: bytes) -> int:
             return size
     raise BlockError(CUT)
 
+
+PIECES: Final[Mapping[str, Callable[[bytes, int], Iterator[bytes]]]] = MappingProxyType(
+    {
+        "zlib": lambda data, _: _inflated(data, zlib.MAX_WBITS),
+        "gzip": lambda data, _: _inflated(data, 16 + zlib.MAX_WBITS),
+        "lz4": lambda data, _: _lz4_frames(data),
+        "lz4-block": lambda data, size: iter((_lz4_block(data, size),)),
+        "zstd": lambda data, _: _zstd_frames(data),
+        "snappy": lambda data, cap: iter((_snappy_block(data, cap),)),
+    }
+)
+"""Name -> what decompresses a block of it by the piece; the pieces are counted by who takes them."""
 
 CODECS: Final[Mapping[str, Callable[[bytes, int], bytes]]] = MappingProxyType(
     {

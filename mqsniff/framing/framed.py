@@ -236,6 +236,7 @@ class FramedDissector(Dissector):
             elif size is NEED:
                 return
             elif isinstance(size, Switch):
+                self.now = max(self.now, stream.mark_of(stream.position + size.needed - 1).release)
                 yield Upgrade({side: stream.position}, size.to)
                 if stream.available:
                     stream.lose_step("no frame starts here")

@@ -1,0 +1,1 @@
+"""Packets in, connections and their streams out: headers as columns, then bounded reassembly."""

@@ -99,7 +99,17 @@ def test_the_framing_of_another_encoder():
         (block_chunk(words(3, 65536)), words(3, 65536)),
         (small_literals(words(4, 65536)), words(4, 65536)),
     ],
-    ids=["padding", "skippable", "empty skippable", "identifier", "empty", "largest", "largest block", "random", "small literals"],
+    ids=[
+        "padding",
+        "skippable",
+        "empty skippable",
+        "identifier",
+        "empty",
+        "largest",
+        "largest block",
+        "random",
+        "small literals",
+    ],
 )
 def test_chunks_of_every_kind_in_one_piece_and_byte_by_byte(middle, plain):
     stream = IDENTIFIER + plain_chunk(b"before") + middle + block_chunk(b"behind")
@@ -304,7 +314,9 @@ def test_a_stream_made_of_candidates_ends_the_search_instead_of_the_day():
 
 def test_a_long_search_among_some_candidates_goes_on():
     sparse = (b"\x01\x10\x27\x00" + b"\x55" * 96) * 20_000
-    items = run([IDENTIFIER, 1, *[sparse[at : at + 50_000] for at in range(0, len(sparse), 50_000)], plain_chunk(b"late")])
+    items = run(
+        [IDENTIFIER, 1, *[sparse[at : at + 50_000] for at in range(0, len(sparse), 50_000)], plain_chunk(b"late")]
+    )
     assert items[-1] == b"late"
 
 

@@ -20,7 +20,9 @@ def question(first: int, last: int, **more) -> Asked:
 
 
 def response(first: int, last: int, *closed: Asked, **more) -> Message:
-    message = Message(frame(Side.SERVER, first, last), "toy", "R", "response", closed=closed, answers=len(closed), **more)
+    message = Message(
+        frame(Side.SERVER, first, last), "toy", "R", "response", closed=closed, answers=len(closed), **more
+    )
     for asked in closed:
         asked.answer = asked.last_answer = message
     return message
@@ -68,7 +70,9 @@ def test_an_answer_to_nothing_is_unasked():
     ],
 )
 def test_an_open_question_says_why(more, left, status):
-    rest = Exchanges(Limits()).rest(question(1, 1, **more), **({"open_at_end": False, "peer_seen": True, "peer_gaps": 0} | left))
+    rest = Exchanges(Limits()).rest(
+        question(1, 1, **more), **({"open_at_end": False, "peer_seen": True, "peer_gaps": 0} | left)
+    )
     assert rest.status == status
 
 

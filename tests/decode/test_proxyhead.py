@@ -17,7 +17,9 @@ def v2(addresses: bytes, family: int = 0x11, command: int = 0x21, tlvs: bytes = 
     return SIGNATURE + struct.pack(">BBH", command, family, len(addresses) + len(tlvs)) + addresses + tlvs
 
 
-FOUR = ipaddress.ip_address("10.1.2.3").packed + ipaddress.ip_address("10.9.8.7").packed + struct.pack(">HH", 1000, 9092)
+FOUR = (
+    ipaddress.ip_address("10.1.2.3").packed + ipaddress.ip_address("10.9.8.7").packed + struct.pack(">HH", 1000, 9092)
+)
 SIX = ipaddress.ip_address("fd00::1").packed + ipaddress.ip_address("fd00::2").packed + struct.pack(">HH", 1000, 9092)
 
 
@@ -49,7 +51,15 @@ def test_every_prefix_asks_for_more(whole):
 
 @pytest.mark.parametrize(
     "data",
-    [b"  V2", b"PROXYING", b"PROXY TCP4 1 2\r\n", b"PROXY \n", b"PROXY " + b"x" * 107, v2(FOUR, command=0x31), b"\r\n\r\nGET"],
+    [
+        b"  V2",
+        b"PROXYING",
+        b"PROXY TCP4 1 2\r\n",
+        b"PROXY \n",
+        b"PROXY " + b"x" * 107,
+        v2(FOUR, command=0x31),
+        b"\r\n\r\nGET",
+    ],
 )
 def test_other_bytes_are_no_head(data):
     assert read_head(data) is False

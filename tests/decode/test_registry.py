@@ -12,7 +12,9 @@ from mqsniff.dissector import Dissector, Sample, Verdict
 
 
 def speaker(name: str, verdict: Verdict, port: int = 0) -> type[Dissector]:
-    return type(name, (Dissector,), {"names": (name,), "ports": frozenset({port}), "detect": classmethod(lambda *_: verdict)})
+    return type(
+        name, (Dissector,), {"names": (name,), "ports": frozenset({port}), "detect": classmethod(lambda *_: verdict)}
+    )
 
 
 def claim(*classes: type[Dissector], port: int = 1) -> tuple[Claim | None, bool]:

@@ -113,7 +113,9 @@ def test_an_answer_to_nothing_is_unmatched():
     assert out == [("F", 0, b""), ("unmatched", None), ("exchange", "unasked")]
 
 
-@pytest.mark.parametrize(("open_at_end", "seen", "status"), [(True, True, "pending"), (False, True, "unanswered"), (True, False, "unseen")])
+@pytest.mark.parametrize(
+    ("open_at_end", "seen", "status"), [(True, True, "pending"), (False, True, "unanswered"), (True, False, "unseen")]
+)
 def test_what_was_never_answered_says_why(open_at_end, seen, status):
     talking, _ = talk()
     list(talking.take(chunk(b"F\x00")))

@@ -1,4 +1,4 @@
-"""A toy protocol for tests of the decode room: b"F", one byte of length, that many bytes; "U" frames switch a layer on."""
+"""A toy protocol for tests of the decode room: b"F", a byte of length, so many bytes; "U" frames switch a layer on."""
 
 from __future__ import annotations
 

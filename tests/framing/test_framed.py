@@ -1,4 +1,4 @@
-"""The framing machine, driven by a toy protocol: b"F", one byte of length, that many bytes; b"W" frames wait for the peer."""
+"""The framing machine under a toy protocol: b"F", a byte of length, so many bytes; b"W" frames wait for the peer."""
 
 from __future__ import annotations
 
@@ -112,7 +112,10 @@ def test_a_hole_inside_a_frame_keeps_the_side_in_step():
 
 
 def test_a_hole_up_to_the_frames_end_keeps_the_side_in_step():
-    assert run(toy(), chunk(b"F\x02a"), gap(3, 1), chunk(b"F\x00", 4)) == [("F", 0, b"a", 4, "truncated"), ("F", 4, b"", 2)]
+    assert run(toy(), chunk(b"F\x02a"), gap(3, 1), chunk(b"F\x00", 4)) == [
+        ("F", 0, b"a", 4, "truncated"),
+        ("F", 4, b"", 2),
+    ]
 
 
 def test_a_gap_over_a_frames_end_is_followed_by_a_search():
@@ -137,7 +140,9 @@ def test_a_gap_inside_a_head_skips_the_head():
 def test_two_gaps_inside_one_frame():
     events = (chunk(b"F\x09a"), gap(3, 2), chunk(b"d", 5), gap(6, 2), chunk(b"ghiF\x00", 8))
     dissector = toy()
-    frames = [e.frame for event in events for e in (dissector.gap(event) if isinstance(event, Gap) else dissector.feed(event))]
+    frames = [
+        e.frame for event in events for e in (dissector.gap(event) if isinstance(event, Gap) else dissector.feed(event))
+    ]
     assert [(f.offset, f.size, f.data, f.holes) for f in frames] == [
         (0, 11, b"F\x09a", ((3, 5), (6, 8))),
         (11, 2, b"F\x00", ()),
@@ -220,7 +225,10 @@ def test_a_cap_does_not_depend_on_how_the_frame_was_cut():
 
 def test_a_frame_over_the_cap_keeps_its_start_only():
     dissector = toy(replace(Limits(), frame_max=5))
-    assert run(dissector, chunk(b"F\x08abc"), chunk(b"defghF\x00", 5)) == [("F", 0, b"abc", 10, "truncated"), ("F", 10, b"", 2)]
+    assert run(dissector, chunk(b"F\x08abc"), chunk(b"defghF\x00", 5)) == [
+        ("F", 0, b"abc", 10, "truncated"),
+        ("F", 10, b"", 2),
+    ]
 
 
 def test_what_decode_raises_costs_one_frame():
@@ -301,7 +309,9 @@ STREAM = st.lists(
 ).map(b"".join)
 
 
-@given(data=STREAM, cuts=st.sets(st.integers(1, 80)), holes=st.sets(st.integers(0, 80), max_size=3), in_step=st.booleans())
+@given(
+    data=STREAM, cuts=st.sets(st.integers(1, 80)), holes=st.sets(st.integers(0, 80), max_size=3), in_step=st.booleans()
+)
 def test_any_cut_gives_the_same_events_at_the_same_time(data, cuts, holes, in_step):
     """Packets are one byte each; the machine gets them one by one, or several in one chunk."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -188,7 +189,7 @@ def play(
     flows = Flows(limits or Limits(), find_runs=find_runs)
     tales: dict[int, Tale] = {}
     bounds = [0, *sorted(cuts), len(packets)]
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in itertools.pairwise(bounds):
         part = to_batch(packets[start:stop], start, step_ms)
         merged = heapq.merge(*flows.feed(part), key=lambda told: told[0])
         _tell(tales, merged)

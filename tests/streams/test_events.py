@@ -29,7 +29,7 @@ ENDS = {
     "bytes elsewhere": lambda outbox: outbox.put_bytes(LOW, 9, b"cd", (mark(9),)),
     "an event": lambda outbox: outbox.put(Gap(LOW, 2, 5, mark(2))),
     "its size": lambda outbox: outbox.put_bytes(LOW, 2, b"cdefgh", (mark(2),)),
-    "taking it": lambda outbox: None,
+    "a hole": lambda outbox: outbox.put_bytes(LOW, 3, b"d", (mark(3),)),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tcpscript import a, to_batch
@@ -15,10 +17,11 @@ def sweeps(times_ms: list[float], cuts: tuple[int, ...] = ()) -> list[tuple[int,
     """(ordinal, time) of each sweep."""
     clock, told = SweepClock(), []
     bounds = [0, *sorted(cuts), len(times_ms)]
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in itertools.pairwise(bounds):
         batch = to_batch([a(0, ms=ms) for ms in times_ms[start:stop]], start)
-        told += [(turn.ordinal, turn.now_ns) for turn in (clock.advance(batch) if start < stop else [])]
-        assert all(batch.ordinal[turn.row] == turn.ordinal for turn in ([] if start == stop else []))
+        for turn in clock.advance(batch):
+            assert batch.ordinal[turn.row] == turn.ordinal
+            told.append((turn.ordinal, turn.now_ns))
     return told
 
 
@@ -49,6 +52,5 @@ def test_sweeps_do_not_depend_on_where_batches_end(steps: list[int], cuts: list[
     assert sweeps(times, tuple(cut for cut in cuts if cut <= len(times))) == whole
     assert sweeps(times, tuple(range(len(times)))) == whole
     assert all(
-        later[1] // (STEP_MS * 10**6) > earlier[1] // (STEP_MS * 10**6)
-        for earlier, later in zip(whole, whole[1:], strict=False)
+        later[1] // (STEP_MS * 10**6) > earlier[1] // (STEP_MS * 10**6) for earlier, later in itertools.pairwise(whole)
     )

@@ -75,7 +75,7 @@ def test_every_byte_is_the_first_that_came(parts: list[tuple[int, bytes, bool]],
     waiting, known = Waiting(), {}
     for offset, data, is_cut in parts:
         places = range(offset, offset + len(data))
-        fresh = [at for at in places if known.get(at, None) is None and (at not in known or not is_cut)]
+        fresh = [at for at in places if known.get(at) is None and (at not in known or not is_cut)]
         clash = [at for at in places if known.get(at) is not None and not is_cut and known[at] != data[at - offset]]
         added = waiting.add(cut(offset, len(data)) if is_cut else piece(offset, data))
         assert added == (len(fresh), min(clash, default=None))

@@ -1,0 +1,241 @@
+"""A field of record data in; its batches, their heads, what is odd, and, where asked for, their records as columns out.
+
+1. A field holds batches of magic 2 and message sets of magic 0 and 1, mixed; the magic stands at byte 16 of all three.
+   One batch is one batch of magic 2, one wrapper message, or a run of plain messages of one magic.
+2. Brokers cut the last batch where the client's limit is, and pad with the start of a batch that never ends: both are
+   told by ``Reading.cut`` and are no problem. Of such a batch there is a head, as far as it goes, and no record: the
+   client throws it away and asks again. Of a batch that the *capture* cut, whole records are given.
+3. A checksum that does not fit is noted and told beside the records, which are kept.
+4. Records are opened only where they are asked for; control records, a few bytes that say what became of a
+   transaction, always.
+
+Sources: Apache Kafka, ``common/record/DefaultRecordBatch.java``, ``DefaultRecord.java``, ``ControlRecordType.java``.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, Final
+
+from crc32c import crc32c
+
+from dissectors.kafka.compression import CODEC_MASK, codec_name, plain_records
+from dissectors.kafka.messagesets import read_messages
+from dissectors.kafka.reading import BATCHES_MAX, Batch, Reading, int64, offsets_from, time_ns, times_ns
+from dissectors.kafka.recordwalk import Headers, Record, Walked, walk
+from mqsniff.codecs.blocks import CUT as PACKED_CUT
+from mqsniff.codecs.blocks import TOO_LARGE
+from mqsniff.model import RecordBatch
+from mqsniff.spec.wire import Extent
+
+__all__ = ["Batch", "Reading", "read_batches"]
+
+HEAD: Final = Struct(">qiibIhiqqqhii")
+"""The 61 bytes before the records."""
+HEAD_FIELDS: Final = (
+    *("base_offset", "batch_length", "partition_leader_epoch", "magic", "crc", "attributes", "last_offset_delta"),
+    *("base_timestamp", "max_timestamp", "producer_id", "producer_epoch", "base_sequence", "records_count"),
+)
+OVERHEAD: Final = 12
+"""Bytes before those that ``batch_length`` counts."""
+LENGTH_MIN: Final = HEAD.size - OVERHEAD
+CHECKED_FROM: Final = 21
+"""The CRC-32C covers everything from the attributes on, as it stands on the wire."""
+MAGIC_AT: Final = 16
+
+LOG_APPEND: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+
+CONTROL_RECORDS_MAX: Final = 64
+"""Control records of one batch that are looked at: there is one, or three at the start of a KRaft log."""
+DELTAS_MASK: Final = 0x7FFFFFFF
+
+
+def read_batches(
+    data: bytes,
+    start: int,
+    stop: int,
+    *,
+    decompress_max: int,
+    open_records: bool,
+    lost: bool = False,
+) -> Reading:
+    """Read the field ``data[start:stop]``.
+
+    ``decompress_max``: plain bytes that all compressed batches of the field may become together. ``lost``: the field
+    was longer, and the capture lost the rest. Paths of the problems start at the field: ``batches[0].crc``.
+    """
+    reading = Reading(data, start, stop, lost, open_records, decompress_max)
+    pos = start
+    while pos < stop:
+        if len(reading.batches) == BATCHES_MAX:
+            reading.give_up(pos, "limit", "more batches in one field than are read")
+            break
+        pos = _read_next(reading, pos)
+    return reading
+
+
+def _read_next(reading: Reading, pos: int) -> int:
+    """Read what starts at ``pos``; gives the place behind it."""
+    if reading.stop - pos <= MAGIC_AT:
+        reading.cut = reading.stop - pos
+        return reading.stop
+    match reading.data[pos + MAGIC_AT]:
+        case 0 | 1:
+            return read_messages(reading, pos)
+        case 2:
+            return _read_batch(reading, pos)
+    return _pass_unknown(reading, pos)
+
+
+def _pass_unknown(reading: Reading, pos: int) -> int:
+    """Go round a batch of an unknown magic by its length."""
+    data = reading.data
+    size = OVERHEAD + int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
+    if not MAGIC_AT < size <= reading.stop - pos:
+        return reading.give_up(pos, "malformed", "no record batch")
+    reading.note("unknown_version", "error", "a batch of an unknown magic", "magic", size=size)
+    return reading.pass_over(pos, pos + size)
+
+
+# ---- magic 2
+
+
+def _read_batch(reading: Reading, pos: int) -> int:
+    there = reading.stop - pos
+    length = int.from_bytes(reading.data[pos + 8 : pos + 12], "big", signed=True)
+    if length < LENGTH_MIN:
+        return reading.give_up(pos, "malformed", "batch too short")
+    whole = OVERHEAD + length <= there
+    if not whole:
+        reading.cut = there
+    stop = pos + OVERHEAD + length if whole else reading.stop
+    if there < HEAD.size:
+        head: dict[str, Any] = {"base_offset": int.from_bytes(reading.data[pos : pos + 8], "big", signed=True)}
+        reading.batches.append(Batch(head | {"batch_length": length, "magic": 2}, pos, stop))
+        return stop
+    batch = _batch_of(reading, pos, stop, whole=whole)
+    if whole or reading.lost:
+        _open(reading, batch, whole=whole)
+    reading.batches.append(batch)
+    return stop
+
+
+def _batch_of(reading: Reading, pos: int, stop: int, *, whole: bool) -> Batch:
+    """The head of a batch."""
+    head: dict[str, Any] = dict(zip(HEAD_FIELDS, HEAD.unpack_from(reading.data, pos), strict=True))
+    count = head.pop("records_count")
+    head["codec"] = codec_name(head["attributes"])
+    if whole:
+        head["checksum_ok"] = crc32c(memoryview(reading.data)[pos + CHECKED_FROM : stop]) == head["crc"]
+        if not head["checksum_ok"]:
+            reading.note("checksum", "error", "the CRC-32C does not fit", "crc")
+    head["records"] = count
+    return Batch(
+        head,
+        pos,
+        stop,
+        head["base_offset"],
+        int64(head["base_offset"] + head["last_offset_delta"]),
+        head["producer_id"],
+        head["attributes"] & TRANSACTIONAL != 0,
+    )
+
+
+def _open(reading: Reading, batch: Batch, *, whole: bool) -> None:
+    """Read the records of a batch where somebody wants them, or where they are control records."""
+    head = batch.head
+    count, attributes = head["records"], head["attributes"]
+    assert isinstance(count, int)
+    assert isinstance(attributes, int)
+    control = attributes & CONTROL != 0
+    if count < 0:
+        reading.note("malformed", "error", "a negative number of records", "records_count")
+        return
+    if not (reading.open_records or control):
+        return
+    wanted = reading.take_records(count) if reading.open_records else min(count, CONTROL_RECORDS_MAX)
+    plain, walked = _walked(reading, batch, wanted, whole=whole)
+    if control:
+        batch.control_types = tuple(_control_types(plain, walked))
+    if reading.open_records and walked.records:
+        batch.records = _columns(reading, batch, plain, walked)
+
+
+def _walked(reading: Reading, batch: Batch, count: int, *, whole: bool) -> tuple[bytes, Walked]:
+    """(the bytes that the records are spans of, the records)."""
+    attributes = batch.head["attributes"]
+    assert isinstance(attributes, int)
+    data, start, stop, why = reading.data, batch.start + HEAD.size, batch.stop, None
+    if attributes & CODEC_MASK:
+        data, why = plain_records(attributes, data[start:stop], reading.plain_left)
+        start, stop = 0, len(data)
+        reading.plain_left -= stop
+        if why is not None and (whole or why != PACKED_CUT):
+            reading.note("limit" if why == TOO_LARGE else "codec", "error", why, "records")
+    walked = walk(data, start, stop, count)
+    ended_early = walked.cut and (why is not None or not whole)
+    if not whole:
+        reading.note("truncated", "error", "the capture lost the rest of a batch", "records")
+    if walked.why is not None and not ended_early:
+        reading.note("malformed", "error", walked.why, f"records[{walked.records}]", size=stop - walked.stop)
+    elif walked.records == batch.head["records"] and walked.stop < stop:
+        reading.note("trailing_bytes", "warning", "bytes behind the last record", "records", size=stop - walked.stop)
+    return data, walked
+
+
+def _control_types(plain: bytes, walked: Walked) -> list[int]:
+    """The types of control records, which stand in their keys behind an int16 version."""
+    types = []
+    for start, stop in zip(walked.column(2), walked.column(3), strict=True):
+        if stop - start >= 4:
+            types.append(int.from_bytes(plain[start + 2 : start + 4], "big", signed=True))
+    return types
+
+
+def _columns(reading: Reading, batch: Batch, plain: bytes, walked: Walked) -> RecordBatch:
+    head: dict[str, Any] = batch.head
+    timestamps, deltas, keys, key_stops, values, value_stops, headers = (
+        walked.column(index) for index in range(len(Record._fields))
+    )
+    records = RecordBatch(plain, walked.records, _constant(head, len(reading.batches)))
+    records.columns["offset"] = offsets_from(head["base_offset"], deltas)
+    if head["attributes"] & LOG_APPEND:
+        records.constant["record_ts"] = time_ns(head["max_timestamp"])
+    else:
+        records.columns["record_ts"] = times_ns(head["base_timestamp"], timestamps)
+    sequence = head["base_sequence"]
+    if sequence >= 0:
+        records.columns["sequence"] = [sequence + delta & DELTAS_MASK for delta in deltas]
+    records.keys = keys, key_stops
+    records.values = values, value_stops
+    if max(headers) < 0:
+        records.constant["headers"] = []
+    else:
+        records.headers = Headers(plain, headers)
+    return records
+
+
+def _constant(head: dict[str, Any], index: int) -> dict[str, Any]:
+    """Columns that all records of a batch share."""
+    attributes = head["attributes"]
+    idempotent = head["producer_id"] >= 0
+    return {
+        "codec": head["codec"],
+        "checksum_ok": head.get("checksum_ok"),
+        "base_offset": head["base_offset"],
+        "producer_id": head["producer_id"] if idempotent else None,
+        "producer_epoch": head["producer_epoch"] if idempotent else None,
+        "leader_epoch": head["partition_leader_epoch"],
+        "transactional": attributes & TRANSACTIONAL != 0,
+        "control": attributes & CONTROL != 0,
+        "batch_index": index,
+    }
+
+
+def read_extent(data: bytes, extent: Extent, *, decompress_max: int, open_records: bool, lost: bool = False) -> Reading:
+    """Do what ``read_batches`` does, for a field that a layout left where it stands."""
+    return read_batches(
+        data, extent.start, extent.stop, decompress_max=decompress_max, open_records=open_records, lost=lost
+    )

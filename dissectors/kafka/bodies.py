@@ -1,0 +1,189 @@
+"""Frames in, their headers and bodies out: of known APIs field by field, of all others the header and the size.
+
+1. A request tells its layout itself; a response is read by the key and version of its request.
+2. Where a version once meant other bytes, the layout counts that consumes the frame exactly, today's where several do.
+3. ApiVersions is answered with header version 0 always, and with a body of version 0 where the broker does not know the
+   version asked for (error 35).
+4. Bytes behind a request's body are allowed, and kept; nothing of a frame gets lost.
+
+Sources: RequestHeader.json, ResponseHeader.json and ``ApiMessageType`` of Apache Kafka; KIP-511 for rule 3.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+from dissectors.kafka import configs, heads, specs
+from dissectors.kafka.marks import Marks, marks_of
+from mqsniff.limits import Limits
+from mqsniff.model import Problem, Severity, Undecoded
+from mqsniff.spec import wire
+from mqsniff.spec.interpret import Decoded
+from mqsniff.spec.layout import Layout
+from mqsniff.spec.wire import Malformed
+
+API_VERSIONS: Final = 18
+UNSUPPORTED_VERSION: Final = b"\x00\x23"
+_LENGTH: Final = Struct(">h")
+
+
+class Version(NamedTuple):
+    """An API at one version, or the little that is known of an unknown one."""
+
+    key: int
+    version: int
+    name: str
+    requests: tuple[Layout, ...]
+    responses: tuple[Layout, ...]
+    flexible_request: bool
+    flexible_response: bool
+    unknown: Problem | None = None
+    """What to say of a key or version without layouts."""
+
+
+@cache
+def _known() -> dict[tuple[int, int], Version]:
+    """Every version that has a layout; layouts are resolved when bytes come."""
+    return {
+        (key, version): Version(
+            key,
+            version,
+            api.name,
+            specs.layouts(key, "request", version),
+            specs.layouts(key, "response", version),
+            api.flexible_requests.holds(version),
+            key != API_VERSIONS and api.flexible_responses.holds(version),
+        )
+        for key, api in specs.apis().items()
+        for version in range(api.versions.first, api.versions.last + 1)
+    }
+
+
+def version_of(key: int, version: int) -> Version:
+    """An API at a version; unknown ones are not remembered."""
+    return _known().get((key, version)) or _unknown(key, version)
+
+
+def _unknown(key: int, version: int) -> Version:
+    """A header at least: newer versions of an API keep to its flexible form."""
+    api = specs.apis().get(key)
+    if api is None:
+        problem = Problem("unknown_code", "warning", f"API key {key} is unknown", "api_key")
+        return Version(key, version, f"unknown({key})", (), (), False, False, problem)
+    detail = f"version {version} is none of {api.versions}"
+    problem = Problem("unknown_version", "warning", detail, "api_version")
+    flexible = heads.known()[key].flexible <= version
+    newer = version >= api.flexible_responses.first <= api.flexible_responses.last
+    return Version(key, version, api.name, (), (), flexible, newer and key != API_VERSIONS, problem)
+
+
+class Body(NamedTuple):
+    """A decoded body."""
+
+    value: dict[str, Any]
+    marks: Marks | None
+    """Where the values with columns of their own stand; None for a body without layout."""
+    layout: Layout | None = None
+
+
+class Header(NamedTuple):
+    """What stands behind key, version and correlation id."""
+
+    client_id: str | None
+    stop: int
+    """Where the body starts."""
+    tags: dict[str, bytes] | None = None
+
+
+# ---- headers
+
+
+def read_request_header(data: bytes, version: Version) -> Header:
+    """Client id and tags of a request's header, from its correlation id's end on; Malformed where they are damaged."""
+    if version.key == heads.CONTROLLED_SHUTDOWN and version.version == 0:
+        return Header(None, 12)
+    if len(data) < 14:
+        raise Malformed(wire.CUT)
+    (length,) = _LENGTH.unpack_from(data, 12)
+    stop = 14 + length if length > 0 else 14
+    if length < -1 or stop > len(data):
+        raise Malformed("client id beyond the end")
+    client_id = data[14:stop].decode(errors="backslashreplace") if length > 0 else None
+    if not version.flexible_request:
+        return Header(client_id, stop)
+    tags, stop = read_header_tags(data, stop)
+    return Header(client_id, stop, tags)
+
+
+def read_header_tags(data: bytes, pos: int) -> tuple[dict[str, bytes] | None, int]:
+    """Tags of a flexible header, of which none is defined so far: (tags, place behind them)."""
+    if pos < len(data) and data[pos] == 0:
+        return None, pos + 1
+    end = len(data)
+    count, pos = wire.read_tag_count(data, pos, end)
+    tags: dict[str, bytes] = {}
+    for _ in range(count):
+        tag, pos, stop = wire.read_tag(data, pos, end)
+        tags[str(tag)] = data[pos:stop]
+        pos = stop
+    return tags, pos
+
+
+# ---- bodies
+
+
+def read_request_body(version: Version, data: bytes, pos: int, size: int, limits: Limits) -> tuple[Body, list[Problem]]:
+    """Body of a request of ``size`` bytes, of which ``data`` is what there is."""
+    if version.unknown is not None:
+        return raw_body(data, pos, size), [version.unknown]
+    return read_body(version.requests, data, pos, size, limits, trailing="info")
+
+
+def read_response_body(
+    version: Version, data: bytes, pos: int, size: int, limits: Limits
+) -> tuple[Body, list[Problem]]:
+    """Body of the response to a request of this version."""
+    layouts = version.responses
+    if version.key == API_VERSIONS and version.version and data.startswith(UNSUPPORTED_VERSION, pos):
+        layouts = (*specs.layouts(API_VERSIONS, "response", 0), *layouts)
+    if not layouts:
+        return raw_body(data, pos, size), []
+    return read_body(layouts, data, pos, size, limits, trailing="warning")
+
+
+def raw_body(data: bytes, pos: int, size: int) -> Body:
+    """What nobody can decode."""
+    return Body({"undecoded": Undecoded(data[pos:size])} if pos < size else {}, None)
+
+
+def read_body(
+    layouts: tuple[Layout, ...], data: bytes, pos: int, size: int, limits: Limits, *, trailing: Severity
+) -> tuple[Body, list[Problem]]:
+    """The body by the first layout that consumes exactly ``size`` bytes, else by the first that can be read."""
+    whole = len(data) == size
+    found: tuple[Layout, Decoded] | None = None
+    for layout in layouts:
+        decoded = layout.decode(data, pos, limits=limits, claimed=None if whole else size)
+        if decoded.broken is None and decoded.stop == len(data):
+            found = layout, decoded
+            break
+        if found is None or (found[1].broken is not None and decoded.broken is None):
+            found = layout, decoded
+    assert found is not None
+    layout, decoded = found
+    body, problems = decoded.body, list(decoded.problems)
+    rest = data[decoded.stop :]
+    if decoded.broken is not None:
+        if whole:
+            problems.append(Problem("malformed", "error", decoded.broken.why, decoded.broken.path))
+        if rest:
+            body["undecoded"] = Undecoded(rest)
+    elif rest and whole:
+        detail = f"{len(rest)} bytes behind the body"
+        problems.append(Problem("trailing_bytes", trailing, detail))
+        body["trailing_bytes"] = Undecoded(rest)
+    marks = marks_of(layout)
+    configs.hide_secrets(marks.configs, body)
+    return Body(body, marks, layout), problems

@@ -1,0 +1,125 @@
+"""Compressed records as Kafka's clients write them in, their plain bytes out, as far as they can be had.
+
+1. The codec is the number in the attributes of a batch or a message.
+2. Snappy comes in two forms, told apart by the first eight bytes: xerial's frame (blocks behind int32 lengths, its
+   header perhaps repeated between them), and one raw block.
+3. LZ4 frames of old clients carry a header checksum that was made over the wrong bytes; it is put right first.
+4. Damage and cuts end the plain bytes where they stand: what came before them is given.
+
+Sources: Apache Kafka, ``common/compress/*``; xerial snappy-java, ``SnappyCodec``; the LZ4 frame format; xxHash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from mqsniff.codecs.blocks import CUT, TOO_LARGE, Partial, decompress_partly
+
+CODECS: Final[Mapping[int, str]] = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+CODEC_MASK: Final = 0x07
+
+XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+XERIAL_HEAD: Final = 16
+"""Magic, int32 version, int32 oldest version that can read it."""
+
+LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
+LZ4_HEAD_MIN: Final = 7
+"""Magic, FLG, BD and the header checksum."""
+
+_PRIME_1: Final = 0x9E3779B1
+_PRIME_2: Final = 0x85EBCA77
+_PRIME_3: Final = 0xC2B2AE3D
+_PRIME_4: Final = 0x27D4EB2F
+_PRIME_5: Final = 0x165667B1
+_MASK: Final = 0xFFFFFFFF
+
+
+def codec_name(attributes: int) -> str:
+    """What compressed a batch with these attributes: a name, or "unknown(N)"."""
+    codec = attributes & CODEC_MASK
+    return CODECS.get(codec, f"unknown({codec})")
+
+
+def plain_records(attributes: int, packed: bytes, cap: int) -> Partial:
+    """The plain bytes, at most ``cap``, of records that were compressed as ``attributes`` say."""
+    match attributes & CODEC_MASK:
+        case 2 if packed.startswith(XERIAL_MAGIC):
+            return _xerial(packed, cap)
+        case 2:
+            return decompress_partly("snappy", packed, cap)
+        case 3:
+            return decompress_partly("lz4", _with_right_checksum(packed), cap)
+        case 1 | 4 as codec:
+            return decompress_partly(CODECS[codec], packed, cap)
+    return Partial(b"", "compressed by an unknown codec")
+
+
+def _xerial(packed: bytes, cap: int) -> Partial:
+    plain: list[bytes] = []
+    pos, end = 0, len(packed)
+    while pos < end:
+        if packed.startswith(XERIAL_MAGIC, pos):
+            pos += XERIAL_HEAD
+            continue
+        start = pos + 4
+        pos = start + int.from_bytes(packed[pos:start], "big")
+        piece, why = decompress_partly("snappy", packed[start:pos], cap)
+        cap -= len(piece)
+        plain.append(piece)
+        if start > end or pos > end:
+            why = TOO_LARGE if why == TOO_LARGE else CUT
+        if why is not None:
+            return Partial(b"".join(plain), why)
+    return Partial(b"".join(plain), None if pos == end else CUT)
+
+
+# ---- rule 3
+
+
+def _with_right_checksum(packed: bytes) -> bytes:
+    """An LZ4 frame whose header checksum is right, where it is only the known mistake that it was not.
+
+    The mistake was to take the frame's magic into the checksum. One that is wrong otherwise stays, and is refused.
+    """
+    if len(packed) < LZ4_HEAD_MIN or not packed.startswith(LZ4_MAGIC):
+        return packed
+    flags = packed[4]
+    at = LZ4_HEAD_MIN - 1 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
+    if at >= len(packed):
+        return packed
+    told, right = packed[at], header_checksum(packed[4:at])
+    if told == right or told != header_checksum(packed[:at]):
+        return packed
+    return packed[:at] + bytes((right,)) + packed[at + 1 :]
+
+
+def header_checksum(descriptor: bytes) -> int:
+    """The second byte of the xxHash-32 (seed 0) of a frame descriptor; 20 bytes at most."""
+    return _xxh32(descriptor) >> 8 & 0xFF
+
+
+def _xxh32(data: bytes) -> int:
+    pos, end = 0, len(data)
+    value = _PRIME_5
+    if end >= 16:
+        lanes = [_PRIME_1 + _PRIME_2 & _MASK, _PRIME_2, 0, -_PRIME_1 & _MASK]
+        for lane, at in enumerate(range(0, 16, 4)):
+            word = int.from_bytes(data[at : at + 4], "little")
+            lanes[lane] = _rotated(lanes[lane] + word * _PRIME_2 & _MASK, 13) * _PRIME_1 & _MASK
+        value = sum(_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True))
+        pos = 16
+    value = value + end & _MASK
+    while pos + 4 <= end:
+        word = int.from_bytes(data[pos : pos + 4], "little")
+        value = _rotated(value + word * _PRIME_3 & _MASK, 17) * _PRIME_4 & _MASK
+        pos += 4
+    for byte in data[pos:]:
+        value = _rotated(value + byte * _PRIME_5 & _MASK, 11) * _PRIME_1 & _MASK
+    value = (value ^ value >> 15) * _PRIME_2 & _MASK
+    value = (value ^ value >> 13) * _PRIME_3 & _MASK
+    return value ^ value >> 16
+
+
+def _rotated(word: int, by: int) -> int:
+    return (word << by | word >> 32 - by) & _MASK

@@ -1,0 +1,108 @@
+"""Fetch requests and their answers in, what they are about out: a request inside a session lists what changed only.
+
+1. A fetch session is named by the broker's answer to a full fetch (session id 0, epoch 0 or -1); requests of later
+   epochs add, change and forget partitions. A share session belongs to group and member, and begins with epoch 0.
+2. State is what this connection showed; of a session that began before the capture, what was seen since.
+3. ``sessions_max`` and ``partitions_max`` bound what a peer can make us keep.
+
+Source: KIP-227, KIP-932; ``FetchSession`` and ``FetchSessionHandler`` of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from dissectors.kafka.marks import Body
+from dissectors.kafka.rows import Row
+
+FETCH: Final = 1
+SHARE_FETCH: Final = 78
+SHARE_ACKNOWLEDGE: Final = 79
+KEYS: Final = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
+
+SESSIONS_MAX: Final = 64
+"""Sessions of a connection; clients have one."""
+CONSUMER: Final = -1
+
+Place = tuple[str, int]
+"""Topic name or id, and partition."""
+
+
+@dataclass(slots=True)
+class Fetching:
+    """What one request asks for."""
+
+    partitions: dict[Place, int | None]
+    """Where it reads -> offset asked for; share fetches have none."""
+    replica: int = CONSUMER
+    session: Any = None
+    """Key of the session that it belongs to; None where the answer has yet to open one."""
+    opens: bool = False
+
+    @property
+    def reader(self) -> str:
+        """Who reads: consumer, follower, or other."""
+        return "consumer" if self.replica == CONSUMER else "follower" if self.replica >= 0 else "other"
+
+
+@dataclass(slots=True)
+class Sessions:
+    """The sessions of one connection."""
+
+    partitions_max: int
+    _open: dict[Any, dict[Place, int | None]] = field(default_factory=dict)
+
+    def request(self, key: int, body: Body, rows: Sequence[Row]) -> Fetching:
+        """Take note of a request, whose rows are the partitions that it lists."""
+        listed = {place: row.get("offset") for row in rows if (place := place_of(row)) is not None}
+        replica = _replica(body)
+        if key == FETCH:
+            name, epoch = body.get("session_id") or 0, body.get("session_epoch", -1)
+        else:
+            name, epoch = (body.get("group_id"), body.get("member_id")), body.get("share_session_epoch", -1)
+        if epoch == -1:
+            self._open.pop(name, None)
+            return Fetching(listed, replica)
+        if key == FETCH and epoch == 0:
+            return Fetching(listed, replica, opens=True)
+        held = {} if epoch == 0 else self._open.get(name, {})
+        if listed or not held:
+            held = {**held, **listed}
+        for place in _forgotten(body):
+            held.pop(place, None)
+        self._keep(name, held)
+        return Fetching(held, replica, name)
+
+    def answered(self, fetching: Fetching, body: Body) -> None:
+        """Take note of an answer: it may name the session that its request opened."""
+        session = body.get("session_id")
+        if fetching.opens and session and not body.get("error_code"):
+            fetching.session = session
+            self._keep(session, fetching.partitions)
+
+    def _keep(self, name: Any, partitions: dict[Place, int | None]) -> None:
+        if len(partitions) > self.partitions_max:
+            return
+        self._open[name] = partitions
+        if len(self._open) > SESSIONS_MAX:
+            del self._open[next(iter(self._open))]
+
+
+def place_of(row: Row) -> Place | None:
+    """What a row is about; None where it is damaged."""
+    topic, partition = row["topic"] or row["topic_id"], row.get("partition")
+    return (topic, partition) if isinstance(topic, str) and isinstance(partition, int) else None
+
+
+def _replica(body: Body) -> int:
+    replica = body.get("replica_id", (body.get("replica_state") or {}).get("replica_id"))
+    return replica if isinstance(replica, int) else CONSUMER
+
+
+def _forgotten(body: Body) -> Iterator[Place]:
+    for topic in body.get("forgotten_topics_data") or ():
+        name = topic.get("topic") or topic.get("topic_id")
+        for partition in topic.get("partitions") or ():
+            yield (name, partition)

@@ -1,0 +1,154 @@
+"""Layouts in; where in their bodies the values of one meaning stand, found once per layout, out.
+
+1. A layout is searched when its first body comes; bodies are then walked by what was found: a body without such values
+   costs a test for None, one with a lone field in front one look-up.
+2. Bodies of damaged messages lack fields, and arrays may be null: a walk takes what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from mqsniff.spec.layout import Layout
+from mqsniff.spec.schema import Item, Struct
+
+Body = dict[str, Any]
+
+NO_ID: Final = "A" * 22
+"""A topic id that was not set."""
+
+
+class Branch(NamedTuple):
+    """A struct: its own fields of the wanted meaning, and the fields whose structs have some."""
+
+    fields: tuple[str, ...]
+    lists: tuple[str, ...]
+    """Fields that are arrays of such values."""
+    inner: tuple[tuple[str, bool, Branch], ...]
+    """(field, whether an array, its struct)."""
+
+
+class Named(NamedTuple):
+    """Structs that have several fields of wanted meanings beside each other: their names in the order of the marks."""
+
+    fields: tuple[str, ...]
+    inner: tuple[tuple[str, bool, Named], ...]
+
+
+class Marks(NamedTuple):
+    """Where the values of a layout stand that have columns of their own; None where it has none."""
+
+    errors: Branch | None
+    topics: Branch | None
+    topic_ids: Branch | None
+    groups: Branch | None
+    records: Branch | None
+    taught: Named | None
+    """Topic id and name."""
+    configs: Named | None
+    """Name and value of a configuration entry."""
+
+
+@cache
+def marks_of(layout: Layout) -> Marks:
+    """Where they stand in a layout; cached, as there are so many layouts and no more."""
+    struct = layout.struct
+    return Marks(
+        find(struct, _is_error),
+        find(struct, lambda item: item.mark == "topic_name"),
+        find(struct, lambda item: item.mark == "topic_id"),
+        find(struct, lambda item: item.mark == "group_id"),
+        find(struct, lambda item: item.type == "records"),
+        find_beside(struct, ("topic_id", "topic_name")),
+        find_beside(struct, ("config_name", "config_value")),
+    )
+
+
+def _is_error(item: Item) -> bool:
+    return item.type == "int16" and item.name.endswith("error_code")
+
+
+def find(struct: Struct, wanted: Callable[[Item], bool]) -> Branch | None:
+    """The fields of a struct, and of those inside, that are wanted; None where there are none."""
+    fields: list[str] = []
+    lists: list[str] = []
+    inner: list[tuple[str, bool, Branch]] = []
+    for item in (*struct.items, *struct.tagged):
+        if item.struct is not None:
+            if (branch := find(item.struct, wanted)) is not None:
+                inner.append((item.name, item.array, branch))
+        elif wanted(item):
+            (lists if item.array else fields).append(item.name)
+    return Branch(tuple(fields), tuple(lists), tuple(inner)) if fields or lists or inner else None
+
+
+def find_beside(struct: Struct, marks: tuple[str, ...]) -> Named | None:
+    """The structs that have a plain field of each of the marks."""
+    items = (*struct.items, *struct.tagged)
+    by_mark = {item.mark: item.name for item in items if not item.array and item.struct is None}
+    fields = tuple(by_mark[mark] for mark in marks) if by_mark.keys() >= set(marks) else ()
+    inner = [
+        (item.name, item.array, found)
+        for item in items
+        if item.struct is not None and (found := find_beside(item.struct, marks)) is not None
+    ]
+    return Named(fields, tuple(inner)) if fields or inner else None
+
+
+def collect(branch: Branch, body: Body, into: list[Any]) -> None:
+    """Append the values of a body, outer ones first; null ones are left out."""
+    for name in branch.fields:
+        value = body.get(name)
+        if value is not None:
+            into.append(value)
+    for name in branch.lists:
+        into += body.get(name) or ()
+    for name, array, inner in branch.inner:
+        value = body.get(name)
+        if value:
+            if array:
+                for element in value:
+                    collect(inner, element, into)
+            else:
+                collect(inner, value, into)
+
+
+def holders(branch: Branch | Named, body: Body, into: list[tuple[Body, tuple[str, ...]]]) -> None:
+    """Append (struct of the body, names of its fields) for each struct that has them."""
+    if branch.fields:
+        into.append((body, branch.fields))
+    for name, array, inner in branch.inner:
+        value = body.get(name)
+        if value:
+            if array:
+                for element in value:
+                    holders(inner, element, into)
+            else:
+                holders(inner, value, into)
+
+
+def texts(branch: Branch | None, body: Body) -> tuple[str, ...]:
+    """The different texts of a body in their order; bytes that are no text, and ids that were not set, left out."""
+    if branch is None:
+        return ()
+    found: list[Any] = []
+    collect(branch, body, found)
+    return tuple(value for value in dict.fromkeys(found) if isinstance(value, str) and value and value != NO_ID)
+
+
+def taught(named: Named | None, body: Body) -> tuple[tuple[str, str], ...]:
+    """(topic id, name) pairs of a body."""
+    if named is None:
+        return ()
+    found: list[tuple[Body, tuple[str, ...]]] = []
+    holders(named, body, found)
+    pairs = ((inner.get(names[0]), inner.get(names[1])) for inner, names in found)
+    return tuple(
+        dict.fromkeys(
+            (topic_id, name)
+            for topic_id, name in pairs
+            if isinstance(topic_id, str) and isinstance(name, str) and name and topic_id != NO_ID
+        )
+    )
