@@ -1,6 +1,6 @@
-"""What the laws are tried on: the dissectors of the entry points, scripted conversations, and captures where asked.
+"""What the laws are tried on: the dissectors of the entry points, scripted conversations, and connections of captures.
 
-A new dissector brings its conversations here; ``MQSNIFF_CAPTURES`` names a folder of captures to try as well.
+A new dissector brings conversations here and samples to ``pcaps/``; MQSNIFF_CAPTURES names one more folder to try.
 """
 
 from __future__ import annotations
@@ -23,8 +23,15 @@ CONVERSATIONS: dict[str, dict[str, list[Say]]] = {
 }
 """Protocol -> name -> conversation."""
 
-CAPTURE_BYTES_MAX = 40_000
-"""Larger connections of captures are left out: the laws are tried byte by byte."""
+UNTRIED: dict[str, str] = {
+    "kafka": "no scripted conversations yet: its specifications and oracles are tested in tests/dissectors/kafka",
+    "pulsar": "no scripted conversations yet",
+}
+"""Protocols without conversations, and why."""
+
+PCAPS = Path(__file__).parents[1] / "pcaps"
+CONNECTION_MAX = 12_000
+"""Bytes of a connection of a capture that is tried: larger ones are left out, since the laws go byte by byte."""
 
 
 def dissectors() -> dict[str, type[Dissector]]:
@@ -38,12 +45,23 @@ def dissectors() -> dict[str, type[Dissector]]:
     return {protocol: cls for cls in found.values() for protocol in cls.names}
 
 
-def capture_conversations() -> dict[str, Conversation]:
-    """Connections of the captures in the folder that MQSNIFF_CAPTURES names, by name; none without it."""
-    folder = os.environ.get("MQSNIFF_CAPTURES")
-    found = {}
-    for path in sorted(Path(folder).glob("*.pcap*")) if folder else ():
-        for index, conversation in enumerate(read_pcap(path)):
-            if sum(len(say.data) for say in conversation.says) <= CAPTURE_BYTES_MAX:
-                found[f"{path.stem}-{index}"] = conversation
-    return found
+def captured() -> dict[str, Conversation]:
+    """Small connections of the sample captures, and of the folder that MQSNIFF_CAPTURES names, by name."""
+    folders = [PCAPS / protocol for protocol in dissectors()]
+    if folder := os.environ.get("MQSNIFF_CAPTURES"):
+        folders.append(Path(folder))
+    return {
+        name: conversation
+        for folder in folders
+        for name, conversation in connections_in(folder).items()
+        if sum(len(say.data) for say in conversation.says) <= CONNECTION_MAX
+    }
+
+
+def connections_in(folder: Path) -> dict[str, Conversation]:
+    """Every connection of the captures of a folder."""
+    return {
+        f"{path.stem}-{index}": conversation
+        for path in sorted(folder.glob("*.pcap*"))
+        for index, conversation in enumerate(read_pcap(path))
+    }

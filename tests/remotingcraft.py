@@ -293,10 +293,10 @@ CONVERSATIONS: dict[str, list[Say]] = {
         server(
             answer(
                 1,
-                pop_result("0 1 4;1 0 0", "0 1 4,5,6;1 0 0"),
+                pop_result("0 1 4;1 0 0", "0 1 4,5;1 0 0"),
                 b"".join(
                     (
-                        *(stored(b"job", topic="jobs", queue=1, offset=n) for n in (4, 5, 6)),
+                        *(stored(b"job", topic="jobs", queue=1, offset=n) for n in (4, 5)),
                         stored(b"again", properties(POP_CK=handle(0, 0, retry=1)), topic="jobs", reconsumed=1),
                     )
                 ),

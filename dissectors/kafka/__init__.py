@@ -1,1 +1,81 @@
-"""Apache Kafka."""
+"""Apache Kafka: how its frames are found; the rest is loaded with the first connection.
+
+The modules in the order in which a frame passes them: ``heads`` (sizes), ``bodies`` (by the layouts of ``specs``),
+``marks`` (what all APIs have in common), ``rows`` and ``notes``, ``recorddata`` (by ``batches``), ``fetching``,
+``sasl``, ``embedded``, ``releases``; ``session`` puts them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from dissectors.kafka import heads
+from mqsniff.dissector import Probed, Sample, Settings, Sized, Table, Verdict
+from mqsniff.framing import FramedDissector
+from mqsniff.model import Event, Frame, Side, Span
+
+if TYPE_CHECKING:
+    from dissectors.kafka.session import Session
+
+
+class Kafka(FramedDissector):
+    """One connection between Kafka clients, brokers and controllers."""
+
+    names: ClassVar[tuple[str, ...]] = ("kafka",)
+    ports: ClassVar[frozenset[int]] = frozenset({9092, 9093, 9094, 9095, 9096, 9097, 9098})
+    head_max: ClassVar[int] = heads.HEAD_MAX
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        from dissectors.kafka.session import Session  # noqa: PLC0415  # loaded with the first connection
+
+        self._session: Session = Session(self)
+
+    @classmethod
+    def probe(cls, side: Side, head: bytes) -> Probed:
+        """Size of the frame that must start here."""
+        return heads.probe_request(head) if side is Side.CLIENT else heads.probe_response(head)
+
+    @classmethod
+    def scan(cls, side: Side, data: bytes, start: int) -> int:
+        """First offset where a frame may start."""
+        return heads.scan_request(data, start) if side is Side.CLIENT else heads.scan_response(data, start)
+
+    @classmethod
+    def detect(cls, client: Sample, server: Sample) -> Verdict:
+        """Both sides together: requests by their bodies, responses by the ids that they echo."""
+        from dissectors.kafka.detection import detect  # noqa: PLC0415  # as above
+
+        return detect(client, server)
+
+    def start(self, side: Side, *, in_step: bool) -> None:
+        """Say before the first byte of a side whether the stream was seen from its beginning."""
+        super().start(side, in_step=in_step)
+        if not in_step:
+            self._session.lost(side)
+
+    def missed(self, side: Side, length: int | None) -> None:  # noqa: ARG002  # part of the contract
+        """A side is in step again."""
+        self._session.found(side)
+
+    def frame_size(self, side: Side, head: bytes) -> Sized:
+        """Size of the frame that starts here in step."""
+        return self._session.client_size(head) if side is Side.CLIENT else self._session.server_size(head)
+
+    def decode(self, frame: Frame) -> Iterator[Event]:
+        """The message of a frame."""
+        yield self._session.client_frame(frame) if frame.side is Side.CLIENT else self._session.server_frame(frame)
+
+    def spans(self, frame: Frame) -> Iterator[Span]:
+        """Every field of a frame beside its bytes."""
+        from dissectors.kafka.explain import frame_spans  # noqa: PLC0415  # as above
+
+        return frame_spans(frame, self._session.layout_of(frame), self.settings.limits)
+
+    @classmethod
+    def describe(cls) -> dict[str, Table]:
+        """Every API and version, errors and releases."""
+        from dissectors.kafka.description import describe  # noqa: PLC0415  # as above
+
+        return describe()

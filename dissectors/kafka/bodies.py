@@ -71,7 +71,8 @@ def _unknown(key: int, version: int) -> Version:
     api = specs.apis().get(key)
     if api is None:
         problem = Problem("unknown_code", "warning", f"API key {key} is unknown", "api_key")
-        return Version(key, version, f"unknown({key})", (), (), False, False, problem)
+        name = f"unknown({key})"
+        return Version(key, version, name, (), (), flexible_request=False, flexible_response=False, unknown=problem)
     detail = f"version {version} is none of {api.versions}"
     problem = Problem("unknown_version", "warning", detail, "api_version")
     flexible = heads.known()[key].flexible <= version

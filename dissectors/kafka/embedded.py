@@ -40,16 +40,17 @@ def read_versioned(name: str, raw: bytes, limits: Limits) -> dict[str, Any] | No
     return None
 
 
-def _put(body: Body, field: str, name: str, path: str, limits: Limits, problems: list[Problem]) -> None:
-    """Replace bytes of a body by the struct that they hold."""
+def _put(body: Body, path: str, name: str, limits: Limits) -> list[Problem]:
+    """Replace bytes of a body by the struct that they hold; ``path`` ends with the field, and problems name it."""
+    field = path.rpartition(".")[2]
     raw = body.get(field)
     if not isinstance(raw, bytes) or not raw:
-        return
+        return []
     found = read_versioned(name, raw, limits)
     if found is None:
-        problems.append(Problem("format", "warning", f"expected {name}", path))
-    else:
-        body[field] = found
+        return [Problem("format", "warning", f"expected {name}", path)]
+    body[field] = found
+    return []
 
 
 def open_members(body: Body, protocol_type: Any, limits: Limits, problems: list[Problem]) -> None:
@@ -66,10 +67,10 @@ def open_members(body: Body, protocol_type: Any, limits: Limits, problems: list[
     for array in ("protocols", "members", "assignments"):
         for index, member in enumerate(body.get(array) or ()):
             for field in ("metadata", "member_metadata"):
-                _put(member, field, "ConsumerProtocolSubscription", f"{array}[{index}].{field}", limits, problems)
+                problems += _put(member, f"{array}[{index}].{field}", "ConsumerProtocolSubscription", limits)
             for field in ("assignment", "member_assignment"):
-                _put(member, field, "ConsumerProtocolAssignment", f"{array}[{index}].{field}", limits, problems)
-    _put(body, "assignment", "ConsumerProtocolAssignment", "assignment", limits, problems)
+                problems += _put(member, f"{array}[{index}].{field}", "ConsumerProtocolAssignment", limits)
+    problems += _put(body, "assignment", "ConsumerProtocolAssignment", limits)
 
 
 # ---- envelopes
@@ -77,7 +78,7 @@ def open_members(body: Body, protocol_type: Any, limits: Limits, problems: list[
 
 def open_request(body: Body, limits: Limits, problems: list[Problem]) -> Version | None:
     """The forwarded request of an envelope, its principal and address; gives what the response will be read by."""
-    _put(body, "request_principal", "DefaultPrincipalData", "request_principal", limits, problems)
+    problems += _put(body, "request_principal", "DefaultPrincipalData", limits)
     address = body.get("client_host_address")
     if isinstance(address, bytes) and len(address) in (4, 16):
         body["client_host_address"] = str(ipaddress.ip_address(address))

@@ -86,6 +86,7 @@ def probe_request(head: bytes) -> Probed:
     """Size of the request that must start here, its size word included; looks at HEAD_MAX bytes at most."""
     if len(head) < 8:
         return NO_FRAME if head and head[0] > SIZE_PROBED >> 24 else NEED
+    size: int
     size, key, version = _SIZED_REQUEST.unpack_from(head)
     api = known().get(key)
     if api is None or not api.first <= version <= api.last or not REQUEST_MIN + 2 <= size <= SIZE_PROBED:

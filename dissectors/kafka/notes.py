@@ -115,9 +115,7 @@ def _partitions(rows: Sequence[Row]) -> list[tuple[str, Value]]:
 def _timestamps(body: Body) -> list[tuple[str, Value]]:
     """What times a ListOffsets asks for, where all partitions ask for the same one."""
     asked = {
-        partition.get("timestamp")
-        for topic in body.get("topics") or ()
-        for partition in topic.get("partitions") or ()
+        partition.get("timestamp") for topic in body.get("topics") or () for partition in topic.get("partitions") or ()
     }
     if len(asked) != 1:
         return []

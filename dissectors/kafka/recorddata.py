@@ -1,4 +1,4 @@
-"""Record data of Produce and Fetch bodies in; in its place what bodies show of it, and records with all their columns out.
+"""Record data of bodies in; in its place what bodies show of it, and records with all their columns out.
 
 1. Every field of record data is replaced, wherever it stands. Pieces of snapshots begin anywhere, so they are sizes.
 2. Produced records have the producer's offsets; the broker's follow one by one from the base offset that it answers.

@@ -52,7 +52,7 @@ class Topic(NamedTuple):
     topic_id: str | None
     partitions: str | None
     """Array of structs or of numbers; None where the partition stands beside the topic."""
-    index: str | None
+    number: str | None
     """Field of the partition's number; None in an array of numbers."""
     columns: tuple[tuple[str, str], ...]
     """(column, field)."""
@@ -143,7 +143,7 @@ def _topic_rows(topic: Topic, body: Body) -> Iterator[Row]:
     common = {"topic": name if isinstance(name, str) else None, "topic_id": None if topic_id == NO_ID else topic_id}
     if topic.partitions is None:
         yield common | _row(topic, body)
-    elif topic.index is None:
+    elif topic.number is None:
         for partition in body.get(topic.partitions) or ():
             yield common | {"partition": partition}
     else:
@@ -152,7 +152,7 @@ def _topic_rows(topic: Topic, body: Body) -> Iterator[Row]:
 
 
 def _row(topic: Topic, body: Body) -> Row:
-    row: Row = {"partition": body.get(topic.index or "")}
+    row: Row = {"partition": body.get(topic.number or "")}
     for column, field in topic.columns:
         value = body.get(field)
         row[column] = (value[0] if value else None) if isinstance(value, list) else value

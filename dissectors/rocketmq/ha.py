@@ -91,12 +91,12 @@ def judge_master(data: bytes) -> Verdict:
         return Verdict.MORE
     if data.startswith((b"\0\0\0\1", b"\0\0\0\2")):
         return _judge_switching_master(data)
-    at, expected, proofs = 0, None, 0
+    at, expected, proofs = 0, None, 0  # a run of zeros proves nothing
     while len(data) - at >= PIECE.size:
         offset, size = PIECE.unpack_from(data, at)
         if not 0 <= offset < OFFSET_MAX or not 0 <= size <= PIECE_MAX or expected not in (None, offset):
             return Verdict.NO
-        proofs += expected is not None
+        proofs += expected is not None and offset > 0
         if size and _is_message(data, at + PIECE.size):
             return Verdict.YES
         expected = offset + size
@@ -143,7 +143,7 @@ class RocketMQHa(Dissector):
         master = judge_master(server.data) if server.data else Verdict.MORE
         if Verdict.NO in (slave, master):
             return Verdict.NO
-        if master is Verdict.YES and slave is Verdict.MAYBE:
+        if master is Verdict.YES and len(client.data) >= REPORT.size:
             return Verdict.YES
         return Verdict.MAYBE if slave is Verdict.MAYBE and not server.data else Verdict.MORE
 

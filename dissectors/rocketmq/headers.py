@@ -5,7 +5,8 @@
               | (key length i16 | key | value length i32 | value), over and over
 
 1. The serialisation is told by each frame; a response may use the other one than its request.
-2. A header that was cut gives the fields before the cut. One that is no header raises Malformed; an odd field is noted.
+2. A header that was cut gives the fields before the cut. One that is no header, or was cut before its first field,
+   raises Malformed; an odd field is noted.
 3. Fields keep their order on the wire; null and empty stay different.
 
 Source: RemotingCommand, RemotingSerializable and RocketMQSerializable of apache/rocketmq.
@@ -40,6 +41,8 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Keys of a JSON header -> names in the body."""
 
+CUT: Final = "a header was cut before it told anything"
+
 _INT32: Final = Struct(">i")
 _UINT16: Final = Struct(">H")
 _UINT32: Final = Struct(">I")
@@ -63,7 +66,7 @@ class Header:
 def read_header(data: bytes, notes: Notes) -> tuple[Header, int]:
     """The header of a frame and where the body starts; ``data`` may end anywhere. Malformed for what is none."""
     if len(data) < HEAD_SIZE:
-        raise Malformed("the head of a frame was cut")
+        raise Malformed(CUT)
     (word,) = _INT32.unpack_from(data, 4)
     stop = HEAD_SIZE + (word & 0xFFFFFF)
     if word >> 24 == BINARY:
@@ -86,7 +89,7 @@ def read_json_header(raw: bytes, notes: Notes, *, cut: bool = False) -> Header:
                 return _json_header(found, notes)
     slow = read_tolerant(raw, notes, "", cut=cut)
     if not isinstance(slow, dict):
-        raise Malformed("the header is no JSON object")
+        raise Malformed("the header is no JSON object" if raw else CUT)
     return _json_header(slow, notes)
 
 
@@ -131,9 +134,7 @@ def read_binary(data: bytes, pos: int, stop: int, notes: Notes) -> Header:
     header = Header(BINARY)
     end = min(stop, len(data))
     if end - pos < BINARY_HEAD_SIZE:
-        if end < stop:
-            return header
-        raise Malformed("the header is too short")
+        raise Malformed("the header is too short" if end == stop else CUT)
     header.code, language, version, header.opaque, header.flag, size = BINARY_HEAD.unpack_from(data, pos)
     header.fields = {
         "code": header.code,

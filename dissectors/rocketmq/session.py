@@ -32,6 +32,8 @@ from mqsniff.model import Asked, Frame, Kind, Message, Side, Value
 PROTOCOL: Final = "rocketmq"
 UNASKED: Final = "RESPONSE"
 """Name of a response whose request was not seen."""
+UNKNOWN: Final = "unknown"
+"""Name of a request whose code is not there."""
 
 PULLS: Final = frozenset({11, 361})
 POPS: Final = frozenset({200050, 200070})
@@ -50,7 +52,7 @@ SERVED_NS: Final = 20 * MILLISECOND_NS
 """A poll answered later than the first was held, one answered with data before the second was not; in between, nobody
 can tell."""
 WAIT_MAX_MS: Final = 1 << 40
-PARTS_MAX: Final = 1024
+PARTS_MAX: Final = 256
 """Responses whose classes are remembered, for whoever asks to have them explained."""
 
 
@@ -58,9 +60,8 @@ PARTS_MAX: Final = 1024
 class Question:
     """What a request left for its response."""
 
-    message: Message
-    ext: dict[str, Any]
     request: Request | None
+    ext: dict[str, Any]
     half: Asked | None = None
     """The question after the end of the transaction that it began."""
 
@@ -89,7 +90,7 @@ class Session:
         self._identity = dissector.identity
         self._tables = tables()
         self._nothing = Part(self._tables.common)
-        self._settlements = Settlements(dissector)
+        self._settlements = Settlements(dissector, dissector.settings.limits.questions_max)
         self._answered_parts: dict[tuple[int, int], Part] = {}
 
     def part_of(self, frame: Frame) -> Part:
@@ -180,14 +181,14 @@ class Session:
             self._read(reading, self._nothing, "", owed=False)
         else:
             self._read(reading, request.request, request.records, owed=True)
-        name = request.name if request else f"unknown({header.code})"
+        name = request.name if request else UNKNOWN if header.code is None else f"unknown({header.code})"
         message = self._message(reading, name, "oneway" if oneway else "request")
         crc = reading.ext.get("body_crc32")
         if crc and frame.whole and not body_checksum_ok(frame.data[reading.stop :], crc):
             reading.notes.note("checksum", "error", "bodyCrc32 is not the body's", "ext_fields.body_crc32")
         self._learn(reading, message)
         if header.opaque is not None:
-            self._ask((int(frame.side), header.opaque), Question(message, reading.ext, request), oneway=oneway)
+            self._ask((int(frame.side), header.opaque), Question(request, reading.ext), message, oneway=oneway)
         if request is not None:
             self._settle(request, reading, message)
         message.partitions = rows.request_rows(reading.part.header, reading.ext, reading.content)
@@ -207,9 +208,9 @@ class Session:
             notes.note("unknown_code", "warning", "a request code without a name", "code")
         return request
 
-    def _ask(self, key: tuple[int, int], question: Question, *, oneway: bool) -> None:
+    def _ask(self, key: tuple[int, int], question: Question, message: Message, *, oneway: bool) -> None:
         """Open the question of a request, which ends at once where no answer will come."""
-        request, message = question.request, question.message
+        request = question.request
         if oneway:
             self._dissector.settle(self._dissector.ask(key, question, expects=0, in_order=False), "oneway")
             for batch in message.records:
@@ -264,7 +265,8 @@ class Session:
             part = self._nothing._replace(body="stored-messages") if shown else self._nothing
             self._read(reading, part, "other", owed=False)
         self._answered_parts[frame.side, frame.offset] = reading.part
-        message = self._message(reading, question.message.name if question else UNASKED, "response")
+        asking = asked.message if asked else None
+        message = self._message(reading, asking.name if asking else UNASKED, "response")
         self._judge(message, header.code, request, reading.notes)
         if asked is not None and question is not None:
             self._answered(asked, question, reading, message)
@@ -291,14 +293,15 @@ class Session:
 
     def _answered(self, asked: Asked, question: Question, reading: _Reading, message: Message) -> None:
         """What an answer does to its question, and takes from it."""
-        request, asking, content = question.request, question.message, reading.content
-        message.topics = message.topics or asking.topics
-        message.group = message.group or asking.group
+        request, asking, content = question.request, asked.message, reading.content
+        if asking is not None:
+            message.topics = message.topics or asking.topics
+            message.group = message.group or asking.group
         if message.error_count:
             if question.half is not None:
                 self._settlements.half_refused(question.half)
         else:
-            for batch in asking.records:
+            for batch in asking.records if asking is not None else ():
                 complete(batch, reading.ext)
             if asked.wait_limit_ns is not None:
                 elapsed = message.frame.first_ts_ns - asked.frame.last_ts_ns
@@ -306,7 +309,7 @@ class Session:
         if request is None:
             return
         if request.code in POPS and content is not None:
-            self._settlements.popped(content.stored, content.properties, question.ext, reading.ext)
+            self._settlements.popped(message.frame, content.stored, content.properties, question.ext, reading.ext)
         asked_of = request.request.header
         message.partitions = rows.response_rows(asked_of, question.ext, reading.part.header, reading.ext, content)
         for row in message.partitions:

@@ -1,7 +1,8 @@
 """What becomes of messages that were delivered or half sent: links "settlement" between frames of one connection.
 
 1. A popped message waits for its ACK: named by group, pop time, retry, queue and offset, which the handle repeats.
-   CHANGE_MESSAGE_INVISIBLETIME settles it too: its message comes back under another handle.
+   CHANGE_MESSAGE_INVISIBLETIME settles it too: its message comes back under another handle. Without either the broker
+   delivers it anew when its invisible time is over: then its wait ends unanswered.
 2. A half message (transaction) waits for END_TRANSACTION, which names it by its unique key; so does each
    CHECK_TRANSACTION_STATE of the broker. An END_TRANSACTION that says UNKNOWN settles the check alone.
 3. A handle that settles nothing we saw is no problem: the pop may stand on another connection.
@@ -18,13 +19,17 @@ from typing import Any, Final, Protocol
 
 from dissectors.rocketmq.stored import TRANSACTION, TRANSACTION_PREPARED, Stored
 from dissectors.rocketmq.texts import split_pop_handle
-from mqsniff.limits import MILLISECOND_NS
-from mqsniff.model import Asked, Link, Status
+from mqsniff.limits import MILLISECOND_NS, SECOND_NS
+from mqsniff.model import Asked, Frame, Link, Status
 
 OUTCOMES: Final = {0: "UNKNOWN", 8: "COMMIT", 12: "ROLLBACK"}
 """commitOrRollback -> how the settlement is called."""
 BITS_MAX: Final = 1 << 16
 """Offsets that one entry of a BATCH_ACK may name: a broker packs far fewer."""
+
+REVIVED_NS: Final = 10 * SECOND_NS
+"""How long behind the invisible time an ACK is still believed: a broker revives messages once in a while."""
+INVISIBLE_MAX_MS: Final = 1 << 40
 
 UNIQUE_KEY: Final = "UNIQ_KEY"
 LITE_TOPIC: Final = "__LITE_TOPIC"
@@ -63,22 +68,43 @@ class Asker(Protocol):
 class Settlements:
     """The settlements of one connection."""
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: Asker, waits_max: int) -> None:
         self._asker = asker
+        self._waits_max = waits_max
         self._in_flight = 0
+        self._waits: dict[int, tuple[int, Asked]] = {}
+        """Waits for an ACK by their identity, the oldest first: when they are over, and their question."""
 
     # ---- POP
 
-    def popped(self, messages: Sequence[Stored], properties: Sequence[Any], asked: Fields, answer: Fields) -> None:
+    def popped(
+        self, frame: Frame, messages: Sequence[Stored], properties: Sequence[Any], asked: Fields, answer: Fields
+    ) -> None:
         """Messages were delivered by a pop; ``asked`` and ``answer`` are the ext fields of request and response."""
+        self._give_up(frame.first_ts_ns)
         retries = _retries(answer.get("msg_offset_info"))
         group, time, invisible = asked.get("consumer_group"), answer.get("pop_time"), answer.get("invisible_time")
-        limit = invisible * MILLISECOND_NS if type(invisible) is int and 0 < invisible < 1 << 40 else None
+        limit = None
+        if type(invisible) is int and 0 < invisible < INVISIBLE_MAX_MS:
+            limit = invisible * MILLISECOND_NS
         for message, found in zip(messages, properties, strict=True):
             key = _message_key(group, time, retries, message, found if isinstance(found, dict) else {})
             self._in_flight += 1
             question = self._asker.ask(key, link="settlement", wait_limit_ns=limit, in_order=False)
             question.extra = {"attempts": message.reconsume_times + 1, "in_flight": self._in_flight}
+            if limit is not None:
+                self._waits[id(question)] = frame.last_ts_ns + limit + REVIVED_NS, question
+
+    def _give_up(self, now_ns: int) -> None:
+        """End the waits whose time is over."""
+        while self._waits:
+            until, question = next(iter(self._waits.values()))
+            if until >= now_ns and len(self._waits) <= self._waits_max:
+                return
+            del self._waits[id(question)]
+            self._in_flight -= 1
+            if question.status is None:
+                self._asker.settle(question, "unanswered")
 
     def acked(self, name: str, ext: Fields) -> None:
         """An ACK_MESSAGE or CHANGE_MESSAGE_INVISIBLETIME of one message."""
@@ -112,6 +138,7 @@ class Settlements:
         question = next(iter(self._asker.questions(key)), None)
         if question is None:
             return False
+        self._waits.pop(id(question), None)
         question.extra["settled_by"] = settled_by
         self._asker.settle(question, answered=True)
         return True

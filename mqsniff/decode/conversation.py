@@ -14,7 +14,7 @@ from typing import TypeAlias, assert_never
 
 from mqsniff.decode.detection import Detection, Verdict
 from mqsniff.decode.layers import packets_of
-from mqsniff.decode.registry import Registry
+from mqsniff.decode.registry import Claim, Registry
 from mqsniff.decode.strangers import Stranger
 from mqsniff.decode.talk import Talk
 from mqsniff.dissector import Settings
@@ -123,24 +123,25 @@ class Conversation:
             self._detection.gap(direction)
         elif isinstance(event, Chunk):
             verdict = self._detection.chunk(direction, event)
+            yield from self._faults()
             if verdict is not None:
                 yield from self._take_up(verdict)
 
     def _take_up(self, verdict: Verdict) -> Iterator[Item]:
         """Somebody takes the connection: say so, then replay what waited."""
         self._turn(verdict.client_direction)
-        info, shared = self.info, self._context
+        info = self.info
         info.protocol = verdict.protocol
         for direction, head in verdict.heads.items():
             if self._side(direction) is Side.CLIENT:
                 info.proxy_client, info.proxy_server = head.source, head.destination
-        if verdict.claim is None:
-            info.detected_by = None if verdict.protocol == "unknown" else "content"
-            self._stranger = Stranger(verdict.protocol, info)
-        else:
-            info.detected_by = verdict.claim.detected_by
-            self._talk = Talk(verdict.claim.dissector(shared.settings), shared.settings, info)
-            self._talk.begin(in_step=self._from_start)
+        talk = None if verdict.claim is None else self._talk_by(verdict.claim)
+        if talk is None:
+            info.protocol = "unknown" if verdict.claim else verdict.protocol
+            info.detected_by = None if info.protocol == "unknown" else "content"
+            self._stranger = Stranger(info.protocol, info)
+            yield from self._faults()
+        self._talk = talk
         yield from self._tell()
         waiting, self._waiting = self._waiting, []
         heads = {direction: head.size for direction, head in verdict.heads.items()}
@@ -148,6 +149,19 @@ class Conversation:
             kept = _behind(event, heads.get(direction, 0)) if isinstance(event, Chunk) else event
             if kept is not None:
                 yield from self._hand_on(direction, kept)
+
+    def _talk_by(self, claim: Claim) -> Talk | None:
+        """The claimant at work; None, with a fault to tell, for one that cannot be made."""
+        settings, registry = self._context.settings, self._context.registry
+        try:
+            dissector = claim.dissector(settings)
+        except Exception as error:  # noqa: BLE001  # the border of the plugin
+            registry.faults.append(f"{type(error).__name__}: no {claim.dissector.__name__} can be made: {error}")
+            return None
+        self.info.detected_by = claim.detected_by
+        talk = Talk(dissector, settings, self.info)
+        talk.begin(in_step=self._from_start)
+        return talk
 
     def _hand_on(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
         side = self._side(direction)
@@ -183,6 +197,12 @@ class Conversation:
             info.client_port, info.server_port = info.server_port, info.client_port
 
     # ---- oddities
+
+    def _faults(self) -> Iterator[Item]:
+        faults = self._context.registry.faults
+        while faults:
+            problem = Problem("internal", "error", faults.pop(0))
+            yield Noticed(self.info, problem, self.info.first_ts_ns, self.info.first_packet)
 
     def _lost(self, gap: Gap) -> Item:
         side = self._side(gap.side)

@@ -56,6 +56,9 @@ class Registry:
         self.loaded = loaded
         self.dissectors = [entry.dissector for entry in loaded if entry.dissector is not None]
         self._decode_as = dict(decode_as or {})
+        self.faults: list[str] = []
+        """What dissectors raised while they looked at samples; the owner empties it."""
+        self._told: set[str] = set()
         self._by_name = {name: cls for cls in self.dissectors for name in cls.names}
 
     def names(self) -> list[str]:
@@ -80,7 +83,7 @@ class Registry:
         likely: type[Dissector] | None = None
         open_ended = False
         for cls in self.dissectors:
-            verdict = cls.detect(client, server)
+            verdict = self._detect(cls, client, server)
             if verdict is Verdict.YES:
                 return Claim(cls, "content"), False
             if verdict is Verdict.MAYBE and likely is None and server_port in cls.ports:
@@ -89,3 +92,14 @@ class Registry:
         if likely is not None:
             return Claim(likely, "port"), False
         return None, open_ended
+
+    def _detect(self, cls: type[Dissector], client: Sample, server: Sample) -> Verdict:
+        """The verdict of one dissector; one that raises takes no connection and is told once."""
+        try:
+            return cls.detect(client, server)
+        except Exception as error:  # noqa: BLE001  # the border of the plugin
+            fault = f"{type(error).__name__} in {cls.__name__}.detect: it takes no connection that it raises at"
+            if fault not in self._told:
+                self._told.add(fault)
+                self.faults.append(fault)
+            return Verdict.NO

@@ -133,6 +133,8 @@ class Talk:
         for exchange in ended:
             yield Exchanged(self._info, exchange)
         yield from self._recorded(self._exchanges.records_of(message, ended))
+        # What it ended was ended by a message before it, and so on: the first message would live as long as the last.
+        message.asked = message.closed = ()
 
     def _recorded(self, ready: Iterator[Ready]) -> Iterator[Item]:
         for message, batch in ready:

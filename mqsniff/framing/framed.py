@@ -374,12 +374,13 @@ class FramedDissector(Dissector):
         """Decode a frame, contained; then let the peer go on if it waited for this."""
         self.now = frame.release = max(self.now, frame.release)
         self._questions.begin(frame)
+        passed = min(frame.size, stream.position - frame.offset)
         claimed = yield from self._contained(frame)
         if not claimed:
             yield Skipped(
                 frame.side,
                 frame.offset,
-                frame.size,
+                passed,
                 "a frame that could not be decoded",
                 first_ts_ns=frame.first_ts_ns,
                 first_packet=frame.first_packet,

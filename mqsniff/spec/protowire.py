@@ -37,7 +37,7 @@ UNKNOWN_FIELDS: Final = "unknown_fields"
 UNDECODED: Final = "undecoded"
 
 DEPTH_MAX: Final = 100
-"""Levels of messages and groups: two bytes may open one more."""
+"""Levels of messages and groups inside of a message: two bytes may open one more."""
 
 _FIXED: Final[Mapping[str, Struct]] = {
     "double": Struct("<d"),
@@ -234,7 +234,7 @@ class _Reader:
     def read_message(self, field: Field, shape: MessageType, into: dict[str, Any]) -> None:
         path = self.path
         size = self.read_size()
-        if self.depth >= DEPTH_MAX:
+        if self.depth > DEPTH_MAX:
             raise Malformed("nested too deep")
         if field.repeated:
             self.take_room()

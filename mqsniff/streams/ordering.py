@@ -108,7 +108,7 @@ class Ordering:
     def _is_held(self, me: Direction, piece: Piece) -> bool:
         """Whether a piece acknowledges bytes of the peer that may still come."""
         peer = self.directions[1 - me.side]
-        return piece.ack > peer.next and bool(peer.passed) and not peer.ended
+        return piece.ack > peer.next and bool(peer.passed)
 
     def _pump(self) -> None:
         """Deliver what waits for nothing any more, the packet that came first before the others."""
@@ -205,9 +205,7 @@ class Ordering:
         """Deliver all that waits in both directions and tell what is missing at their ends."""
         self._pump()
         while heads := [me for me in self.directions if me.waiting.pieces]:
-            free = [me for me in heads if not self._is_held(me, me.waiting.head)]
-            behind = [me for me in heads if me.waiting.head.offset > me.next]
-            self._unblock(min(free or behind or heads, key=_head_ordinal))
+            self._unblock(min(heads, key=_head_ordinal))
         for me in self.directions:
             self._light_up(me)
             self._end_tail(me)

@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import tracemalloc
 import zlib
 from functools import partial
@@ -240,6 +241,27 @@ def test_a_pipe_that_is_not_compressed_gives_what_has_arrived(pipe):
     assert raw.size is None
     os.close(writer)
     assert source.readinto(window, 0.0) == 0
+
+
+def test_a_head_that_comes_in_parts_is_waited_for(pipe):
+    raw, writer = pipe
+    stream = gzip.compress(b"slow")
+    os.write(writer, stream[:2])
+    threading.Timer(0.05, lambda: os.write(writer, stream[2:])).start()
+    source = open_bytes(raw, LIMITS)
+    assert source.compression == "gzip"
+    window = memoryview(bytearray(10))
+    assert bytes(window[: source.readinto(window)]) == b"slow"
+    os.close(writer)
+
+
+def test_a_pipe_that_was_opened_not_to_block_is_waited_for_all_the_same(pipe):
+    raw, writer = pipe
+    os.set_blocking(raw._file.fileno(), False)
+    threading.Timer(0.05, lambda: os.write(writer, b"late")).start()
+    window = memoryview(bytearray(10))
+    assert raw.readinto(window) == 4
+    os.close(writer)
 
 
 def test_a_file_that_cannot_be_opened_raises(tmp_path):

@@ -186,6 +186,31 @@ def test_a_hole_over_a_head_is_followed_by_the_next_chunk_that_is_whole():
     assert run(byte_by_byte(parts)) == items
 
 
+def test_a_second_hole_over_the_end_of_a_chunk_loses_the_step():
+    lost, last = plain_chunk(bytes(100)), plain_chunk(b"last")
+    items = run([IDENTIFIER + lost[:20], 10, lost[30:50], 70, last])
+    assert items == [
+        Lost(10, 20, 100, "gap", "bytes inside a chunk were lost"),
+        Lost(40, 20, 0, "gap", "bytes inside a chunk were lost"),
+        Lost(60, 0, None, "gap", "bytes were lost, a chunk's head among them"),
+        b"last",
+    ]
+
+
+def test_a_hole_while_searching_forgets_what_waited_for_its_bytes():
+    waiting = b"\x01\x50\x00\x00" + bytes(30)
+    chunks = plain_chunk(b"one") + plain_chunk(words(1, 100))
+    items = run([IDENTIFIER, 5, waiting, 40, chunks])
+    assert plain_of(items) == b"one" + words(1, 100)
+    assert sum(item.size for item in items if isinstance(item, Lost)) == len(waiting)
+
+
+def test_a_stream_identifier_is_found_by_searching_too():
+    items = run([IDENTIFIER, 5, b"rest of a chunk" + IDENTIFIER + chunk(0xFE, bytes(9)), 4, plain_chunk(b"on")])
+    assert [item[1:3] for item in items if isinstance(item, Lost)] == [(0, None), (15, 0), (0, None)]
+    assert items[-1] == b"on"
+
+
 def test_a_stream_joined_in_the_middle_starts_with_its_first_whole_chunk():
     stream = plain_chunk(words(1, 300))[150:] + block_chunk(words(2, 300)) + plain_chunk(b"on")
     items = run([stream])

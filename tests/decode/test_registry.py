@@ -32,6 +32,20 @@ def test_a_maybe_claims_only_with_its_port():
     assert claim(likely, port=8) == (None, True)
 
 
+def test_a_dissector_that_raises_takes_nothing_and_is_told_once():
+    class Broken(speaker("broken", Verdict.YES)):
+        @classmethod
+        def detect(cls, client, server):
+            raise ZeroDivisionError
+
+    one = Registry([Loaded("broken", Broken), Loaded("sure", speaker("sure", Verdict.YES))])
+    for _ in range(2):
+        claimed, _ = one.claim(Sample(b"x"), Sample(b""), 1)
+        assert claimed is not None
+        assert claimed.dissector.names == ("sure",)
+    assert one.faults == ["ZeroDivisionError in Broken.detect: it takes no connection that it raises at"]
+
+
 @pytest.mark.parametrize(("verdict", "open_ended"), [(Verdict.NO, False), (Verdict.MORE, True)])
 def test_nobody_may_claim(verdict, open_ended):
     assert claim(speaker("one", verdict, 1)) == (None, open_ended)

@@ -102,6 +102,10 @@ def test_a_frame_cut_by_the_end_goes_out_as_truncated():
     assert run(toy(), chunk(b"F\x04ab")) == [("F", 0, b"ab", 6, "truncated")]
 
 
+def test_a_frame_that_cannot_be_decoded_skips_only_bytes_that_were_there():
+    assert run(toy(), chunk(b"X\xffab")) == [("problem", "malformed", 0, 257), ("skipped", 0, 4)]
+
+
 def test_a_head_cut_by_the_end_is_skipped():
     assert run(toy(), chunk(b"F\x00F")) == [("F", 0, b"", 2), ("skipped", 2, 1)]
 

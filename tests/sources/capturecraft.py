@@ -122,3 +122,23 @@ def read(data, folder, name="capture", **limits):
 def packets_of(found):
     """(ts_ns, data) of rows."""
     return [row[:2] for row in found]
+
+
+def read_at_all_windows(data, folder):
+    """Rows and info, which are the same for each window."""
+    first, *others = [read(data, folder, window=window) for window in (1 << 20, 1, 97, 1000)]
+    for found, info in others:
+        assert found == first[0]
+        assert (info.problems, info.comments, info.names, info.secrets, info.dropped, info.unreadable) == (
+            first[1].problems,
+            first[1].comments,
+            first[1].names,
+            first[1].secrets,
+            first[1].dropped,
+            first[1].unreadable,
+        )
+    return first
+
+
+def details(info):
+    return [problem.detail for problem in info.problems]

@@ -148,6 +148,20 @@ def test_a_pcap_file_behind_another_is_read_on(tmp_path, order, second):
 
 
 @pytest.mark.parametrize(
+    ("head", "why"),
+    [
+        (pcap_head()[:20], "cut inside its file head"),
+        (pcap_head(version=(9, 0)), "pcap of version 9.0, only 2 is known"),
+    ],
+)
+def test_a_second_file_head_that_cannot_be_read_costs_no_packet_before_it(tmp_path, head, why):
+    found, info = read(pcap(PACKETS[:3]) + head, tmp_path)
+    assert packets_of(found) == PACKETS[:3]
+    assert info.unreadable == ""
+    assert [p.detail for p in info.problems][1:] == [f"the next pcap file in it cannot be read: {why}"]
+
+
+@pytest.mark.parametrize(
     ("behind", "what"),
     [
         (section(), "a pcapng file begins there"),

@@ -200,6 +200,17 @@ def test_text_that_a_rst_brings_is_no_part_of_the_stream():
     assert tale.closed == [(A, "rst")]
 
 
+def test_a_rst_behind_the_stream_ends_it_where_it_is():
+    tale = play_one([*handshake(), a(0, b"hello", ip_id=8), a(2, flags=RST, ack=None), a(0, b"hello", ip_id=9)])
+    assert (tale.data(A), tale.problems, tale.facts.retransmitted_segments) == (b"hello", [], 1)
+    assert [told[3].offset for told in tale.told if told[0] == "side closed"] == [5]
+
+
+def test_a_fin_that_is_captured_behind_a_rst_is_nothing_odd():
+    tale = play_one([*handshake(), a(0, b"hello"), a(5, flags=RST, ack=None), a(3, flags=FIN)])
+    assert (tale.problems, tale.closed) == ([], [(A, "rst")])
+
+
 def test_a_rst_far_from_the_stream_is_not_believed():
     tale = play_one([*handshake(), a(0, b"hello"), a(17 * MIB, flags=RST, ack=None), a(5, b"world")])
     assert tale.data(A) == b"helloworld"
@@ -266,13 +277,15 @@ def test_without_a_peer_segments_that_follow_each_other_are_believed_together():
     far = [a(40 * MIB + n, b"x", ack=None) for n in range(4)]
     assert play_one([*start, *far[:3]]).data(A) == b"hello"
     assert play_one([*start, far[0], far[0], far[0], far[0]]).data(A) == b"hello"
+    assert play_one([*start, *far[:3], a(5, b"!", ack=None), far[3]]).data(A) == b"hello!"
     assert play_one([*start, *far]).data(A) == b"helloxxxx"
 
 
 def test_a_start_that_a_forged_acknowledgement_gave_is_taken_back():
-    packets = [b(0, ack=100 * MIB), a(0, b"hello", ack=0), a(5, b"world"), b(0, ack=10), a(10, b"!")]
-    tale = play_one(packets)
-    assert tale.streams[A] == {0: b"helloworld!"}
+    forged = [b(0, ack=100 * MIB), b(0, ack=100 * MIB + 50)]
+    packets = [*forged, a(0, b"hello", ack=0), a(5, b"world"), b(0, ack=10), *[a(10 + n, b"!") for n in range(70)]]
+    tale = play_one(packets, step_ms=10)
+    assert tale.data(A) == b"helloworld" + b"!" * 70
     assert tale.gaps == []
 
 

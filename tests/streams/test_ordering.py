@@ -60,6 +60,16 @@ def test_two_segments_that_acknowledge_each_other_go_out_as_they_came():
     assert order(play_one(packets)) == [(A, b"one", 4), (B, b"two", 4)]
 
 
+def test_of_what_one_packet_sets_free_the_first_captured_goes_first():
+    packets = [*handshake(), b(0, b"r1", 2), a(2, b"q2", 0), a(0, b"q1"), b(2, b"r2", 4)]
+    assert order(play_one(packets)) == [(A, b"q1", 5), (B, b"r1", 5), (A, b"q2", 5), (B, b"r2", 6)]
+
+
+def test_a_segment_with_a_forged_acknowledgement_is_held_until_the_next_one_takes_it_back():
+    packets = [*handshake(), a(0, b"one", 500), a(3, b"two", 0), a(6, b"six", 0)]
+    assert order(play_one(packets)) == [(A, b"onetwo", 4), (A, b"six", 5)]
+
+
 def test_released_bytes_keep_their_own_packet_and_name_the_one_that_released_them():
     tale = play_one([*handshake(), a(2, b"cd"), a(4, b"ef"), a(0, b"ab")])
     (told,) = [chunk.marks for chunk in tale.chunks]
@@ -102,7 +112,7 @@ def test_only_what_was_acknowledged_is_given_up():
 
 def test_bytes_that_come_after_their_hole_was_given_up_are_late():
     tale = play_one([*HOLE, *[b(0, ack=11)] * 6, a(3, b"two")], GRACE)
-    assert tale.data(A) == b"onethree"
+    assert (tale.data(A), tale.problems) == (b"onethree", [])
     assert tale.facts.retransmitted_segments == 1
     assert tale.facts.gap_bytes == (3, 0)
 
@@ -110,6 +120,28 @@ def test_bytes_that_come_after_their_hole_was_given_up_are_late():
 def test_acknowledged_bytes_that_nothing_follows_are_given_up_too():
     told = order(play_one([*handshake(), a(0, b"one"), *[b(0, ack=9)] * 6], GRACE))
     assert told == [(A, b"one", 3), (A, 6, 8)]
+
+
+def test_of_two_holes_the_one_that_was_acknowledged_first_is_given_up_first():
+    for first, second in ((A, B), (B, A)):
+        packets = [
+            *handshake(),
+            Packet(second, 0, b"", 3, ms=3),
+            Packet(first, 0, b"", 4, ms=4),
+            *[Packet(first, 0, b"", 4, ms=5)] * 3,
+            Packet(first, 0, b"", 4, ms=90),
+        ]
+        told = order(play_one(packets, GRACE))
+        assert told == [(first, 3, 8), (second, 4, 8)]
+
+
+def test_the_number_of_a_fin_is_no_byte_whatever_is_captured_first():
+    rest = [b(n, b"x", 4) for n in range(20)]
+    before = [*handshake(), a(0, b"bye", flags=FIN), *rest]
+    after = [*handshake(), a(0, b"bye"), b(0, ack=4), a(3, flags=FIN), *rest]
+    for packets in (before, after):
+        tale = play_one(packets, GRACE)
+        assert (tale.gaps, tale.data(A), tale.data(B)) == ([], b"bye", b"x" * 20)
 
 
 def test_each_hole_has_its_own_clock():
@@ -161,6 +193,13 @@ def test_a_hole_of_the_peer_is_given_up_when_too_much_waits_for_it():
     assert order(play_one(packets, limits)) == [(B, 4, 6), (B, b"peer", 6), (A, b"012", 6), (A, b"3", 7)]
 
 
+@pytest.mark.parametrize("direction", [A, B])
+def test_the_caps_hold_for_each_direction(direction: int):
+    packets = [Packet(direction, 5 + 2 * n, b"x", 0) for n in range(9)]
+    tale = play_one([*handshake(), *packets], Limits(reorder_segments=4), end=False)
+    assert len(tale.gaps) == 5
+
+
 @given(st.lists(st.tuples(st.integers(0, 3000), st.integers(1, 60), st.integers(0, 3000)), max_size=60))
 @settings(max_examples=50, deadline=None)
 def test_what_waits_stays_under_its_caps(segments: list[tuple[int, int, int]]):
@@ -195,6 +234,12 @@ def test_a_side_that_shows_up_late_begins_with_one_gap():
     assert order(tale)[-3:] == [(B, 63, 10), (B, b"here", 10), (A, b"!", 11)]
 
 
+def test_a_dark_side_does_not_go_back():
+    acks = [0, 7, 14, 21, 28, 35, 42, 7, 14]
+    tale = play_one([a(10 * n, b"0123456789", ack=ack) for n, ack in enumerate(acks)], GRACE)
+    assert tale.gaps == [(B, 0, 42)]
+
+
 def test_a_side_of_which_only_acknowledgements_are_known_is_not_invented():
     tale = play_one([a(0, b"one", 5), a(3, b"two", 5)])
     assert (tale.gaps, tale.facts.sizes) == ([], (6, 0))
@@ -214,6 +259,13 @@ def test_the_end_tells_what_waits_and_what_is_missing():
         (B, 3, last),
         (B, b"end", last),
     ]
+
+
+def test_at_the_end_too_the_first_captured_goes_first():
+    packets = [*handshake(), b(0, b"r1", 2), a(4, b"q3", 2), b(2, b"r2", 6)]
+    end = 6
+    told = [(A, 2, end), (B, b"r1", end), (A, 2, end), (A, b"q3", end), (B, b"r2", end)]
+    assert order(play_one(packets)) == told
 
 
 def test_the_end_tells_acknowledged_bytes_that_never_came():

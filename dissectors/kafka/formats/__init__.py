@@ -1,0 +1,91 @@
+"""Formats that stand in bytes of Kafka's messages and records: the field's mark or the topic in, what they hold out.
+
+1. A field of bytes has a mark in its specification, which says what its bytes hold; ``decode_marked`` reads them.
+2. What may hold a format and does not raises Malformed; ``EXPECTED`` names the format for the problem to note. Bytes of
+   which nobody can know the format come back as they are.
+3. ``decode_record`` gives the content of a record of a topic of a known format.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from dissectors.kafka.formats import groups, internaltopics, mirrormaker
+from dissectors.kafka.formats.control import decode_control
+from dissectors.kafka.formats.structs import read_versioned
+from mqsniff.model import Value
+from mqsniff.spec.wire import Malformed
+
+__all__ = ["EXPECTED", "NO_CONTEXT", "Context", "decode_control", "decode_marked", "decode_record"]
+
+
+class Context(NamedTuple):
+    """What the message, or the group that it belongs to, says about a field of bytes."""
+
+    protocol_type: object = None
+    """Of the group: "consumer", "connect", …"""
+    protocol: object = None
+    """The group's assignor, or the one that a member's metadata is for."""
+
+
+NO_CONTEXT: Final = Context()
+
+
+def _principal(raw: bytes, _: Context) -> Value:
+    return read_versioned("DefaultPrincipalData", raw)
+
+
+def _address(raw: bytes, _: Context) -> Value:
+    if len(raw) not in (4, 16):
+        raise Malformed("no address")
+    return str(ipaddress.ip_address(raw))
+
+
+_DECODERS: Final[Mapping[str, Callable[[bytes, Context], Value]]] = MappingProxyType(
+    {
+        "member_metadata": lambda raw, context: groups.decode_member_metadata(raw, *context),
+        "member_assignment": lambda raw, context: groups.decode_member_assignment(raw, *context),
+        "principal": _principal,
+        "ip_address": _address,
+    }
+)
+
+EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "member_metadata": "expected metadata of a group member",
+        "member_assignment": "expected an assignment of a group member",
+        "principal": "expected a principal",
+        "ip_address": "expected an IP address",
+    }
+)
+"""Mark -> the text of the problem where its bytes are something else."""
+
+
+def decode_marked(mark: str, data: bytes, context: Context = NO_CONTEXT) -> Value:
+    """What the bytes of a field with this mark hold; Malformed where they hold something else.
+
+    KeyError for a mark that is none of ``EXPECTED``.
+    """
+    return _DECODERS[mark](data, context)
+
+
+def decode_record(topic: str, key: bytes | None, value: bytes | None) -> Value:
+    """The content of a record of a topic of a known format; None for another topic, or for bytes that do not fit."""
+    try:
+        return _record(topic, key, value)
+    except Malformed:
+        return None
+
+
+def _record(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
+    page = internaltopics.page_of(topic)
+    if page is not None:
+        layout, name = page
+        if layout == "framed":
+            return internaltopics.decode_framed(name, value) if value is not None else None
+        return internaltopics.decode_coordinated(name, key, value) if key is not None else None
+    decode = mirrormaker.decoder_of(topic)
+    return decode(key, value) if decode is not None and key is not None else None

@@ -1,0 +1,113 @@
+"""Bytes of a format that no generator made in, its values one after the other out.
+
+1. Reading behind the end, and counts that the bytes left cannot hold, raise Malformed: a lying count buys no memory.
+2. All is big endian; strings, bytes and arrays have the old lengths, of int16 and int32, negative for null.
+
+Sources: Apache Kafka, ``protocol/types/Type.java``; Java, ``DataInput`` for modified UTF-8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from mqsniff.spec import wire
+from mqsniff.spec.wire import Malformed, text_or_bytes
+
+_T = TypeVar("_T")
+
+
+class Cursor:
+    """A place in bytes, and the readers that move it."""
+
+    __slots__ = ("data", "end", "pos")
+
+    def __init__(self, data: bytes, pos: int = 0) -> None:
+        self.data = data
+        self.pos = pos
+        self.end = len(data)
+
+    @property
+    def left(self) -> int:
+        """Bytes that were not read yet."""
+        return self.end - self.pos
+
+    def int8(self) -> int:
+        """Signed, 1 byte."""
+        value, self.pos = wire.read_int8(self.data, self.pos, self.end)
+        return value
+
+    def int16(self) -> int:
+        """Signed, 2 bytes."""
+        value, self.pos = wire.read_int16(self.data, self.pos, self.end)
+        return value
+
+    def int32(self) -> int:
+        """Signed, 4 bytes."""
+        value, self.pos = wire.read_int32(self.data, self.pos, self.end)
+        return value
+
+    def int64(self) -> int:
+        """Signed, 8 bytes."""
+        value, self.pos = wire.read_int64(self.data, self.pos, self.end)
+        return value
+
+    def uvarint(self) -> int:
+        """Unsigned, 1 to 5 bytes."""
+        value, self.pos = wire.read_uvarint(self.data, self.pos, self.end)
+        return value
+
+    def take(self, size: int) -> bytes:
+        """So many bytes."""
+        if size < 0:
+            raise Malformed("negative length")
+        value, self.pos = wire.read_slice(self.data, self.pos, self.end, size)
+        return value
+
+    def string(self) -> str | bytes | None:
+        """Text behind an int16 length; bytes where it is no UTF-8."""
+        value, self.pos = wire.read_string(self.data, self.pos, self.end)
+        return value
+
+    def bytes_or_null(self) -> bytes | None:
+        """Bytes behind an int32 length."""
+        value, self.pos = wire.read_bytes(self.data, self.pos, self.end)
+        return value
+
+    def utf(self) -> str | bytes:
+        """What ``DataOutput.writeUTF`` wrote."""
+        size, self.pos = wire.read_uint16(self.data, self.pos, self.end)
+        return modified_utf8(self.take(size))
+
+    def array(self, one: Callable[[], _T], size_min: int) -> list[_T] | None:
+        """As many as an int32 says of what ``one`` reads, each of ``size_min`` bytes at least; None for null."""
+        count = self.int32()
+        return None if count < 0 else self.many(count, one, size_min)
+
+    def items(self, one: Callable[[], _T], size_min: int) -> list[_T]:
+        """Read such an array, which may not be null."""
+        return self.many(self.int32(), one, size_min)
+
+    def many(self, count: int, one: Callable[[], _T], size_min: int) -> list[_T]:
+        """So many of what ``one`` reads."""
+        if not 0 <= count <= self.left // size_min:
+            raise Malformed("more elements than bytes")
+        return [one() for _ in range(count)]
+
+    def finish(self) -> None:
+        """Malformed where bytes are left."""
+        if self.left:
+            raise Malformed("bytes behind the last field")
+
+
+def modified_utf8(raw: bytes) -> str | bytes:
+    """Text as Java writes it: NUL in two bytes, characters above U+FFFF as two surrogates; bytes where it is none."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        pass  # it may be one of the two differences
+    try:
+        text = raw.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+        return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
+    except UnicodeDecodeError:
+        return text_or_bytes(raw)

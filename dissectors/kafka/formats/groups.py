@@ -1,0 +1,94 @@
+"""Metadata and assignments of group members in, by the group's protocol type and protocol; what they say out.
+
+1. ``consumer``: versioned structs, whose user data belongs to the assignor, which is the group's protocol.
+2. User data of an assignor that is not known, or that cannot be read, stays bytes.
+3. Clients other than Java's write sticky user data for the cooperative assignor too: what fits exactly counts.
+4. ``connect``: see ``connect.py``. ``sr`` (schema registries): JSON, which is shown as it stands. Others are unknown.
+
+Sources: Apache Kafka, ``ConsumerProtocol``, ``StickyAssignor``, ``CooperativeStickyAssignor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from dissectors.kafka.formats import connect, streams
+from dissectors.kafka.formats.cursor import Cursor
+from dissectors.kafka.formats.structs import read_versioned
+from mqsniff.spec.wire import Malformed
+
+CONSUMER: Final = "consumer"
+CONNECT: Final = "connect"
+
+SUBSCRIPTION: Final = "subscription"
+ASSIGNMENT: Final = "assignment"
+
+
+def decode_member_metadata(raw: bytes, protocol_type: object, protocol: object) -> Any:
+    """What a member said of itself for one of its protocols; the bytes themselves where nobody knows the type."""
+    if not raw or protocol_type not in (CONSUMER, CONNECT):
+        return raw
+    if protocol_type == CONNECT:
+        return connect.decode_metadata(raw)
+    return _with_user_data(read_versioned("ConsumerProtocolSubscription", raw), SUBSCRIPTION, protocol)
+
+
+def decode_member_assignment(raw: bytes, protocol_type: object, protocol: object) -> Any:
+    """What a member was given; the bytes themselves where nobody knows the type, and where there are none."""
+    if not raw or protocol_type not in (CONSUMER, CONNECT):
+        return raw
+    if protocol_type == CONNECT:
+        return connect.decode_assignment(raw)
+    return _with_user_data(read_versioned("ConsumerProtocolAssignment", raw), ASSIGNMENT, protocol)
+
+
+def _with_user_data(body: dict[str, Any], place: str, protocol: object) -> dict[str, Any]:
+    raw = body.get("user_data")
+    if isinstance(raw, bytes) and raw:
+        body["user_data"] = decode_user_data(raw, place, protocol)
+    return body
+
+
+def decode_user_data(raw: bytes, place: str, protocol: object) -> Any:
+    """User data of a ``subscription`` or an ``assignment`` under an assignor, or the bytes (rule 2)."""
+    for decode in USER_DATA.get((place, protocol), ()):
+        try:
+            return decode(raw)
+        except Malformed:
+            continue
+    return raw
+
+
+def decode_sticky(raw: bytes) -> dict[str, Any]:
+    """What a member owns, and since version 1 of which generation; there is no version to read."""
+    cursor = Cursor(raw)
+    body: dict[str, Any] = {"previous_assignment": cursor.items(lambda: _topic_partitions(cursor), 6)}
+    if cursor.left:
+        body["generation"] = cursor.int32()
+    cursor.finish()
+    return body
+
+
+def _topic_partitions(cursor: Cursor) -> dict[str, Any]:
+    return {"topic": cursor.string(), "partitions": cursor.items(cursor.int32, 4)}
+
+
+def decode_cooperative_sticky(raw: bytes) -> dict[str, Any]:
+    """The generation of what a member owns."""
+    cursor = Cursor(raw)
+    body: dict[str, Any] = {"generation": cursor.int32()}
+    cursor.finish()
+    return body
+
+
+USER_DATA: Final[Mapping[tuple[str, object], tuple[Callable[[bytes], dict[str, Any]], ...]]] = MappingProxyType(
+    {
+        (SUBSCRIPTION, "sticky"): (decode_sticky,),
+        (SUBSCRIPTION, "cooperative-sticky"): (decode_cooperative_sticky, decode_sticky),
+        (SUBSCRIPTION, "stream"): (streams.decode_subscription,),
+        (ASSIGNMENT, "stream"): (streams.decode_assignment,),
+    }
+)
+"""(place, assignor) -> what its user data may be."""

@@ -1,0 +1,41 @@
+"""Layouts of a structure in, the body out that consumes all bytes; Malformed where none does.
+
+1. Where a version once meant other bytes, today's meaning counts if it fits exactly, else the first that does.
+2. Behind an int16 version: one that is newer than known is read as the newest, and what stands behind that is left out,
+   as Kafka's clients do; it is kept under ``unread``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dissectors.kafka import specs
+from mqsniff.spec.layout import Layout
+from mqsniff.spec.wire import Malformed, read_int16
+
+
+def read_whole(layouts: Iterable[Layout], raw: bytes, pos: int = 0) -> dict[str, Any]:
+    """The body of ``raw[pos:]`` (rule 1)."""
+    for layout in layouts:
+        decoded = layout.decode(raw, pos)
+        if decoded.broken is None and decoded.stop == len(raw):
+            return decoded.body
+    raise Malformed("no known layout fits")
+
+
+def read_versioned(name: str, raw: bytes) -> dict[str, Any]:
+    """A structure of ``proto/kafka/records`` behind an int16 version, which is given first (rule 2)."""
+    version, pos = read_int16(raw, 0, len(raw))
+    if version < 0:
+        raise Malformed("negative version")
+    newest = specs.newest_data_version(name)
+    if version <= newest:
+        return {"version": version, **read_whole(specs.data(name, version), raw, pos)}
+    decoded = specs.data(name, newest)[0].decode(raw, pos)
+    if decoded.broken is not None:
+        raise Malformed(decoded.broken.why)
+    body: dict[str, Any] = {"version": version, **decoded.body}
+    if decoded.stop < len(raw):
+        body["unread"] = raw[decoded.stop :]
+    return body

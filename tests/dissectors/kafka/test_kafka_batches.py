@@ -1,0 +1,424 @@
+"""Fields of record data: what kafka-python writes is read, in every packing; damage is told and never raises."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from record_craft import HEAD, PACKINGS, SOME, XERIAL, Plain, batch, kafka_python_reads, message_set, patched, wrapper
+
+from dissectors.kafka import batches as module
+from dissectors.kafka.batches import Reading, read_batches
+from dissectors.kafka.recordwalk import RECORD_MIN, walk, walk_slowly
+
+MS = 1_000_000
+QUICK = settings(max_examples=50, deadline=None)
+
+
+def read(data: bytes, *, start: int = 0, opened: bool = True, lost: bool = False, cap: int = 1 << 24) -> Reading:
+    return read_batches(data, start, len(data), decompress_max=cap, open_records=opened, lost=lost)
+
+
+def rows(reading: Reading) -> list[tuple[Any, ...]]:
+    """(offset, time in ms, key, value, headers) of every record."""
+    found = []
+    for batch_ in reading.records:
+        assert batch_.keys is not None
+        assert batch_.values is not None
+        for index in range(batch_.count):
+            stamp = batch_.constant.get("record_ts") or batch_.columns.get("record_ts", [None] * batch_.count)[index]
+            spans = ((one[0][index], one[1][index]) for one in (batch_.keys, batch_.values))
+            key, value = (None if start < 0 else batch_.data[start:stop] for start, stop in spans)
+            headers = batch_.headers[index] if batch_.headers is not None else []
+            found.append((batch_.columns["offset"][index], stamp and stamp // MS, key, value, headers))
+    return found
+
+
+def expected(records: tuple[Plain, ...] = SOME, base: int = 0) -> list[tuple[Any, ...]]:
+    return [(base + at, one.timestamp, one.key, one.value, list(one.headers)) for at, one in enumerate(records)]
+
+
+def kinds(reading: Reading) -> list[tuple[str, str]]:
+    return [(problem.kind, problem.path) for problem in reading.problems]
+
+
+# ---- magic 2
+
+
+def test_records_of_a_batch_are_read_as_kafka_python_wrote_and_reads_them() -> None:
+    data = batch(base=4711)
+    reading = read(data)
+    assert rows(reading) == expected(base=4711) == kafka_python_reads(data)
+    assert not reading.problems
+    assert reading.batches[0].head["checksum_ok"] is True
+
+
+def test_the_head_has_every_field_of_the_wire() -> None:
+    raw = batch(base=7, producer=(99, 3, 12), transactional=True)
+    (found,) = read(raw, opened=False).batches
+    assert found.head == {
+        "base_offset": 7,
+        "batch_length": len(raw) - 12,
+        "partition_leader_epoch": struct.unpack_from(">i", raw, 12)[0],
+        "magic": 2,
+        "crc": struct.unpack_from(">I", raw, 17)[0],
+        "attributes": 0x10,
+        "last_offset_delta": 3,
+        "base_timestamp": SOME[0].timestamp,
+        "max_timestamp": SOME[2].timestamp,
+        "producer_id": 99,
+        "producer_epoch": 3,
+        "base_sequence": 12,
+        "codec": "none",
+        "checksum_ok": True,
+        "records": 4,
+    }
+    assert found.records is None
+
+
+@pytest.mark.parametrize("name", PACKINGS)
+def test_every_packing_gives_the_same_records(name: str) -> None:
+    codec, pack = PACKINGS[name]
+    raw = batch()
+    reading = read(patched(raw, pack(raw[HEAD:]), attributes=codec))
+    assert rows(reading) == expected()
+    assert not reading.problems
+    assert reading.records[0].constant["codec"] == name.split()[0]
+
+
+def test_an_lz4_header_checksum_that_is_wrong_in_another_way_is_refused() -> None:
+    raw = batch()
+    _, pack = PACKINGS["lz4 with the old wrong checksum"]
+    packed = bytearray(pack(raw[HEAD:]))
+    packed[6] ^= 0x55
+    assert kinds(read(patched(raw, bytes(packed), attributes=3))) == [("codec", "batches[0].records")]
+
+
+def test_log_append_time_is_the_time_of_every_record() -> None:
+    reading = read(patched(batch(), attributes=0x08, max_timestamp=1_700_000_000_000))
+    assert {row[1] for row in rows(reading)} == {1_700_000_000_000}
+
+
+def test_deltas_count_from_a_delete_horizon_too() -> None:
+    reading = read(patched(batch(), attributes=0x40, base_timestamp=1_700_000_000_000))
+    assert [row[1] for row in rows(reading)] == [1_700_000_000_000 + one.timestamp - SOME[0].timestamp for one in SOME]
+
+
+def test_a_record_without_time_has_none() -> None:
+    reading = read(patched(batch((Plain(0, b"k", b"v"),)), base_timestamp=-1))
+    assert reading.records[0].columns["record_ts"] == [None]
+
+
+@pytest.mark.parametrize("base", [1 << 62, -(1 << 63), (1 << 63) - 1])
+def test_times_and_offsets_that_no_column_holds_do_not_overflow(base: int) -> None:
+    raw = patched(struct.pack(">q", base) + batch()[8:], base_timestamp=base)
+    (records,) = read(raw).records
+    assert all(-(1 << 63) <= offset < 1 << 63 for offset in records.columns["offset"])
+    assert all(ts is None or 0 <= ts < 1 << 63 for ts in records.columns["record_ts"])
+
+
+def test_sequences_wrap_as_producers_count_them() -> None:
+    reading = read(batch(producer=(1, 0, 0x7FFFFFFE)))
+    assert reading.records[0].columns["sequence"] == [0x7FFFFFFE, 0x7FFFFFFF, 0, 1]
+
+
+def test_without_a_producer_there_are_no_sequences() -> None:
+    (records,) = read(batch()).records
+    assert "sequence" not in records.columns
+    assert records.constant["producer_id"] is None
+
+
+def test_a_compacted_batch_takes_the_offsets_of_what_is_gone() -> None:
+    gone = patched(batch()[:HEAD], b"", count=0, last_offset_delta=9)
+    reading = read(gone + batch(base=10))
+    assert [(one.first_offset, one.last_offset) for one in reading.batches] == [(0, 9), (10, 13)]
+    assert [row[0] for row in rows(reading)] == [10, 11, 12, 13]
+    assert not reading.problems
+
+
+def test_a_wrong_checksum_is_told_and_the_rows_are_kept() -> None:
+    raw = bytearray(batch())
+    raw[17] ^= 1
+    reading = read(bytes(raw))
+    assert kinds(reading) == [("checksum", "batches[0].crc")]
+    assert rows(reading) == expected()
+    assert reading.records[0].constant["checksum_ok"] is False
+
+
+@pytest.mark.parametrize(("kind", "types"), [(0, (0,)), (1, (1,)), (4, (4,))])
+def test_control_records_are_told_also_where_no_records_are_asked_for(kind: int, types: tuple[int, ...]) -> None:
+    raw = batch((Plain(5, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 1)),), producer=(5, 1, -1))
+    (found,) = read(patched(raw, attributes=0x30), opened=False).batches
+    assert found.control_types == types
+    assert found.transactional
+    assert found.records is None
+
+
+# ---- magic 0 and 1
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_run_of_plain_messages_is_one_batch(magic: int) -> None:
+    data = message_set(SOME, magic)
+    reading = read(data)
+    assert [(o, k, v) for o, _, k, v, _ in rows(reading)] == [(o, k, v) for o, _, k, v, _ in expected()]
+    assert [row[1] for row in rows(reading)] == [one.timestamp if magic else None for one in SOME]
+    assert [one.head["records"] for one in reading.batches] == [4]
+    assert not reading.problems
+
+
+@pytest.mark.parametrize("name", [name for name in PACKINGS if not name.startswith("zstd")])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_wrapper_is_one_batch_whatever_packed_it(magic: int, name: str) -> None:
+    codec, pack = PACKINGS[name]
+    inner = message_set(SOME, magic)
+    data = wrapper(inner, magic, codec, pack(inner), 103)
+    reading = read(data)
+    base = 100 if magic else 0
+    assert [row[0] for row in rows(reading)] == [base, base + 1, base + 2, base + 3]
+    assert [row[2:4] for row in rows(reading)] == [(one.key, one.value) for one in SOME]
+    assert [one.head["records"] for one in reading.batches] == [4]
+    assert not reading.problems
+
+
+@pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (1, 0), (1, 1), (1, 3)])
+def test_what_kafka_python_builds_of_magic_0_and_1_is_read_as_it_reads_it(magic: int, codec: int) -> None:
+    data = message_set(SOME, magic, codec)
+    theirs = [(o, t, k, v) for o, t, k, v, _ in kafka_python_reads(data)]
+    assert [row[:4] for row in rows(read(data))] == theirs
+
+
+def test_a_wrapper_at_offset_0_counts_from_0_as_some_librdkafka_wrote_it() -> None:
+    inner = message_set(SOME, 1)
+    assert [row[0] for row in rows(read(wrapper(inner, 1, 1, gzip.compress(inner), 0)))] == [0, 1, 2, 3]
+
+
+def test_log_append_time_of_a_wrapper_counts_for_all_that_it_wraps() -> None:
+    inner = message_set(SOME, 1)
+    reading = read(wrapper(inner, 1, 1 | 0x08, gzip.compress(inner), 3, 1_700_000_000_000))
+    assert {row[1] for row in rows(reading)} == {1_700_000_000_000}
+
+
+def test_a_wrapper_inside_a_wrapper_is_not_opened() -> None:
+    inner = message_set(SOME, 0)
+    once = wrapper(inner, 0, 1, gzip.compress(inner), 3)
+    assert kinds(read(wrapper(once, 0, 1, gzip.compress(once), 3))) == [("malformed", "batches[0].messages[0]")]
+
+
+def test_a_wrong_checksum_of_one_message_marks_this_one() -> None:
+    data = bytearray(message_set(SOME[:3], 1))
+    data[12] ^= 1
+    reading = read(bytes(data))
+    assert kinds(reading) == [("checksum", "batches[0].messages[0].crc")]
+    assert reading.records[0].columns["checksum_ok"] == [False, True, True]
+
+
+def test_one_field_may_mix_magics() -> None:
+    inner = message_set(SOME, 1)
+    parts = [message_set(SOME, 0), message_set(SOME, 1), wrapper(inner, 1, 1, gzip.compress(inner), 3), batch()]
+    reading = read(b"".join(parts))
+    assert [one.head["magic"] for one in reading.batches] == [0, 1, 1, 2]
+    assert [one.head["codec"] for one in reading.batches] == ["none", "none", "gzip", "none"]
+    assert len(rows(reading)) == 16
+    assert [records.constant["batch_index"] for records in reading.records] == [0, 1, 2, 3]
+
+
+# ---- cut
+
+
+@pytest.mark.parametrize("data", [batch(), message_set(SOME, 0), message_set(SOME[3:], 1)], ids=["2", "0", "1"])
+@given(st.data())
+@QUICK
+def test_a_batch_that_the_broker_cut_is_told_and_gives_no_records(data: bytes, source: st.DataObject) -> None:
+    whole = batch(SOME[:3])
+    kept = source.draw(st.integers(1, len(message_set(SOME[:1], 0)) - 1))
+    reading = read(whole + data[:kept])
+    assert reading.cut == kept
+    assert not reading.problems
+    assert len(rows(reading)) == 3
+
+
+def test_an_overflow_batch_of_down_conversion_is_a_cut_one() -> None:
+    padding = struct.pack(">qi", -1, 1 << 20) + bytes(100)
+    reading = read(message_set(SOME, 1) + padding)
+    assert reading.cut == len(padding)
+    assert not reading.problems
+    assert len(rows(reading)) == 4
+
+
+def test_a_batch_that_the_capture_cut_gives_its_whole_records() -> None:
+    raw = batch()
+    third = HEAD + len(batch(SOME[:2])[HEAD:])
+    reading = read(raw[: third + 3], lost=True)
+    assert rows(reading) == expected()[:2]
+    assert kinds(reading) == [("truncated", "batches[0].records")]
+
+
+@pytest.mark.parametrize("name", ["gzip", "gzip of two members", "snappy xerial with repeated headers"])
+def test_a_compressed_batch_that_the_capture_cut_gives_its_whole_records(name: str) -> None:
+    chance = random.Random(5)
+    records = tuple(Plain(at, b"k", chance.randbytes(200)) for at in range(100))
+    codec, pack = PACKINGS[name]
+    raw = batch(records)
+    cut = patched(raw, pack(raw[HEAD:]), attributes=codec)[:15000]
+    found = rows(read(cut, lost=True))
+    assert found == expected(records)[: len(found)]
+    assert 50 < len(found) < 100
+
+
+def test_a_wrapper_that_the_capture_cut_gives_its_whole_messages() -> None:
+    chance = random.Random(5)
+    records = tuple(Plain(at, b"k", chance.randbytes(200)) for at in range(100))
+    inner = message_set(records, 0)
+    found = rows(read(wrapper(inner, 0, 1, gzip.compress(inner), 99)[:15000], lost=True))
+    assert [row[3] for row in found] == [one.value for one in records][: len(found)]
+    assert 50 < len(found) < 100
+
+
+# ---- damage
+
+
+def test_a_codec_that_does_not_exist_is_named() -> None:
+    reading = read(patched(batch(), attributes=6))
+    assert reading.batches[0].head["codec"] == "unknown(6)"
+    assert kinds(reading) == [("codec", "batches[0].records")]
+
+
+def test_a_record_that_is_damaged_keeps_those_before_it() -> None:
+    raw = bytearray(batch(SOME[:3]))
+    second = HEAD + (raw[HEAD] >> 1) + 1
+    raw[second] = 0x0A
+    reading = read(patched(bytes(raw)))
+    assert rows(reading) == expected()[:1]
+    assert kinds(reading) == [("malformed", "batches[0].records[1]")]
+
+
+def test_bytes_behind_the_last_record_are_told() -> None:
+    raw = batch()
+    assert kinds(read(patched(raw, raw[HEAD:] + b"xyz"))) == [("trailing_bytes", "batches[0].records")]
+
+
+def test_an_unknown_magic_is_passed_over_by_its_length() -> None:
+    strange = bytearray(batch())
+    strange[16] = 9
+    reading = read(bytes(strange) + batch())
+    assert kinds(reading) == [("unknown_version", "batches[0].magic")]
+    assert len(rows(reading)) == 4
+
+
+def test_what_is_no_batch_is_left_as_bytes() -> None:
+    reading = read(b"\xff" * 40)
+    assert reading.undecoded == (0, 40)
+    assert kinds(reading) == [("malformed", "batches[0]")]
+
+
+def test_a_bomb_is_capped() -> None:
+    raw = batch()
+    bomb = patched(raw, gzip.compress(bytes(50_000_000)), attributes=1)
+    reading = read(bomb, cap=1 << 20)
+    assert ("limit", "batches[0].records") in kinds(reading)
+    assert reading.plain_left == 0
+
+
+def test_many_bombs_share_one_cap() -> None:
+    raw = batch()
+    bomb = patched(raw, gzip.compress(raw[HEAD:] + bytes(500_000)), attributes=1)
+    reading = read(bomb * 20, cap=1 << 20)
+    assert sum(len(one.data) for one in reading.records) <= 1 << 20
+    assert len(reading.batches) == 20
+
+
+def test_a_lying_count_buys_no_memory() -> None:
+    reading = read(patched(batch(), count=0x7FFFFFFF))
+    assert rows(reading) == expected()
+    assert ("malformed", "batches[0].records[4]") in kinds(reading)
+
+
+def test_batches_are_read_up_to_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCHES_MAX", 3)
+    reading = read(batch(SOME[:1]) * 5)
+    assert len(reading.batches) == 3
+    assert reading.problems[-1].kind == "limit"
+
+
+FIELDS = [
+    batch() + batch(base=4),
+    message_set(SOME, 0) + message_set(SOME, 1),
+    *(patched(batch(SOME[:3]), pack(batch(SOME[:3])[HEAD:]), attributes=codec) for codec, pack in PACKINGS.values()),
+    wrapper(b"x", 1, 2, XERIAL + b"\0\0\0\5hello", 0),
+]
+
+
+@given(st.sampled_from(FIELDS), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=6), st.data())
+@QUICK
+def test_mutated_and_cut_bytes_never_raise(field: bytes, changes: list[tuple[int, int]], source: st.DataObject) -> None:
+    data = bytearray(field)
+    for at, value in changes:
+        data[at % len(data)] = value
+    stop = source.draw(st.integers(0, len(data)))
+    for lost in (False, True):
+        reading = read_batches(bytes(data), 0, stop, decompress_max=1 << 20, open_records=True, lost=lost)
+        rows(reading)
+        ends = [one.stop for one in reading.batches]
+        assert ends == sorted(ends)
+        assert max(ends, default=0) <= stop
+
+
+@given(st.binary(max_size=300))
+@QUICK
+def test_any_bytes_give_a_reading(data: bytes) -> None:
+    rows(read(data))
+
+
+# ---- the hot walk and its slow twin
+
+
+RECORDS = st.lists(
+    st.builds(
+        Plain,
+        st.integers(0, 1 << 41),
+        st.none() | st.binary(max_size=200),
+        st.none() | st.binary(max_size=20_000),
+        st.lists(st.tuples(st.text(max_size=80), st.none() | st.binary(max_size=80)), max_size=3).map(tuple),
+    ),
+    min_size=1,
+    max_size=8,
+).map(tuple)
+
+
+@given(RECORDS, st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), max_size=4), st.integers(0, 60))
+@QUICK
+def test_the_walk_gives_what_its_slow_twin_gives(
+    records: tuple[Plain, ...], changes: list[tuple[int, int]], behind: int
+) -> None:
+    plain = bytearray(batch(records)[HEAD:])
+    for at, value in changes:
+        plain[at % len(plain)] = value
+    data = bytes(plain)
+    end = max(0, len(data) - behind)
+    assert walk(data, 0, end, len(records)) == walk_slowly(data, 0, end, len(records))
+
+
+@given(st.lists(st.sampled_from([0, 1, 2, 3, 12, 14, 16, 0x80, 0x81, 0xFF]), max_size=40))
+@QUICK
+def test_the_twins_agree_on_numbers_that_are_written_too_long(numbers: list[int]) -> None:
+    data = bytes(numbers)
+    assert walk(data, 0, len(data), 5) == walk_slowly(data, 0, len(data), 5)
+
+
+def test_a_length_written_too_long_is_read_all_the_same() -> None:
+    data = bytes.fromhex("0e000000 8100 01 00".replace(" ", ""))
+    walked = walk(data, 0, len(data), 1)
+    assert walked.flat == [0, 0, -1, -1, -1, -1, -1]
+    assert walked == walk_slowly(data, 0, len(data), 1)
+
+
+def test_no_record_is_smaller_than_its_bound() -> None:
+    data = bytes.fromhex("0c000000010100")
+    assert len(data) == RECORD_MIN
+    assert walk(data, 0, len(data), 1).records == 1
