@@ -1,4 +1,4 @@
-"""NSQ traffic of any length as a pcap: producers and consumers over a broker, plain or in snappy, the same on every run.
+"""NSQ traffic of any length as a pcap, the same on every run: ``python benchmarks/nsqtraffic.py PATH MB [--snappy]``.
 
 1. A connection begins with MAGIC and IDENTIFY and leaves after ``ROUNDS`` rounds; another one takes its place. So the
    number of open connections does not depend on the length of the file.
@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -189,3 +190,13 @@ def play_round(producer: Connection, consumer: Connection, bodies: list[bytes], 
     for at in range(0, len(ids), 2):
         consumer.say(0, b"".join(b"FIN %s\n" % message_id for message_id in ids[at : at + 2]))
     return (2 * len(bodies) if single else 2) + 2 * len(bodies)
+
+
+def main() -> None:
+    """Write a capture and print how many NSQ messages are in it."""
+    path, mb, *options = sys.argv[1:]
+    print(write_nsq(Path(path), int(mb) * 1_000_000, compressed="--snappy" in options))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,7 @@
 """How fast mqsniff is and how much memory it takes: ``make bench``, or ``python benchmarks/run.py [--quick]``.
 
 1. What is measured is the command as its users run it: whole processes, with their CPU seconds (user and system) and
-   their peak of resident memory as the kernel counts them. Only the packets are measured inside this process.
+   their peak of resident memory as the kernel counts them. This process stays small, since a child inherits its peak.
 2. The captures are made here, the same on every run, and kept in ``benchmarks/data/``.
 3. Each figure is the best of three, since other work on the machine only ever adds; nothing is asserted.
 4. tshark, where it is there, takes the same files in the same run: it knows no NSQ, so it reassembles and names only.
@@ -17,9 +17,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
-
-import nsqtraffic
-import packets
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"
@@ -52,6 +49,12 @@ class Capture(NamedTuple):
         return self.path.stat().st_size / MB
 
 
+def script(name: str, *arguments: str) -> str:
+    """What a script beside this one prints."""
+    command = [sys.executable, str(HERE / name), *arguments]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
 def run(*command: str) -> Used:
     """One run of a command, its output thrown away."""
     started = perf_counter()
@@ -74,7 +77,8 @@ def made(name: str, mb: int, *, compressed: bool) -> Capture:
     DATA.mkdir(exist_ok=True)
     path, count = DATA / f"{name}.pcap", DATA / f"{name}.messages"
     if not count.exists():
-        count.write_text(str(nsqtraffic.write_nsq(path, mb * MB, compressed=compressed)))
+        options = ["--snappy"] if compressed else []
+        count.write_text(script("nsqtraffic.py", str(path), str(mb), *options))
     return Capture(path, int(count.read_text()))
 
 
@@ -84,11 +88,6 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> N
     widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
     for row in (columns, *rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), flush=True)
-
-
-def packet_rows() -> list[list[str]]:
-    """Packets to segments, by kind of packet."""
-    return [[kind, f"{packets.rate(kind) / 1e6:.2f}"] for kind in packets.KINDS]
 
 
 def startup_rows() -> list[list[str]]:
@@ -150,7 +149,7 @@ def main() -> None:
     scale = 1 if "--quick" in sys.argv[1:] else 10
     plain = made(f"plain-{6 * scale}", 6 * scale, compressed=False)
     snappy = made(f"snappy-{6 * scale}", 6 * scale, compressed=True)
-    show("packets to segments", ["packets", "M packets/s"], packet_rows())
+    print(f"packets to segments\n{script('packets.py')}", end="")
     show("start-up", ["command", "wall s", "CPU s", "peak MB"], startup_rows())
     show(
         f"decode ({plain.mb:.0f} MB plain, {plain.messages:,} messages; {snappy.mb:.0f} MB snappy, {snappy.messages:,} messages)",

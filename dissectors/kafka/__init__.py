@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from dissectors.kafka import heads
 from mqsniff.dissector import Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Event, Frame, Side, Span
+from mqsniff.model import Event, Frame, Side, Span, Value
 
 if TYPE_CHECKING:
     from dissectors.kafka.session import Session
@@ -72,6 +72,13 @@ class Kafka(FramedDissector):
         from dissectors.kafka.explain import frame_spans  # noqa: PLC0415  # as above
 
         return frame_spans(frame, self._session.layout_of(frame), self.settings.limits)
+
+    @classmethod
+    def decode_record(cls, topic: str, key: bytes | None, value: bytes | None) -> Value | None:
+        """The content of a record of an internal topic."""
+        from dissectors.kafka.formats import decode_record  # noqa: PLC0415  # as above
+
+        return decode_record(topic, key, value)
 
     @classmethod
     def describe(cls) -> dict[str, Table]:

@@ -1,87 +1,92 @@
 """Bytes of bodies that hold formats of their own in, these formats out; bytes that are something else stay bytes.
 
-1. Members of groups of protocol type "consumer" describe themselves and get their work in versioned structs; a version
-   newer than known is read as the newest one, as consumers do.
-2. An envelope holds a whole request or response, header first, and the principal on whose behalf it comes.
+1. Which bytes hold a format is marked in their layouts; ``formats`` reads them, by the type of the group where it counts.
+2. An envelope holds a whole request or response, header first; what is secret in it alone is secret in it there.
 3. What does not parse stays as it is, with a problem of kind ``format`` that names what was expected.
 
-Sources: ``ConsumerProtocol``, ``EnvelopeUtils`` and ``DefaultKafkaPrincipalBuilder`` of Apache Kafka.
+Source: ``EnvelopeUtils`` of Apache Kafka.
 """
 
 from __future__ import annotations
 
-import ipaddress
-from struct import Struct
-from typing import Any, Final
+from functools import cache
+from typing import NamedTuple
 
-from dissectors.kafka import bodies, heads, specs
+from dissectors.kafka import bodies, heads
 from dissectors.kafka.bodies import Version
+from dissectors.kafka.formats import EXPECTED, Context, decode_marked
 from dissectors.kafka.marks import Body
+from dissectors.kafka.recorddata import replace_all
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, Undecoded
+from mqsniff.spec.layout import Layout
+from mqsniff.spec.schema import Struct
 from mqsniff.spec.wire import Malformed
 
-CONSUMER: Final = "consumer"
-_VERSION: Final = Struct(">h")
+
+class Holder(NamedTuple):
+    """A struct with fields of bytes that hold a format, and the fields that lead to more."""
+
+    fields: tuple[tuple[str, str], ...]
+    """(field, mark)."""
+    inner: tuple[tuple[str, bool, Holder], ...]
 
 
-def read_versioned(name: str, raw: bytes, limits: Limits) -> dict[str, Any] | None:
-    """A struct behind an int16 version, its version first; None where the bytes are none."""
-    if len(raw) < 2:
-        return None
-    (version,) = _VERSION.unpack_from(raw)
-    if version < 0:
-        return None
-    newest = specs.newest_data_version(name)
-    for layout in specs.data(name, min(version, newest)):
-        decoded = layout.decode(raw, 2, limits=limits)
-        if decoded.broken is None and (decoded.stop == len(raw) or version > newest):
-            return {"version": version, **decoded.body}
-    return None
+@cache
+def holder_of(layout: Layout) -> Holder | None:
+    """Where a layout has such bytes; None for most."""
+    return _holder(layout.struct)
 
 
-def _put(body: Body, path: str, name: str, limits: Limits) -> list[Problem]:
-    """Replace bytes of a body by the struct that they hold; ``path`` ends with the field, and problems name it."""
-    field = path.rpartition(".")[2]
-    raw = body.get(field)
-    if not isinstance(raw, bytes) or not raw:
-        return []
-    found = read_versioned(name, raw, limits)
-    if found is None:
-        return [Problem("format", "warning", f"expected {name}", path)]
-    body[field] = found
-    return []
+def _holder(struct: Struct) -> Holder | None:
+    items = (*struct.items, *struct.tagged)
+    fields = tuple((item.name, item.mark) for item in items if item.mark in EXPECTED and item.type == "bytes")
+    found = ((item.name, item.array, _holder(item.struct)) for item in items if item.struct is not None)
+    inner = tuple((name, array, holder) for name, array, holder in found if holder is not None)
+    return Holder(fields, inner) if fields or inner else None
 
 
-def open_members(body: Body, protocol_type: Any, limits: Limits, problems: list[Problem]) -> None:
-    """Subscriptions and assignments of a JoinGroup, SyncGroup or DescribeGroups body, by its groups' protocol type."""
-    for index, group in enumerate(body.get("groups") or ()):
-        if isinstance(group, dict):
-            inner: list[Problem] = []
-            open_members(group, group.get("protocol_type"), limits, inner)
-            for problem in inner:
-                problem.path = f"groups[{index}].{problem.path}"
-            problems += inner
-    if protocol_type != CONSUMER:
-        return
-    for array in ("protocols", "members", "assignments"):
-        for index, member in enumerate(body.get(array) or ()):
-            for field in ("metadata", "member_metadata"):
-                problems += _put(member, f"{array}[{index}].{field}", "ConsumerProtocolSubscription", limits)
-            for field in ("assignment", "member_assignment"):
-                problems += _put(member, f"{array}[{index}].{field}", "ConsumerProtocolAssignment", limits)
-    problems += _put(body, "assignment", "ConsumerProtocolAssignment", limits)
+def open_bytes(layout: Layout, body: Body, context: Context) -> list[Problem]:
+    """Replace the bytes of a body that hold formats; ``context``: what is known of the group beside the body."""
+    holder = holder_of(layout)
+    problems: list[Problem] = []
+    if holder is not None:
+        _open(holder, body, "", context, problems)
+    return problems
+
+
+def _open(holder: Holder, body: Body, path: str, context: Context, problems: list[Problem]) -> None:
+    context = _nearer(body, context)
+    for field, mark in holder.fields:
+        raw = body.get(field)
+        if isinstance(raw, bytes):
+            try:
+                body[field] = decode_marked(mark, raw, context)
+            except Malformed:
+                problems.append(Problem("format", "warning", EXPECTED[mark], path + field))
+    for field, array, inner in holder.inner:
+        value = body.get(field)
+        if array:
+            for index, element in enumerate(value or ()):
+                _open(inner, element, f"{path}{field}[{index}].", context, problems)
+        elif value:
+            _open(inner, value, f"{path}{field}.", context, problems)
+
+
+def _nearer(body: Body, context: Context) -> Context:
+    """What a struct itself says of its group, else what is known from around it."""
+    protocol_type = body.get("protocol_type") or context.protocol_type
+    protocol = body.get("protocol_name") or body.get("protocol_data") or context.protocol
+    if "metadata" in body and "name" in body:
+        protocol = body["name"]
+    return Context(protocol_type, protocol)
 
 
 # ---- envelopes
 
 
 def open_request(body: Body, limits: Limits, problems: list[Problem]) -> Version | None:
-    """The forwarded request of an envelope, its principal and address; gives what the response will be read by."""
-    problems += _put(body, "request_principal", "DefaultPrincipalData", limits)
-    address = body.get("client_host_address")
-    if isinstance(address, bytes) and len(address) in (4, 16):
-        body["client_host_address"] = str(ipaddress.ip_address(address))
+    """The forwarded request of an envelope; gives what the response will be read by."""
     raw = body.get("request_data")
     if not isinstance(raw, bytes):
         return None
@@ -100,6 +105,7 @@ def open_request(body: Body, limits: Limits, problems: list[Problem]) -> Version
         return None
     inner, found = bodies.read_request_body(version, framed, header.stop, len(framed), limits)
     problems += _under("request_data", found)
+    _finish(inner)
     told = {"api_key": key, "api_version": number, "correlation_id": correlation, "client_id": header.client_id}
     body["request_data"] = {"header": told, "body": inner.value}
     return version
@@ -120,8 +126,15 @@ def open_response(body: Body, version: Version | None, limits: Limits, problems:
         return
     inner, found = bodies.read_response_body(version, raw, pos, len(raw), limits)
     problems += _under("response_data", found)
+    _finish(inner)
     header = {"correlation_id": int.from_bytes(raw[:4], "big", signed=True)}
     body["response_data"] = {"header": header, "body": inner.value}
+
+
+def _finish(inner: bodies.Body) -> None:
+    """Record data is never forwarded; whoever writes some is told its size."""
+    if inner.marks is not None and inner.marks.records is not None:
+        replace_all(inner.marks.records, inner.value)
 
 
 def _under(path: str, problems: list[Problem]) -> list[Problem]:

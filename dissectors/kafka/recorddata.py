@@ -1,27 +1,30 @@
 """Record data of bodies in; in its place what bodies show of it, and records with all their columns out.
 
 1. Every field of record data is replaced, wherever it stands. Pieces of snapshots begin anywhere, so they are sizes.
-2. Produced records have the producer's offsets; the broker's follow one by one from the base offset that it answers.
-3. A record is aborted where its transaction is one that the answer names, until that transaction's abort marker.
-4. What the compressed batches of one message may become is bounded for all of its fields together.
+2. Produced records wait for the broker's answer, which is found by topic and partition.
+3. What the compressed batches of one message may become is bounded for all of its fields together.
 
-Sources: ``Fetcher`` and ``LogValidator`` of Apache Kafka.
+Batches are read by ``batches``, and get their columns from ``recordrows``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dissectors.kafka.batches import Batch, Reading, read_batches
+from dissectors.kafka.batches import Reading, read_batches
+from dissectors.kafka.fetching import Fetching
 from dissectors.kafka.marks import NO_ID, Body, Branch, holders
+from dissectors.kafka.recordrows import mark_all, mark_answered, mark_delivered, mark_produced
 from mqsniff.dissector import Settings
-from mqsniff.model import Problem, RecordBatch
+from mqsniff.model import Message, Problem, RecordBatch
+from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import Extent, Malformed, read_uvarint
 
 UNALIGNED: Final = "unaligned_records"
-ABORT: Final = 0
+ABORTED_FIELDS: Final = 2
+"""Fields of an aborted transaction; one that was cut has fewer."""
 
 
 @dataclass(slots=True)
@@ -29,8 +32,9 @@ class Produced:
     """Records of one partition that wait for the broker's answer."""
 
     topic: str | None
-    partition: int
-    batches: tuple[RecordBatch, ...]
+    """Name or id."""
+    partition: int | None
+    reading: Reading
 
 
 @dataclass(slots=True)
@@ -43,10 +47,12 @@ class _Source:
     settings: Settings
     problems: list[Problem]
     plain_left: int
-    opened: bool
 
-    def read(self, body: Body, field: str) -> Reading | None:
-        """Replace one field of record data; None where there is none, or only its size is told."""
+    def read(self, body: Body, field: str, path: str) -> Reading | None:
+        """Replace one field of record data; None where there is none, or only its size is told.
+
+        ``path`` leads to the body, for problems.
+        """
         extent = body.get(field)
         if not isinstance(extent, Extent):
             return None
@@ -60,14 +66,15 @@ class _Source:
             extent.start,
             extent.stop,
             decompress_max=self.plain_left,
-            open_records=self.opened,
+            open_records=self.settings.records,
             lost=lost and size > extent.stop - extent.start,
         )
         self.plain_left = max(0, reading.plain_left)
         body[field] = reading.body(size)
+        self._note(f"{path}.{field}", reading.problems)
         return reading
 
-    def note(self, path: str, problems: Sequence[Problem]) -> None:
+    def _note(self, path: str, problems: Sequence[Problem]) -> None:
         """Keep the problems of a field under its path."""
         room = self.settings.limits.message_problems_max - len(self.problems)
         for problem in problems[: max(0, room)]:
@@ -107,56 +114,62 @@ class RecordData:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def _source(self, data: bytes, size: int, *, flexible: bool, problems: list[Problem]) -> _Source:
-        settings = self._settings
-        opened = settings.records
-        return _Source(data, size, flexible, settings, problems, settings.limits.decompress_max, opened)
+    def _source(self, message: Message, layout: Layout) -> _Source:
+        frame, settings = message.frame, self._settings
+        flexible = layout.struct.flexible
+        room = settings.limits.decompress_max
+        return _Source(frame.data, frame.size, flexible, settings, message.problems, room)
 
-    def produced(
-        self, body: Body, data: bytes, size: int, *, flexible: bool, problems: list[Problem]
-    ) -> list[Produced]:
-        """Read a Produce request."""
-        source = self._source(data, size, flexible=flexible, problems=problems)
+    def produced(self, message: Message, layout: Layout) -> list[Produced]:
+        """Read a Produce request; its message gets the records."""
+        source = self._source(message, layout)
         found: list[Produced] = []
-        for at, topic in enumerate(body.get("topic_data") or ()):
-            for index, partition in enumerate(topic.get("partition_data") or ()):
-                reading = source.read(partition, "records")
-                if reading is None:
-                    continue
-                path = f"topic_data[{at}].partition_data[{index}].records"
-                source.note(path, reading.problems)
-                if reading.cut and not reading.lost:
-                    problems.append(Problem("malformed", "error", "a batch without its end", path, size=reading.cut))
+        for path, topic, partition in _partitions(message.body, "topic_data", "partition_data"):
+            reading = source.read(partition, "records", path)
+            if reading is None:
+                continue
+            if reading.cut and not reading.lost:
+                detail = "a batch without its end"
+                message.problems.append(Problem("malformed", "error", detail, f"{path}.records", size=reading.cut))
+            if reading.records:
                 name, constant = _topic(topic)
-                constant |= {"partition": partition.get("index"), "direction": "produce"}
-                for batch in reading.records:
-                    batch.constant |= constant
-                    batch.columns["client_offset"] = batch.columns.pop("offset")
-                if reading.records:
-                    found.append(Produced(name, partition.get("index", -1), reading.records))
+                mark_all(reading, constant | {"partition": partition.get("index")})
+                mark_produced(reading)
+                found.append(Produced(name, partition.get("index"), reading))
+        message.records = tuple(batch for one in found for batch in one.reading.records)
         return found
 
-    def delivered(
-        self, body: Body, data: bytes, size: int, reader: str, *, flexible: bool, problems: list[Problem]
-    ) -> tuple[RecordBatch, ...]:
-        """Read a Fetch, ShareFetch or FetchSnapshot response; ``reader``: who asked."""
-        source = self._source(data, size, flexible=flexible, problems=problems)
+    def delivered(self, message: Message, layout: Layout, fetch: Fetching | None) -> None:
+        """Read the response to a fetch, or with None to FetchSnapshot; its message gets the records."""
+        source = self._source(message, layout)
         found: list[RecordBatch] = []
-        for at, topic in enumerate(body.get("responses") or body.get("topics") or ()):
-            for index, partition in enumerate(topic.get("partitions") or ()):
-                field = UNALIGNED if UNALIGNED in partition else "records"
-                reading = source.read(partition, field)
-                if reading is None:
-                    continue
-                source.note(f"responses[{at}].partitions[{index}].records", reading.problems)
-                _mark_aborted(reading.batches, partition.get("aborted_transactions"))
-                _, constant = _topic(topic)
-                constant |= {"partition": partition.get("partition_index"), "direction": "deliver", "reader": reader}
-                for batch in reading.records:
-                    batch.constant |= constant
-                    _count_deliveries(batch, partition.get("acquired_records"))
-                found += reading.records
-        return tuple(found)
+        topics = "responses" if "responses" in message.body else "topics"
+        for path, topic, partition in _partitions(message.body, topics, "partitions"):
+            field = UNALIGNED if UNALIGNED in partition else "records"
+            reading = source.read(partition, field, path)
+            if reading is None or fetch is None:
+                continue
+            name, constant = _topic(topic)
+            number = partition.get("partition_index")
+            mark_all(reading, constant | {"partition": number})
+            asked = fetch.partitions.get((name, number)) if name is not None and number is not None else None
+            mark_delivered(
+                reading,
+                reader=fetch.reader,
+                asked_offset=asked,
+                aborted=_aborted(partition.get("aborted_transactions")),
+            )
+            for batch in reading.records:
+                _count_deliveries(batch, partition.get("acquired_records"))
+            found += reading.records
+        message.records = tuple(found)
+
+
+def _partitions(body: Body, topics: str, partitions: str) -> Iterator[tuple[str, Body, Body]]:
+    """(path of the partition, topic, partition) of a body."""
+    for at, topic in enumerate(body.get(topics) or ()):
+        for index, partition in enumerate(topic.get(partitions) or ()):
+            yield f"{topics}[{at}].{partitions}[{index}]", topic, partition
 
 
 def _topic(topic: Body) -> tuple[str | None, dict[str, Any]]:
@@ -168,24 +181,15 @@ def _topic(topic: Body) -> tuple[str | None, dict[str, Any]]:
     return name or topic_id, {"topic": name, "topic_id": topic_id}
 
 
-def _mark_aborted(batches: Sequence[Batch], named: list[Body] | None) -> None:
-    """Tell of each batch whether its transaction was aborted; without a list (read_uncommitted) nobody knows."""
+def _aborted(named: list[Body] | None) -> list[tuple[int, int]] | None:
+    """(producer id, first offset) of each; None for null, which readers of uncommitted data get."""
     if named is None:
-        return
-    waiting = sorted(named, key=lambda one: one.get("first_offset", 0), reverse=True)
-    aborted: set[Any] = set()
-    for batch in batches:
-        while waiting and waiting[-1].get("first_offset", 0) <= batch.last_offset:
-            aborted.add(waiting.pop().get("producer_id"))
-        if batch.control_types:
-            if batch.control_types[0] == ABORT:
-                aborted.discard(batch.producer_id)
-        elif batch.records is not None:
-            batch.records.constant["aborted"] = batch.transactional and batch.producer_id in aborted
+        return None
+    return [(one["producer_id"], one["first_offset"]) for one in named if len(one) >= ABORTED_FIELDS]
 
 
 def _count_deliveries(batch: RecordBatch, acquired: list[Body] | None) -> None:
-    """How often a share group has got each record, this time included."""
+    """How often a share group has got each record, this time included; ranges stand in order."""
     if not acquired:
         return
     ranges = [(one.get("first_offset", 0), one.get("last_offset", -1), one.get("delivery_count")) for one in acquired]
@@ -199,18 +203,19 @@ def _count_deliveries(batch: RecordBatch, acquired: list[Body] | None) -> None:
     batch.columns["attempts"] = counts
 
 
-def complete(produced: Sequence[Produced], rows: Sequence[dict[str, Any]]) -> None:
-    """Give produced records what the answer's rows tell: offsets, and whether they were taken."""
-    told = {(row["topic"] or row["topic_id"], row["partition"]): row for row in rows}
+def complete(produced: Sequence[Produced], answer: Message) -> None:
+    """Give produced records what the answer to their request tells: offsets, times, and whether they were taken."""
+    told = {
+        (_topic(topic)[0], partition.get("index")): partition
+        for _, topic, partition in _partitions(answer.body, "responses", "partition_responses")
+    }
     for one in produced:
-        row = told.get((one.topic, one.partition))
-        if row is None or row.get("error_code") is None:
+        partition = told.get((one.topic, one.partition))
+        if partition is None or partition.get("error_code") is None:
             continue
-        failed = row["error_code"] != 0
-        offset = row.get("offset")
-        for batch in one.batches:
+        failed = partition["error_code"] != 0
+        for batch in one.reading.records:
             batch.constant["ack"] = "failed" if failed else "acked"
-            if not failed and isinstance(offset, int) and offset >= 0:
-                batch.columns["offset"] = range(offset, offset + batch.count)
-                batch.constant["base_offset"] = offset
-                offset += batch.count
+        if not failed:
+            log_append_time_ms = partition.get("log_append_time_ms", -1)
+            mark_answered(one.reading, partition.get("base_offset", -1), log_append_time_ms)

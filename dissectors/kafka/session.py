@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 from dissectors.kafka import bodies, embedded, fetching, heads, rows
 from dissectors.kafka.bodies import Body, Version
 from dissectors.kafka.fetching import Fetching, Sessions
+from dissectors.kafka.formats import NO_CONTEXT, Context
 from dissectors.kafka.marks import collect, taught, texts
 from dissectors.kafka.notes import notes_of
 from dissectors.kafka.recorddata import Produced, RecordData, complete, replace_all
@@ -46,6 +47,7 @@ HELD_NS: Final = 500 * MILLISECOND_NS
 SERVED_NS: Final = 20 * MILLISECOND_NS
 """An answer later than the first, or than nine tenths of its limit, was held; one within the second was not."""
 GROUPS_MAX: Final = 1024
+NO_GROUP: Final[tuple[Context, int | None]] = (NO_CONTEXT, None)
 LAYOUTS_MAX: Final = 1024
 """Responses whose layouts are remembered, for whoever asks to have them explained."""
 
@@ -60,7 +62,8 @@ class Question:
     message: Message
     fetching: Fetching | None = None
     produced: tuple[Produced, ...] = ()
-    protocol_type: Any = None
+    group: Context = NO_CONTEXT
+    """What is known of the group that it is about."""
     inner: Version | None = None
     """The request that an envelope forwards."""
     token: bool = False
@@ -89,7 +92,7 @@ class Session:
         self._identity = owner.identity
         self._records = RecordData(owner.settings)
         self._sessions = Sessions(owner.settings.limits.handles_max)
-        self._groups: dict[Any, tuple[Any, int | None]] = {}
+        self._groups: dict[Any, tuple[Context, int | None]] = {}
         self._layouts: dict[tuple[Side, int], Layout] = {}
         self._sasl = Sasl()
         self._gate: Asked | None = None
@@ -101,7 +104,6 @@ class Session:
             10: self._find_coordinator,
             11: self._join,
             14: self._sync,
-            15: lambda message, body, _: embedded.open_members(body, None, self._limits, message.problems),
             17: self._handshake,
             18: self._introduce,
             36: self._authenticate,
@@ -111,9 +113,6 @@ class Session:
             PRODUCE: self._produced,
             fetching.FETCH: self._fetched,
             fetching.SHARE_FETCH: self._fetched,
-            11: self._joined,
-            14: self._joined,
-            15: self._joined,
             17: self._shook,
             18: self._offered,
             36: self._authenticated,
@@ -222,10 +221,12 @@ class Session:
         value, layout = body.value, body.layout
         self._name(message, body)
         if key == PRODUCE:
-            self._produce(message, body, question)
+            question.produced = tuple(self._records.produced(message, layout))
         rule = self._request_rules.get(key)
         if rule is not None:
             rule(message, value, question)
+        if embedded.holder_of(layout) is not None:
+            message.problems += embedded.open_bytes(layout, value, question.group)
         if key in rows.KEYS:
             message.partitions = rows.rows_of(layout, value)
             if key in fetching.KEYS:
@@ -251,25 +252,12 @@ class Session:
     def _wait_limit_ns(self, key: int, body: dict[str, Any]) -> int | None:
         """How long the broker may hold the answer; None where the request gives no such leave."""
         if key == 14:
-            limit = self._groups.get(body.get("group_id"), (None, None))[1]
+            limit = self._groups.get(body.get("group_id"), NO_GROUP)[1]
         elif key in WAITS:
             limit = body.get(WAITS[key], body.get("session_timeout_ms"))
         else:
             return None
         return limit * MILLISECOND_NS if isinstance(limit, int) and limit > 0 else None
-
-    def _produce(self, message: Message, body: Body, question: Question) -> None:
-        assert body.layout is not None
-        frame = message.frame
-        produced = self._records.produced(
-            body.value,
-            frame.data,
-            frame.size,
-            flexible=body.layout.struct.flexible,
-            problems=message.problems,
-        )
-        question.produced = tuple(produced)
-        message.records = tuple(batch for one in produced for batch in one.batches)
 
     def _fetch(self, message: Message, key: int, body: dict[str, Any], question: Question) -> None:
         """What a fetch is about, all partitions of its session included."""
@@ -295,16 +283,14 @@ class Session:
             message.group = keys[0]
 
     def _join(self, message: Message, body: dict[str, Any], question: Question) -> None:
-        question.protocol_type = protocol_type = body.get("protocol_type")
+        question.group = Context(body.get("protocol_type"))
         if len(self._groups) >= GROUPS_MAX:
             self._groups.clear()
         timeout = body.get("rebalance_timeout_ms", body.get("session_timeout_ms"))
-        self._groups[message.group] = (protocol_type, timeout)
-        embedded.open_members(body, protocol_type, self._limits, message.problems)
+        self._groups[message.group] = (question.group, timeout)
 
-    def _sync(self, message: Message, body: dict[str, Any], question: Question) -> None:
-        question.protocol_type = body.get("protocol_type") or self._groups.get(message.group, (None, None))[0]
-        embedded.open_members(body, question.protocol_type, self._limits, message.problems)
+    def _sync(self, message: Message, _: dict[str, Any], question: Question) -> None:
+        question.group = self._groups.get(message.group, NO_GROUP)[0]
 
     def _introduce(self, _: Message, body: dict[str, Any], __: Question) -> None:
         words = [body.get("client_software_name"), body.get("client_software_version")]
@@ -379,6 +365,8 @@ class Session:
             reply.asked.throttle_ns = throttle * MILLISECOND_NS
         if body.marks.records is not None:
             self._read_records(reply, body)
+        if embedded.holder_of(layout) is not None:
+            message.problems += embedded.open_bytes(layout, value, reply.question.group)
         rule = self._response_rules.get(key)
         if key in rows.KEYS:
             message.partitions = rows.rows_of(layout, value)
@@ -391,20 +379,11 @@ class Session:
     def _read_records(self, reply: Reply, body: Body) -> None:
         """Record data of a fetch; any other is told by its size."""
         assert body.layout is not None
-        fetch, frame = reply.question.fetching, reply.message.frame
-        if fetch is None and reply.question.version.key != FETCH_SNAPSHOT:
-            assert body.marks is not None
-            assert body.marks.records is not None
+        fetch = reply.question.fetching
+        if fetch is not None or reply.question.version.key == FETCH_SNAPSHOT:
+            self._records.delivered(reply.message, body.layout, fetch)
+        elif body.marks is not None and body.marks.records is not None:
             replace_all(body.marks.records, body.value)
-            return
-        reply.message.records = self._records.delivered(
-            body.value,
-            frame.data,
-            frame.size,
-            fetch.reader if fetch else "other",
-            flexible=body.layout.struct.flexible,
-            problems=reply.message.problems,
-        )
 
     def _held(self, asked: Asked, message: Message, *, served: bool) -> bool | None:
         """Whether the broker made the client wait; None where it cannot be told."""
@@ -420,7 +399,7 @@ class Session:
 
     def _produced(self, reply: Reply) -> None:
         if reply.question.produced:
-            complete(reply.question.produced, reply.message.partitions)
+            complete(reply.question.produced, reply.message)
 
     def _fetched(self, reply: Reply) -> None:
         fetch = reply.question.fetching
@@ -434,10 +413,6 @@ class Session:
             row["reader"] = fetch.reader
             if place is not None:
                 row["offset"] = fetch.partitions.get(place)
-
-    def _joined(self, reply: Reply) -> None:
-        protocol_type = reply.body.get("protocol_type") or reply.question.protocol_type
-        embedded.open_members(reply.body, protocol_type, self._limits, reply.message.problems)
 
     def _offered(self, reply: Reply) -> None:
         offered = reply.body.get("api_keys")

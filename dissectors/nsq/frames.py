@@ -28,7 +28,8 @@ _CODE: Final = re.compile(rb"E_[A-Z]+(?:_[A-Z]+)*")
 _CODE_AND_TEXT: Final = re.compile(_CODE.pattern + b" ")
 _CODE_BEGUN: Final = re.compile(rb"(?:E(?:_[A-Z_]*)?)?\Z")
 _CODE_MAX: Final = 40
-_JSON_BEGUN: Final = re.compile(rb"\{(?:[\"}]|\Z)|\Z")
+_LOOKUPD_JSON: Final = b'{"broadcast_address":'
+"""How nsqlookupd answers IDENTIFY: Go writes the keys in order."""
 _WORDS: Final = {len(word): word for word in (b"OK", b"CLOSE_WAIT", HEARTBEAT)}
 _LIKELY: Final = re.compile(rb"[\x00-\x04][\x00-\xff]{3}\x00\x00\x00[\x00-\x02]")
 _LOOKUPD_LIKELY: Final = re.compile(rb"\x00\x00[\x00-\xff]{2}(?:OK|E_|\{)")
@@ -67,7 +68,7 @@ def probe(head: bytes) -> Probed:
             return NEED
         fits: bool | None = _ID.fullmatch(data, 10, MESSAGE_HEAD) is not None
     elif frame_type == RESPONSE:
-        fits = _fits_response(data, size - 4)
+        fits = _fits_response(data, size - 4, b'{"')
     else:
         fits = _fits_error(data, size - 4) if frame_type == ERROR else False
     return NEED if fits is None else size + 4 if fits else NO_FRAME
@@ -102,7 +103,7 @@ def lookupd_probe(head: bytes) -> Probed:
         return NEED
     (size,) = INT32.unpack_from(head)
     data = head[4 : 4 + max(size, 0)]
-    fits = _fits_response(data, size)
+    fits = _fits_response(data, size, _LOOKUPD_JSON)
     if fits is False:
         fits = _fits_error(data, size)
     return NEED if fits is None else size + 4 if fits else NO_FRAME
@@ -117,13 +118,13 @@ def lookupd_scan(data: bytes, start: int) -> int:
 # ---- what may stand in them; None: more bytes must tell
 
 
-def _fits_response(data: bytes, size: int) -> bool | None:
+def _fits_response(data: bytes, size: int, json_start: bytes = b"{") -> bool | None:
     word = _WORDS.get(size)
     if word is not None and word.startswith(data):
         return True if data == word else None
-    if not 2 <= size <= TEXT_MAX or not _JSON_BEGUN.match(data):
+    if not 2 <= size <= TEXT_MAX or not json_start.startswith(data[: len(json_start)]):
         return False
-    return None if len(data) < 2 else True
+    return len(data) >= min(size, len(json_start)) or None
 
 
 def _fits_error(data: bytes, size: int) -> bool | None:

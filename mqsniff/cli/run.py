@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import sys
@@ -38,7 +37,6 @@ def run(source: Source, options: RunOptions, talk: AbstractContextManager[object
     from mqsniff.dissector import Settings
     from mqsniff.pipeline import Pipeline
 
-    _collect_rarely()
     pipeline = Pipeline(source, Settings(options.limits, records=options.needs_records), decode_as=options.decode_as)
     sink = make_sink(options, pipeline.captures)
     summary = Summary()
@@ -52,15 +50,6 @@ def run(source: Source, options: RunOptions, talk: AbstractContextManager[object
     sink.tick()
     code = _conclude(pipeline, summary, options, time.monotonic() - started)
     return INTERRUPTED if interrupted else code
-
-
-def _collect_rarely() -> None:
-    """Let the collector of cyclic garbage run seldom: at its defaults it takes 40 % of the time of a run.
-
-    What was imported is exempt; a collection comes when 50,000 new objects (some 20 MB) wait for it, not 700.
-    """
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
 
 
 def make_sink(options: RunOptions, captures: list[CaptureInfo]) -> Sink:

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from mqsniff.dissector import (
@@ -30,11 +30,11 @@ from mqsniff.dissector import (
     Walk,
     Walked,
 )
+from mqsniff.framing.containment import contained
 from mqsniff.framing.questions import Questions
 from mqsniff.framing.search import Run, find, verdict_at
 from mqsniff.framing.sidestream import Mode, SideStream
-from mqsniff.model import Asked, Chunk, Event, Frame, Gap, Link, Message, Problem, Side, Skipped, Status, Upgrade
-from mqsniff.spec.wire import Malformed
+from mqsniff.model import Asked, Chunk, Event, Frame, Gap, Link, Side, Skipped, Status, Upgrade
 
 WALK_WINDOW = 64 * 1024
 """Bytes that ``walk`` gets at once."""
@@ -375,7 +375,7 @@ class FramedDissector(Dissector):
         self.now = frame.release = max(self.now, frame.release)
         self._questions.begin(frame)
         passed = min(frame.size, stream.position - frame.offset)
-        claimed = yield from self._contained(frame)
+        claimed = yield from contained(self.decode, frame, self._questions, type(self).__name__)
         if not claimed:
             yield Skipped(
                 frame.side,
@@ -386,39 +386,3 @@ class FramedDissector(Dissector):
                 first_packet=frame.first_packet,
             )
         yield from self._poke(stream.side.peer)
-
-    def _contained(self, frame: Frame) -> Generator[Event, None, bool]:
-        """The events of ``decode``, whatever it raises; returns whether the frame's bytes were claimed."""
-        claimed = False
-        try:
-            for event in self.decode(frame):
-                if isinstance(event, Message):
-                    self._questions.finish(event)
-                    if not claimed and len(frame.data) < frame.size:
-                        event.problems.append(_truncated(frame))
-                    claimed = True
-                elif isinstance(event, Skipped):
-                    claimed = True
-                yield event
-        except Malformed as error:
-            yield _placed(Problem("malformed", "error", str(error)), frame)
-        except Exception as error:  # noqa: BLE001  # the border of the plugin: a fault of ours costs one frame
-            yield _placed(
-                Problem("internal", "error", f"{type(error).__name__} in {type(self).__name__}.decode"), frame
-            )
-        return claimed
-
-
-def _placed(problem: Problem, frame: Frame) -> Problem:
-    problem.side, problem.offset, problem.size = frame.side, frame.offset, frame.size
-    problem.ts_ns, problem.packet = frame.first_ts_ns, frame.first_packet
-    return problem
-
-
-def _truncated(frame: Frame) -> Problem:
-    lost = sum(stop - start for start, stop in frame.holes)
-    if lost:
-        detail = f"{lost} of {frame.size} bytes were lost by the capture"
-    else:
-        detail = f"{frame.size - len(frame.data)} of {frame.size} bytes are not there"
-    return Problem("truncated", "error", detail, "", frame.side, frame.offset, frame.size - len(frame.data))

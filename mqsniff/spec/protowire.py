@@ -15,6 +15,7 @@ the width of their type, tags have at most 32 bits, 100 levels of messages).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import copysign
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
@@ -226,7 +227,7 @@ class _Reader:
             return
         value = self.read_value(field)
         self.span(value, field.type)
-        if field.implicit and not value:
+        if field.implicit and not value and not (isinstance(value, float) and copysign(1, value) < 0):
             into.pop(field.name, None)
         else:
             into[field.name] = value
@@ -313,7 +314,7 @@ class _Reader:
                 if open_groups.pop() != inner:
                     raise Malformed("the end of another group")
             elif wire_type == START_GROUP:
-                if self.depth + len(open_groups) >= DEPTH_MAX:
+                if self.depth + len(open_groups) > DEPTH_MAX:
                     raise Malformed("nested too deep")
                 open_groups.append(inner)
             elif wire_type == VARINT:

@@ -380,6 +380,18 @@ def test_messages_are_followed_as_deep_as_the_runtime_does(levels):
         assert decoded.broken is None
 
 
+@pytest.mark.parametrize("levels", [99, 100, 101, 3000])
+def test_groups_are_followed_as_deep_as_the_runtime_does(levels):
+    data = tag(100, 3) * levels + tag(100, 4) * levels
+    decoded = interpret("proto2.All", data)
+    try:
+        TYPES["proto2.All"]._parse(data)
+    except DecodeError:
+        assert decoded.broken is not None
+    else:
+        assert decoded.body == {"unknown_fields": {"100": data[2:]}}
+
+
 def test_two_bytes_buy_no_more_objects_than_elements_max():
     limits = Limits().with_value("elements_max", 1000)
     decoded = TYPES["proto2.All"].decode(sized(43, b"") * 5000, limits=limits)

@@ -1,8 +1,9 @@
 """Metadata and assignments of group members in, by the group's protocol type and protocol; what they say out.
 
 1. ``consumer``: versioned structs, whose user data belongs to the assignor, which is the group's protocol.
-2. User data of an assignor that is not known, or that cannot be read, stays bytes.
-3. Clients other than Java's write sticky user data for the cooperative assignor too: what fits exactly counts.
+2. User data of an assignor that is not known, or that cannot be read, stays bytes. Where the assignor itself is not
+   known, as the group was formed before the capture, what fits exactly counts.
+3. Clients other than Java's write sticky user data for the cooperative assignor too, and Sarama into assignments.
 4. ``connect``: see ``connect.py``. ``sr`` (schema registries): JSON, which is shown as it stands. Others are unknown.
 
 Sources: Apache Kafka, ``ConsumerProtocol``, ``StickyAssignor``, ``CooperativeStickyAssignor``.
@@ -88,7 +89,10 @@ USER_DATA: Final[Mapping[tuple[str, object], tuple[Callable[[bytes], dict[str, A
         (SUBSCRIPTION, "sticky"): (decode_sticky,),
         (SUBSCRIPTION, "cooperative-sticky"): (decode_cooperative_sticky, decode_sticky),
         (SUBSCRIPTION, "stream"): (streams.decode_subscription,),
+        (SUBSCRIPTION, None): (streams.decode_subscription, decode_sticky),
+        (ASSIGNMENT, "sticky"): (decode_sticky,),
         (ASSIGNMENT, "stream"): (streams.decode_assignment,),
+        (ASSIGNMENT, None): (streams.decode_assignment, decode_sticky),
     }
 )
-"""(place, assignor) -> what its user data may be."""
+"""(place, assignor, None for an unknown one) -> what its user data may be."""

@@ -52,7 +52,11 @@ def test_null_and_absent_and_empty_ext_fields_stay_different():
     absent, _, _ = read(json_frame(1, 1))
     null, _, _ = read(frame(b'{"code":1,"flag":0,"opaque":1,"extFields":null}'))
     empty, _, _ = read(json_frame(1, 1, {}))
-    assert [(header.has_ext, header.ext) for header in (absent, null, empty)] == [(False, None), (True, None), (True, {})]
+    assert [(header.has_ext, header.ext) for header in (absent, null, empty)] == [
+        (False, None),
+        (True, None),
+        (True, {}),
+    ]
 
 
 ODD = {

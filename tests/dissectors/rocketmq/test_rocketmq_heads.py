@@ -66,7 +66,8 @@ NO_FRAMES = {
     "JSON that is no header": frame(b'{"topic":"x"}'),
     "a language that nobody has": binary_frame(310, 7, send_fields(), language=77),
     "flag bits that mean nothing": binary_frame(310, 7, send_fields(), flag=64),
-    "lengths that do not add up": struct.pack(">iI", 40, 1 << 24 | 30) + struct.pack(">hBhiiii", 10, 0, 513, 1, 0, 0, 99),
+    "lengths that do not add up": struct.pack(">iI", 40, 1 << 24 | 30)
+    + struct.pack(">hBhiiii", 10, 0, 513, 1, 0, 0, 99),
     "a frame beyond every broker's limit": struct.pack(">iI", 17 << 20, 40) + b'{"code":1,',
 }
 

@@ -1,0 +1,154 @@
+"""What the pipeline hands to tables and sinks, each item with the connection it belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from mqsniff.model.messages import Asked, Identity, Message, RecordBatch, Status
+from mqsniff.model.values import Problem
+
+Outcome: TypeAlias = Literal["established", "refused", "no answer", "mid-stream"]
+
+
+@dataclass(slots=True)
+class ConnectionInfo:
+    """A connection as the ``connections`` table shows it; filled while it lives, complete when it has closed."""
+
+    connection_id: str
+    tunnel: str
+    client_ip: str
+    client_port: int
+    server_ip: str
+    server_port: int
+    first_ts_ns: int
+    first_packet: int
+    protocol: str = "unknown"
+    detected_by: str | None = None
+    """content, port or user; None for an unknown connection."""
+    outcome: Outcome = "mid-stream"
+    last_ts_ns: int = 0
+    client_packets: int = 0
+    server_packets: int = 0
+    client_bytes: int = 0
+    server_bytes: int = 0
+    gap_bytes: int = 0
+    undecoded_bytes: int = 0
+    retransmitted_segments: int = 0
+    out_of_order_segments: int = 0
+    duplicate_packets: int = 0
+    sides_seen: str = "both"
+    """both, client or server: whose packets are in the capture."""
+    handshake_seen: bool = False
+    close_reason: str | None = None
+    open_at_end: bool = False
+    client_rtt_ns: int | None = None
+    server_rtt_ns: int | None = None
+    proxy_client: str | None = None
+    """Source address of a PROXY protocol head, "ip:port"."""
+    proxy_server: str | None = None
+    tls_version: str | None = None
+    tls_cipher: str | None = None
+    tls_alpn: str | None = None
+    tls_server_name: str | None = None
+    tls_certificate_subject: str | None = None
+    identity: Identity = field(default_factory=Identity)
+
+    @property
+    def client(self) -> str:
+        """Client as "ip:port" (IPv6 in brackets)."""
+        return endpoint(self.client_ip, self.client_port)
+
+    @property
+    def server(self) -> str:
+        """Server as "ip:port" (IPv6 in brackets)."""
+        return endpoint(self.server_ip, self.server_port)
+
+
+@lru_cache(maxsize=4096)
+def endpoint(ip: str, port: int) -> str:
+    """An address and a port as text: "10.0.0.1:4150", "[fe80::1]:4150"."""
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A question and its answer, or half of one, with its times; a row of ``exchanges``.
+
+    ``asked`` is None for an answer that nobody asked for (status unasked); ``answer`` is None where none came.
+    """
+
+    asked: Asked | None
+    answer: Message | None
+    status: Status
+    latency_ns: int | None = None
+    total_ns: int | None = None
+    queue_ns: int | None = None
+
+
+@dataclass(slots=True)
+class Opened:
+    """A connection was seen for the first time."""
+
+    connection: ConnectionInfo
+    ts_ns: int
+
+
+@dataclass(slots=True)
+class Decoded:
+    """A message, with the answer's latency where it answers one question."""
+
+    connection: ConnectionInfo
+    message: Message
+    latency_ns: int | None = None
+
+
+@dataclass(slots=True)
+class Exchanged:
+    """A question ended."""
+
+    connection: ConnectionInfo
+    exchange: Exchange
+
+
+@dataclass(slots=True)
+class Recorded:
+    """A record batch whose rows can go out: all that the connection will tell of it is filled in."""
+
+    connection: ConnectionInfo
+    message: Message
+    batch: RecordBatch
+
+
+@dataclass(slots=True)
+class Noticed:
+    """A problem with its place; ``connection`` is None for one of an input or a packet."""
+
+    connection: ConnectionInfo | None
+    problem: Problem
+    ts_ns: int | None
+    packet: int | None
+    message: Message | None = None
+    """The message it belongs to, if it belongs to one."""
+
+
+@dataclass(slots=True)
+class Taught:
+    """The name of a topic id was learned for the first time."""
+
+    protocol: str
+    topic_id: str
+    name: str
+    ts_ns: int
+
+
+@dataclass(slots=True)
+class Closed:
+    """A connection has ended, or the input has: its row is complete."""
+
+    connection: ConnectionInfo
+
+
+Item: TypeAlias = Opened | Decoded | Exchanged | Recorded | Noticed | Taught | Closed
+"""What the pipeline yields."""

@@ -1,0 +1,172 @@
+"""What dissectors make of streams: frames, messages, records, questions and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from mqsniff.model.values import Problem, ProblemKind, Side, Value
+
+
+@dataclass(slots=True)
+class Frame:
+    """One protocol unit of one side.
+
+    ``data`` is what can be read from its start: all ``size`` bytes, or fewer when the frame has a hole, was cut by the
+    end of the capture or by a limit. ``holes`` are the (start, stop) ranges, relative to the frame, that the capture
+    lost; bytes behind the first hole are counted as truncated.
+    """
+
+    side: Side
+    offset: int
+    size: int
+    data: bytes
+    first_ts_ns: int
+    last_ts_ns: int
+    first_packet: int
+    last_packet: int
+    release: int
+    holes: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether every byte is there."""
+        return len(self.data) == self.size
+
+
+class Span(NamedTuple):
+    """One field of a frame beside its bytes: ``start`` and ``stop`` count from the frame's first byte."""
+
+    path: str
+    start: int
+    stop: int
+    value: Value
+    meaning: str = ""
+
+
+@dataclass(slots=True)
+class Skipped:
+    """Bytes that no frame claimed: undecoded, and why."""
+
+    side: Side
+    offset: int
+    length: int
+    why: str
+    kind: ProblemKind = "undecoded"
+    first_ts_ns: int = 0
+    first_packet: int = 0
+
+
+@dataclass(slots=True)
+class Upgrade:
+    """From these offsets on the bytes of a side mean something else.
+
+    ``at`` maps a side to the stream offset of its first byte in the new layer; ``to`` is "tls", the name of a transform
+    of ``mqsniff.codecs.transforms``, or a ``Maker`` of one.
+    """
+
+    at: dict[Side, int]
+    to: Any
+
+
+@dataclass(slots=True)
+class RecordBatch:
+    """Records of one message as columns: constants once, spans and arrays for the rest.
+
+    ``constant`` holds columns of the ``records`` table that are the same for each record; ``columns`` holds those that
+    differ (sequences of length ``count``). ``keys`` and ``values`` are (starts, stops) into ``data``, a start of -1 is
+    null. ``headers`` gives (key, value) pairs of record i, decoded when asked for.
+    """
+
+    data: bytes
+    count: int
+    constant: dict[str, Any] = field(default_factory=dict)
+    columns: dict[str, Sequence[Any]] = field(default_factory=dict)
+    keys: tuple[Sequence[int], Sequence[int]] | None = None
+    values: tuple[Sequence[int], Sequence[int]] | None = None
+    headers: Sequence[list[tuple[str, bytes | None]]] | None = None
+
+
+Kind: TypeAlias = Literal["request", "response", "oneway", "push"]
+
+
+@dataclass(slots=True)
+class Message:
+    """A decoded protocol unit. The dissector fills what it knows; place and time are the frame's."""
+
+    frame: Frame
+    protocol: str
+    name: str
+    kind: Kind
+    body: dict[str, Value] = field(default_factory=dict)
+    version: int | None = None
+    correlation: str | None = None
+    topics: tuple[str, ...] = ()
+    topic_ids: tuple[str, ...] = ()
+    group: str | None = None
+    client_id: str | None = None
+    error_code: int | None = None
+    error_name: str | None = None
+    error_count: int | None = None
+    notes: tuple[tuple[str, Value], ...] = ()
+    """(label, value) pairs that matter to a reader of one line and stand in no column."""
+    records: tuple[RecordBatch, ...] = ()
+    partitions: tuple[dict[str, Any], ...] = ()
+    """Rows of the ``partitions`` table, without key and who."""
+    teaches: tuple[tuple[str, str], ...] = ()
+    """(topic id, name) pairs."""
+    problems: list[Problem] = field(default_factory=list)
+    asked: tuple[Asked, ...] = ()
+    """Questions that this message opened. Filled by the framing layer."""
+    closed: tuple[Asked, ...] = ()
+    """Questions that ended with this message: answered by it, or known now to stay without answer. Filled by it too."""
+    answers: int = 0
+    """How many questions it answered. Filled by it too."""
+
+
+Link: TypeAlias = Literal["answer", "settlement"]
+Status: TypeAlias = Literal["ok", "partial", "error", "oneway", "unanswered", "pending", "lost", "unseen", "unasked"]
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """A question (a request, or a delivered message that wants settling) and, in time, its answer."""
+
+    key: Any
+    link: Link
+    frame: Frame
+    context: Any = None
+    expects: int = 1
+    """Answers still to come; 0 for a command that has none unless it fails."""
+    wait_limit_ns: int | None = None
+    in_order: bool = True
+    """Answers leave in the order of the questions, so that one can stand behind another."""
+    message: Message | None = None
+    answer: Message | None = None
+    last_answer: Message | None = None
+    status: Status | None = None
+    held: bool | None = None
+    throttle_ns: int | None = None
+    gaps_before: int = 0
+    """Gaps of the answering side when it was asked: more at the end mean that the answer may be lost."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Further columns of its row in ``exchanges``."""
+
+
+@dataclass(slots=True)
+class Identity:
+    """What a connection said of its two ends; a dissector fills it as it learns."""
+
+    client_software: str | None = None
+    server_software: str | None = None
+    client_id: str | None = None
+    group: str | None = None
+    user: str | None = None
+    mechanism: str | None = None
+    close_reason: str | None = None
+    """The cause of the close where the protocol shows it (keepalive missed, authentication, …)."""
+
+
+Event: TypeAlias = Message | Problem | Skipped | Upgrade
+"""The only things that a dissector emits."""

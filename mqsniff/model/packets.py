@@ -1,0 +1,142 @@
+"""Captures, their packets and the TCP segments in them, as columns.
+
+1. A packet is named by one integer: ``capture index << 40 | number``, number 1-based as Wireshark counts frames.
+2. Order is told by ``ordinal``: the position of a packet in the merged input, counted from 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from mqsniff.model.values import Problem
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Int64s: TypeAlias = "NDArray[np.int64]"
+Int32s: TypeAlias = "NDArray[np.int32]"
+Bytes8: TypeAlias = "NDArray[np.uint8]"
+Buffer: TypeAlias = "bytes | bytearray | memoryview"
+
+PACKET_BITS: Final = 40
+PACKET_MASK: Final = (1 << PACKET_BITS) - 1
+
+
+def packet_id(capture: int, number: int) -> int:
+    """The one-integer name of packet ``number`` (1-based) of the capture with this index."""
+    return capture << PACKET_BITS | number
+
+
+def packet_number(packet: int) -> int:
+    """The 1-based number inside its capture of a packet named by ``packet_id``."""
+    return packet & PACKET_MASK
+
+
+def packet_capture(packet: int) -> int:
+    """The index of the capture of a packet named by ``packet_id``."""
+    return packet >> PACKET_BITS
+
+
+@dataclass(slots=True)
+class CaptureInfo:
+    """One input and what its reader learned about it; filled while it is read."""
+
+    index: int
+    name: str
+    format: str = "unknown"
+    compression: str = ""
+    packets: int = 0
+    dropped: int = 0
+    """Packets that the capturing side says it lost (pcapng statistics and options, the kernel's counter)."""
+    linktypes: set[int] = field(default_factory=set)
+    first_ts_ns: int | None = None
+    last_ts_ns: int | None = None
+    comments: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    """Address -> host name, from name-resolution blocks."""
+    secrets: list[tuple[int, bytes]] = field(default_factory=list)
+    """(secrets type, data) of decryption-secrets blocks, kept for the TLS layer."""
+    problems: list[Problem] = field(default_factory=list)
+    unreadable: str = ""
+    """Why nothing of it could be read (then the command exits 2); empty when it could."""
+
+
+@dataclass(slots=True)
+class PacketBatch:
+    """Packets of one window, as columns of equal length n over one buffer; valid until the next batch is asked for."""
+
+    buffer: Buffer
+    ts_ns: Int64s
+    start: Int64s
+    """Index of a packet's first byte in ``buffer``."""
+    caplen: Int64s
+    """Bytes of the packet in the buffer."""
+    wirelen: Int64s
+    """Bytes it had on the wire."""
+    linktype: Int32s
+    packet: Int64s
+    """``packet_id`` of each."""
+    interface: Int32s
+    """Interface inside its capture (pcapng), else 0."""
+    ordinal: int
+    """Ordinal of the first packet; the others follow one by one."""
+
+    def __len__(self) -> int:
+        return len(self.ts_ns)
+
+
+class FlowKey(NamedTuple):
+    """Two endpoints in byte order (low <= high) and the tunnel they were seen in ('' for none)."""
+
+    tunnel: str
+    low_ip: bytes
+    low_port: int
+    high_ip: bytes
+    high_port: int
+
+
+@dataclass(slots=True)
+class SegmentBatch:
+    """TCP segments of one batch in packet order, as columns of equal length over one buffer; as short-lived as it."""
+
+    buffer: Buffer
+    flows: list[FlowKey]
+    flow: Int32s
+    """Index into ``flows``."""
+    direction: Int32s
+    """0: sent by the low endpoint, 1: by the high one."""
+    seq: Int64s
+    ack: Int64s
+    flags: Int32s
+    """FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32."""
+    start: Int64s
+    """Payload's first byte in ``buffer``."""
+    stop: Int64s
+    """One past the last payload byte that was captured."""
+    size: Int64s
+    """Payload bytes on the wire: more than ``stop - start`` where the snap length cut the packet."""
+    ip_id: Int64s
+    """Identification of IPv4, -1 where there is none."""
+    ts_ns: Int64s
+    packet: Int64s
+    ordinal: Int64s
+    interface: Int32s
+    problems: list[PacketProblem] = field(default_factory=list)
+    """Packets that could not be taken apart, and why."""
+    skipped_packets: int = 0
+    """Packets that are no TCP (ARP, UDP, …): counted, no problem."""
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+
+class PacketProblem(NamedTuple):
+    """A packet that could not be taken apart."""
+
+    ordinal: int
+    ts_ns: int
+    packet: int
+    size: int
+    problem: Problem
