@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
@@ -22,9 +22,15 @@ HERE = Path(__file__).parent
 DATA = HERE / "data"
 SAMPLE = HERE.parent / "pcaps" / "nsq" / "nsq-1.3.0-go-req-touch.pcap"
 MQSNIFF = [sys.executable, "-c", "from mqsniff.cli import main; main()"]
-ALL_TABLES = [
-    word for name in ("messages", "exchanges", "records", "problems", "connections") for word in ("--table", name)
-]
+TABLES = ("messages", "exchanges", "records", "problems", "connections")
+FORMS = {
+    "connections only": ["-o", "ndjson", "--table", "connections"],
+    "text": ["-o", "text"],
+    "NDJSON": ["-o", "ndjson"],
+    "NDJSON, all tables, records": ["-o", "ndjson", "--records", *(f"--table={name}" for name in TABLES)],
+}
+"""Name of an output -> options that ask for it."""
+
 MB = 1_000_000
 PASSES = 3
 
@@ -100,20 +106,24 @@ def startup_rows() -> list[list[str]]:
     return rows
 
 
-def decode_rows(capture: Capture, kind: str) -> list[list[str]]:
-    """Decoding a capture to each form of output."""
-    forms = {
-        "connections only": ["-o", "ndjson", "--table", "connections"],
-        "text": ["-o", "text"],
-        "NDJSON": ["-o", "ndjson"],
-        "NDJSON, all tables, records": ["-o", "ndjson", "--records", *ALL_TABLES],
-    }
-    rows = []
-    for form, options in forms.items():
-        used = best(*MQSNIFF, "decode", str(capture.path), *options)
-        speed = f"{capture.messages / used.cpu_s:,.0f}", f"{capture.mb / used.cpu_s:.1f}"
-        rows.append([kind, form, f"{used.cpu_s:.2f}", f"{used.wall_s:.2f}", f"{used.peak_mb:.0f}", *speed])
-    return rows
+def decode_times(capture: Capture) -> dict[str, Used]:
+    """Reassembling a capture, and decoding it to each form of output."""
+    path = str(capture.path)
+    times = {"reassembly only": best(sys.executable, str(HERE / "reassembly.py"), path)}
+    return times | {form: best(*MQSNIFF, "decode", path, *options) for form, options in FORMS.items()}
+
+
+def decode_rows(capture: Capture, times: Mapping[str, Used]) -> list[list[str]]:
+    """The same with speeds."""
+    return [
+        [
+            capture.path.stem,
+            form,
+            *(f"{used.cpu_s:.2f}", f"{used.wall_s:.2f}", f"{used.peak_mb:.0f}"),
+            *(f"{capture.messages / used.cpu_s:,.0f}", f"{capture.mb / used.cpu_s:.1f}"),
+        ]
+        for form, used in times.items()
+    ]
 
 
 def memory_rows(captures: Sequence[Capture]) -> list[list[str]]:
@@ -125,22 +135,13 @@ def memory_rows(captures: Sequence[Capture]) -> list[list[str]]:
     return rows
 
 
-def tshark_rows(captures: Sequence[Capture]) -> list[list[str]]:
+def tshark_rows(capture: Capture, times: Mapping[str, Used]) -> list[list[str]]:
     """CPU seconds of tshark over the same file, and how many times those of mqsniff they are."""
     rows = []
-    for capture in captures:
-        ours = best(*MQSNIFF, "decode", str(capture.path), "-o", "ndjson")
-        bare = best(*MQSNIFF, "decode", str(capture.path), "-o", "ndjson", "--table", "connections")
-        for what, options in (
-            ("statistics (-q -z io,stat,0)", ["-q", "-z", "io,stat,0"]),
-            (
-                "fields (-T fields -e tcp.stream -e tcp.payload)",
-                ["-T", "fields", "-e", "tcp.stream", "-e", "tcp.payload"],
-            ),
-        ):
-            theirs = best("tshark", "-n", "-r", str(capture.path), *options)
-            ratios = f"{theirs.cpu_s / ours.cpu_s:.1f}", f"{theirs.cpu_s / bare.cpu_s:.1f}"
-            rows.append([capture.path.stem, what, f"{theirs.cpu_s:.2f}", f"{theirs.peak_mb:.0f}", *ratios])
+    for task in ("-q -z io,stat,0", "-T fields -e tcp.stream -e tcp.payload"):
+        theirs = best("tshark", "-n", "-r", str(capture.path), *task.split())
+        ratios = [f"{theirs.cpu_s / used.cpu_s:.2f}" for used in times.values()]
+        rows.append([capture.path.stem, task, f"{theirs.cpu_s:.2f}", f"{theirs.peak_mb:.0f}", *ratios])
     return rows
 
 
@@ -151,20 +152,22 @@ def main() -> None:
     snappy = made(f"snappy-{6 * scale}", 6 * scale, compressed=True)
     print(f"packets to segments\n{script('packets.py')}", end="")
     show("start-up", ["command", "wall s", "CPU s", "peak MB"], startup_rows())
+    captures = (plain, snappy)
+    times = {capture: decode_times(capture) for capture in captures}
     show(
-        f"decode ({plain.mb:.0f} MB plain, {plain.messages:,} messages; {snappy.mb:.0f} MB snappy, {snappy.messages:,} messages)",
+        f"decode ({', '.join(f'{c.path.stem}: {c.mb:.0f} MB, {c.messages:,} messages' for c in captures)})",
         ["capture", "output", "CPU s", "wall s", "peak MB", "messages/CPU s", "MB/CPU s"],
-        [*decode_rows(plain, "plain"), *decode_rows(snappy, "snappy")],
+        [row for capture in captures for row in decode_rows(capture, times[capture])],
     )
-    tenfold = [made(f"{c.path.stem}-tenfold", 60 * scale, compressed=c is snappy) for c in (plain, snappy)]
+    tenfold = [made(f"{c.path.stem}-tenfold", 60 * scale, compressed=c is snappy) for c in captures]
     show("memory", ["capture", "MB", "peak MB", "CPU s"], memory_rows([plain, tenfold[0], snappy, tenfold[1]]))
     if shutil.which("tshark") is None:
         print("\ntshark is not there: no comparison")
         return
     show(
-        "tshark on the same files",
-        ["capture", "task", "CPU s", "peak MB", "times mqsniff to NDJSON", "times mqsniff, connections only"],
-        tshark_rows([plain, snappy]),
+        "tshark on the same files, and its CPU seconds for one of mqsniff",
+        ["capture", "tshark", "CPU s", "peak MB", *times[plain]],
+        [row for capture in captures for row in tshark_rows(capture, times[capture])],
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import kafka_build
+import otlp_build
 import pulsar_build
 import rocketmq_build
 
@@ -22,6 +23,7 @@ Builders: TypeAlias = Mapping[str, Callable[[], bytes]]
 
 BUILDERS: Final[Builders] = {
     "kafka.jsonl": kafka_build.build,
+    "otlp.binpb": otlp_build.build,
     "pulsar.binpb": pulsar_build.build,
     "rocketmq.json": rocketmq_build.build,
 }

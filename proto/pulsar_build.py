@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,15 +23,15 @@ SOURCES: Final = ("pulsar.proto", "pulsar_markers.proto")
 TARGET: Final = HERE.parent / "dissectors" / "data" / "pulsar.binpb"
 
 
-def build(home: Path = HERE) -> bytes:
-    """The content of ``dissectors/data/pulsar.binpb``; SyntaxError where protoc refuses a source."""
+def build(home: Path = HERE, sources: Sequence[str] = SOURCES) -> bytes:
+    """The content of ``dissectors/data/pulsar.binpb``, or what other sources give; SyntaxError where protoc refuses one."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "set.binpb")
-        if protoc.main(["protoc", f"--proto_path={home}", f"--descriptor_set_out={out}", *SOURCES]):
-            raise SyntaxError("protoc refused a .proto file of Pulsar; its reason stands above")
+        if protoc.main(["protoc", f"--proto_path={home}", f"--descriptor_set_out={out}", *sources]):
+            raise SyntaxError("protoc refused a .proto file; its reason stands above")
         files = FileDescriptorSet.FromString(out.read_bytes())
     for file in files.file:
-        for message in file.message_type:
+        for message in (*file.message_type, *(inner for outer in file.message_type for inner in outer.nested_type)):
             for field in message.field:
                 field.ClearField("json_name")  # made of the name by every reader; versions of protoc differ in it
     return files.SerializeToString(deterministic=True)

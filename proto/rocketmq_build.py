@@ -47,7 +47,7 @@ def build(home: Path = HERE) -> bytes:
         "format": FORMAT,
         "requests": requests,
         "responses": responses,
-        "headers": {name: _header(block, headers) for name, block in headers.items()},
+        "headers": _headers(headers),
         "bodies": {name: _body(block, bodies, enums) for name, block in bodies.items()},
         "enums": enums,
         "names": parse_names(page["names"]),
@@ -88,6 +88,16 @@ def _lineage(block: ClassBlock, classes: dict[str, ClassBlock]) -> Iterator[Fiel
         if block.parent not in classes:
             raise NotationError(f"{block.name}: no parent {block.parent}")
         block = classes[block.parent]
+
+
+def _headers(headers: dict[str, ClassBlock]) -> dict[str, Any]:
+    """Every header class; NotationError where two fields that may stand in one frame have one name."""
+    plain = {name: _header(block, headers) for name, block in headers.items()}
+    for name, header in plain.items():
+        fields = {line[0]: line[1] for line in (*plain["Common"]["fields"], *header["fields"])}
+        if len(set(fields.values())) < len(fields):
+            raise NotationError(f"{name}: two fields have one name")
+    return plain
 
 
 def _header(block: ClassBlock, headers: dict[str, ClassBlock]) -> dict[str, Any]:

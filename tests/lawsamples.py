@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import kafkacraft
 import nsqcraft
 from wirecraft import Conversation, Say, read_pcap
 
@@ -18,13 +19,13 @@ from mqsniff.decode.registry import GROUP
 from mqsniff.dissector import Dissector
 
 CONVERSATIONS: dict[str, dict[str, list[Say]]] = {
+    "kafka": kafkacraft.CONVERSATIONS,
     "nsq": nsqcraft.CONVERSATIONS,
     "nsqlookupd": nsqcraft.LOOKUPD_CONVERSATIONS,
 }
 """Protocol -> name -> conversation."""
 
 UNTRIED: dict[str, str] = {
-    "kafka": "no scripted conversations yet: its specifications and oracles are tested in tests/dissectors/kafka",
     "pulsar": "no scripted conversations yet",
 }
 """Protocols without conversations, and why."""

@@ -202,6 +202,15 @@ def frames(driver: Driver, side: Side) -> list[tuple]:
     ]
 
 
+ANSWERS_SAY_NOTHING = {"kafka": "a response is read by its request: where that is lost, its place and size are left"}
+"""Protocols whose frames depend on frames of the peer, and how."""
+
+
+def places(found: list[tuple]) -> list[tuple]:
+    """Where frames stand."""
+    return [frame[:2] for frame in found]
+
+
 @every_conversation
 @quick
 @given(data=st.data())
@@ -215,9 +224,10 @@ def test_a_gap_loses_no_whole_frame_outside_it(dissector, dialogue, data):
     holes: list[list[tuple[int, int]]] = [[], []]
     holes[side].append((start, stop))
     spoiled = Driver(dissector).run(chunks(dialogue, holes=(holes[0], holes[1])))
+    seen = places if whole.dissector.names[0] in ANSWERS_SAY_NOTHING else list
     outside = [frame for frame in frames(whole, side) if frame[0] + frame[1] <= start or frame[0] >= stop]
-    assert set(outside) <= set(frames(spoiled, side))
-    assert frames(whole, side.peer) == frames(spoiled, side.peer)
+    assert set(seen(outside)) <= set(seen(frames(spoiled, side)))
+    assert seen(frames(whole, side.peer)) == seen(frames(spoiled, side.peer))
 
 
 # ---- every byte
@@ -248,6 +258,11 @@ def test_every_byte_is_claimed_once(dissector, dialogue, data):
 
 
 COUNTS = {
+    "kafka-consumer": (20, 0, {}),
+    "kafka-producer": (15, 0, {"trailing_bytes": 1}),
+    "kafka-fallback": (8, 0, {"unknown_version": 1, "unknown_code": 1}),
+    "kafka-login by SaslAuthenticate": (10, 0, {}),
+    "kafka-login by raw tokens": (8, 0, {}),
     "nsq-producer": (17, 0, {}),
     "nsq-consumer": (32, 0, {}),
     "nsq-without IDENTIFY": (44, 0, {}),

@@ -1,6 +1,6 @@
 """Bytes of bodies that hold formats of their own in, these formats out; bytes that are something else stay bytes.
 
-1. Which bytes hold a format is marked in their layouts; ``formats`` reads them, by the type of the group where it counts.
+1. Which bytes hold a format is marked in their layouts; ``formats`` reads them, by the type of the group if it counts.
 2. An envelope holds a whole request or response, header first; what is secret in it alone is secret in it there.
 3. What does not parse stays as it is, with a problem of kind ``format`` that names what was expected.
 

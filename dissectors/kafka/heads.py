@@ -28,7 +28,7 @@ SIZE_WORD: Final = 4
 SIZE_PROBED: Final = 104_857_600
 """The largest request that a broker takes unless it is told otherwise (socket.request.max.bytes)."""
 SIZE_MAX: Final = 0x14FF_FFFF
-"""A first byte of 0x15 or 0x16 is a TLS record (a server on a TLS port answers with an alert), so no frame is longer."""
+"""A first byte of 0x15 or 0x16 is a TLS record: a server on a TLS port answers with an alert."""
 REQUEST_MIN: Final = 8
 RESPONSE_MIN: Final = 4
 CLIENT_ID_MAX: Final = 255

@@ -113,6 +113,7 @@ class Session:
             PRODUCE: self._produced,
             fetching.FETCH: self._fetched,
             fetching.SHARE_FETCH: self._fetched,
+            11: self._joined,
             17: self._shook,
             18: self._offered,
             36: self._authenticated,
@@ -245,7 +246,7 @@ class Session:
                 message.teaches = taught(marks.taught, body.value)
         if marks.groups is not None:
             groups = texts(marks.groups, body.value)
-            message.group = groups[0] if len(groups) == 1 else None
+            message.group = groups[0] if len(groups) == 1 else message.group
             if message.group and self._identity.group is None:
                 self._identity.group = message.group
 
@@ -336,10 +337,9 @@ class Session:
             client_id=asking.client_id,
             problems=problems,
         )
+        message.group = asking.group
         if body.layout is not None:
             self._read_response(Reply(message, body.value, asked, question), body)
-        if body.layout is None or body.marks is None or body.marks.groups is None or message.group is None:
-            message.group = message.group or asking.group
         message.topics = message.topics or asking.topics
         message.topic_ids = message.topic_ids or asking.topic_ids
         self._answered_ts = frame.last_ts_ns
@@ -413,6 +413,13 @@ class Session:
             row["reader"] = fetch.reader
             if place is not None:
                 row["offset"] = fetch.partitions.get(place)
+
+    def _joined(self, reply: Reply) -> None:
+        """The group has chosen a protocol; SyncGroup says it since version 5 only."""
+        protocol = reply.body.get("protocol_name")
+        if isinstance(protocol, str) and reply.message.group in self._groups:
+            known, timeout = self._groups[reply.message.group]
+            self._groups[reply.message.group] = (Context(known.protocol_type, protocol), timeout)
 
     def _offered(self, reply: Reply) -> None:
         offered = reply.body.get("api_keys")

@@ -120,7 +120,7 @@ def plain_key(key: bytes | None, flags: int) -> bytes | None:
         return None
     if flags & KEY_IN_BASE64:
         try:
-            return a2b_base64(key)
+            return a2b_base64(key, strict_mode=True)
         except Base64Error:
             return key
     return key

@@ -95,6 +95,8 @@ def read_tolerant(data: bytes, notes: Notes, path: str, *, cut: bool = False) ->
         if not token.mark:
             if cut and stop == len(data):
                 break
+            if builder.empty and data[token.start] not in b"\"'" and isinstance(token.value, str):
+                raise Malformed("no JSON")
             builder.scalar(token.value)
         elif token.mark in b"{[":
             builder.open(token.mark)
@@ -175,6 +177,11 @@ class _Builder:
         self._value: Value = None
         self.done = False
         self.twice = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was begun yet."""
+        return not self._stack
 
     def open(self, mark: bytes) -> None:
         if len(self._stack) >= DEPTH_MAX:

@@ -150,6 +150,8 @@ class Direction:
         passed = self.passed
         while passed and passed[-1].offset > offset and _sent_after(sender, passed[-1].sent):
             passed.pop()
+        if passed and passed[-1].offset == offset and _sent_after(sender, passed[-1].sent):
+            passed[-1] = passed[-1]._replace(sent=sender.stop_seq)
         self.expect(offset, sender.stop_seq, packets, sender.ts_ns)
 
     def expect(self, offset: int, sent: int | None, packets: int, ts_ns: int) -> None:

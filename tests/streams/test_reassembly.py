@@ -67,6 +67,16 @@ def test_a_later_segment_that_acknowledges_less_takes_back_more():
     assert passed(me) == [(120, 1), (130, 4)]
 
 
+def test_payload_that_repeats_an_acknowledgement_confirms_it():
+    me = direction(100)
+    me.acknowledge(120, sender(50), 1)
+    me.acknowledge(120, sender(50, 10), 2)
+    me.acknowledge(110, sender(50), 3)
+    assert passed(me) == [(120, 1)], "an empty segment sent before the payload, captured behind it"
+    me.acknowledge(110, sender(60), 4)
+    assert passed(me) == [(110, 4)]
+
+
 def test_what_is_noted_of_acknowledgements_is_bounded():
     me = direction(0, reorder_segments=4)
     for n in range(1, 50):

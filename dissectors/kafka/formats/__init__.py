@@ -29,6 +29,8 @@ class Context(NamedTuple):
     """Of the group: "consumer", "connect", …"""
     protocol: object = None
     """The group's assignor, or the one that a member's metadata is for."""
+    codec: int = 0
+    """How the bytes are compressed, as the message says."""
 
 
 NO_CONTEXT: Final = Context()
@@ -44,12 +46,23 @@ def _address(raw: bytes, _: Context) -> Value:
     return str(ipaddress.ip_address(raw))
 
 
+def _metrics(raw: bytes, context: Context) -> Value:
+    from dissectors.kafka.formats.telemetry import decode_metrics  # noqa: PLC0415  # protobuf only where it is met
+
+    return decode_metrics(raw, context.codec)
+
+
 _DECODERS: Final[Mapping[str, Callable[[bytes, Context], Value]]] = MappingProxyType(
     {
-        "member_metadata": lambda raw, context: groups.decode_member_metadata(raw, *context),
-        "member_assignment": lambda raw, context: groups.decode_member_assignment(raw, *context),
+        "member_metadata": lambda raw, context: groups.decode_member_metadata(
+            raw, context.protocol_type, context.protocol
+        ),
+        "member_assignment": lambda raw, context: groups.decode_member_assignment(
+            raw, context.protocol_type, context.protocol
+        ),
         "principal": _principal,
         "ip_address": _address,
+        "otlp_metrics": _metrics,
     }
 )
 
@@ -59,6 +72,7 @@ EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
         "member_assignment": "expected an assignment of a group member",
         "principal": "expected a principal",
         "ip_address": "expected an IP address",
+        "otlp_metrics": "expected OTLP metrics",
     }
 )
 """Mark -> the text of the problem where its bytes are something else."""

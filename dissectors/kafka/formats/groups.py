@@ -3,7 +3,8 @@
 1. ``consumer``: versioned structs, whose user data belongs to the assignor, which is the group's protocol.
 2. User data of an assignor that is not known, or that cannot be read, stays bytes. Where the assignor itself is not
    known, as the group was formed before the capture, what fits exactly counts.
-3. Clients other than Java's write sticky user data for the cooperative assignor too, and Sarama into assignments.
+3. Clients other than Java's write sticky user data for the cooperative assignor too, Sarama into assignments, and
+   kafka-python 3 behind an int16 version.
 4. ``connect``: see ``connect.py``. ``sr`` (schema registries): JSON, which is shown as it stands. Others are unknown.
 
 Sources: Apache Kafka, ``ConsumerProtocol``, ``StickyAssignor``, ``CooperativeStickyAssignor``.
@@ -18,7 +19,7 @@ from typing import Any, Final
 from dissectors.kafka.formats import connect, streams
 from dissectors.kafka.formats.cursor import Cursor
 from dissectors.kafka.formats.structs import read_versioned
-from mqsniff.spec.wire import Malformed
+from mqsniff.spec.wire import Malformed, read_int16
 
 CONSUMER: Final = "consumer"
 CONNECT: Final = "connect"
@@ -76,6 +77,15 @@ def _topic_partitions(cursor: Cursor) -> dict[str, Any]:
     return {"topic": cursor.string(), "partitions": cursor.items(cursor.int32, 4)}
 
 
+def decode_versioned_sticky(raw: bytes) -> dict[str, Any]:
+    """The same behind a version, which says whether there is a generation."""
+    version, pos = read_int16(raw, 0, len(raw))
+    body = decode_sticky(raw[pos:])
+    if version != ("generation" in body):
+        raise Malformed("not the version that it says")
+    return {"version": version, **body}
+
+
 def decode_cooperative_sticky(raw: bytes) -> dict[str, Any]:
     """The generation of what a member owns."""
     cursor = Cursor(raw)
@@ -84,15 +94,16 @@ def decode_cooperative_sticky(raw: bytes) -> dict[str, Any]:
     return body
 
 
+STICKY: Final = (decode_sticky, decode_versioned_sticky)
 USER_DATA: Final[Mapping[tuple[str, object], tuple[Callable[[bytes], dict[str, Any]], ...]]] = MappingProxyType(
     {
-        (SUBSCRIPTION, "sticky"): (decode_sticky,),
-        (SUBSCRIPTION, "cooperative-sticky"): (decode_cooperative_sticky, decode_sticky),
+        (SUBSCRIPTION, "sticky"): STICKY,
+        (SUBSCRIPTION, "cooperative-sticky"): (decode_cooperative_sticky, *STICKY),
         (SUBSCRIPTION, "stream"): (streams.decode_subscription,),
-        (SUBSCRIPTION, None): (streams.decode_subscription, decode_sticky),
-        (ASSIGNMENT, "sticky"): (decode_sticky,),
+        (SUBSCRIPTION, None): (streams.decode_subscription, *STICKY),
+        (ASSIGNMENT, "sticky"): STICKY,
         (ASSIGNMENT, "stream"): (streams.decode_assignment,),
-        (ASSIGNMENT, None): (streams.decode_assignment, decode_sticky),
+        (ASSIGNMENT, None): (streams.decode_assignment, *STICKY),
     }
 )
 """(place, assignor, None for an unknown one) -> what its user data may be."""

@@ -82,9 +82,8 @@ def message_set(records: tuple[Plain, ...], magic: int, codec: int = 0) -> bytes
     return bytes(builder.build())
 
 
-def wrapper(inner: bytes, magic: int, attributes: int, packed: bytes, offset: int, timestamp: int = -1) -> bytes:
-    """A compressed message around ``packed``, which is what ``inner`` became."""
-    assert inner
+def wrapper(packed: bytes, magic: int, attributes: int, offset: int, timestamp: int = -1) -> bytes:
+    """A compressed message around ``packed``."""
     stamp = struct.pack(">q", timestamp) if magic else b""
     rest = struct.pack(">bb", magic, attributes) + stamp + struct.pack(">ii", -1, len(packed)) + packed
     return struct.pack(">qiI", offset, len(rest) + 4, calc_crc32(rest)) + rest

@@ -19,6 +19,8 @@ from mqsniff.spec.wire import Malformed
 PING = bytes.fromhex("00000009 00000005 08 12 92 01 00")
 PONG = bytes.fromhex("00000009 00000005 08 13 9a 01 00")
 
+SEND = command("SEND", producer_id=1, sequence_id=1)
+
 KAFKA_PRODUCE = bytes.fromhex("00000045 0000 0009 08060806 0008") + b"producer" + bytes(50)
 KAFKA_ANSWER = bytes.fromhex("00000014 00000008 0802120400000000 0000000000000000")
 ROCKETMQ = struct.pack(">II", 0x60, 0x58) + b'{"code":310,"extFields":{"a":"q"},"flag":0}'.ljust(0x58) + bytes(4)
@@ -56,8 +58,8 @@ def test_every_command_is_found_on_its_side_and_on_no_other(number):
     assert [side for side in Side if probe(side, data[:HEAD_MAX]) is NO_FRAME] == [s for s in Side if s not in sides]
 
 
-@pytest.mark.parametrize(("why", "data"), NOT_PULSAR, ids=[why for why, _ in NOT_PULSAR])
-def test_what_is_none_is_no_frame(why, data):
+@pytest.mark.parametrize("data", [data for _, data in NOT_PULSAR], ids=[why for why, _ in NOT_PULSAR])
+def test_what_is_none_is_no_frame(data):
     assert {probe(side, data[:HEAD_MAX]) for side in Side} == {NO_FRAME}
 
 
@@ -108,8 +110,8 @@ FOLLOWED = [
 ]
 
 
-@pytest.mark.parametrize(("why", "data", "answer"), FOLLOWED, ids=[case[0] for case in FOLLOWED])
-def test_in_step_sizes_that_can_be_are_followed(why, data, answer):
+@pytest.mark.parametrize(("data", "answer"), [case[1:] for case in FOLLOWED], ids=[case[0] for case in FOLLOWED])
+def test_in_step_sizes_that_can_be_are_followed(data, answer):
     assert follow(data, MESSAGE_MAX) == answer
 
 
@@ -188,7 +190,7 @@ DETECTED = [
     ("the sides in the wrong order", sample(connected()), sample(connect()), Verdict.NO),
     ("one SEND in the middle", sample(send(b"v"), from_start=False), Sample(), Verdict.MAYBE),
     ("two SENDs in the middle", sample(send(b"v"), send(b"w"), from_start=False), Sample(), Verdict.YES),
-    ("a MESSAGE and half of one", Sample(), sample(message(b"v"), message(b"w")[:30], from_start=False), Verdict.YES),
+    ("a MESSAGE and half of one", Sample(), sample(message(b"v"), message(b"w")[:-1], from_start=False), Verdict.YES),
     (
         "a start in the middle of a frame",
         sample(bytes(100), PING, from_start=False, starts=(0, 100)),
@@ -202,8 +204,10 @@ DETECTED = [
 ]
 
 
-@pytest.mark.parametrize(("why", "of_client", "of_server", "verdict"), DETECTED, ids=[case[0] for case in DETECTED])
-def test_connections_are_told_by_their_frames(why, of_client, of_server, verdict):
+@pytest.mark.parametrize(
+    ("of_client", "of_server", "verdict"), [case[1:] for case in DETECTED], ids=[case[0] for case in DETECTED]
+)
+def test_connections_are_told_by_their_frames(of_client, of_server, verdict):
     assert Pulsar.detect(of_client, of_server) is verdict
 
 

@@ -110,8 +110,8 @@ def test_what_access_control_adds_to_any_frame_is_known_and_redacted(name):
 
 
 def test_the_secret_key_of_old_access_control_is_redacted_its_access_key_is_shown():
-    found, _ = read("CreateAccessConfigRequestHeader", {"accessKey": "me", "secretKey": "hush"})
-    assert found == {"access_key": "me", "secret_key": Secret(b"hush")}
+    found, _ = read("CreateAccessConfigRequestHeader", {"accessKey": "new", "secretKey": "hush", "AccessKey": "me"})
+    assert found == {"config_access_key": "new", "secret_key": Secret(b"hush"), "access_key": "me"}
 
 
 # ---- formats

@@ -1,0 +1,42 @@
+"""Metrics that a client pushes (PushTelemetry) in, the OTLP message that they are out.
+
+1. They are compressed as records are, by the codec that stands beside them.
+2. What the protobuf reader finds odd is no reason to keep bytes: only what it cannot read is Malformed.
+
+Sources: KIP-714; OpenTelemetry protocol, ``metrics.proto``.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from functools import cache
+from typing import Any, Final
+
+from dissectors.kafka.compression import plain_records
+from mqsniff.limits import MIB
+from mqsniff.spec.protobuf import MessageType, MessageTypes
+from mqsniff.spec.wire import Malformed
+
+PLAIN_MAX: Final = 16 * MIB
+"""Plain bytes that one push may become: brokers take 1 MiB (telemetry.max.bytes), and each byte may buy an object."""
+
+
+@cache
+def _metrics_data() -> MessageType:
+    content = pkgutil.get_data("dissectors", "data/otlp.binpb")
+    if content is None:
+        raise FileNotFoundError("dissectors/data/otlp.binpb")
+    return MessageTypes(content)["otlp.MetricsData"]
+
+
+def decode_metrics(raw: bytes, codec: int) -> dict[str, Any]:
+    """The MetricsData in the bytes; ``codec``: the request's compression_type."""
+    if codec:
+        plain, why = plain_records(codec, raw, PLAIN_MAX)
+        if why is not None:
+            raise Malformed(why)
+        raw = plain
+    decoded = _metrics_data().decode(raw)
+    if decoded.broken is not None or decoded.stop != len(raw):
+        raise Malformed("no OTLP metrics")
+    return decoded.body

@@ -1,0 +1,153 @@
+"""Batches: the fast reader against the slow one, damage, slots that are not delivered, properties on demand."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pulsarcraft import batch, encoded
+
+from dissectors.pulsar import batches
+from dissectors.pulsar.batches import COMPACTED_OUT, Headers, read_slots
+from mqsniff.limits import Limits
+
+LIMITS = Limits()
+
+TEXT = st.text(max_size=6)
+SINGLES = st.fixed_dictionaries(
+    {"payload_size": st.integers(0, 300)},
+    optional={
+        "properties": st.lists(st.fixed_dictionaries({"key": TEXT, "value": st.text(max_size=200)}), max_size=3),
+        "partition_key": TEXT,
+        "compacted_out": st.booleans(),
+        "event_time": st.integers(0, (1 << 64) - 1),
+        "partition_key_b64_encoded": st.booleans(),
+        "ordering_key": st.binary(max_size=6),
+        "sequence_id": st.integers(0, (1 << 64) - 1),
+        "null_value": st.booleans(),
+        "null_partition_key": st.booleans(),
+    },
+)
+
+
+def read(data: bytes, count: int, wanted=None, limits=LIMITS):
+    problems = []
+    return read_slots(data, count, wanted, limits, problems.append), [(p.kind, p.path) for p in problems]
+
+
+@settings(max_examples=200, deadline=None)
+@given(fields=SINGLES)
+def test_both_readers_see_the_same_in_what_clients_write(fields):
+    data = encoded("SingleMessageMetadata", **fields)
+    slow, odd = batches._read_slowly(data, 0, len(data), LIMITS)
+    assert batches._read_single(data, 0, len(data)) == slow
+    assert odd == []
+    expected = [(pair["key"], pair["value"].encode()) for pair in fields.get("properties", ())]
+    assert Headers(data, [(0, len(data))])[0] == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(fields=SINGLES, at=st.integers(0, 500), byte=st.integers(0, 255), cut=st.integers(0, 3))
+def test_where_the_fast_reader_does_not_stumble_the_slow_one_agrees_and_notes_nothing(fields, at, byte, cut):
+    data = bytearray(encoded("SingleMessageMetadata", **fields))
+    data[at % len(data)] = byte
+    data = bytes(data[: len(data) - cut])
+    try:
+        fast = batches._read_single(data, 0, len(data))
+    except batches._STUMBLES:
+        return
+    slow, odd = batches._read_slowly(data, 0, len(data), LIMITS)
+    assert fast == slow
+    assert odd == []
+    slow_headers = batches.properties_of(batches.message_type("SingleMessageMetadata").decode(data).body)
+    assert Headers(data, [(0, len(data))])[0] == slow_headers
+
+
+def test_slots_lie_where_they_lie():
+    data = batch((b"one", {"partition_key": "k", "sequence_id": 4}), (b"", {"null_value": True}), (b"three", {}))
+    slots, problems = read(data, 3)
+    assert [data[start:stop] for start, stop in zip(slots.starts, slots.stops, strict=True) if start >= 0] == [
+        b"one",
+        b"three",
+    ]
+    assert slots.starts[1] == -1
+    assert (slots.keys, slots.sequences, slots.numbers) == ([b"k", None, None], [4, None, None], [0, 1, 2])
+    assert problems == []
+
+
+KEYS = [
+    ({"partition_key": "a2V5", "partition_key_b64_encoded": True}, b"key"),
+    ({"partition_key": "no base64", "partition_key_b64_encoded": True}, b"no base64"),
+    ({"partition_key": "key", "null_partition_key": True}, None),
+    ({"partition_key": "key", "null_partition_key": False}, b"key"),
+    ({"partition_key": ""}, b""),
+    ({}, None),
+]
+
+
+@pytest.mark.parametrize(("fields", "key"), KEYS)
+def test_keys_are_what_the_application_gave(fields, key):
+    assert read(batch((b"v", fields)), 1)[0].keys == [key]
+
+
+def test_slots_that_are_not_for_the_application_are_read_and_left_out():
+    data = batch((b"a", {}), (b"", {"compacted_out": True}), (b"c", {}), (b"d", {}))
+    slots, problems = read(data, 4, wanted={1, 2, 3})
+    assert slots.numbers == [2, 3]
+    assert problems == []
+
+
+DAMAGED = [
+    ("a count above what is there", batch((b"a", {})), 2, [("malformed", "payload[1]")], 1),
+    ("a size beyond the end", struct.pack(">I", 1000) + b"x", 1, [("malformed", "payload[0]")], 0),
+    ("half a size", b"\x00\x00", 1, [("malformed", "payload[0]")], 0),
+    ("a message longer than its batch", batch((b"abc", {}))[:-1], 1, [("malformed", "payload[0].payload_size")], 0),
+    (
+        "metadata without payload_size",
+        struct.pack(">I", 2) + b"\x20\x00",
+        1,
+        [("missing_field", "payload[0].payload_size"), ("malformed", "payload[0].payload_size")],
+        0,
+    ),
+    ("metadata that is none", struct.pack(">I", 2) + b"\xff\xff" + b"rest", 1, None, 0),
+    ("a negative payload_size", batch((b"", {"payload_size": -1})), 1, [("malformed", "payload[0].payload_size")], 0),
+    ("bytes behind the last", batch((b"a", {})) + b"xyz", 1, [("trailing_bytes", "payload")], 1),
+    ("no messages at all", b"", 0, [], 0),
+    ("fewer than none", b"abc", -5, [("trailing_bytes", "payload")], 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "noted", "messages"), [case[1:] for case in DAMAGED], ids=[case[0] for case in DAMAGED]
+)
+def test_damage_is_noted_and_what_stands_before_it_stays(data, count, noted, messages):
+    slots, problems = read(data, count)
+    assert len(slots.numbers) == messages
+    assert problems[-1][0] == "malformed" if noted is None else problems == noted
+
+
+def test_unknown_fields_of_newer_clients_change_nothing():
+    single = encoded("SingleMessageMetadata", payload_size=1, sequence_id=9) + b"\xa2\x06\x01x"
+    slots, problems = read(struct.pack(">I", len(single)) + single + b"v", 1)
+    assert (slots.sequences, slots.starts, problems) == ([9], [4 + len(single)], [])
+
+
+def test_six_bytes_buy_no_more_slots_than_elements_max():
+    data = batch((b"", {})) * 1000
+    slots, problems = read(data, 1000, limits=LIMITS.with_value("elements_max", 100))
+    assert len(slots.numbers) == 100
+    assert problems == [("limit", "payload")]
+
+
+def test_flags_that_are_false_are_no_flags():
+    data = encoded("SingleMessageMetadata", payload_size=1, compacted_out=False)
+    assert not batches._read_single(data, 0, len(data)).flags & COMPACTED_OUT
+
+
+def test_headers_are_a_sequence():
+    single = encoded("SingleMessageMetadata", payload_size=0, properties=[{"key": "a", "value": "b"}])
+    headers = Headers(single, [(0, len(single))] * 3)
+    assert list(headers[1:]) == [[("a", b"b")]] * 2
+    assert len(headers) == 3

@@ -1,0 +1,250 @@
+"""The small parts: schemas, principals, ack sets, chunks, handles, deliveries."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode, urlsafe_b64encode
+
+import pytest
+from google.protobuf import descriptor_pb2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dissectors.pulsar import acksets, auth
+from dissectors.pulsar.chunks import Chunks
+from dissectors.pulsar.handles import Consumer, Delivery, Handles, Producer, name_of, partition_of
+from dissectors.pulsar.schemas import open_schema
+from mqsniff.limits import Limits
+from mqsniff.model import Side
+
+LIMITS = Limits()
+
+# ---- schemas
+
+AVRO = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+
+
+def opened(kind, data, **properties):
+    schema = {"name": "s", "schema_data": data, "type": kind}
+    schema["properties"] = [{"key": key, "value": value} for key, value in properties.items()]
+    problems = open_schema(schema, LIMITS)
+    return schema["schema_data"], [(problem.kind, problem.path) for problem in problems]
+
+
+def sized(*parts: bytes) -> bytes:
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+OPENED = [
+    ("Avro", json.dumps(AVRO).encode(), {}, AVRO),
+    ("Json", b'"string"', {}, "string"),
+    ("Protobuf", b"[1]", {}, [1]),
+    ("Json", b"", {}, b""),
+    ("String", b"free text", {}, b"free text"),
+    ("AutoConsume", b"{", {}, b"{"),
+    (
+        "KeyValue",
+        sized(b'"int"', b"raw"),
+        {"key.schema.type": "AVRO", "value.schema.type": "STRING"},
+        {"key": "int", "value": b"raw"},
+    ),
+    ("KeyValue", sized(b"", b""), {}, {"key": b"", "value": b""}),
+]
+
+
+@pytest.mark.parametrize(("kind", "data", "properties", "expected"), OPENED)
+def test_a_definition_becomes_what_its_type_says(kind, data, properties, expected):
+    assert opened(kind, data, **properties) == (expected, [])
+
+
+def native(files: bytes) -> bytes:
+    told = {"fileDescriptorSet": b64encode(files).decode(), "rootMessageTypeName": "a.M"}
+    return json.dumps(told).encode()
+
+
+def test_protobuf_descriptors_are_decoded():
+    files = descriptor_pb2.FileDescriptorSet()
+    files.file.add(name="a.proto", package="a").message_type.add(name="M")
+    value, problems = opened("ProtobufNative", native(files.SerializeToString()))
+    expected = {"file": [{"name": "a.proto", "package": "a", "message_type": [{"name": "M"}]}]}
+    assert (value["fileDescriptorSet"], value["rootMessageTypeName"], problems) == (expected, "a.M", [])
+
+
+UNREADABLE = [
+    ("Avro", b"{"),
+    ("Json", b"[" * 100 + b"]" * 100),
+    ("Json", b" " * (1 << 20) + b"1"),
+    ("ProtobufNative", b"{}"),
+    ("ProtobufNative", b'{"fileDescriptorSet": "a"}'),
+    ("ProtobufNative", native(b"\xff")),
+    ("KeyValue", b"\x00\x00"),
+    ("KeyValue", sized(b"a")),
+    ("KeyValue", sized(b"a", b"b") + b"c"),
+    ("KeyValue", b"\xff\xff\xff\xff"),
+]
+
+
+@pytest.mark.parametrize(("kind", "data"), UNREADABLE)
+def test_a_definition_that_cannot_be_read_stays_bytes(kind, data):
+    assert opened(kind, data) == (data, [("format", "schema.schema_data")])
+
+
+def test_a_pair_inside_a_pair_is_not_followed():
+    data = sized(sized(b"", b""), b"")
+    assert opened("KeyValue", data, **{"key.schema.type": "KEY_VALUE"})[1] == [("format", "schema.schema_data")]
+
+
+# ---- who logs in
+
+
+def token(claims: bytes) -> bytes:
+    return b".".join((b"e30", urlsafe_b64encode(claims).rstrip(b"="), b"signature"))
+
+
+PRINCIPALS = [
+    ("token", token(b'{"sub": "reader", "exp": 1}'), "reader"),
+    ("token", token(b'{"sub": 5}'), None),
+    ("token", token(b"[]"), None),
+    ("token", token(b"not json"), None),
+    ("token", b"a.b", None),
+    ("token", b"a.!.c", None),
+    ("token", b"a" * 70_000 + b".e30.", None),
+    ("basic", b"ann:secret:word", "ann"),
+    ("basic", b"no colon", None),
+    ("sasl", b"whatever", None),
+]
+
+
+@pytest.mark.parametrize(("method", "data", "user"), PRINCIPALS)
+def test_the_principal_is_told_where_it_can_be(method, data, user):
+    assert auth.principal(method, data) == user
+
+
+# ---- ack sets
+
+
+@settings(max_examples=50)
+@given(found=st.sets(st.integers(0, 300)))
+def test_ack_sets_are_java_bit_sets(found):
+    words = [0] * (max(found, default=-1) // 64 + 1)
+    for index in found:
+        words[index // 64] |= 1 << index % 64
+    signed = [word - (1 << 64) if word >> 63 else word for word in words]
+    assert acksets.indexes(signed) == sorted(found)
+    assert acksets.mask(sorted(found)) == sum(1 << index for index in found)
+
+
+# ---- chunks
+
+
+def chunk(number, count=3, uuid="u", **more):
+    return {"uuid": uuid, "chunk_id": number, "num_chunks_from_msg": count} | more
+
+
+CHUNKED = [
+    ("in order", [chunk(0), chunk(1), chunk(2)], []),
+    ("two messages in turns", [chunk(0), chunk(0, uuid="v"), chunk(1), chunk(1, uuid="v"), chunk(2)], []),
+    ("one again", [chunk(0), chunk(1), chunk(1), chunk(2)], []),
+    ("all again", [chunk(0), chunk(1), chunk(0), chunk(1), chunk(2)], []),
+    ("one missing", [chunk(0), chunk(2)], ["unmatched"]),
+    ("the first ones before the capture", [chunk(1), chunk(2)], ["unmatched"]),
+    ("no uuid", [chunk(0, uuid=None)], ["missing_field"]),
+    ("beyond the count", [chunk(3)], ["out_of_range"]),
+    ("the told size", [chunk(n, total_chunk_msg_size=30) for n in range(3)], []),
+    ("another size", [chunk(n, total_chunk_msg_size=31) for n in range(3)], ["out_of_range"]),
+    ("encrypted chunks are longer", [chunk(n, total_chunk_msg_size=27, encryption_keys=[1]) for n in range(3)], []),
+]
+
+
+@pytest.mark.parametrize(("sent", "noted"), [case[1:] for case in CHUNKED], ids=[case[0] for case in CHUNKED])
+def test_chunks_are_accounted_for(sent, noted):
+    chunks = Chunks(100)
+    problems = [chunks.add(1, metadata, 10) for metadata in sent]
+    assert [problem.kind for problem in problems if problem is not None] == noted
+
+
+def test_chunks_of_many_messages_are_followed_up_to_a_limit():
+    chunks = Chunks(10)
+    for number in range(50):
+        assert chunks.add(1, chunk(0, uuid=str(number)), 1) is None
+    assert len(chunks._seen) == 10
+    assert chunks.add(1, chunk(1, uuid="49"), 1) is None
+    assert chunks.add(1, chunk(1, uuid="3"), 1).kind == "unmatched"
+
+
+# ---- handles and deliveries
+
+
+def test_a_number_means_what_was_opened_last():
+    handles = Handles(Producer, 10)
+    handles.open(1, Producer("a"))
+    handles.open(1, Producer("b"))
+    assert handles.get(1, Side.CLIENT) == (Producer("b"), False)
+
+
+def test_the_first_use_by_each_side_of_what_was_not_seen_opening_is_news():
+    handles = Handles(Producer, 10)
+    seen = [handles.get(1, side)[1] for side in (Side.CLIENT, Side.CLIENT, Side.SERVER, Side.SERVER)]
+    assert seen == [True, False, True, False]
+
+
+def test_handles_are_limited():
+    handles = Handles(Producer, 10)
+    for number in range(100):
+        handles.get(number, Side.CLIENT)
+    assert len(handles._known) == len(handles._missed) == 10
+
+
+PARTITIONS = [
+    ("t-partition-12", 12),
+    ("t", None),
+    (None, None),
+    ("t-partition-", None),
+    ("t-partition-" + "9" * 30, None),
+]
+
+
+@pytest.mark.parametrize(("topic", "partition"), PARTITIONS)
+def test_a_partition_is_told_by_the_name_of_its_topic(topic, partition):
+    assert partition_of(topic) == partition
+
+
+def test_names_are_remembered_up_to_a_length():
+    assert (name_of("a"), name_of("a" * 5000), name_of(b"\xff"), name_of(None)) == ("a", None, None, None)
+
+
+ENTRIES = st.tuples(st.integers(0, 3), st.integers(0, 9))
+SETTLED = [
+    (5, None, [None], [5], 0),
+    (5, None, [0b11110, 0b11100, 0], [1, 1, 3], 0),
+    (5, 0b10110, [0b00010], [2], 1),
+    (1, None, [None, None], [1, 0], 0),
+    (1 << 20, None, [0b1], [1 << 20], 0),
+    (-3, None, [None], [1], 0),
+]
+
+
+@pytest.mark.parametrize(("count", "wanted", "rests", "settled", "left"), SETTLED)
+def test_a_batch_is_settled_bit_by_bit(count, wanted, rests, settled, left):
+    delivery = Delivery.of(count, wanted)
+    assert [delivery.settle(rest) for rest in rests] == settled
+    assert delivery.left == left
+
+
+@settings(max_examples=50)
+@given(entries=st.lists(ENTRIES, unique=True), upto=ENTRIES)
+def test_a_cumulative_acknowledgement_reaches_all_entries_before_it(entries, upto):
+    consumer = Consumer()
+    for entry in entries:
+        consumer.take(entry, 1, 100)
+    assert consumer.upto(upto) == sorted(entry for entry in entries if entry <= upto)
+
+
+def test_in_flight_follows_what_the_consumer_holds():
+    consumer = Consumer()
+    consumer.take((7, 1), 5, 100)
+    consumer.release((7, 1), 2, last=False)
+    consumer.release((9, 9), 4, last=True)
+    assert (consumer.in_flight, consumer.unsettled) == (3, [(7, 1)])
+    consumer.release((7, 1), 3, last=True)
+    assert (consumer.in_flight, consumer.unsettled) == (0, [])

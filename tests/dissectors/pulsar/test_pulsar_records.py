@@ -1,0 +1,179 @@
+"""Payloads as record batches: codecs, seals, times, keys, places."""
+
+from __future__ import annotations
+
+import zlib
+
+import cramjam
+import lz4.block
+import pytest
+import zstandard
+from pulsarcraft import batch
+
+from dissectors.pulsar.records import place, record_batch
+from mqsniff.limits import Limits
+
+LIMITS = Limits()
+PLAIN = b"the same words again and again, " * 40
+PUBLISHED = {"producer_name": "p", "sequence_id": 5, "publish_time": 1_700_000_000_000}
+
+
+def unfinished(plain: bytes) -> bytes:
+    deflate = zlib.compressobj()
+    return deflate.compress(plain) + deflate.flush(zlib.Z_SYNC_FLUSH)
+
+
+CODECS = [
+    ("LZ4", lambda plain: lz4.block.compress(plain, store_size=False)),
+    ("ZLIB", zlib.compress),
+    ("ZLIB", unfinished),
+    ("ZSTD", zstandard.ZstdCompressor().compress),
+    ("ZSTD", zstandard.ZstdCompressor(write_content_size=False).compress),
+    ("SNAPPY", lambda plain: bytes(cramjam.snappy.compress_raw(plain))),
+]
+
+
+def records(metadata, packed, wanted=None):
+    problems = []
+    made = record_batch(PUBLISHED | metadata, packed, wanted, LIMITS, problems)
+    return made, [(problem.kind, problem.severity) for problem in problems]
+
+
+def values(made):
+    starts, stops = made.values
+    return [None if start < 0 else made.data[start:stop] for start, stop in zip(starts, stops, strict=True)]
+
+
+def keys(made):
+    starts, stops = made.keys
+    return [None if start < 0 else made.data[start:stop] for start, stop in zip(starts, stops, strict=True)]
+
+
+@pytest.mark.parametrize(("codec", "compress"), CODECS)
+@pytest.mark.parametrize("plain", [PLAIN, b"", b"x"])
+def test_a_compressed_payload_is_opened(codec, compress, plain):
+    made, problems = records({"compression": codec, "uncompressed_size": len(plain)}, compress(plain))
+    assert (values(made), problems) == ([plain], [])
+    assert made.constant["codec"] == codec.lower()
+
+
+@pytest.mark.parametrize(("codec", "compress"), CODECS)
+@pytest.mark.parametrize("told", [len(PLAIN) - 1, len(PLAIN) + 1, 0])
+def test_another_size_than_the_told_one_is_a_problem(codec, compress, told):
+    made, problems = records({"compression": codec, "uncompressed_size": told}, compress(PLAIN))
+    assert made.values is None
+    assert problems == [("codec", "error")]
+    assert made.constant["value_size"] == len(compress(PLAIN))
+
+
+@pytest.mark.parametrize(("codec", "compress"), CODECS)
+def test_a_cut_payload_is_a_problem(codec, compress):
+    _, problems = records({"compression": codec, "uncompressed_size": len(PLAIN)}, compress(PLAIN)[:-6])
+    assert problems == [("codec", "error")]
+
+
+def test_a_damaged_batch_gives_what_stands_before_the_damage():
+    plain = batch(*[(PLAIN, {}) for _ in range(8)])
+    metadata = {"compression": "ZLIB", "uncompressed_size": len(plain), "num_messages_in_batch": 8}
+    made, problems = records(metadata, unfinished(plain[: len(plain) // 2 - 1]))
+    assert values(made) == [PLAIN] * 3
+    assert problems == [("codec", "error"), ("malformed", "error")]
+
+
+UNOPENED = [
+    ("encrypted", {"encryption_keys": [{"key": "k", "value": b"v"}], "num_messages_in_batch": 3}, []),
+    ("a chunk of something compressed", {"chunk_id": 0, "num_chunks_from_msg": 2, "compression": "LZ4"}, []),
+    ("an unknown codec", {"compression": 9, "uncompressed_size": 5}, [("codec", "error")]),
+    ("no plain size", {"compression": "LZ4"}, [("codec", "error")]),
+    ("more than decompress_max", {"compression": "ZLIB", "uncompressed_size": 1 << 31}, [("limit", "error")]),
+]
+
+
+@pytest.mark.parametrize(("metadata", "noted"), [case[1:] for case in UNOPENED], ids=[case[0] for case in UNOPENED])
+def test_what_cannot_be_opened_is_one_record_without_value(metadata, noted):
+    made, problems = records(metadata, b"sealed bytes")
+    assert (made.count, made.values, made.constant["value_size"]) == (1, None, 12)
+    assert problems == noted
+
+
+def test_a_bomb_is_not_blown_up():
+    _, problems = records({"compression": "ZLIB", "uncompressed_size": 1000}, zlib.compress(bytes(1 << 26)))
+    assert problems == [("codec", "error")]
+
+
+def test_a_message_alone_has_its_columns_from_the_metadata():
+    metadata = {
+        "partition_key": "a2V5",
+        "partition_key_b64_encoded": True,
+        "ordering_key": b"\x01",
+        "event_time": 1_600_000_000_000,
+        "deliver_at_time": 1_800_000_000_000,
+        "properties": [{"key": "a", "value": "1"}, {"key": "a", "value": "2"}],
+        "schema_version": (258).to_bytes(8, "big"),
+        "replicated_from": "far",
+    }
+    made, problems = records(metadata, b"value")
+    assert (values(made), keys(made), problems) == ([b"value"], [b"key"], [])
+    assert made.headers[0] == [("a", b"1"), ("a", b"2")]
+    expected = {
+        "record_ts": 1_600_000_000 * 10**9,
+        "event_ts": 1_600_000_000 * 10**9,
+        "publish_ts": 1_700_000_000 * 10**9,
+        "deliver_at_ts": 1_800_000_000 * 10**9,
+        "ordering_key": b"\x01",
+        "sequence": 5,
+        "producer_name": "p",
+        "schema_id": "258",
+        "replicated_from": "far",
+        "codec": "none",
+    }
+    assert {name: made.constant[name] for name in expected} == expected
+
+
+def test_null_values_and_keys_are_null_and_empty_ones_empty():
+    assert values(records({"null_value": True}, b"")[0]) == [None]
+    assert values(records({}, b"")[0]) == [b""]
+    assert keys(records({"partition_key": "", "null_partition_key": True}, b"")[0]) == [None]
+    assert keys(records({"partition_key": ""}, b"")[0]) == [b""]
+
+
+def test_a_batch_is_the_count_being_there_whatever_its_value():
+    made, problems = records({"num_messages_in_batch": 1}, batch((b"v", {"partition_key": "k"})))
+    assert (values(made), keys(made), problems) == ([b"v"], [b"k"], [])
+
+
+def test_messages_without_a_time_of_their_own_have_that_of_the_batch():
+    data = batch((b"a", {"event_time": 1_600_000_000_000}), (b"b", {}))
+    made, _ = records({"num_messages_in_batch": 2}, data)
+    assert made.columns["record_ts"] == [1_600_000_000 * 10**9, 1_700_000_000 * 10**9]
+    assert made.columns["event_ts"] == [1_600_000_000 * 10**9, None]
+
+
+def test_a_compacted_batch_counts_by_its_original_indexes():
+    made, _ = records({"num_messages_in_batch": 2, "compacted_batch_indexes": [4, 9]}, batch((b"a", {}), (b"b", {})))
+    assert made.columns["record_index"] == [4, 9]
+    place(made, "7:1:-1")
+    assert made.columns["message_id"] == ["7:1:-1:4", "7:1:-1:9"]
+
+
+def test_only_wanted_slots_are_records():
+    made, _ = records({"num_messages_in_batch": 3}, batch((b"a", {}), (b"b", {}), (b"c", {})), wanted={0, 2})
+    assert (values(made), made.columns["record_index"]) == ([b"a", b"c"], [0, 2])
+
+
+@pytest.mark.parametrize("time", [0, (1 << 64) - 1, (1 << 63) // 10**6 + 1])
+def test_times_that_no_column_holds_are_none(time):
+    assert records({"event_time": time}, b"v")[0].constant["event_ts"] is None
+
+
+def test_numbers_that_java_counts_down_from_zero_are_negative():
+    assert records({"sequence_id": (1 << 64) - 1}, b"v")[0].constant["sequence"] == -1
+
+
+def test_problems_of_one_payload_are_limited():
+    bad = batch((b"", {})).replace(b"\x18\x00", b"\x18\x00\x2d\x00\x00\x00\x00")
+    bad = (len(bad) - 4).to_bytes(4, "big") + bad[4:]
+    made, problems = records({"num_messages_in_batch": 500}, bad * 500)
+    assert made.count == 500
+    assert len(problems) == LIMITS.message_problems_max
+    assert problems[-1] == ("limit", "warning")

@@ -1,0 +1,201 @@
+"""Questions and answers on an NSQ connection: replies in order, failures of what has no reply, deliveries and their end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from driver import Driver
+from nsqcraft import CLOSE_WAIT, HEARTBEAT, MAGIC, OK, auth, dpub, error, identify, line, message, mpub, negotiated, pub
+from wirecraft import Say, chunks, client, server
+
+from dissectors.nsq import Nsq
+from mqsniff.limits import Limits
+from mqsniff.model import Asked
+
+ONE, TWO = "18a2f48040acf000", "18a2f48040acf001"
+OPENING = client(MAGIC, line("SUB", "t", "c"))
+
+
+def replies(*dialogue: Say, holes: tuple[list, list] = ([], []), limits: Limits | None = None) -> list[tuple[Any, ...]]:
+    """(command, what it is about, status, answer) of every command that was asked, in their order."""
+    driver = Driver(Nsq, limits).run(chunks(dialogue, holes=holes))
+    asked = [a for m in driver.messages for a in m.asked if a.link == "answer"]
+    return [(a.context.name, a.context.about, a.status, _answer(a)) for a in asked]
+
+
+def _answer(asked: Asked) -> str | None:
+    if asked.answer is None:
+        return None
+    return asked.answer.error_name or str(asked.answer.body.get("data", "JSON"))
+
+
+def test_replies_belong_to_commands_in_their_order_whatever_comes_between():
+    assert replies(
+        client(MAGIC, identify()),
+        server(negotiated()),
+        client(line("SUB", "t", "c"), line("RDY", "2"), pub("t", b"x"), mpub("t", b"y")),
+        server(OK, message(ONE, b""), HEARTBEAT, OK, message(TWO, b""), OK),
+        client(line("FIN", ONE), dpub("t", 1, b"z"), line("CLS")),
+        server(OK, CLOSE_WAIT),
+    ) == [
+        ("MAGIC", None, "oneway", None),
+        ("IDENTIFY", None, None, "JSON"),
+        ("SUB", None, None, "OK"),
+        ("RDY", "2", "oneway", None),
+        ("PUB", None, None, "OK"),
+        ("MPUB", None, None, "OK"),
+        ("FIN", ONE, "oneway", None),
+        ("DPUB", None, None, "OK"),
+        ("CLS", None, None, "CLOSE_WAIT"),
+    ]
+
+
+FAILURES = [
+    ([line("FIN", ONE)], f"E_FIN_FAILED FIN {ONE} failed ID not in flight", 0),
+    ([line("REQ", ONE, "0")], f"E_REQ_FAILED REQ {ONE} failed ID not in flight", 0),
+    ([line("TOUCH", ONE)], f"E_TOUCH_FAILED TOUCH {ONE} failed ID not in flight", 0),
+    ([line("FIN", TWO), line("FIN", ONE), line("NOP")], f"E_FIN_FAILED FIN {ONE} failed ID not in flight", 1),
+    ([line("RDY", "1"), line("RDY", "2501")], "E_INVALID RDY count 2501 out of range 0-2500", 1),
+    ([line("RDY", "1"), line("RDY", "many")], "E_INVALID RDY could not parse count many", 1),
+    ([line("FIN", ONE), line("FIN", "abc")], "E_INVALID invalid message ID", 1),
+    ([line("RDY", "1"), pub("t", b"x")], "E_BAD_MESSAGE PUB message too big 2000 > 1024", 1),
+    ([line("NOP"), mpub("b!", b"x")], 'E_BAD_TOPIC E_BAD_TOPIC MPUB topic name "b!" is not valid', 1),
+    ([line("RDY", "1"), pub("t", b"x")], "E_AUTH_FIRST AUTH required before PUB", 1),
+    ([line("RDY", "1"), pub("t", b"x")], 'E_UNAUTHORIZED AUTH failed for PUB on "t" ""', 1),
+    ([line("RDY", "1"), pub("t", b"x")], "E_AUTH_FAILED AUTH failed", 1),
+    ([auth(b"s")], "E_AUTH_FAILED AUTH failed", 0),
+    ([auth(b"s")], "E_UNAUTHORIZED AUTH no authorizations found", 0),
+    ([line("SUB", "t", "c")], "E_TOO_MANY_CHANNEL_CONSUMERS channel consumers for t:c exceeds limit of 1", 0),
+    ([line("SUB", "t", "c")], "E_SUB_FAILED SUB failed consumers for t:c exceeds limit of 1", 0),
+    ([line("CLS")], "E_INVALID cannot CLS in current state", 0),
+    ([line("RDY", "1"), line("HELLO")], "E_INVALID invalid command HELLO", 1),
+    ([b"\n"], "E_INVALID invalid command ", 0),
+]
+
+
+@pytest.mark.parametrize(("commands", "text", "blamed"), FAILURES, ids=[row[1] for row in FAILURES])
+def test_an_error_belongs_to_the_command_that_it_speaks_of(commands, text, blamed):
+    rows = replies(client(MAGIC), client(*commands), server(error(text)))[1:]
+    code = text.split()[0]
+    assert [(status, answer) for _, _, status, answer in rows[: blamed + 1]] == [
+        *[("oneway", None)] * blamed,
+        ("error", code),
+    ]
+
+
+def test_a_bad_opening_is_what_the_server_refuses():
+    assert replies(client(b"  V9"), server(error("E_BAD_PROTOCOL"))) == [("MAGIC", None, "error", "E_BAD_PROTOCOL")]
+
+
+def test_of_two_settlements_of_one_message_the_one_that_ended_nothing_failed():
+    rows = replies(
+        OPENING,
+        server(OK, message(ONE, b"")),
+        client(line("FIN", ONE), line("FIN", ONE)),
+        server(error(f"E_FIN_FAILED FIN {ONE} failed ID not in flight")),
+    )
+    assert [status for name, _, status, _ in rows if name == "FIN"] == ["oneway", "error"]
+
+
+def test_a_command_that_is_refused_while_its_body_is_on_the_way_has_failed():
+    big = pub("t", b"x" * 3000)
+    rows = replies(
+        client(MAGIC, big[:500]), server(error("E_BAD_MESSAGE PUB message too big 3000 > 1024")), client(big[500:])
+    )
+    assert rows[1] == ("PUB", None, "error", None)
+
+
+def test_an_error_about_nothing_that_was_asked_is_unasked():
+    driver = Driver(Nsq).run(chunks([OPENING, server(OK, error(f"E_FIN_FAILED FIN {ONE} failed ID not in flight"))]))
+    assert driver.messages[-1].answers == 0
+    assert [a.status for m in driver.messages for a in m.asked] == ["oneway", None]
+
+
+def test_an_unknown_command_takes_no_reply_from_a_known_one():
+    rows = replies(client(MAGIC, line("NEW", "thing"), pub("t", b"x")), server(OK))
+    assert rows[1:] == [("unknown", None, "oneway", None), ("PUB", None, None, "OK")]
+
+
+def test_old_settlements_end_when_more_than_the_cap_stand_open():
+    fins = [line("FIN", f"{n:016x}") for n in range(5)]
+    rows = replies(OPENING, server(OK), client(*fins), limits=Limits(unanswered_max=2))
+    assert [status for _, _, status, _ in rows[2:]] == ["oneway", "oneway", "oneway", None, None]
+
+
+# ---- with losses
+
+
+def test_a_lost_reply_leaves_its_command_unanswered_and_the_next_finds_its_own():
+    dialogue = [client(MAGIC, pub("t", b"1")), server(OK), client(pub("t", b"2")), server(OK), client(pub("t", b"3")), server(OK)]
+    assert [row[2:] for row in replies(*dialogue, holes=([], [(10, 20)]))[1:]] == [(None, "OK"), ("lost", None), (None, "OK")]
+
+
+def test_a_lost_heartbeat_is_not_taken_for_a_reply():
+    dialogue = [client(MAGIC, pub("t", b"1")), server(OK), server(HEARTBEAT), client(pub("t", b"2")), server(OK), server(OK)]
+    assert [row[2:] for row in replies(*dialogue, holes=([], [(10, 29)]))[1:]] == [(None, "OK"), (None, "OK")]
+
+
+def test_a_reply_that_names_its_command_needs_no_count_of_what_was_lost():
+    dialogue = [OPENING, server(OK), client(pub("t", b"1"), line("CLS")), server(OK), server(CLOSE_WAIT)]
+    assert [row[2:] for row in replies(*dialogue, holes=([], [(10, 20)]))[2:]] == [("lost", None), (None, "CLOSE_WAIT")]
+
+
+def test_a_client_that_waits_for_each_reply_stays_paired_behind_a_loss_of_its_own():
+    bodies = [pub("t", b"x" * 40) for _ in range(4)]
+    dialogue = [say for body in bodies for say in (client(body), server(OK))]
+    size = len(bodies[0])
+    driver = Driver(Nsq).run(chunks([client(MAGIC), *dialogue], holes=([(4 + size, 4 + 2 * size)], [])))
+    asked = {a.frame.offset: a.answer.frame.offset for m in driver.messages for a in m.asked if a.answer}
+    assert asked == {4: 0, 4 + 2 * size: 20, 4 + 3 * size: 30}
+
+
+# ---- deliveries
+
+
+def settlements(*dialogue: Say) -> list[tuple[Any, ...]]:
+    driver = Driver(Nsq).run(chunks([OPENING, server(OK), *dialogue]))
+    asked = [a for m in driver.messages for a in m.asked if a.link == "settlement"]
+    return [(a.key[1].decode(), a.status, a.answer and a.answer.name, a.extra) for a in asked]
+
+
+def test_a_delivery_is_settled_by_the_fin_or_req_of_its_id():
+    assert settlements(
+        client(line("RDY", "5")),
+        server(message(ONE, b""), message(TWO, b"", attempts=3)),
+        client(line("TOUCH", TWO), line("FIN", ONE), line("TOUCH", TWO), line("REQ", TWO, "0")),
+    ) == [
+        (ONE, None, "FIN", {"attempts": 1, "touches": 0, "in_flight": 1, "credit": 5, "settled_by": "FIN"}),
+        (TWO, None, "REQ", {"attempts": 3, "touches": 2, "in_flight": 2, "credit": 5, "settled_by": "REQ"}),
+    ]
+
+
+def test_a_message_that_comes_again_unsettled_has_timed_out():
+    rows = settlements(server(message(ONE, b""), message(ONE, b"", attempts=2)), client(line("FIN", ONE)))
+    assert [(status, name, extra["in_flight"]) for _, status, name, extra in rows] == [("unanswered", None, 1), (None, "FIN", 1)]
+
+
+def test_a_message_that_comes_again_after_req_is_a_delivery_of_its_own():
+    rows = settlements(
+        server(message(ONE, b"")), client(line("REQ", ONE, "0")), server(message(ONE, b"", attempts=2)), client(line("FIN", ONE))
+    )
+    assert [(status, name) for _, status, name, _ in rows] == [(None, "REQ"), (None, "FIN")]
+
+
+def test_a_delivery_that_nobody_settles_stays_open():
+    driver = Driver(Nsq).run(chunks([OPENING, server(OK, message(ONE, b""))]))
+    assert [a.link for a in driver.dissector.open_questions()] == ["settlement"]
+
+
+def test_touch_and_settlements_of_other_messages_end_nothing():
+    rows = settlements(server(message(ONE, b"")), client(line("TOUCH", ONE), line("FIN", TWO), line("REQ", TWO, "0")))
+    assert [(status, name, extra["touches"]) for _, status, name, extra in rows] == [(None, None, 1)]
+
+
+def test_open_deliveries_are_bounded():
+    limits = Limits(questions_max=3)
+    ids = [f"{n:016x}" for n in range(10)]
+    dialogue = [client(MAGIC, line("SUB", "t", "c")), server(*[message(n, b"") for n in ids]), client(*[line("FIN", n) for n in ids])]
+    driver = Driver(Nsq, limits).run(chunks(dialogue))
+    assert [problem for problem in driver.problems if problem.kind == "internal"] == []
+    assert max(a.extra["in_flight"] for m in driver.messages for a in m.asked if a.extra) <= 3
