@@ -24,7 +24,7 @@ TARGET: Final = HERE.parent / "dissectors" / "data" / "pulsar.binpb"
 
 
 def build(home: Path = HERE, sources: Sequence[str] = SOURCES) -> bytes:
-    """The content of ``dissectors/data/pulsar.binpb``, or what other sources give; SyntaxError where protoc refuses one."""
+    """The content of ``dissectors/data/pulsar.binpb``, or what other sources give; SyntaxError if protoc refuses."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "set.binpb")
         if protoc.main(["protoc", f"--proto_path={home}", f"--descriptor_set_out={out}", *sources]):

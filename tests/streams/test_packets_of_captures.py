@@ -1,4 +1,4 @@
-"""Columns against dpkt, packet by packet, on every capture of ``pcaps/`` and of the folder in MQSNIFF_CAPTURES."""
+"""Columns against dpkt, packet by packet, on every capture of ``pcaps/`` (broken ones aside) and of MQSNIFF_CAPTURES."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from mqsniff.limits import Limits
 from mqsniff.streams.packets import PacketDecoder
 
 FOLDERS = [Path(__file__).parents[2] / "pcaps", *map(Path, filter(None, [os.environ.get("MQSNIFF_CAPTURES")]))]
-CAPTURES = sorted(path for folder in FOLDERS for path in folder.rglob("*.pcap*") if path.suffix in {".pcap", ".pcapng"})
+CAPTURES = sorted(
+    path
+    for folder in FOLDERS
+    for path in folder.rglob("*.pcap*")
+    if path.suffix in {".pcap", ".pcapng"} and path.parent.name != "broken"
+)
 WINDOW = 500
 
 

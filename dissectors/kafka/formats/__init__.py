@@ -29,8 +29,8 @@ class Context(NamedTuple):
     """Of the group: "consumer", "connect", …"""
     protocol: object = None
     """The group's assignor, or the one that a member's metadata is for."""
-    codec: int = 0
-    """How the bytes are compressed, as the message says."""
+    codec: int | None = None
+    """How the bytes are compressed, as the message says; None where nobody looked: then their beginning tells."""
 
 
 NO_CONTEXT: Final = Context()

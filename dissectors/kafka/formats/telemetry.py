@@ -1,6 +1,7 @@
 """Metrics that a client pushes (PushTelemetry) in, the OTLP message that they are out.
 
-1. They are compressed as records are, by the codec that stands beside them.
+1. They are compressed as records are, by the codec that stands beside them; where that was not looked up, the magic
+   number that the bytes begin with tells. Metrics begin with 0A, their first field.
 2. What the protobuf reader finds odd is no reason to keep bytes: only what it cannot read is Malformed.
 
 Sources: KIP-714; OpenTelemetry protocol, ``metrics.proto``.
@@ -12,7 +13,7 @@ import pkgutil
 from functools import cache
 from typing import Any, Final
 
-from dissectors.kafka.compression import plain_records
+from dissectors.kafka.compression import LZ4_MAGIC, XERIAL_MAGIC, plain_records
 from mqsniff.limits import MIB
 from mqsniff.spec.protobuf import MessageType, MessageTypes
 from mqsniff.spec.wire import Malformed
@@ -29,8 +30,13 @@ def _metrics_data() -> MessageType:
     return MessageTypes(content)["otlp.MetricsData"]
 
 
-def decode_metrics(raw: bytes, codec: int) -> dict[str, Any]:
-    """The MetricsData in the bytes; ``codec``: the request's compression_type."""
+_MAGICS: Final = ((b"\x1f\x8b", 1), (XERIAL_MAGIC, 2), (LZ4_MAGIC, 3), (b"\x28\xb5\x2f\xfd", 4))
+
+
+def decode_metrics(raw: bytes, codec: int | None) -> dict[str, Any]:
+    """The MetricsData in the bytes; ``codec``: the request's compression_type, None where it is not at hand."""
+    if codec is None:
+        codec = next((number for magic, number in _MAGICS if raw.startswith(magic)), 0)
     if codec:
         plain, why = plain_records(codec, raw, PLAIN_MAX)
         if why is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import struct
@@ -89,6 +90,26 @@ def test_a_worker_of_connect_tells_its_address() -> None:
     (sample,) = (s for s in SAMPLES["members"] if s["protocol"] == "sessioned" and s["mark"] == "member_metadata")
     found = decode_marked("member_metadata", bytes.fromhex(sample["data"]), Context("connect", "sessioned"))
     assert found == {"version": 2, "url": "http://127.0.0.1:35501/", "config_offset": -1, "allocation": None}
+
+
+@pytest.mark.parametrize("codec", [SAMPLES["telemetry"]["codec"], None])
+def test_metrics_that_a_java_client_pushed_are_read(codec: int | None) -> None:
+    found = decode_marked("otlp_metrics", bytes.fromhex(SAMPLES["telemetry"]["data"]), Context(codec=codec))
+    assert isinstance(found, dict)
+    metrics = [
+        metric
+        for resource in found["resource_metrics"]
+        for scope in resource["scope_metrics"]
+        for metric in scope["metrics"]
+    ]
+    assert metrics[0]["name"] == "org.apache.kafka.consumer.coordinator.join.total"
+    assert metrics[0]["sum"]["aggregation_temporality"] == "AGGREGATION_TEMPORALITY_DELTA"
+    assert "unknown_fields" not in str(found)
+
+
+def test_metrics_that_are_a_bomb_are_malformed() -> None:
+    with pytest.raises(Malformed, match="decompress_max"):
+        decode_marked("otlp_metrics", gzip.compress(bytes(40_000_000)), Context(codec=1))
 
 
 # ---- other implementations
