@@ -63,6 +63,10 @@ class Switch(NamedTuple):
     """Bytes from there on that it took to tell."""
 
 
+class Sure(int):
+    """A size that ``probe`` vouches for: the head alone proves the frame, so that none has to stand behind it."""
+
+
 Probed: TypeAlias = int | Literal[FrameAnswer.NEED, FrameAnswer.NO_FRAME]
 Walked: TypeAlias = int | Walk | Literal[FrameAnswer.NEED]
 Sized: TypeAlias = int | FrameAnswer | Walk | Switch

@@ -24,6 +24,7 @@ class Driver:
         self.fed: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
         """(start, stop) of the bytes of each side that the dissector got and kept."""
         self.lost: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+        self._closed: list[Side] = []
         self._again: deque[tuple[Chunk | Gap, int]] = deque()
         for side in Side:
             self.dissector.start(side, in_step=in_step)
@@ -33,10 +34,20 @@ class Driver:
         for event in events:
             self._up(event, 0)
         for side in closes:
-            for above in self.layers.close(side):
-                self._give(above)
-            self._take(self.dissector.close(side))
+            self._close(side)
         return self
+
+    def _close(self, side: Side) -> None:
+        """End a side; a side that waited until now may go on in another layer, and then ends once more."""
+        self._closed.append(side)
+        for above in self.layers.close(side):
+            self._give(above)
+        self._take(self.dissector.close(side))
+        late = {event.side for event, _ in self._again}
+        while self._again:
+            self._up(*self._again.popleft())
+        for other in late & set(self._closed):
+            self._close(other)
 
     def _up(self, event: Chunk | Gap, level: int) -> None:
         for above in self.layers.through(event, level):

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import kafkacraft
 import nsqcraft
+import pulsarcraft
+import remotingcraft
 from wirecraft import Conversation, Say, read_pcap
 
 from mqsniff.decode.registry import GROUP
@@ -22,12 +24,13 @@ CONVERSATIONS: dict[str, dict[str, list[Say]]] = {
     "kafka": kafkacraft.CONVERSATIONS,
     "nsq": nsqcraft.CONVERSATIONS,
     "nsqlookupd": nsqcraft.LOOKUPD_CONVERSATIONS,
+    "pulsar": pulsarcraft.CONVERSATIONS,
+    "rocketmq": remotingcraft.CONVERSATIONS,
+    "rocketmq-ha": remotingcraft.HA_CONVERSATIONS,
 }
 """Protocol -> name -> conversation."""
 
-UNTRIED: dict[str, str] = {
-    "pulsar": "no scripted conversations yet",
-}
+UNTRIED: dict[str, str] = {}
 """Protocols without conversations, and why."""
 
 PCAPS = Path(__file__).parents[1] / "pcaps"
@@ -63,6 +66,6 @@ def connections_in(folder: Path) -> dict[str, Conversation]:
     """Every connection of the captures of a folder."""
     return {
         f"{path.stem}-{index}": conversation
-        for path in sorted(folder.glob("*.pcap*"))
+        for path in sorted((*folder.glob("*.pcap"), *folder.glob("*.pcapng")))
         for index, conversation in enumerate(read_pcap(path))
     }

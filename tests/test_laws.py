@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from lawsamples import CONVERSATIONS, PCAPS, UNTRIED, captured, connections_in, dissectors
 from wirecraft import Conversation, Say, chunks, known, streams
 
-from mqsniff.dissector import Sample, Verdict
+from mqsniff.dissector import NEED, Sample, Verdict
+from mqsniff.framing import FramedDissector
 from mqsniff.limits import KIB, MIB, Limits
 from mqsniff.model import Chunk, Gap, Message, Side, Skipped
 
@@ -117,6 +118,20 @@ def test_any_cuts_tell_the_same_at_the_same_time(dissector, dialogue, data):
     assert told(whole) == told(Driver(dissector, in_step=in_step).run(recut(events, data.draw(chances))))
 
 
+@every_conversation
+@quick
+@given(data=st.data())
+def test_answers_are_final(dissector, dialogue, data):
+    if not issubclass(dissector, FramedDissector):
+        return
+    side = data.draw(st.sampled_from(Side))
+    stream = streams(data.draw(mutated(dialogue)))[side]
+    start = data.draw(st.integers(0, len(stream)))
+    stop = data.draw(st.integers(start, len(stream)))
+    early = dissector.probe(side, stream[start:stop])
+    assert early is NEED or early == dissector.probe(side, stream[start:])
+
+
 # ---- any interleaving
 
 
@@ -202,7 +217,10 @@ def frames(driver: Driver, side: Side) -> list[tuple]:
     ]
 
 
-ANSWERS_SAY_NOTHING = {"kafka": "a response is read by its request: where that is lost, its place and size are left"}
+ANSWERS_SAY_NOTHING = {
+    "kafka": "a response is read by its request: where that is lost, its place and size are left",
+    "rocketmq": "the same, and only the request's code gives a response its name",
+}
 """Protocols whose frames depend on frames of the peer, and how."""
 
 
@@ -273,6 +291,19 @@ COUNTS = {
     "nsq-snappy": (47, 0, {}),
     "nsq-deflate": (47, 0, {}),
     "nsqlookupd-registering": (15, 0, {"format": 1}),
+    "pulsar-producer": (24, 0, {}),
+    "pulsar-consumer": (21, 0, {}),
+    "pulsar-crossing": (16, 0, {}),
+    "pulsar-watches and transactions": (15, 0, {}),
+    "rocketmq-producer": (13, 0, {"missing_field": 7}),
+    "rocketmq-consumer": (12, 0, {}),
+    "rocketmq-binary headers": (6, 0, {"out_of_range": 1}),
+    "rocketmq-pop": (10, 0, {}),
+    "rocketmq-transaction": (7, 0, {}),
+    "rocketmq-name server": (7, 0, {}),
+    "rocketmq-controllers": (4, 0, {}),
+    "rocketmq-odd": (7, 0, {"unknown_code": 2, "format": 5, "out_of_range": 1, "malformed": 1}),
+    "rocketmq-ha-a slave catches up": (0, 260, {}),
 }
 """Messages, undecoded bytes and problems of each kind: skipping more must be seen in a diff."""
 

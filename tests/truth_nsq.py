@@ -17,7 +17,7 @@ from typing import Any
 
 from truth_nsq_bodies import bodies_of
 from truth_nsq_rows import Finding, Loss, Row, Seen, is_delivery
-from truth_nsq_sessions import check_sessions, check_single, plain
+from truth_nsq_sessions import LEFT, check_sessions, check_single, plain, unread
 
 from mqsniff.model import Secret
 from mqsniff.tables.values import Shown
@@ -241,7 +241,7 @@ def check_errors(truth: dict[str, Any], seen: Seen, loss: Loss) -> Iterator[Find
     missing, more = told - found, found - told
     note = loss.note(told.total(), (told & found).total()) or why_hidden(missing, truth, seen)
     yield "errors missing in the rows", 0, missing.total(), note
-    yield "errors that no client told of", 0, more.total(), why_more(more, truth) if more else ""
+    yield "errors that no client told of", 0, more.total(), why_more(more, truth, seen) if more else ""
 
 
 def why_hidden(missing: Counter[str], truth: dict[str, Any], seen: Seen) -> str:
@@ -255,8 +255,11 @@ def why_hidden(missing: Counter[str], truth: dict[str, Any], seen: Seen) -> str:
     return "inside TLS, or in a session that speaks HTTP" if missing and not missing - hidden else ""
 
 
-def why_more(more: Counter[str], truth: dict[str, Any]) -> str:
+def why_more(more: Counter[str], truth: dict[str, Any], seen: Seen) -> str:
     """Why a capture may hold errors that its client did not report."""
+    sessions = [step for step in truth["steps"] if isinstance(step, dict) and "client_port" in step]
+    if not more - Counter(error for session in sessions for error in unread(session, seen)):
+        return LEFT
     if "errors_note" in truth and all(text.startswith("E_FIN_FAILED") for text in more):
         return "go-nsq's log is incomplete: one for each late FIN"
     if any(client["library"] == "nsqjs" for client in truth["clients"]) and set(more) == {

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from truth_nsq_rows import Finding, Loss, Row, Seen, error_text, is_delivery
 
+LEFT: Final = "the client left before it came"
 NAMED_ONLY: Final = "the session speaks HTTP on purpose: named, not decoded"
 
 
@@ -23,6 +24,8 @@ def check_sessions(truth: dict[str, Any], seen: Seen) -> Iterator[Finding]:
         rows, log = seen.of_port(session["client_port"]), session["log"]
         name, clear = session["connection"], before_tls(log)
         note = NAMED_ONLY if session["client_port"] in seen.foreign_ports else ""
+        if any(unread(session, seen)):
+            note = LEFT
         wanted = [said for entry in clear if (said := logged(entry)) is not None]
         got = [heard(row) for row in rows if row["side"] == "server"]
         yield f"{name}: frames from the server", wanted, got, note
@@ -31,6 +34,16 @@ def check_sessions(truth: dict[str, Any], seen: Seen) -> Iterator[Finding]:
         yield f"{name}: commands", sent, did[: len(sent)], ""
         if clear == log:
             yield from check_size(name, log, session["client_port"], seen)
+
+
+def unread(session: Row, seen: Seen) -> Iterator[str]:
+    """Errors that came to a session behind everything that it waited for."""
+    log = session["log"]
+    if any("closed" in entry or "upgrade" in entry for entry in log):
+        return
+    waited_for = sum(logged(entry) is not None for entry in log)
+    rows = [row for row in seen.of_port(session["client_port"]) if row["side"] == "server"]
+    yield from (error_text(row["body"]) for row in rows[waited_for:] if row["name"] == "ERROR")
 
 
 def before_tls(log: list[Row]) -> list[Row]:

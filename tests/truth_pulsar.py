@@ -222,8 +222,8 @@ def _produced(topic: str, told: dict[str, Any], records: list[Row], note: str) -
 
 def _joined(one: dict[str, Any], rows: list[Row]) -> tuple[Any, Any, str]:
     """(expected digest, digest of the chunks whose last is where the log says, why it cannot be told)."""
-    last = next(row for row in rows if _place(row["message_id"]) == one["place"])
-    chunks = [row["value"] for row in rows if row["sequence"] == last["sequence"]]
+    sequences = {row["sequence"] for row in rows if _place(row["message_id"]) == one["place"]}
+    chunks = [row["value"] for row in rows if row["sequence"] in sequences]
     if None in chunks:
         return one["sha256"], None, "compressed: only all chunks together could be opened"
     return one["sha256"], sha256(b"".join(chunks)).hexdigest(), ""

@@ -1,8 +1,8 @@
 """Apache Kafka: how its frames are found; the rest is loaded with the first connection.
 
-The modules in the order in which a frame passes them: ``heads`` (sizes), ``bodies`` (by the layouts of ``specs``),
-``marks`` (what all APIs have in common), ``rows`` and ``notes``, ``recorddata`` (by ``batches``), ``fetching``,
-``sasl``, ``embedded``, ``releases``; ``session`` puts them together.
+The modules in the order in which a frame passes them: ``heads`` (sizes), ``logins`` (by ``sasl``), ``bodies`` (by the
+layouts of ``specs``), ``marks`` (what all APIs have in common), ``recorddata`` (by ``batches``), ``membership``,
+``fetching``, ``embedded`` (by ``formats``), ``releases``, ``outcomes``, ``rows``, ``notes``; ``session`` joins them.
 """
 
 from __future__ import annotations
@@ -58,6 +58,11 @@ class Kafka(FramedDissector):
     def missed(self, side: Side, length: int | None) -> None:  # noqa: ARG002  # part of the contract
         """A side is in step again."""
         self._session.found(side)
+
+    def close(self, side: Side) -> Iterator[Event]:
+        """No more bytes of a side will come."""
+        yield from super().close(side)
+        self._session.closed(side)
 
     def frame_size(self, side: Side, head: bytes) -> Sized:
         """Size of the frame that starts here in step."""

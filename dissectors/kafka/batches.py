@@ -7,7 +7,7 @@
    client throws it away and asks again. Of a batch that the *capture* cut, whole records are given.
 3. A checksum that does not fit is noted and told beside the records, which are kept.
 4. Records are opened only where they are asked for; control records, a few bytes that say what became of a
-   transaction, always.
+   transaction, always: the head shows what they hold.
 
 Sources: Apache Kafka, ``common/record/DefaultRecordBatch.java``, ``DefaultRecord.java``, ``ControlRecordType.java``.
 """
@@ -20,13 +20,14 @@ from typing import Any, Final
 from crc32c import crc32c
 
 from dissectors.kafka.compression import CODEC_MASK, codec_name, plain_records
+from dissectors.kafka.formats.control import control_type, decode_control
 from dissectors.kafka.messagesets import read_messages
 from dissectors.kafka.reading import BATCHES_MAX, Batch, Reading, int64, offsets_from, time_ns, times_ns
-from dissectors.kafka.recordwalk import Headers, Record, Walked, walk
+from dissectors.kafka.recordwalk import WIDTH, Headers, Record, Walked, walk
 from mqsniff.codecs.blocks import CUT as PACKED_CUT
 from mqsniff.codecs.blocks import TOO_LARGE
-from mqsniff.model import RecordBatch
-from mqsniff.spec.wire import Extent
+from mqsniff.model import RecordBatch, Value
+from mqsniff.spec.wire import Malformed
 
 __all__ = ["Batch", "Reading", "read_batches"]
 
@@ -145,11 +146,8 @@ def _batch_of(reading: Reading, pos: int, stop: int, *, whole: bool) -> Batch:
 
 def _open(reading: Reading, batch: Batch, *, whole: bool) -> None:
     """Read the records of a batch where somebody wants them, or where they are control records."""
-    head = batch.head
-    count, attributes = head["records"], head["attributes"]
-    assert isinstance(count, int)
-    assert isinstance(attributes, int)
-    control = attributes & CONTROL != 0
+    count = batch.head["records"]
+    control = batch.head["attributes"] & CONTROL != 0
     if count < 0:
         reading.note("malformed", "error", "a negative number of records", "records_count")
         return
@@ -158,7 +156,7 @@ def _open(reading: Reading, batch: Batch, *, whole: bool) -> None:
     wanted = reading.take_records(count) if reading.open_records else min(count, CONTROL_RECORDS_MAX)
     plain, walked = _walked(reading, batch, wanted, whole=whole)
     if control:
-        batch.control_types = tuple(_control_types(plain, walked))
+        _read_control(reading, batch, plain, walked)
     if reading.open_records and walked.records:
         batch.records = _columns(reading, batch, plain, walked)
 
@@ -166,7 +164,6 @@ def _open(reading: Reading, batch: Batch, *, whole: bool) -> None:
 def _walked(reading: Reading, batch: Batch, count: int, *, whole: bool) -> tuple[bytes, Walked]:
     """(the bytes that the records are spans of, the records)."""
     attributes = batch.head["attributes"]
-    assert isinstance(attributes, int)
     data, start, stop, why = reading.data, batch.start + HEAD.size, batch.stop, None
     if attributes & CODEC_MASK:
         data, why = plain_records(attributes, data[start:stop], reading.plain_left)
@@ -185,17 +182,26 @@ def _walked(reading: Reading, batch: Batch, count: int, *, whole: bool) -> tuple
     return data, walked
 
 
-def _control_types(plain: bytes, walked: Walked) -> list[int]:
-    """The types of control records, which stand in their keys behind an int16 version."""
-    types = []
-    for start, stop in zip(walked.column(2), walked.column(3), strict=True):
-        if stop - start >= 4:
-            types.append(int.from_bytes(plain[start + 2 : start + 4], "big", signed=True))
-    return types
+def _read_control(reading: Reading, batch: Batch, plain: bytes, walked: Walked) -> None:
+    """Show the control records of a batch in its head, and keep their types."""
+    found: list[Value] = []
+    types: list[int] = []
+    for index in range(min(walked.records, CONTROL_RECORDS_MAX)):
+        record = Record(*walked.flat[index * WIDTH : (index + 1) * WIDTH])
+        key = plain[record.key_start : record.key_stop] if record.key_start >= 0 else b""
+        value = plain[record.value_start : record.value_stop] if record.value_start >= 0 else None
+        types += control_type(key)
+        try:
+            found.append(decode_control(key, value))
+        except Malformed:
+            reading.note("format", "warning", "expected a control record", f"records[{index}]")
+            found.append({"key": key, "value": value})
+    batch.control_types = tuple(types)
+    batch.head["control_records"] = found
 
 
 def _columns(reading: Reading, batch: Batch, plain: bytes, walked: Walked) -> RecordBatch:
-    head: dict[str, Any] = batch.head
+    head = batch.head
     timestamps, deltas, keys, key_stops, values, value_stops, headers = (
         walked.column(index) for index in range(len(Record._fields))
     )
@@ -232,10 +238,3 @@ def _constant(head: dict[str, Any], index: int) -> dict[str, Any]:
         "control": attributes & CONTROL != 0,
         "batch_index": index,
     }
-
-
-def read_extent(data: bytes, extent: Extent, *, decompress_max: int, open_records: bool, lost: bool = False) -> Reading:
-    """Do what ``read_batches`` does, for a field that a layout left where it stands."""
-    return read_batches(
-        data, extent.start, extent.stop, decompress_max=decompress_max, open_records=open_records, lost=lost
-    )

@@ -28,6 +28,8 @@ class Branch(NamedTuple):
     """Fields that are arrays of such values."""
     inner: tuple[tuple[str, bool, Branch], ...]
     """(field, whether an array, its struct)."""
+    lone: str = ""
+    """The only field, where there is one and nothing else."""
 
 
 class Named(NamedTuple):
@@ -81,7 +83,10 @@ def find(struct: Struct, wanted: Callable[[Item], bool]) -> Branch | None:
                 inner.append((item.name, item.array, branch))
         elif wanted(item):
             (lists if item.array else fields).append(item.name)
-    return Branch(tuple(fields), tuple(lists), tuple(inner)) if fields or lists or inner else None
+    if not (fields or lists or inner):
+        return None
+    lone = fields[0] if len(fields) == 1 and not lists and not inner else ""
+    return Branch(tuple(fields), tuple(lists), tuple(inner), lone)
 
 
 def find_beside(struct: Struct, marks: tuple[str, ...]) -> Named | None:
@@ -133,6 +138,9 @@ def texts(branch: Branch | None, body: Body) -> tuple[str, ...]:
     """The different texts of a body in their order; bytes that are no text, and ids that were not set, left out."""
     if branch is None:
         return ()
+    if branch.lone:
+        value = body.get(branch.lone)
+        return (value,) if isinstance(value, str) and value and value != NO_ID else ()
     found: list[Any] = []
     collect(branch, body, found)
     return tuple(value for value in dict.fromkeys(found) if isinstance(value, str) and value and value != NO_ID)

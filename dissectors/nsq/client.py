@@ -22,6 +22,8 @@ class ClientSide:
         self._session = session
         self.opening = True
         """Whether the magic is still due."""
+        self.magic_at = -1
+        """Offset of the magic, once it was seen."""
         self.foreign = False
         """Whether the magic was another protocol's: only what must be a command is one behind it."""
 
@@ -45,6 +47,7 @@ class ClientSide:
 
     def _magic(self, frame: Frame) -> Message:
         self.opening = False
+        self.magic_at = frame.offset
         message = Message(frame, "nsq", "MAGIC", "oneway", {"magic": frames.magic(frame.data)})
         if frame.data != MAGIC_V2:
             self.foreign = True

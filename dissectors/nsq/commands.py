@@ -29,6 +29,10 @@ _KNOWN: Final = re.compile(rb"(?:%s)(?:[ \n]|\r\n)" % b"|".join(_WORDS))
 _KNOWN_STARTS: Final = tuple(word + end for word in _WORDS for end in (b" ", b"\r\n"))
 _WEAK: Final = re.compile(rb"(?:NOP|CLS|AUTH|RDY[^\n]*)\n")
 
+STRICT_MAX: Final = 160
+"""Bytes of a line that ``probe`` takes, and a few more."""
+WORD_MAX: Final = max(map(len, _WORDS))
+
 JSON_MAX: Final = 65_536
 """Largest IDENTIFY that a search believes."""
 
@@ -81,9 +85,13 @@ def probe(head: bytes) -> Probed:
 
 
 def scan(data: bytes, start: int) -> int:
-    """First offset from ``start`` on where a command word stands."""
-    match = _LIKELY.search(data, start)
-    return match.start() if match else max(start, len(data) - len(max(_WORDS, key=len)))
+    """First offset from ``start`` on where a line of a command stands, or may stand when more bytes come."""
+    tail = len(data) - STRICT_MAX
+    for match in _LIKELY.finditer(data, start):
+        at = match.start()
+        if at >= tail or _STRICT.match(data, at):
+            return at
+    return max(start, len(data) - WORD_MAX)
 
 
 def is_weak(line: bytes) -> bool:

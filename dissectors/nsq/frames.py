@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from dissectors.nsq.lines import INT32, text
 from dissectors.nsq.tables import ERROR, HEARTBEAT, MAGIC_SIZE, MESSAGE, MESSAGE_HEAD, RESPONSE
-from mqsniff.dissector import NEED, NO_FRAME, Probed, Sized
+from mqsniff.dissector import NEED, NO_FRAME, Probed, Sized, Sure
 from mqsniff.model import Frame, Undecoded, Value
 from mqsniff.spec.wire import Malformed, text_or_bytes
 
@@ -31,9 +31,11 @@ _CODE_MAX: Final = 40
 _LOOKUPD_JSON: Final = b'{"broadcast_address":'
 """How nsqlookupd answers IDENTIFY: Go writes the keys in order."""
 _WORDS: Final = {len(word): word for word in (b"OK", b"CLOSE_WAIT", HEARTBEAT)}
-_LIKELY: Final = re.compile(rb"[\x00-\x04][\x00-\xff]{3}\x00\x00\x00[\x00-\x02]")
+_LIKELY: Final = re.compile(rb"[\x00-\x04][\x00-\xff]{3}\x00\x00\x00(?:\x00(?:OK|CL|_h|\{)|\x01E_|\x02)")
 _LOOKUPD_LIKELY: Final = re.compile(rb"\x00\x00[\x00-\xff]{2}(?:OK|E_|\{)")
 
+TIMES: Final = range(1_300_000_000_000_000_000, 5_000_000_000_000_000_000)
+"""Nanoseconds since 1970 that a message may have been published at: from before nsqd was written to 2128."""
 TEXT_MAX: Final = 65_536
 """Largest response or error that a search believes; errors quote names of up to a line's length."""
 JSON_MAX: Final = 1 << 20
@@ -55,6 +57,12 @@ def size_of(head: bytes) -> Sized:
     return int(size) + 4
 
 
+def read_head(data: bytes) -> tuple[int, int]:
+    """(size, frame type) of a frame of nsqd."""
+    size, frame_type = _HEAD.unpack_from(data)
+    return size, frame_type
+
+
 def probe(head: bytes) -> Probed:
     """Size of the frame of nsqd that must start ``head``."""
     if len(head) < HEAD:
@@ -66,8 +74,11 @@ def probe(head: bytes) -> Probed:
             return NO_FRAME
         if len(data) < MESSAGE_HEAD:
             return NEED
-        fits: bool | None = _ID.fullmatch(data, 10, MESSAGE_HEAD) is not None
-    elif frame_type == RESPONSE:
+        if not _ID.fullmatch(data, 10, MESSAGE_HEAD):
+            return NO_FRAME
+        return Sure(size + 4) if _proves_message(data) else size + 4
+    fits: bool | None
+    if frame_type == RESPONSE:
         fits = _fits_response(data, size - 4, b'{"')
     else:
         fits = _fits_error(data, size - 4) if frame_type == ERROR else False
@@ -83,7 +94,7 @@ def may_begin(head: bytes) -> bool | None:
 def scan(data: bytes, start: int) -> int:
     """First offset from ``start`` on where size and type of a frame of nsqd may stand."""
     match = _LIKELY.search(data, start)
-    return match.start() if match else max(start, len(data) - HEAD + 1)
+    return match.start() if match else max(start, len(data) - HEAD - 1)
 
 
 # ---- nsqlookupd
@@ -116,6 +127,11 @@ def lookupd_scan(data: bytes, start: int) -> int:
 
 
 # ---- what may stand in them; None: more bytes must tell
+
+
+def _proves_message(data: bytes) -> bool:
+    timestamp, attempts = _MESSAGE_HEAD.unpack_from(data)
+    return timestamp in TIMES and attempts > 0
 
 
 def _fits_response(data: bytes, size: int, json_start: bytes = b"{") -> bool | None:

@@ -27,7 +27,7 @@ from dissectors.nsq.tables import (
 )
 from mqsniff.dissector import NEED, NO_FRAME, Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Event, Frame, Gap, Message, Problem, Side, Value
+from mqsniff.model import Event, Frame, Gap, Message, Problem, Side, Span, Value
 from mqsniff.spec.wire import text_or_bytes
 
 REPLY: Final = "reply"
@@ -54,6 +54,7 @@ class Nsqlookupd(FramedDissector):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._opening = True
+        self._magic_at = -1
         self._foreign = False
         self._whole = True
         self._identified = False
@@ -133,8 +134,15 @@ class Nsqlookupd(FramedDissector):
         else:
             yield self._decode_command(frame)
 
+    def spans(self, frame: Frame) -> Iterator[Span]:
+        """Every field of a frame beside its bytes."""
+        from dissectors.nsq.explain import lookupd_spans  # noqa: PLC0415  # for ``mqsniff explain`` alone
+
+        return lookupd_spans(frame, is_magic=frame.offset == self._magic_at)
+
     def _decode_magic(self, frame: Frame) -> Message:
         self._opening = False
+        self._magic_at = frame.offset
         message = Message(frame, "nsqlookupd", "MAGIC", "oneway", {"magic": frames.magic(frame.data)})
         if frame.data != MAGIC_V1:
             self._foreign = True

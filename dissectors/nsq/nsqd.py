@@ -18,7 +18,7 @@ from dissectors.nsq.session import Session
 from dissectors.nsq.tables import COMMANDS, MAGIC_SIZE, MAGIC_V2, describe_nsqd
 from mqsniff.dissector import NEED, WAIT_PEER, Probed, Sample, Settings, Sized, Table, Verdict, Walk, Walked
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Event, Frame, Gap, Side
+from mqsniff.model import Event, Frame, Gap, Side, Span
 
 BAD_PROTOCOL: Final = b"\x00\x00\x00\x12\x00\x00\x00\x01E_BAD_PROTOCOL"
 """What nsqd answers to any magic that it does not know."""
@@ -153,3 +153,9 @@ class Nsq(FramedDissector):
         """Give the events of a frame."""
         self._session.negotiation.looking[frame.side] = False
         return (self._client if frame.side is Side.CLIENT else self._server).decode(frame)
+
+    def spans(self, frame: Frame) -> Iterator[Span]:
+        """Every field of a frame beside its bytes."""
+        from dissectors.nsq.explain import nsqd_spans  # noqa: PLC0415  # for ``mqsniff explain`` alone
+
+        return nsqd_spans(frame, is_magic=frame.offset == self._client.magic_at)

@@ -140,6 +140,16 @@ COMMANDS: Final[Mapping[int, Command]] = {command.type: command for command in _
 
 BY_NAME: Final[Mapping[str, Command]] = {command.name: command for command in _TABLE}
 
+UNREMARKABLE: Final[Mapping[str, object]] = {
+    "durable": True,
+    "is_active": None,
+    "last_sequence_id": -1,
+    "mode": "PERSISTENT",
+    "producer_access_mode": "Shared",
+    "producer_ready": True,
+}
+"""Fields of notes -> the value that is no news; for all others that is False and empty text."""
+
 PAYLOAD: Final = frozenset({"SEND", "MESSAGE"})
 """Commands with message data behind them."""
 

@@ -100,10 +100,10 @@ def read_command(data: bytes, start: int, stop: int, limits: Limits) -> Read:
 
 
 def problems_of(decoded: Decoded, *, cut: bool) -> list[Problem]:
-    """Its problems; that a message which was cut ends early is no damage of its own."""
-    if not decoded.problems or not cut or decoded.broken is None:
+    """Its problems; that a message which the capture cut ends early, and lacks what stood there, is none of its own."""
+    if not cut:
         return list(decoded.problems)
-    return [problem for problem in decoded.problems if problem.kind != "malformed"]
+    return [problem for problem in decoded.problems if problem.kind not in ("malformed", "missing_field")]
 
 
 def _read_base(data: bytes, start: int, stop: int, limits: Limits) -> Read:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from dissectors.pulsar import acksets
-from dissectors.pulsar.commands import PAYLOAD, Command
+from dissectors.pulsar.commands import PAYLOAD, UNREMARKABLE, Command
 from dissectors.pulsar.frames import HEAD
 from dissectors.pulsar.messages import marker_names, marker_type, numbers, read_command
 from dissectors.pulsar.payload import Payload, is_sealed, read_payload
@@ -83,9 +83,16 @@ def _interpret(message: Message, command: Command, body: dict[str, Any], limits:
         _open_ack_sets(message, body, _ACK_SETS[name])
     if name in _SCHEMAS and isinstance(body.get("schema"), dict):
         message.problems += open_schema(body["schema"], limits)
-    message.notes = tuple([(field, body[field]) for field in command.notes if field in body])
+    message.notes = tuple([(field, body[field]) for field in command.notes if field in body and _is_news(field, body)])
     if command.side is not None and command.side is not message.frame.side:
         message.problems.append(Problem("out_of_range", "warning", "a command that the other side should send"))
+
+
+def _is_news(field: str, body: dict[str, Any]) -> bool:
+    value = body[field]
+    if field in UNREMARKABLE:
+        return bool(value != UNREMARKABLE[field])
+    return value is not False and value != ""
 
 
 def _tell_error(message: Message, body: dict[str, Any], command: Command, *, whole: bool) -> None:

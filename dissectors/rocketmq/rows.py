@@ -32,9 +32,8 @@ def response_rows(
     asked: Header, question: Fields, header: Header, ext: Fields, content: Content | None
 ) -> tuple[Row, ...]:
     """The queues that a response tells of; ``asked`` and ``question`` are header class and fields of its request."""
-    base = _queue_row(asked, question)
-    if base is not None and header.queue is not None and type(ext.get(header.queue)) is int:
-        base["partition"] = ext[header.queue]
+    told = ext.get(header.queue) if header.queue is not None else None
+    base = _queue_row(asked, question, told)
     if content is None or not content.stored:
         return () if base is None else (base | _offsets(header, ext),)
     rows = _by_queue(content)
@@ -43,11 +42,11 @@ def response_rows(
     return tuple(rows)
 
 
-def _queue_row(header: Header, ext: Fields) -> Row | None:
-    """Topic and queue; None where the class has none of them, or the frame does not tell (a queue of -1 is any)."""
+def _queue_row(header: Header, ext: Fields, told: Any = None) -> Row | None:
+    """Topic and queue, which the answer may have told; None where nobody tells (a queue of -1 is any)."""
     if header.topic is None or header.queue is None:
         return None
-    topic, queue = ext.get(header.topic), ext.get(header.queue)
+    topic, queue = ext.get(header.topic), ext.get(header.queue) if told is None else told
     if not isinstance(topic, str) or type(queue) is not int or queue < 0:
         return None
     return {"topic": topic, "partition": queue}

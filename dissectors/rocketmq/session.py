@@ -52,6 +52,8 @@ SERVED_NS: Final = 20 * MILLISECOND_NS
 """A poll answered later than the first was held, one answered with data before the second was not; in between, nobody
 can tell."""
 WAIT_MAX_MS: Final = 1 << 40
+REMARK_MAX: Final = 120
+"""Characters of an error's remark that stand on a line; the first line of what is often a Java stack trace."""
 PARTS_MAX: Final = 256
 """Responses whose classes are remembered, for whoever asks to have them explained."""
 
@@ -281,8 +283,10 @@ class Session:
         if code is None:
             return
         group = request.codes if request else ""
+        if group == "dledger":
+            code = _dledger_code(code, message.body.get("body"))
         nothing = request.nothing if request else frozenset[int]()
-        if code == 0 or code in nothing or (group == "dledger" and code == DLEDGER_OK):
+        if code == 0 or code in nothing:
             message.error_code = message.error_count = 0
             return
         message.error_code, message.error_count = code, 1
@@ -290,6 +294,9 @@ class Session:
         if message.error_name is None:
             message.error_name = f"unknown({code})"
             notes.note("unknown_code", "info", "a response code without a name", "code")
+        remark = message.body.get("remark")
+        if isinstance(remark, str) and remark:
+            message.notes += (("remark", remark.splitlines()[0][:REMARK_MAX]),)
 
     def _answered(self, asked: Asked, question: Question, reading: _Reading, message: Message) -> None:
         """What an answer does to its question, and takes from it."""
@@ -314,6 +321,13 @@ class Session:
         message.partitions = rows.response_rows(asked_of, question.ext, reading.part.header, reading.ext, content)
         for row in message.partitions:
             row["error_code"], row["error_name"] = message.error_code, message.error_name
+
+
+def _dledger_code(code: int, body: Value) -> int:
+    """0 where a node agrees: 200 in the header, and in the body where there is one."""
+    inner = body.get("code", DLEDGER_OK) if isinstance(body, dict) else DLEDGER_OK
+    worst = inner if code in (0, DLEDGER_OK) and isinstance(inner, int) else code
+    return 0 if worst == DLEDGER_OK else worst
 
 
 def _wait_limit_ns(request: Request, ext: dict[str, Any]) -> int | None:

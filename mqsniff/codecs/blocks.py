@@ -4,7 +4,8 @@
 2. What cannot be had raises BlockError with a short fixed text, free of payload.
 3. Members or frames one behind the other are one block, as their tools have it; a block that is cut is an error, and so
    are bytes behind its end.
-4. ``decompress_partly`` gives what could be had before a cut or damage instead, as far as the library hands it out.
+4. ``decompress_partly`` gives what could be had before a cut or damage instead: as far as the library hands it out, of
+   Snappy and LZ4 to the last byte before a cut.
 5. The libraries are imported when their codec is first met.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from mqsniff.codecs.starts import lz4_start, snappy_start
 from mqsniff.limits import KIB, MIB
 
 PIECE: Final = 256 * KIB
@@ -64,8 +66,18 @@ def decompress_partly(codec: str, data: bytes, cap: int) -> Partial:
             if cap < 0:
                 return Partial(b"".join(plain), TOO_LARGE)
     except BlockError as error:
-        return Partial(b"".join(plain), str(error))
+        return _partial(codec, data, b"".join(plain), str(error), cap)
     return Partial(b"".join(plain), None)
+
+
+def _partial(codec: str, data: bytes, plain: bytes, why: str, cap: int) -> Partial:
+    """What a library left, with what the start of a cut block adds to it; ``cap`` is what is left of it."""
+    if codec == "snappy" and why != TOO_LARGE:
+        start, cut = snappy_start(data, cap)
+        return Partial(start, CUT if cut else CORRUPT)
+    if codec == "lz4" and why == CUT:
+        return Partial(plain + lz4_start(data, plain, cap), why)
+    return Partial(plain, why)
 
 
 def _joined(pieces: Iterator[bytes], cap: int) -> bytes:

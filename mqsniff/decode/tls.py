@@ -3,7 +3,8 @@
 Sources: RFC 8446 sections 4.1.2, 4.1.3, 4.2 and 5.1, RFC 5246, RFC 6066 section 3 (server name), RFC 7301 (ALPN).
 
 1. Only record heads and hellos are looked at; nothing is kept but at most HELLO_MAX handshake bytes a side.
-2. Bytes that cannot be a record behind a closing alert are handed back: a server may say in clear text why it refused.
+2. Bytes that cannot be a record are handed back at the start, where a peer that was to begin TLS did not, and behind a
+   closing alert: a server may say in clear text why it refused.
 """
 
 from __future__ import annotations
@@ -91,17 +92,17 @@ class RecordWalk:
         self._type = 0
         self._handshake = bytearray()
         self._hello_read = False
-        self._alerted = False
+        self._may_be_clear = True
         self._lost = False
 
     def feed(self, data: bytes) -> int:
-        """Take the next bytes; returns how many of them belong to TLS (all, unless clear text follows an alert)."""
+        """Take the next bytes; returns how many of them belong to TLS: all, unless clear text stands there instead."""
         at = 0
         while at < len(data) and not self._lost:
             if self._body_left:
                 at += self._take_body(data[at : at + self._body_left])
                 continue
-            if self._alerted and not self._head and not 20 <= data[at] <= 23:
+            if self._may_be_clear and not self._head and not 20 <= data[at] <= 23:
                 return at
             taken = data[at : at + 5 - len(self._head)]
             self._head += taken
@@ -125,7 +126,7 @@ class RecordWalk:
         self._head.clear()
         self._type = head[0]
         self._body_left = int.from_bytes(head[3:5], "big")
-        self._alerted = self._alerted or self._type == _ALERT
+        self._may_be_clear = self._type == _ALERT
         return True
 
     def _take_body(self, body: bytes) -> int:

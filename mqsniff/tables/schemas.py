@@ -230,6 +230,7 @@ _RECORDS: Final = (
     _text("reader", "who read it: consumer, follower or other"),
     _int("batch_index", "position of its batch in the message"),
     _int("record_index", "position in its batch"),
+    _time("store_ts", "when the broker stored it"),
 )
 
 _TOPICS: Final = (

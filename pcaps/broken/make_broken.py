@@ -1,6 +1,7 @@
 """Writes the captures of this folder: what disks, transfers and people do to captures, each done to one small sample.
 
-``python pcaps/broken/make_broken.py`` writes them anew; a test holds them against this script.
+``python pcaps/broken/make_broken.py`` writes them anew; a test holds them against this script. What is no capture at
+all is made by that test alone (``unreadable``), since ``mqsniff check pcaps`` would stop at it.
 """
 
 from __future__ import annotations
@@ -49,10 +50,7 @@ def broken() -> dict[str, bytes]:
     at, block = records(pcap), blocks(pcapng)
     middle = block[len(block) // 2]
     return {
-        "empty.pcap": b"",
         "head-only.pcap": pcap[:FILE_HEAD],
-        "head-cut.pcap": pcap[: FILE_HEAD - 1],
-        "text.pcap": b"This is a text file that somebody called a capture.\n" * 20,
         "record-head-cut.pcap": pcap[: at[40] + 7],
         "record-cut.pcap": pcap[: at[40] + RECORD_HEAD + 60],
         "record-too-long.pcap": with_size(pcap, at[40], 0xFFFF_FFF0),
@@ -64,7 +62,17 @@ def broken() -> dict[str, bytes]:
         "sizes-disagree.pcapng": pcapng[: block[20] - 4] + bytes(4) + pcapng[block[20] :],
         "interface-unknown.pcapng": pcapng[: middle + 8] + struct.pack("<I", 7) + pcapng[middle + 12 :],
         "cut.pcap.gz": zipped(pcap)[: len(zipped(pcap)) // 2],
-        "text.pcap.gz": zipped(b"no capture inside\n" * 20),
+    }
+
+
+def unreadable() -> dict[str, tuple[bytes, str]]:
+    """File name -> content, and what is said of it."""
+    wanted = "expected pcap or pcapng"
+    return {
+        "empty.pcap": (b"", f"not a capture (empty); {wanted}"),
+        "head-cut.pcap": (PCAP.read_bytes()[: FILE_HEAD - 1], "cut inside its file head"),
+        "text.pcap": (b"A text file that somebody called a capture.\n" * 20, f"not a capture (text); {wanted}"),
+        "text.pcap.gz": (zipped(b"no capture inside\n" * 20), f"not a capture (text inside gzip); {wanted}"),
     }
 
 

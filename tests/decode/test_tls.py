@@ -77,6 +77,13 @@ def test_clear_text_behind_an_alert_is_handed_back():
     assert RecordWalk(TlsFacts()).feed(ALERT + b"\x00\x00\x00\x10\x00\x00\x00\x01E_IDENTIFY") == len(ALERT)
 
 
+@pytest.mark.parametrize("cut", [1, 3, 200])
+def test_clear_text_where_tls_was_to_begin_is_handed_back(cut):
+    clear = b"\0\0\0\x5a\0\0\0\x01E_IDENTIFY_FAILED IDENTIFY failed tls"
+    walk = RecordWalk(TlsFacts())
+    assert walk.feed(clear[:cut]) == 0
+
+
 def test_other_bytes_without_an_alert_stay_with_tls():
     assert RecordWalk(TlsFacts()).feed(record(b"x" * 9) + b"clear") == len(record(b"x" * 9)) + 5
 

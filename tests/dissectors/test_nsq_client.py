@@ -45,10 +45,15 @@ COMMANDS = [
     (line("CLS"), "CLS", "request", {}),
     (line("NOP"), "NOP", "oneway", {}),
     (auth(b"open sesame"), "AUTH", "request", {"secret": Secret(b"open sesame")}),
-    (line("IDENTIFY") + sized(b'{"client_id":"c","snappy":true}'), "IDENTIFY", "request", {"client_id": "c", "snappy": True}),
+    (
+        line("IDENTIFY") + sized(b'{"client_id":"c","snappy":true}'),
+        "IDENTIFY",
+        "request",
+        {"client_id": "c", "snappy": True},
+    ),
     (line("HELLO", "world", "2"), "unknown(HELLO)", "request", {"params": ["world", "2"]}),
     (b"\n", "unknown()", "request", {}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("data", "name", "kind", "body"), COMMANDS, ids=[row[1] for row in COMMANDS])
@@ -105,7 +110,9 @@ def test_identify_that_is_no_json_is_kept_undecoded():
     assert [problem.kind for problem in message.problems] == ["format"]
 
 
-@pytest.mark.parametrize("text", [b"[" * 100_000, b'{"a":' * 5_000 + b"1" + b"}" * 5_000, b'{"n":' + b"9" * 5000 + b"}", b"\xff{}", b"5"])
+@pytest.mark.parametrize(
+    "text", [b"[" * 100_000, b'{"a":' * 5_000 + b"1" + b"}" * 5_000, b'{"n":' + b"9" * 5000 + b"}", b"\xff{}", b"5"]
+)
 def test_hostile_json_is_no_more_than_a_format_problem(text):
     message = last(line("IDENTIFY") + sized(text))
     assert message.name == "IDENTIFY"
@@ -136,7 +143,10 @@ def test_the_inner_sizes_of_mpub_rule_where_the_size_of_the_body_is_too_small():
     assert mpub_message.body["messages"] == [{"size": 50}, {"size": 60}]
 
 
-@pytest.mark.parametrize("content", [struct.pack(">i", 0), struct.pack(">i", -3), struct.pack(">ii", 1, 0), struct.pack(">ii", 2, 0x7FFFFFFF)])
+@pytest.mark.parametrize(
+    "content",
+    [struct.pack(">i", 0), struct.pack(">i", -3), struct.pack(">ii", 1, 0), struct.pack(">ii", 2, 0x7FFFFFFF)],
+)
 def test_an_mpub_that_nsqd_would_refuse_has_the_size_that_it_claims(content):
     driver = said(line("MPUB", "t") + struct.pack(">i", len(content)) + content, line("NOP"))
     assert [(m.name, m.frame.size) for m in driver.messages[1:]] == [("MPUB", 11 + len(content)), ("NOP", 4)]
@@ -186,7 +196,10 @@ BENT = [
     (line("SUB", "t"), [("info", "missing_field", "channel")]),
     (line("SUB", "t", "c", "short", "long"), [("info", "format", "extra_params")]),
     (pub("t", b"x" * 1_048_577), [("info", "out_of_range", "body")]),
-    (line("MPUB", "t") + sized(struct.pack(">i", 1) + sized(b"x" * 1_048_577)), [("info", "out_of_range", "messages[0]")]),
+    (
+        line("MPUB", "t") + sized(struct.pack(">i", 1) + sized(b"x" * 1_048_577)),
+        [("info", "out_of_range", "messages[0]")],
+    ),
     (dpub("t", 3_600_000, b"x"), []),
     (dpub("t", 3_600_001, b"x"), [("info", "out_of_range", "defer_ms")]),
     (line("DPUB", "t", "later") + sized(b"x"), [("info", "format", "defer_ms")]),
@@ -213,7 +226,7 @@ BENT = [
     (identify(msg_timeout=1), [("info", "out_of_range", "msg_timeout")]),
     (identify(deflate_level=9), [("info", "out_of_range", "deflate_level")]),
     (identify(snappy=True, deflate=True), [("info", "format", "")]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("data", "expected"), BENT, ids=[row[0][:40].decode() for row in BENT])

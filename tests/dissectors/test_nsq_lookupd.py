@@ -12,7 +12,9 @@ from dissectors.nsq import Nsqlookupd
 from mqsniff.model import Message, Side
 
 MAGIC = b"  V1"
-HELLO = line("IDENTIFY") + sized(b'{"version":"1.3.0","tcp_port":4150,"http_port":4151,"broadcast_address":"10.0.0.7","hostname":"h"}')
+HELLO = line("IDENTIFY") + sized(
+    b'{"version":"1.3.0","tcp_port":4150,"http_port":4151,"broadcast_address":"10.0.0.7","hostname":"h"}'
+)
 WELCOME = sized(b'{"broadcast_address":"10.0.0.8","hostname":"l","http_port":4161,"tcp_port":4160,"version":"1.3.0"}')
 
 
@@ -28,15 +30,27 @@ def last(*parts: bytes) -> Message:
     ("data", "name", "body", "topics", "group"),
     [
         (line("REGISTER", "orders"), "REGISTER", {"topic": "orders"}, ("orders",), None),
-        (line("REGISTER", "orders", "c#ephemeral"), "REGISTER", {"topic": "orders", "channel": "c#ephemeral"}, ("orders",), "c#ephemeral"),
+        (
+            line("REGISTER", "orders", "c#ephemeral"),
+            "REGISTER",
+            {"topic": "orders", "channel": "c#ephemeral"},
+            ("orders",),
+            "c#ephemeral",
+        ),
         (line("UNREGISTER", "orders", "c"), "UNREGISTER", {"topic": "orders", "channel": "c"}, ("orders",), "c"),
         (line("PING"), "PING", {}, (), None),
         (line("ANNOUNCE", "t", "."), "unknown(ANNOUNCE)", {"params": ["t", "."]}, (), None),
     ],
-)  # fmt: skip
+)
 def test_a_command_has_its_parameters_by_name(data, name, body, topics, group):
     message = last(data)
-    assert (message.name, message.kind, message.body, message.topics, message.group) == (name, "request", body, topics, group)
+    assert (message.name, message.kind, message.body, message.topics, message.group) == (
+        name,
+        "request",
+        body,
+        topics,
+        group,
+    )
 
 
 def test_identify_and_its_answer_tell_both_ends():
@@ -85,12 +99,15 @@ def test_an_nsqd_that_was_taken_for_an_nsqlookupd_is_understood():
         ([HELLO, line("REGISTER")], [("missing_field", "topic")]),
         ([HELLO, line("REGISTER", "b/d")], [("format", "topic")]),
         ([HELLO, line("REGISTER", "t", "c", "x")], [("format", "extra_params")]),
-        ([line("IDENTIFY") + sized(b'{"version":"1","tcp_port":1,"http_port":0}')], [("missing_field", "broadcast_address"), ("missing_field", "http_port")]),
+        (
+            [line("IDENTIFY") + sized(b'{"version":"1","tcp_port":1,"http_port":0}')],
+            [("missing_field", "broadcast_address"), ("missing_field", "http_port")],
+        ),
         ([line("IDENTIFY") + sized(b"no json")], [("format", "")]),
         ([line("IDENTIFY") + b"\x00\x00\x00\x00"], [("out_of_range", "body")]),
         ([line("SUB", "t", "c")], [("unknown_code", "")]),
     ],
-)  # fmt: skip
+)
 def test_a_rule_that_is_bent_is_told(parts, expected):
     assert [(p.kind, p.path) for p in run(client(MAGIC), client(*parts)).problems] == expected
 

@@ -98,7 +98,10 @@ def test_pynsq_reads_a_message_as_the_dissector_does(timestamp, attempts, body):
 
 
 GNSQ = [
-    (b'IDENTIFY\n\x00\x00\x00/{"client_id": "c", "feature_negotiation": true}', {"client_id": "c", "feature_negotiation": True}),
+    (
+        b'IDENTIFY\n\x00\x00\x00/{"client_id": "c", "feature_negotiation": true}',
+        {"client_id": "c", "feature_negotiation": True},
+    ),
     (b"AUTH\n\x00\x00\x00\x0bopen sesame", {"secret": Secret(b"open sesame")}),
     (b"SUB orders billing#ephemeral\n", {"topic": "orders", "channel": "billing#ephemeral"}),
     (b"PUB orders\n\x00\x00\x00\x05first", {"topic": "orders", "body": {"size": 5}}),
@@ -113,7 +116,7 @@ GNSQ = [
     (b"TOUCH 18a2f48040acf000\n", {"message_id": ID}),
     (b"CLS\n", {}),
     (b"NOP\n", {}),
-]  # fmt: skip
+]
 """What gnsq 1.0.2's ``protocol`` module returned for each command."""
 
 

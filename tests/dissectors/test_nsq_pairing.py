@@ -1,4 +1,4 @@
-"""Questions and answers on an NSQ connection: replies in order, failures of what has no reply, deliveries and their end."""
+"""Questions and answers on an NSQ connection: replies in order, failures without a reply, the end of deliveries."""
 
 from __future__ import annotations
 
@@ -127,12 +127,30 @@ def test_old_settlements_end_when_more_than_the_cap_stand_open():
 
 
 def test_a_lost_reply_leaves_its_command_unanswered_and_the_next_finds_its_own():
-    dialogue = [client(MAGIC, pub("t", b"1")), server(OK), client(pub("t", b"2")), server(OK), client(pub("t", b"3")), server(OK)]
-    assert [row[2:] for row in replies(*dialogue, holes=([], [(10, 20)]))[1:]] == [(None, "OK"), ("lost", None), (None, "OK")]
+    dialogue = [
+        client(MAGIC, pub("t", b"1")),
+        server(OK),
+        client(pub("t", b"2")),
+        server(OK),
+        client(pub("t", b"3")),
+        server(OK),
+    ]
+    assert [row[2:] for row in replies(*dialogue, holes=([], [(10, 20)]))[1:]] == [
+        (None, "OK"),
+        ("lost", None),
+        (None, "OK"),
+    ]
 
 
 def test_a_lost_heartbeat_is_not_taken_for_a_reply():
-    dialogue = [client(MAGIC, pub("t", b"1")), server(OK), server(HEARTBEAT), client(pub("t", b"2")), server(OK), server(OK)]
+    dialogue = [
+        client(MAGIC, pub("t", b"1")),
+        server(OK),
+        server(HEARTBEAT),
+        client(pub("t", b"2")),
+        server(OK),
+        server(OK),
+    ]
     assert [row[2:] for row in replies(*dialogue, holes=([], [(10, 29)]))[1:]] == [(None, "OK"), (None, "OK")]
 
 
@@ -172,12 +190,18 @@ def test_a_delivery_is_settled_by_the_fin_or_req_of_its_id():
 
 def test_a_message_that_comes_again_unsettled_has_timed_out():
     rows = settlements(server(message(ONE, b""), message(ONE, b"", attempts=2)), client(line("FIN", ONE)))
-    assert [(status, name, extra["in_flight"]) for _, status, name, extra in rows] == [("unanswered", None, 1), (None, "FIN", 1)]
+    assert [(status, name, extra["in_flight"]) for _, status, name, extra in rows] == [
+        ("unanswered", None, 1),
+        (None, "FIN", 1),
+    ]
 
 
 def test_a_message_that_comes_again_after_req_is_a_delivery_of_its_own():
     rows = settlements(
-        server(message(ONE, b"")), client(line("REQ", ONE, "0")), server(message(ONE, b"", attempts=2)), client(line("FIN", ONE))
+        server(message(ONE, b"")),
+        client(line("REQ", ONE, "0")),
+        server(message(ONE, b"", attempts=2)),
+        client(line("FIN", ONE)),
     )
     assert [(status, name) for _, status, name, _ in rows] == [(None, "REQ"), (None, "FIN")]
 
@@ -195,7 +219,11 @@ def test_touch_and_settlements_of_other_messages_end_nothing():
 def test_open_deliveries_are_bounded():
     limits = Limits(questions_max=3)
     ids = [f"{n:016x}" for n in range(10)]
-    dialogue = [client(MAGIC, line("SUB", "t", "c")), server(*[message(n, b"") for n in ids]), client(*[line("FIN", n) for n in ids])]
+    dialogue = [
+        client(MAGIC, line("SUB", "t", "c")),
+        server(*[message(n, b"") for n in ids]),
+        client(*[line("FIN", n) for n in ids]),
+    ]
     driver = Driver(Nsq, limits).run(chunks(dialogue))
     assert [problem for problem in driver.problems if problem.kind == "internal"] == []
     assert max(a.extra["in_flight"] for m in driver.messages for a in m.asked if a.extra) <= 3

@@ -27,12 +27,30 @@ FRAMES = [
     (response(b"something new"), "RESPONSE", "response", {"data": "something new"}, 0),
     (response({"version": "1.3.0", "x": [1, None]}), "RESPONSE", "response", {"version": "1.3.0", "x": [1, None]}, 0),
     (response(b"{no json"), "RESPONSE", "response", {"data": Undecoded(b"{no json")}, 0),
-    (error("E_INVALID cannot SUB in current state"), "ERROR", "response", {"code": "E_INVALID", "description": "cannot SUB in current state"}, 1),
+    (
+        error("E_INVALID cannot SUB in current state"),
+        "ERROR",
+        "response",
+        {"code": "E_INVALID", "description": "cannot SUB in current state"},
+        1,
+    ),
     (error("E_BAD_PROTOCOL"), "ERROR", "response", {"code": "E_BAD_PROTOCOL", "description": ""}, 1),
-    (message(ID, b"hello", 3, 1234567), "MESSAGE", "push", {"timestamp": 1234567, "attempts": 3, "message_id": ID, "body": {"size": 5}}, None),
-    (message(ID, b"", timestamp=-1), "MESSAGE", "push", {"timestamp": -1, "attempts": 1, "message_id": ID, "body": {"size": 0}}, None),
+    (
+        message(ID, b"hello", 3, 1234567),
+        "MESSAGE",
+        "push",
+        {"timestamp": 1234567, "attempts": 3, "message_id": ID, "body": {"size": 5}},
+        None,
+    ),
+    (
+        message(ID, b"", timestamp=-1),
+        "MESSAGE",
+        "push",
+        {"timestamp": -1, "attempts": 1, "message_id": ID, "body": {"size": 0}},
+        None,
+    ),
     (frame(7, b"new"), "unknown(7)", "push", {"frame_type": 7, "data": Undecoded(b"new")}, None),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("data", "name", "kind", "body", "errors"), FRAMES, ids=[str(row[3])[:30] for row in FRAMES])
@@ -76,7 +94,10 @@ def test_a_message_with_a_hole_shows_as_much_of_its_head_as_there_is(stop):
 def test_a_word_whose_end_was_lost_is_still_that_word():
     events = chunks([client(MAGIC), client(pub("t", b"x")), server(OK), server(HEARTBEAT)], holes=([], [(9, 10)]))
     driver = Driver(Nsq).run(events)
-    assert [(m.name, m.body) for m in driver.messages[2:]] == [("RESPONSE", {"data": "OK"}), ("HEARTBEAT", {"data": "_heartbeat_"})]
+    assert [(m.name, m.body) for m in driver.messages[2:]] == [
+        ("RESPONSE", {"data": "OK"}),
+        ("HEARTBEAT", {"data": "_heartbeat_"}),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -104,13 +125,13 @@ def test_what_can_be_no_frame_is_searched_and_passed_over(head):
     [
         ("E_BAD_MESSAGE PUB message too big 2000 > 1024", "too large"),
         ("E_BAD_BODY MPUB body too big 2000 > 1024", "too large"),
-        ("E_UNAUTHORIZED AUTH failed for PUB on \"t\" \"\"", "authentication"),
+        ('E_UNAUTHORIZED AUTH failed for PUB on "t" ""', "authentication"),
         ("E_INVALID cannot CLS in current state", "protocol error"),
         ("E_PUB_FAILED PUB failed no disk", "server error"),
         ("E_FIN_FAILED FIN 18a2f48040acf000 failed ID not in flight", None),
         ("E_NEVER_HEARD_OF anything", None),
     ],
-)  # fmt: skip
+)
 def test_an_error_that_closes_the_connection_is_the_cause_of_the_close(text, cause):
     assert said(error(text)).dissector.identity.close_reason == cause
 

@@ -1,15 +1,28 @@
-"""Layers that the answer to IDENTIFY switches on: where they begin, what follows them, and what if the answer is lost."""
+"""Layers that the answer to IDENTIFY switches on: where they begin, what follows, and what if the answer is lost."""
 
 from __future__ import annotations
 
 import nsqcraft
 import pytest
 from driver import Driver
-from nsqcraft import MAGIC, OK, consuming, deflate, error, identify, inside, negotiated, opening, publishing, response, snappy
+from nsqcraft import (
+    MAGIC,
+    OK,
+    consuming,
+    deflate,
+    error,
+    identify,
+    inside,
+    negotiated,
+    opening,
+    publishing,
+    response,
+    snappy,
+)
 from wirecraft import Say, chunks, client, server, streams
 
 from dissectors.nsq import Nsq
-from mqsniff.model import Chunk, Mark, Side, Upgrade
+from mqsniff.model import Chunk, Gap, Mark, Side, Upgrade
 
 LAYERS = {"snappy": snappy, "deflate": deflate}
 TALK = [*publishing(), *consuming()]
@@ -72,12 +85,24 @@ def test_a_client_that_runs_ahead_is_held_until_the_server_has_answered():
     (begun,) = inside(snappy, [client(nsqcraft.pub("t", b"x" * 40))])
     answer = [server(negotiated(snappy=True)), *inside(snappy, [server(OK, OK)])]
     driver = Driver(Nsq)
-    assert names(driver.run(chunks([*head, begun, *answer]))) == ["MAGIC", "IDENTIFY", "RESPONSE", "PUB", "RESPONSE", "RESPONSE"]
+    assert names(driver.run(chunks([*head, begun, *answer]))) == [
+        "MAGIC",
+        "IDENTIFY",
+        "RESPONSE",
+        "PUB",
+        "RESPONSE",
+        "RESPONSE",
+    ]
 
 
 def test_a_refused_identify_lets_the_client_go_on():
     refusal = error("E_IDENTIFY_FAILED cannot enable both deflate and snappy compression")
-    dialogue = [client(MAGIC), client(identify(snappy=True, deflate=True)), client(nsqcraft.line("NOP")), server(refusal)]
+    dialogue = [
+        client(MAGIC),
+        client(identify(snappy=True, deflate=True)),
+        client(nsqcraft.line("NOP")),
+        server(refusal),
+    ]
     driver = Driver(Nsq).run(chunks(dialogue))
     assert sorted(names(driver)) == ["ERROR", "IDENTIFY", "MAGIC", "NOP"]
     assert statuses(driver, "IDENTIFY") == ["0-0"]
@@ -87,12 +112,13 @@ def test_a_refused_identify_lets_the_client_go_on():
 
 
 class Plaintext:
-    """Feeds a dissector what a decrypting layer would give it: plain bytes that go on at the offsets of the layer below."""
+    """Feeds what a decrypting layer would give: plain bytes, going on at the offsets of the layer below."""
 
     def __init__(self) -> None:
         self.driver = Driver(Nsq)
         self.at = [0, 0]
         self.packet = 0
+        self.held: list[Chunk | Gap] = []
 
     def say(self, *says: Say) -> list[Upgrade]:
         told = len(self.driver.told)
@@ -100,7 +126,10 @@ class Plaintext:
             self.packet += 1
             mark = Mark(self.at[say.side], self.packet, self.packet, self.packet)
             events = self.driver.dissector.feed(Chunk(say.side, self.at[say.side], say.data, [mark]))
-            self.driver.told += [(self.driver.dissector.now, event) for event in events]
+            for event in events:
+                self.driver.told.append((self.driver.dissector.now, event))
+                if isinstance(event, Upgrade) and Side.CLIENT in event.at:
+                    self.held += self.driver.dissector.surrender(Side.CLIENT, event.at[Side.CLIENT])
             self.at[say.side] += len(say.data)
         return [event for _, event in self.driver.told[told:] if isinstance(event, Upgrade)]
 
@@ -124,9 +153,8 @@ def test_inside_tls_a_client_waits_for_the_ok_too():
     plain.say(client(MAGIC), client(identify(**fields)), server(negotiated(**fields)))
     plain.say(client(b"\xff\x06\x00\x00sNaPpY"))
     (compression,) = plain.say(server(OK))
-    assert [event.data for event in plain.driver.dissector.surrender(Side.CLIENT, compression.at[Side.CLIENT])] == [
-        b"\xff\x06\x00\x00sNaPpY"
-    ]
+    assert compression.to == "snappy"
+    assert [event.data for event in plain.held if isinstance(event, Chunk)] == [b"\xff\x06\x00\x00sNaPpY"]
 
 
 def test_without_compression_tls_is_followed_by_one_ok():

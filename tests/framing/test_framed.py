@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqsniff.dissector import NEED, NO_FRAME, WAIT_PEER, Sample, Settings, Verdict
+from mqsniff.dissector import NEED, NO_FRAME, WAIT_PEER, Sample, Settings, Switch, Verdict, Walk
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Event, Frame, Gap, Mark, Message, Problem, Side, Skipped, Upgrade
@@ -364,5 +364,150 @@ def test_every_byte_is_claimed_once(data, holes, in_step):
         else:
             claim(dissector.feed(chunk(data[at:stop], at)))
         at = stop
-    claim(dissector.close(Side.CLIENT))
+    for side in Side:
+        claim(dissector.close(side))
     assert claimed == [1] * len(data)
+
+
+# ---- frames that are walked, layers that begin by themselves, and losses
+
+
+class Beads(Toy):
+    """Toy with strings of beads: b"S", the size promised, the count of beads; a bead is a size and as many bytes.
+
+    A bead of size 0 breaks the string. b"L" means that the side goes on in another layer.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.lost: list[int | None] = []
+
+    head_max = 3
+
+    @classmethod
+    def probe(cls, side, head):
+        return super().probe(side, head[:2])
+
+    def frame_size(self, side, head):
+        if head[:1] == b"L":
+            return Switch("toy", 1)
+        if head[:1] == b"S":
+            return Walk(3, 3 + head[1], head[2]) if len(head) >= 3 else NEED
+        return super().frame_size(side, head)
+
+    def walk(self, side, walk, data):
+        if not walk.state:
+            return walk.size
+        if data[0] == 0:
+            return walk.promised
+        return Walk(walk.size + 1 + data[0], walk.promised, walk.state - 1)
+
+    def missed(self, side, length):
+        self.lost.append(length)
+
+
+def beads(limits: Limits | None = None) -> Beads:
+    return Beads(Settings(limits or Limits()))
+
+
+STRING = b"S\x06\x03\x01a\x01b\x01cF\x00"
+
+
+@pytest.mark.parametrize("cut", range(1, len(STRING)))
+def test_a_frame_is_walked_to_its_end_however_it_is_cut(cut):
+    whole = [("S", 0, STRING[2:9], 9), ("F", 9, b"", 2)]
+    assert run(beads(), chunk(STRING[:cut]), chunk(STRING[cut:], cut)) == whole
+
+
+def test_the_walk_rules_where_another_size_was_promised():
+    for promised in (b"\x00", b"\x50"):
+        data = STRING[:1] + promised + STRING[2:]
+        assert [event[:2] + event[3:] for event in run(beads(), chunk(data))] == [("S", 0, 9), ("F", 9, 2)]
+
+
+def test_a_walk_that_breaks_off_has_the_size_that_was_promised():
+    assert run(beads(), chunk(b"S\x04\x02\x01a\x00zF\x00")) == [("S", 0, b"\x02\x01a\x00z", 7), ("F", 7, b"", 2)]
+
+
+def test_a_walk_into_a_hole_has_the_size_that_was_promised():
+    events = (chunk(STRING[:5]), gap(5, 2), chunk(STRING[7:], 7))
+    assert run(beads(), *events) == [("S", 0, STRING[2:5], 9, "truncated"), ("F", 9, b"", 2)]
+
+
+def test_a_walk_that_the_end_cuts_keeps_what_is_there():
+    assert run(beads(), chunk(STRING[:6])) == [("S", 0, STRING[2:6], 9, "truncated")]
+    assert run(beads(), chunk(b"S\x01" + STRING[2:8])) == [("S", 0, STRING[2:8], 9, "truncated")]
+
+
+def test_a_walk_beyond_the_cap_has_the_size_that_was_promised():
+    limits = replace(Limits(), frame_max=10)
+    data = b"S\x08\xff" + b"\x01a" * 200
+    told_first = run(beads(limits), chunk(data))[0]
+    assert told_first[:2] + told_first[3:] == ("S", 0, 11, "truncated")
+
+
+def test_a_side_that_goes_on_in_another_layer_is_handed_over():
+    dissector = beads()
+    events = dissector.feed(chunk(b"F\x00Labc"))
+    assert told([next(events)]) == [("F", 0, b"", 2)]
+    upgrade = next(events)
+    assert isinstance(upgrade, Upgrade)
+    assert (upgrade.at, upgrade.to) == ({Side.CLIENT: 2}, "toy")
+    back = dissector.surrender(Side.CLIENT, 2)
+    assert [(c.offset, c.data) for c in back if isinstance(c, Chunk)] == [(2, b"Labc")]
+    assert told(events) == []
+    assert run(dissector, chunk(b"F\x01x", 2)) == [("F", 2, b"x", 3)]
+
+
+def test_a_layer_that_nobody_takes_is_passed_over():
+    assert run(beads(), chunk(b"LF\x00F\x00")) == [("upgrade",), ("skipped", 0, 1), ("F", 1, b"", 2), ("F", 3, b"", 2)]
+
+
+@pytest.mark.parametrize(
+    ("events", "lost"),
+    [
+        ((gap(0, 4), chunk(b"F\x00F\x00", 4)), [4]),
+        ((chunk(b"F"), gap(1, 3), chunk(b"F\x00F\x00", 4)), [4]),
+        ((chunk(b"F\x02a"), gap(3, 5), chunk(b"F\x00F\x00", 8)), [4]),
+        ((gap(0, 2), chunk(b"??F\x00F\x00", 2)), [4]),
+        ((gap(0, 2), chunk(b"?", 2), gap(3, 2), chunk(b"F\x00F\x00", 5)), [5]),
+        ((gap(0, 0, known=False), chunk(b"F\x00F\x00")), [None]),
+        ((chunk(b"F\x05a"), gap(3, 2), chunk(b"deF\x00", 5)), []),
+    ],
+)
+def test_a_side_in_step_again_is_told_how_much_was_missed(events, lost):
+    dissector = beads()
+    run(dissector, *events)
+    assert dissector.lost == lost
+
+
+def test_a_capture_that_begins_in_the_middle_missed_nobody_knows_how_much():
+    dissector = beads()
+    dissector.start(Side.CLIENT, in_step=False)
+    run(dissector, chunk(b"F\x00F\x00"))
+    assert dissector.lost == [None]
+
+
+def test_a_lone_frame_is_believed_when_the_peer_speaks():
+    dissector = toy(in_step=False)
+    assert run(dissector, chunk(b"??F\x01a"), close=False) == []
+    assert run(dissector, chunk(b"?", side=Side.SERVER), close=False) == [("skipped", 0, 2), ("F", 2, b"a", 3)]
+
+
+def test_a_frame_that_goes_on_is_not_believed_when_the_peer_speaks():
+    dissector = toy(in_step=False)
+    assert run(dissector, chunk(b"F\x09ab"), chunk(b"?", side=Side.SERVER), close=False) == []
+
+
+def test_a_long_search_forgets_the_packets_behind_it():
+    dissector = toy(in_step=False)
+    stream = dissector._streams[Side.CLIENT]
+    for n in range(1000):
+        assert run(dissector, chunk(b"??", 2 * n, packet=n), close=False) == []
+    assert len(stream._marks) < 10
+    (skipped,) = dissector.close(Side.CLIENT)
+    assert (skipped.offset, skipped.length, skipped.first_packet) == (0, 2000, 0)
+
+
+def test_detection_in_the_middle_never_refutes():
+    assert Toy.detect(Sample(b"??", (0, 1), from_start=False), Sample()) is Verdict.MORE

@@ -185,7 +185,10 @@ def play(
     step_ms: float = 1.0,
     end: bool = True,
 ) -> list[Tale]:
-    """Feed packets, in batches that end at ``cuts``; one Tale a connection, in order of opening."""
+    """Feed packets, in batches that end at ``cuts``; one Tale a connection, in order of opening.
+
+    Where runs are found, the slow twin must tell the same.
+    """
     flows = Flows(limits or Limits(), find_runs=find_runs)
     tales: dict[int, Tale] = {}
     bounds = [0, *sorted(cuts), len(packets)]
@@ -198,7 +201,11 @@ def play(
         for events in flows.end():
             _tell(tales, events)
         assert len(flows) == 0
-    return list(tales.values())
+    told = list(tales.values())
+    if find_runs:
+        slow = play(packets, limits, cuts=cuts, find_runs=False, step_ms=step_ms, end=end)
+        assert [(tale.id, tale.told) for tale in told] == [(tale.id, tale.told) for tale in slow]
+    return told
 
 
 def _tell(tales: dict[int, Tale], events: object) -> None:

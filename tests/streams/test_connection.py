@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tcpscript import FIN, RST, START_NS, SYN, A, B, Packet, a, b, flow_key, goodbye, handshake, play, play_one
 
-from mqsniff.limits import MILLISECOND_NS
+from mqsniff.limits import MIB, MILLISECOND_NS
 from mqsniff.streams.connection import connection_id
 from mqsniff.streams.segment import Segment
 
@@ -127,6 +127,12 @@ def test_a_syn_ack_with_another_number_is_another_connection():
     assert new.facts.outcome == "established"
 
 
+def test_a_syn_ack_that_answers_another_syn_is_another_connection():
+    syn = a(0, ack=None, flags=SYN)
+    assert len(play([syn, b(0, flags=SYN, raw_ack=70_001)])) == 2
+    assert len(play([syn, b(0, flags=SYN)])) == 1
+
+
 def test_a_syn_with_the_same_number_is_the_same_connection_until_it_is_refused():
     syn, refusal = a(0, ack=None, flags=SYN), b(0, flags=RST, isn=0xFFFF_FFFF)
     assert play_one([syn, syn.but(ms=1000), syn.but(ms=3000)]).facts.packets == (3, 0)
@@ -151,6 +157,35 @@ def test_bytes_after_a_forged_reset_begin_a_connection_once_the_peer_acknowledge
     old, new = play(packets)
     assert (old.data(A), old.facts.close_reason, old.problems) == (b"one", "rst", [("trailing_bytes", 3, 3)])
     assert new.data(A) == b"three"
+
+
+def test_bytes_after_a_forged_reset_may_be_acknowledged_in_part():
+    packets = [*handshake(), a(0, b"one"), a(3, flags=RST), a(3, b"two"), a(6, b"three"), b(0, ack=6), a(11, b"four")]
+    old, new = play(packets)
+    assert (old.data(A), new.data(A)) == (b"one", b"four")
+
+
+def test_the_acknowledgement_of_a_fin_is_none_of_bytes_after_it():
+    tale = play_one([*handshake(), a(0, b"bye", flags=FIN), a(3, b"more"), b(0, ack=4), b(0, b"x", 4)])
+    assert (tale.data(A), tale.data(B)) == (b"bye", b"x")
+
+
+def test_a_side_that_closed_and_begins_elsewhere_is_another_connection_once_the_peer_acknowledges():
+    elsewhere = 1_000 - 100 * MIB & 0xFFFF_FFFF
+    packets = [*handshake(), a(0, b"bye", flags=FIN), a(0, b"lost", isn=elsewhere), b(0, raw_ack=elsewhere + 5)]
+    old, new = play([*packets, a(4, b"told", isn=elsewhere)])
+    assert (old.data(A), new.data(A)) == (b"bye", b"told")
+
+
+def test_the_peer_of_a_reset_side_is_heard_for_as_long_as_late_packets_are():
+    packets = [*handshake(ms=0), a(0, flags=RST, ms=0), b(0, b"one", ms=59_000), b(3, b"two", ms=61_000)]
+    old, new = play(packets)
+    assert (old.data(B), new.data(B)) == (b"one", b"two")
+
+
+def test_a_side_that_shows_up_after_its_peer_has_closed_keeps_the_connection_open():
+    tale = play_one([a(0, b"bye", flags=FIN, ms=0), b(0, b"one", 4, ms=30_000), b(3, b"two", 4, ms=100_000)])
+    assert (tale.data(B), tale.facts.close_reason) == (b"onetwo", None)
 
 
 def test_ports_taken_again_without_a_syn_begin_a_connection_once_the_peer_acknowledges():

@@ -293,7 +293,11 @@ def test_a_forged_acknowledgement_neither_loses_nor_holds_anything():
     packets = [a(0, b"hello"), b(0, ack=900 * MIB), b(0, ack=5), *[a(5 + n, b"x", ack=0) for n in range(80)]]
     tale = play_one([*handshake(), *packets], step_ms=10)
     assert (tale.data(A), tale.gaps) == (b"hello" + b"x" * 80, [])
-    unbelievable = play_one([*handshake(), a(0, b"hello"), b(0, b"x", ack=2000 * MIB), a(5, b"y", ack=1)])
+
+
+@pytest.mark.parametrize("ack", [2000 * MIB, -1500 * MIB])
+def test_an_acknowledgement_that_cannot_be_is_named_and_what_came_with_it_is_taken(ack: int):
+    unbelievable = play_one([*handshake(), a(0, b"hello"), b(0, b"x", ack=ack), a(5, b"y", ack=1)])
     assert (unbelievable.data(A), unbelievable.data(B)) == (b"helloy", b"x")
     assert unbelievable.problems == [("out_of_range", 0, None)]
 

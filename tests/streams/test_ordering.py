@@ -144,6 +144,11 @@ def test_the_number_of_a_fin_is_no_byte_whatever_is_captured_first():
         assert (tale.gaps, tale.data(A), tale.data(B)) == ([], b"bye", b"x" * 20)
 
 
+def test_a_fin_does_not_put_off_giving_up_the_hole_before_it():
+    packets = [*handshake(), a(0, b"one"), b(0, ack=7), a(6, flags=FIN), *[b(0, ack=7)] * 6]
+    assert order(play_one(packets, GRACE)) == [(A, b"one", 3), (A, 3, 8)]
+
+
 def test_each_hole_has_its_own_clock():
     packets = [*handshake(), a(2, b"c"), b(0, ack=3), b(0, ack=3), a(5, b"f"), b(0, ack=6), *[b(0, ack=6)] * 6]
     told = order(play_one(packets, GRACE))

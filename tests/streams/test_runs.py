@@ -15,20 +15,20 @@ TIGHT = Limits(gap_grace_packets=3, gap_grace_ns=20_000_000, reorder_max=60, reo
 TINY = Limits(chunk_max=16, recent_segments=2, reach_max=1000, strays_sure=2)
 
 
-def tales(packets: list[Packet], **more: object) -> list[list[tuple]]:
-    return [[tale.id, tale.client, *tale.told] for tale in play(packets, **more)]
-
-
 @given(st.data(), damaged(), st.sampled_from((Limits(), TIGHT, TINY)))
 @settings(max_examples=50, deadline=None)
 def test_neither_runs_nor_the_ends_of_batches_change_what_is_told(
     data: st.DataObject, packets: list[Packet], limits: Limits
 ):
-    whole = tales(packets, limits=limits)
-    assert tales(packets, limits=limits, find_runs=False) == whole
+    whole = told(packets, limits)
     cuts = data.draw(st.lists(st.integers(0, len(packets)), max_size=8))
-    assert tales(packets, limits=limits, cuts=tuple(cuts)) == whole
-    assert tales(packets, limits=limits, cuts=tuple(range(len(packets)))) == whole
+    assert told(packets, limits, cuts=tuple(cuts)) == whole
+    assert told(packets, limits, cuts=tuple(range(len(packets)))) == whole
+
+
+def told(packets: list[Packet], limits: Limits, **more: object) -> list[list[tuple]]:
+    """What is told of each connection; ``play`` compares runs with single segments."""
+    return [[tale.id, tale.client, *tale.told] for tale in play(packets, limits, **more)]
 
 
 def bulk(count: int, acknowledged: int = 2) -> list[Packet]:
@@ -83,13 +83,37 @@ def test_a_sweep_breaks_a_run():
     assert runs_of(bulk(20), turns=(9,))[0] == (0, 9, True)
 
 
+SENT = b"".join(b"%010d" % n for n in range(200))
+
+
 def test_a_run_that_its_connection_cannot_take_is_taken_up_again_where_it_can():
-    packets = [*handshake(), *bulk(200)]
-    held = [*packets[:3], b(5, b"later", 0), *packets[3:], b(0, b"first", 0)]
-    for limits in (Limits(), Limits(gap_grace_packets=30, gap_grace_ns=1)):
-        fast, slow = play_one(held, limits), play_one(held, limits, find_runs=False)
-        assert fast.told == slow.told
-        assert fast.data(A) == b"".join(b"%010d" % n for n in range(200))
+    rows = bulk(200)
+    for later in (50, 100, 260):
+        packets = [*handshake(), b(5, b"later"), *rows[:later], b(0, b"first", rows[later].seq), *rows[later:]]
+        tale = play_one(packets)
+        assert (tale.data(A), tale.data(B)) == (SENT, b"firstlater")
+        assert tale.facts.packets == (202, 103)
+
+
+def test_what_a_run_acknowledges_behind_its_first_segment_is_looked_at():
+    rows = bulk(200)
+    for place in range(40, 60):
+        if not rows[place].data:
+            continue
+        forged = [*rows[:place], rows[place].but(ack=500), *rows[place + 1 :]]
+        packets = [*handshake(), b(5, b"later"), *forged[:8], b(0, b"first", forged[8].seq), *forged[8:]]
+        assert play_one(packets).data(A) == SENT
+        assert play_one([*handshake(), *forged]).data(A) == SENT
+
+
+def test_a_peer_that_shows_up_inside_a_run_ends_its_darkness():
+    limits = Limits(gap_grace_packets=4, gap_grace_ns=1)
+    alone = [a(10 * n, b"0123456789", ack=7 * min(n, 9)) for n in range(10)]
+    packets = [*alone, *[packet.but(seq=packet.seq + 100, ack=63) for packet in bulk(40)]]
+    packets = [packet.but(seq=63, ack=packet.seq) if packet.direction == B else packet for packet in packets]
+    tale = play_one(packets, limits, cuts=(12,))
+    assert tale.gaps == [(B, 0, 63)]
+    assert tale.facts.packets == (50, 20)
 
 
 def test_a_run_longer_than_a_chunk_is_cut_at_its_segments():
@@ -100,7 +124,7 @@ def test_a_run_longer_than_a_chunk_is_cut_at_its_segments():
 
 def test_runs_of_many_flows_stay_apart():
     flows = [packet.but(flow=flow) for packet in bulk(12, 3) for flow in range(5)]
-    told = play(flows)
-    assert [tale.data(A) for tale in told] == [b"".join(b"%010d" % n for n in range(12))] * 5
-    assert [tale.data(B) for tale in told] == [b""] * 5
-    assert all(tale.facts.packets == (12, 4) for tale in told)
+    tales = play(flows)
+    assert [tale.data(A) for tale in tales] == [SENT[:120]] * 5
+    assert [tale.data(B) for tale in tales] == [b""] * 5
+    assert all(tale.facts.packets == (12, 4) for tale in tales)

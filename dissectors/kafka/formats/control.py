@@ -49,6 +49,11 @@ def decode_control(key: bytes, value: bytes | None) -> dict[str, Any]:
     return body | {"name": "LEADER_CHANGE" if found == _LEADER_CHANGE else name, "value": content}
 
 
+def control_type(key: bytes) -> tuple[int, ...]:
+    """The type that a control record's key names; none where the key is too short to name one."""
+    return (int.from_bytes(key[2:4], "big", signed=True),) if len(key) >= 4 else ()
+
+
 def _kraft(kind: int, value: bytes) -> tuple[str, dict[str, Any]]:
     for name in KRAFT.get(kind, ()):
         try:

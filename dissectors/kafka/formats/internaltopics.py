@@ -122,9 +122,12 @@ def decode_framed(page: str, raw: bytes) -> dict[str, Any]:
 
 
 def _belongs(page: str, frame_version: int, layout: Layout) -> bool:
+    """Whether a layout is the preview's where the frame is, and only there; the preview had no flexible versions."""
     if page != "cluster_metadata":
         return True
-    return (layout.note == PREVIEW) == (frame_version == 0) or not (layout.note or layout.struct.flexible)
+    if frame_version == 0:
+        return layout.note == PREVIEW or not layout.struct.flexible
+    return layout.note != PREVIEW
 
 
 # ---- all topics

@@ -5,46 +5,17 @@ from __future__ import annotations
 import gzip
 import random
 import struct
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from record_craft import HEAD, PACKINGS, SOME, XERIAL, Plain, batch, kafka_python_reads, message_set, patched, wrapper
+from record_reading import expected, kinds, read, rows
 
 from dissectors.kafka import batches as module
-from dissectors.kafka.batches import Reading, read_batches
-from dissectors.kafka.recordwalk import RECORD_MIN, walk, walk_slowly
+from dissectors.kafka.batches import read_batches
 
-MS = 1_000_000
 QUICK = settings(max_examples=50, deadline=None)
-
-
-def read(data: bytes, *, start: int = 0, opened: bool = True, lost: bool = False, cap: int = 1 << 24) -> Reading:
-    return read_batches(data, start, len(data), decompress_max=cap, open_records=opened, lost=lost)
-
-
-def rows(reading: Reading) -> list[tuple[Any, ...]]:
-    """(offset, time in ms, key, value, headers) of every record."""
-    found = []
-    for batch_ in reading.records:
-        assert batch_.keys is not None
-        assert batch_.values is not None
-        for index in range(batch_.count):
-            stamp = batch_.constant.get("record_ts") or batch_.columns.get("record_ts", [None] * batch_.count)[index]
-            spans = ((one[0][index], one[1][index]) for one in (batch_.keys, batch_.values))
-            key, value = (None if start < 0 else batch_.data[start:stop] for start, stop in spans)
-            headers = batch_.headers[index] if batch_.headers is not None else []
-            found.append((batch_.columns["offset"][index], stamp and stamp // MS, key, value, headers))
-    return found
-
-
-def expected(records: tuple[Plain, ...] = SOME, base: int = 0) -> list[tuple[Any, ...]]:
-    return [(base + at, one.timestamp, one.key, one.value, list(one.headers)) for at, one in enumerate(records)]
-
-
-def kinds(reading: Reading) -> list[tuple[str, str]]:
-    return [(problem.kind, problem.path) for problem in reading.problems]
 
 
 # ---- magic 2
@@ -150,7 +121,7 @@ def test_a_wrong_checksum_is_told_and_the_rows_are_kept() -> None:
     assert reading.records[0].constant["checksum_ok"] is False
 
 
-@pytest.mark.parametrize(("kind", "types"), [(0, (0,)), (1, (1,)), (4, (4,))])
+@pytest.mark.parametrize(("kind", "types"), [(0, (0,)), (1, (1,)), (99, (99,))])
 def test_control_records_are_told_also_where_no_records_are_asked_for(kind: int, types: tuple[int, ...]) -> None:
     raw = batch((Plain(5, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 1)),), producer=(5, 1, -1))
     (found,) = read(patched(raw, attributes=0x30), opened=False).batches
@@ -159,63 +130,18 @@ def test_control_records_are_told_also_where_no_records_are_asked_for(kind: int,
     assert found.records is None
 
 
-# ---- magic 0 and 1
+def test_what_control_records_hold_stands_in_the_head() -> None:
+    commit = Plain(5, struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 12))
+    (found,) = read(patched(batch((commit,), producer=(5, 1, -1)), attributes=0x30), opened=False).batches
+    value = {"version": 0, "coordinator_epoch": 12}
+    assert found.head["control_records"] == [{"version": 0, "type": 1, "name": "COMMIT", "value": value}]
 
 
-@pytest.mark.parametrize("magic", [0, 1])
-def test_a_run_of_plain_messages_is_one_batch(magic: int) -> None:
-    data = message_set(SOME, magic)
-    reading = read(data)
-    assert [(o, k, v) for o, _, k, v, _ in rows(reading)] == [(o, k, v) for o, _, k, v, _ in expected()]
-    assert [row[1] for row in rows(reading)] == [one.timestamp if magic else None for one in SOME]
-    assert [one.head["records"] for one in reading.batches] == [4]
-    assert not reading.problems
-
-
-@pytest.mark.parametrize("name", [name for name in PACKINGS if not name.startswith("zstd")])
-@pytest.mark.parametrize("magic", [0, 1])
-def test_a_wrapper_is_one_batch_whatever_packed_it(magic: int, name: str) -> None:
-    codec, pack = PACKINGS[name]
-    inner = message_set(SOME, magic)
-    data = wrapper(pack(inner), magic, codec, 103)
-    reading = read(data)
-    base = 100 if magic else 0
-    assert [row[0] for row in rows(reading)] == [base, base + 1, base + 2, base + 3]
-    assert [row[2:4] for row in rows(reading)] == [(one.key, one.value) for one in SOME]
-    assert [one.head["records"] for one in reading.batches] == [4]
-    assert not reading.problems
-
-
-@pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (1, 0), (1, 1), (1, 3)])
-def test_what_kafka_python_builds_of_magic_0_and_1_is_read_as_it_reads_it(magic: int, codec: int) -> None:
-    data = message_set(SOME, magic, codec)
-    theirs = [(o, t, k, v) for o, t, k, v, _ in kafka_python_reads(data)]
-    assert [row[:4] for row in rows(read(data))] == theirs
-
-
-def test_a_wrapper_at_offset_0_counts_from_0_as_some_librdkafka_wrote_it() -> None:
-    inner = message_set(SOME, 1)
-    assert [row[0] for row in rows(read(wrapper(gzip.compress(inner), 1, 1, 0)))] == [0, 1, 2, 3]
-
-
-def test_log_append_time_of_a_wrapper_counts_for_all_that_it_wraps() -> None:
-    inner = message_set(SOME, 1)
-    reading = read(wrapper(gzip.compress(inner), 1, 1 | 0x08, 3, 1_700_000_000_000))
-    assert {row[1] for row in rows(reading)} == {1_700_000_000_000}
-
-
-def test_a_wrapper_inside_a_wrapper_is_not_opened() -> None:
-    inner = message_set(SOME, 0)
-    once = wrapper(gzip.compress(inner), 0, 1, 3)
-    assert kinds(read(wrapper(gzip.compress(once), 0, 1, 3))) == [("malformed", "batches[0].messages[0]")]
-
-
-def test_a_wrong_checksum_of_one_message_marks_this_one() -> None:
-    data = bytearray(message_set(SOME[:3], 1))
-    data[12] ^= 1
-    reading = read(bytes(data))
-    assert kinds(reading) == [("checksum", "batches[0].messages[0].crc")]
-    assert reading.records[0].columns["checksum_ok"] == [False, True, True]
+def test_a_control_record_that_is_none_is_told_and_kept() -> None:
+    reading = read(patched(batch((Plain(5, b"x", b"yz"),)), attributes=0x20))
+    assert kinds(reading) == [("format", "batches[0].records[0]")]
+    assert reading.batches[0].head["control_records"] == [{"key": b"x", "value": b"yz"}]
+    assert len(rows(reading)) == 1
 
 
 def test_one_field_may_mix_magics() -> None:
@@ -259,7 +185,7 @@ def test_a_batch_that_the_capture_cut_gives_its_whole_records() -> None:
     assert kinds(reading) == [("truncated", "batches[0].records")]
 
 
-@pytest.mark.parametrize("name", ["gzip", "gzip of two members", "snappy xerial with repeated headers"])
+@pytest.mark.parametrize("name", [name for name in PACKINGS if not name.startswith("zstd")])
 def test_a_compressed_batch_that_the_capture_cut_gives_its_whole_records(name: str) -> None:
     chance = random.Random(5)
     records = tuple(Plain(at, b"k", chance.randbytes(200)) for at in range(100))
@@ -268,15 +194,6 @@ def test_a_compressed_batch_that_the_capture_cut_gives_its_whole_records(name: s
     cut = patched(raw, pack(raw[HEAD:]), attributes=codec)[:15000]
     found = rows(read(cut, lost=True))
     assert found == expected(records)[: len(found)]
-    assert 50 < len(found) < 100
-
-
-def test_a_wrapper_that_the_capture_cut_gives_its_whole_messages() -> None:
-    chance = random.Random(5)
-    records = tuple(Plain(at, b"k", chance.randbytes(200)) for at in range(100))
-    inner = message_set(records, 0)
-    found = rows(read(wrapper(gzip.compress(inner), 0, 1, 99)[:15000], lost=True))
-    assert [row[3] for row in found] == [one.value for one in records][: len(found)]
     assert 50 < len(found) < 100
 
 
@@ -373,52 +290,3 @@ def test_mutated_and_cut_bytes_never_raise(field: bytes, changes: list[tuple[int
 @QUICK
 def test_any_bytes_give_a_reading(data: bytes) -> None:
     rows(read(data))
-
-
-# ---- the hot walk and its slow twin
-
-
-RECORDS = st.lists(
-    st.builds(
-        Plain,
-        st.integers(0, 1 << 41),
-        st.none() | st.binary(max_size=200),
-        st.none() | st.binary(max_size=20_000),
-        st.lists(st.tuples(st.text(max_size=80), st.none() | st.binary(max_size=80)), max_size=3).map(tuple),
-    ),
-    min_size=1,
-    max_size=8,
-).map(tuple)
-
-
-@given(RECORDS, st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), max_size=4), st.integers(0, 60))
-@QUICK
-def test_the_walk_gives_what_its_slow_twin_gives(
-    records: tuple[Plain, ...], changes: list[tuple[int, int]], behind: int
-) -> None:
-    plain = bytearray(batch(records)[HEAD:])
-    for at, value in changes:
-        plain[at % len(plain)] = value
-    data = bytes(plain)
-    end = max(0, len(data) - behind)
-    assert walk(data, 0, end, len(records)) == walk_slowly(data, 0, end, len(records))
-
-
-@given(st.lists(st.sampled_from([0, 1, 2, 3, 12, 14, 16, 0x80, 0x81, 0xFF]), max_size=40))
-@QUICK
-def test_the_twins_agree_on_numbers_that_are_written_too_long(numbers: list[int]) -> None:
-    data = bytes(numbers)
-    assert walk(data, 0, len(data), 5) == walk_slowly(data, 0, len(data), 5)
-
-
-def test_a_length_written_too_long_is_read_all_the_same() -> None:
-    data = bytes.fromhex("0e000000 8100 01 00".replace(" ", ""))
-    walked = walk(data, 0, len(data), 1)
-    assert walked.flat == [0, 0, -1, -1, -1, -1, -1]
-    assert walked == walk_slowly(data, 0, len(data), 1)
-
-
-def test_no_record_is_smaller_than_its_bound() -> None:
-    data = bytes.fromhex("0c000000010100")
-    assert len(data) == RECORD_MIN
-    assert walk(data, 0, len(data), 1).records == 1

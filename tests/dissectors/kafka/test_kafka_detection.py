@@ -35,7 +35,7 @@ def verdict(client: bytes, server: bytes = b"", *, from_start: bool = True) -> V
         request(craft.METADATA, 0, 1, client_id=None),
         request(craft.SASL_HANDSHAKE, 1, 5, {"mechanism": "PLAIN"}),
         produce(3, b"value", acks=0),
-        request(7, 0, 1),
+        sized(struct.pack(">hhii", 7, 0, 1, 5)),
     ],
 )
 def test_one_first_request_that_decodes_to_its_end_is_enough(first):
@@ -67,7 +67,7 @@ def test_a_client_of_tomorrow_is_known_by_the_brokers_answer():
         (b"  V2" + b"\x00\x00\x00\x02{}", b""),
         (sized(b"\x00\x00\x00\x20" + b'{"code":105,"extFields":{}}' + bytes(20)), b""),
         (sized(b"\x00\x00\x00\x12\x08\x02\x12\x0e\x0a\x05pulsar"), b""),
-        (b"\x01\x02\x03\x04", b""),
+        (b"\x07\x02\x03\x04", b""),
     ],
 )
 def test_other_protocols_are_refused(client, server):

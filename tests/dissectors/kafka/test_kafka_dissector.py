@@ -87,6 +87,7 @@ def test_a_produce_without_acks_is_never_answered():
     driver = heard(client(produce(1, b"a", acks=0), produce(2, b"b")), server(produced(2, 9)))
     first, second, answer = driver.messages
     assert (first.kind, first.asked[0].status) == ("oneway", "oneway")
+    assert first.records[0].constant["ack"] == "none"
     assert second.kind == "request"
     assert answer.closed[0].message is second
 

@@ -1,58 +1,28 @@
-"""Conversations: which answer belongs to which question, whose messages they are, what became of deliveries."""
+"""Conversations: which answer belongs to which question, who logs in, whose messages they are."""
 
 from __future__ import annotations
 
 import pytest
-from driver import Driver
-from pulsarcraft import NO_REQUEST, batch, connect, connected, frame, message, send
-from wirecraft import Say, chunks, client, server
-
-from dissectors.pulsar import Pulsar
-from mqsniff.limits import Limits
-from mqsniff.model import Secret, Side
-
-TOPIC = "persistent://public/default/orders"
-PRODUCER = client(frame("PRODUCER", topic=TOPIC, producer_id=1, request_id=1, producer_name="p-0"))
-SUBSCRIBE = client(
-    frame(
-        "SUBSCRIBE",
-        topic=TOPIC,
-        subscription="billing",
-        sub_type="Shared",
-        consumer_id=1,
-        request_id=2,
-        consumer_name="c",
-    )
+from pulsarcraft import (
+    NO_REQUEST,
+    PRODUCER,
+    SUBSCRIBE,
+    TOPIC,
+    ack,
+    connect,
+    connected,
+    deliver,
+    ended,
+    frame,
+    names,
+    noted,
+    run,
+    send,
+    still_open,
 )
+from wirecraft import client, server
 
-
-def run(*dialogue: Say, limits: Limits | None = None) -> Driver:
-    driver = Driver(Pulsar, limits).run(chunks(list(dialogue)))
-    assert driver.skipped == []
-    return driver
-
-
-def names(driver: Driver) -> list[tuple[str, str, str | None]]:
-    return [(message.name, message.kind, message.correlation) for message in driver.messages]
-
-
-def ended(driver: Driver, link: str = "answer") -> list[tuple[str, str | None, str | None]]:
-    """(name of the question, name of its answer, status) of every question that ended."""
-    return [
-        (asked.message.name, asked.answer.name if asked.answer else None, asked.status)
-        for message in driver.messages
-        for asked in message.closed
-        if asked.link == link
-    ]
-
-
-def still_open(driver: Driver, link: str = "answer") -> list[str]:
-    return [asked.message.name for asked in driver.dissector.open_questions() if asked.link == link]
-
-
-def noted(driver: Driver) -> list[tuple[str, str]]:
-    return [(problem.kind, problem.severity) for problem in driver.problems]
-
+from mqsniff.model import Secret, Side
 
 # ---- requests
 
@@ -261,216 +231,6 @@ def test_an_error_without_request_answers_the_login_and_else_nothing():
     assert names(later)[-1] == ("ERROR", "push", None)
 
 
-# ---- sending
-
-
-def test_receipts_come_first_in_first_out_for_each_sequence_id():
-    receipts = [
-        frame("SEND_RECEIPT", producer_id=1, sequence_id=5, message_id={"ledger_id": 7, "entry_id": entry})
-        for entry in (1, 2)
-    ]
-    driver = run(PRODUCER, client(send(b"a", sequence=5), send(b"b", sequence=5)), server(*receipts))
-    assert [a.frame.offset for message in driver.messages for a in message.closed] == [
-        driver.messages[1].frame.offset,
-        driver.messages[2].frame.offset,
-    ]
-    assert [message.records[0].constant["message_id"] for message in driver.messages[1:3]] == ["7:1:-1", "7:2:-1"]
-    assert {message.correlation for message in driver.messages[1:]} == {"p:1:5"}
-
-
-def test_a_receipt_names_each_message_of_a_batch():
-    partition = client(frame("PRODUCER", topic=TOPIC + "-partition-3", producer_id=2, request_id=1))
-    sent = send(batch((b"a", {}), (b"b", {})), producer=2, told={"num_messages": 2}, num_messages_in_batch=2)
-    receipt = frame("SEND_RECEIPT", producer_id=2, sequence_id=0, message_id={"ledger_id": 7, "entry_id": 1})
-    driver = run(partition, client(sent), server(receipt))
-    (records,) = driver.messages[1].records
-    assert records.columns["message_id"] == ["7:1:3:0", "7:1:3:1"]
-    assert records.constant["partition"] == 3
-    assert driver.problems == []
-
-
-def test_a_message_that_is_nowhere_gets_no_place():
-    nowhere = {"ledger_id": NO_REQUEST, "entry_id": NO_REQUEST}
-    driver = run(
-        PRODUCER, client(send(b"a")), server(frame("SEND_RECEIPT", producer_id=1, sequence_id=0, message_id=nowhere))
-    )
-    assert "message_id" not in driver.messages[1].records[0].constant
-    assert ended(driver) == [("SEND", "SEND_RECEIPT", None)]
-
-
-def test_a_refused_message_is_an_error_by_name():
-    refused = frame("SEND_ERROR", producer_id=1, sequence_id=0, error="TopicTerminatedError", message="over")
-    driver = run(PRODUCER, client(send(b"a")), server(refused))
-    answer = driver.messages[-1]
-    assert (answer.error_code, answer.error_name, answer.error_count) == (15, "TopicTerminatedError", 1)
-    assert answer.topics == (TOPIC,)
-    assert ended(driver) == [("SEND", "SEND_ERROR", None)]
-
-
-def position(ledger: int, entry: int) -> dict:
-    return {
-        "replicated_from": "near",
-        "properties": [{"key": "__MSG_PROP_REPL_SOURCE_POSITION", "value": f"{ledger}:{entry}"}],
-    }
-
-
-@pytest.mark.parametrize("flags", [{}, {"feature_flags": {"supports_repl_dedup_by_lid_and_eid": True}}])
-def test_receipts_of_replicated_messages_tell_positions_where_both_ends_know_how(flags):
-    by_position = bool(flags)
-    receipt = {"sequence_id": 3, "highest_sequence_id": 8} if by_position else {"sequence_id": 0}
-    driver = run(
-        client(connect()),
-        server(connected(**flags)),
-        PRODUCER,
-        client(send(b"a", **position(3, 8))),
-        server(frame("SEND_RECEIPT", producer_id=1, **receipt)),
-    )
-    assert ended(driver)[-1] == ("SEND", "SEND_RECEIPT", None)
-    assert {message.correlation for message in driver.messages[-2:]} == {"p:1:3:8" if by_position else "p:1:0"}
-
-
-def test_receipts_of_markers_are_as_others():
-    driver = run(
-        PRODUCER,
-        client(send(b"", marker_type=21, **position(3, 8))),
-        server(frame("SEND_RECEIPT", producer_id=1, sequence_id=0, highest_sequence_id=1 << 63)),
-    )
-    assert ended(driver) == [("SEND", "SEND_RECEIPT", None)]
-
-
-def test_the_counts_of_command_and_metadata_are_held_against_each_other():
-    driver = run(PRODUCER, client(send(batch((b"a", {})), told={"num_messages": 2}, num_messages_in_batch=1)))
-    assert noted(driver) == [("out_of_range", "warning")]
-
-
-def test_chunks_are_followed_on_both_sides():
-    def chunk(number):
-        return {"uuid": "u", "chunk_id": number, "num_chunks_from_msg": 3, "total_chunk_msg_size": 3}
-
-    sent = [send(b"x", sequence=9, told={"is_chunk": True}, **chunk(number)) for number in (0, 2)]
-    delivered = [message(b"x", entry_id=number, **chunk(number)) for number in (0, 1, 2)]
-    driver = run(PRODUCER, SUBSCRIBE, client(*sent), server(*delivered))
-    assert noted(driver) == [("unmatched", "warning")]
-    assert [m.records[0].constant["chunk_id"] for m in driver.messages if m.records] == [0, 2, 0, 1, 2]
-
-
-# ---- delivering and settling
-
-
-def deliver(*entries: int, **more) -> Say:
-    return server(*(message(b"v", entry_id=entry, **more) for entry in entries))
-
-
-def ack(*entries: int, kind: str = "Individual", ack_set: list[int] | None = None, **more) -> Say:
-    sets = {"ack_set": ack_set} if ack_set is not None else {}
-    ids = [{"ledger_id": 7, "entry_id": entry, **sets} for entry in entries]
-    return client(frame("ACK", consumer_id=1, ack_type=kind, message_id=ids, **more))
-
-
-def settled(driver: Driver) -> list[tuple[int, str | None, str | None, str | None]]:
-    """(entry, name of what settled it, settled_by, status) of every delivery that ended."""
-    return [
-        (
-            asked.key[2][1],
-            asked.last_answer.name if asked.last_answer else None,
-            asked.extra.get("settled_by"),
-            asked.status,
-        )
-        for one in driver.messages
-        for asked in one.closed
-        if asked.link == "settlement"
-    ]
-
-
-def test_an_ack_settles_the_entries_that_it_names():
-    driver = run(SUBSCRIBE, deliver(1, 2, 3), ack(3, 1))
-    assert settled(driver) == [(3, "ACK", "ACK", None), (1, "ACK", "ACK", None)]
-    assert still_open(driver, "settlement") == ["MESSAGE"]
-
-
-def test_a_cumulative_ack_settles_everything_before_it():
-    driver = run(SUBSCRIBE, deliver(1, 2, 3, 4), ack(2), ack(3, kind="Cumulative"))
-    assert [entry for entry, *_ in settled(driver)] == [2, 1, 3]
-
-
-def batch_of(count: int) -> Say:
-    return server(message(batch(*[(b"v", {})] * count), entry_id=1, num_messages_in_batch=count))
-
-
-def test_a_batch_is_settled_index_by_index():
-    driver = run(SUBSCRIBE, batch_of(3), ack(1, ack_set=[0b110]), ack(1, ack_set=[0b100]), ack(1, ack_set=[0b000]))
-    (asked,) = driver.messages[1].asked
-    assert asked.answer is driver.messages[2]
-    assert asked.last_answer is driver.messages[4]
-    assert settled(driver) == [(1, "ACK", "ACK", None)]
-    assert driver.messages[2].body["message_id"][0]["ack_set"] == [1, 2]
-
-
-def test_a_batch_that_is_settled_in_part_says_so():
-    driver = run(SUBSCRIBE, batch_of(3), ack(1, ack_set=[0b110]))
-    (asked,) = driver.dissector.open_questions()
-    assert (asked.link, asked.status, asked.answer) == ("settlement", "partial", driver.messages[2])
-
-
-def test_acks_with_a_request_id_are_answered():
-    driver = run(
-        SUBSCRIBE, deliver(1), ack(1, request_id=9), server(frame("ACK_RESPONSE", consumer_id=1, request_id=9))
-    )
-    assert names(driver)[2:] == [("ACK", "request", "c:1:9"), ("ACK_RESPONSE", "response", "c:1:9")]
-    assert ended(driver) == [("ACK", "ACK_RESPONSE", None)]
-
-
-def test_a_message_that_the_client_found_damaged_is_an_error():
-    driver = run(SUBSCRIBE, deliver(1), ack(1, validation_error="ChecksumMismatch"))
-    last = driver.messages[-1]
-    assert (last.kind, last.error_code, last.error_name, last.error_count) == ("oneway", 2, "ChecksumMismatch", 1)
-
-
-@pytest.mark.parametrize(("ids", "expected"), [([{"ledger_id": 7, "entry_id": 2}], [2]), ([], [1, 2])])
-def test_a_wish_for_redelivery_settles_what_it_names_or_all(ids, expected):
-    wish = client(frame("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1, message_ids=ids))
-    driver = run(SUBSCRIBE, deliver(1, 2), wish)
-    name = "REDELIVER_UNACKNOWLEDGED_MESSAGES"
-    assert settled(driver) == [(entry, name, name, None) for entry in expected]
-
-
-def test_an_entry_that_is_delivered_again_leaves_its_first_delivery_unanswered():
-    driver = run(SUBSCRIBE, deliver(1), deliver(1, told={"redelivery_count": 2}), ack(1))
-    assert settled(driver) == [(1, None, "redelivered", "unanswered"), (1, "ACK", "ACK", None)]
-    assert [m.asked[0].extra["attempts"] for m in driver.messages if m.name == "MESSAGE"] == [1, 3]
-
-
-def test_nobody_acknowledges_messages_of_non_persistent_topics():
-    subscribe = frame(
-        "SUBSCRIBE", topic="non-persistent://a/b/c", subscription="s", sub_type="Shared", consumer_id=1, request_id=1
-    )
-    driver = run(client(subscribe), deliver(0, 0, 0))
-    assert still_open(driver, "settlement") == []
-    assert driver.problems == []
-
-
-def test_permits_are_counted_against_deliveries():
-    flow = client(frame("FLOW", consumer_id=1, message_permits=4))
-    driver = run(SUBSCRIBE, flow, deliver(1), batch_of(3), deliver(5), ack(5), flow, deliver(6))
-    extras = [m.asked[0].extra for m in driver.messages if m.name == "MESSAGE"]
-    assert [extra["credit"] for extra in extras] == [4, 3, 0, 3]
-    assert [extra["in_flight"] for extra in extras] == [1, 3, 4, 4]
-
-
-def test_permits_are_unknown_where_the_opening_was_not_seen():
-    driver = run(client(frame("FLOW", consumer_id=1, message_permits=4)), deliver(1))
-    assert driver.messages[1].asked[0].extra["credit"] is None
-
-
-def test_only_what_is_to_be_delivered_of_a_batch_counts():
-    flow = client(frame("FLOW", consumer_id=1, message_permits=9))
-    half = server(message(batch(*[(b"v", {})] * 4), entry_id=1, told={"ack_set": [0b1010]}, num_messages_in_batch=4))
-    driver = run(SUBSCRIBE, flow, half, ack(1, ack_set=[0b1000]), deliver(2))
-    assert driver.messages[2].records[0].columns["record_index"] == [1, 3]
-    assert [m.asked[0].extra["credit"] for m in driver.messages if m.name == "MESSAGE"] == [9, 7]
-    assert [m.asked[0].extra["in_flight"] for m in driver.messages if m.name == "MESSAGE"] == [2, 2]
-
-
 # ---- whose messages
 
 
@@ -530,10 +290,3 @@ def test_what_the_broker_takes_is_what_connected_says():
     assert noted(driver) == [("out_of_range", "warning")]
     assert driver.dissector.identity.close_reason == "too large"
     assert driver.messages[-1].body["payload"]["size"] == 200_000
-
-
-def test_open_questions_are_limited():
-    limits = Limits().with_value("questions_max", 20)
-    driver = run(SUBSCRIBE, deliver(*range(100)), limits=limits)
-    assert len(list(driver.dissector.open_questions())) == 20
-    assert len(driver.dissector._session._consuming._consumers._known[1].unsettled) == 20

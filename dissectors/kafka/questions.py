@@ -1,0 +1,43 @@
+"""What a request leaves for its response, and what rules of single APIs work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from dissectors.kafka.bodies import Version
+from dissectors.kafka.fetching import Fetching
+from dissectors.kafka.formats import NO_CONTEXT, Context
+from dissectors.kafka.recorddata import Produced
+from mqsniff.model import Asked, Message
+
+PROTOCOL: Final = "kafka"
+
+
+@dataclass(slots=True)
+class Question:
+    """What a request left for its response."""
+
+    version: Version
+    message: Message
+    fetching: Fetching | None = None
+    produced: tuple[Produced, ...] = ()
+    group: Context = NO_CONTEXT
+    """What is known of the group that it is about."""
+    inner: Version | None = None
+    """The request that an envelope forwards."""
+
+
+@dataclass(slots=True)
+class Reply:
+    """A response being read, and what it answers."""
+
+    message: Message
+    body: dict[str, Any]
+    asked: Asked
+    question: Question
+
+
+RequestRule: TypeAlias = Callable[[Message, dict[str, Any], Question], None]
+ResponseRule: TypeAlias = Callable[[Reply], None]

@@ -1,0 +1,112 @@
+"""What is delivered to consumers, and what they settle; permits and batches."""
+
+from __future__ import annotations
+
+import pytest
+from pulsarcraft import SUBSCRIBE, ack, batch, deliver, ended, frame, message, names, run, still_open
+from wirecraft import Say, client, server
+
+from mqsniff.limits import Limits
+
+
+def settled(driver):
+    """(entry, name of what settled it, settled_by, status) of every delivery that ended."""
+    closed = [asked for one in driver.messages for asked in one.closed if asked.link == "settlement"]
+    names = [asked.last_answer.name if asked.last_answer else None for asked in closed]
+    return [(a.key[2][1], name, a.extra["settled_by"], a.status) for a, name in zip(closed, names, strict=True)]
+
+
+def test_an_ack_settles_the_entries_that_it_names():
+    driver = run(SUBSCRIBE, deliver(1, 2, 3), ack(3, 1))
+    assert settled(driver) == [(3, "ACK", "ACK", None), (1, "ACK", "ACK", None)]
+    assert still_open(driver, "settlement") == ["MESSAGE"]
+
+
+def test_a_cumulative_ack_settles_everything_before_it():
+    driver = run(SUBSCRIBE, deliver(1, 2, 3, 4), ack(2), ack(3, kind="Cumulative"))
+    assert [entry for entry, *_ in settled(driver)] == [2, 1, 3]
+
+
+def batch_of(count: int) -> Say:
+    return server(message(batch(*[(b"v", {})] * count), entry_id=1, num_messages_in_batch=count))
+
+
+def test_a_batch_is_settled_index_by_index():
+    driver = run(SUBSCRIBE, batch_of(3), ack(1, ack_set=[0b110]), ack(1, ack_set=[0b100]), ack(1, ack_set=[0b000]))
+    (asked,) = driver.messages[1].asked
+    assert asked.answer is driver.messages[2]
+    assert asked.last_answer is driver.messages[4]
+    assert settled(driver) == [(1, "ACK", "ACK", None)]
+    assert driver.messages[2].body["message_id"][0]["ack_set"] == [1, 2]
+
+
+def test_a_batch_that_is_settled_in_part_says_so():
+    driver = run(SUBSCRIBE, batch_of(3), ack(1, ack_set=[0b110]))
+    (asked,) = (asked for asked in driver.dissector.open_questions() if asked.link == "settlement")
+    assert (asked.status, asked.answer) == ("partial", driver.messages[2])
+
+
+def test_acks_with_a_request_id_are_answered():
+    driver = run(
+        SUBSCRIBE, deliver(1), ack(1, request_id=9), server(frame("ACK_RESPONSE", consumer_id=1, request_id=9))
+    )
+    assert names(driver)[2:] == [("ACK", "request", "c:1:9"), ("ACK_RESPONSE", "response", "c:1:9")]
+    assert ended(driver) == [("ACK", "ACK_RESPONSE", None)]
+
+
+def test_a_message_that_the_client_found_damaged_is_an_error():
+    driver = run(SUBSCRIBE, deliver(1), ack(1, validation_error="ChecksumMismatch"))
+    last = driver.messages[-1]
+    assert (last.kind, last.error_code, last.error_name, last.error_count) == ("oneway", 2, "ChecksumMismatch", 1)
+
+
+@pytest.mark.parametrize(("ids", "expected"), [([{"ledger_id": 7, "entry_id": 2}], [2]), ([], [1, 2])])
+def test_a_wish_for_redelivery_settles_what_it_names_or_all(ids, expected):
+    wish = client(frame("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1, message_ids=ids))
+    driver = run(SUBSCRIBE, deliver(1, 2), wish)
+    name = "REDELIVER_UNACKNOWLEDGED_MESSAGES"
+    assert settled(driver) == [(entry, name, name, None) for entry in expected]
+
+
+def test_an_entry_that_is_delivered_again_leaves_its_first_delivery_unanswered():
+    driver = run(SUBSCRIBE, deliver(1), deliver(1, told={"redelivery_count": 2}), ack(1))
+    assert settled(driver) == [(1, None, "redelivered", "unanswered"), (1, "ACK", "ACK", None)]
+    assert [m.asked[0].extra["attempts"] for m in driver.messages if m.name == "MESSAGE"] == [1, 3]
+
+
+def test_nobody_acknowledges_messages_of_non_persistent_topics():
+    subscribe = frame(
+        "SUBSCRIBE", topic="non-persistent://a/b/c", subscription="s", sub_type="Shared", consumer_id=1, request_id=1
+    )
+    driver = run(client(subscribe), deliver(0, 0, 0))
+    assert still_open(driver, "settlement") == []
+    assert driver.problems == []
+
+
+def test_permits_are_counted_against_deliveries():
+    flow = client(frame("FLOW", consumer_id=1, message_permits=4))
+    driver = run(SUBSCRIBE, flow, deliver(1), batch_of(3), deliver(5), ack(5), flow, deliver(6))
+    extras = [m.asked[0].extra for m in driver.messages if m.name == "MESSAGE"]
+    assert [extra["credit"] for extra in extras] == [4, 3, 0, 3]
+    assert [extra["in_flight"] for extra in extras] == [1, 3, 4, 4]
+
+
+def test_permits_are_unknown_where_the_opening_was_not_seen():
+    driver = run(client(frame("FLOW", consumer_id=1, message_permits=4)), deliver(1))
+    assert driver.messages[1].asked[0].extra["credit"] is None
+
+
+def test_only_what_is_to_be_delivered_of_a_batch_counts():
+    flow = client(frame("FLOW", consumer_id=1, message_permits=9))
+    half = server(message(batch(*[(b"v", {})] * 4), entry_id=1, told={"ack_set": [0b1010]}, num_messages_in_batch=4))
+    driver = run(SUBSCRIBE, flow, half, ack(1, ack_set=[0b1000]), deliver(2))
+    assert driver.messages[2].records[0].columns["record_index"] == [1, 3]
+    assert [m.asked[0].extra["credit"] for m in driver.messages if m.name == "MESSAGE"] == [9, 7]
+    assert [m.asked[0].extra["in_flight"] for m in driver.messages if m.name == "MESSAGE"] == [2, 2]
+
+
+def test_open_questions_are_limited():
+    limits = Limits().with_value("questions_max", 20)
+    driver = run(SUBSCRIBE, deliver(*range(100)), limits=limits)
+    assert len(list(driver.dissector.open_questions())) == 20
+    assert len(driver.dissector._session._consuming._consumers._known[1].unsettled) == 20
