@@ -124,7 +124,7 @@ class Writer:
         self._ts_ns += STEP_NS
         self._ids = self._ids + 1 & 0xFFFF
         size = 54 + len(payload)
-        hosts = (b"\x0a\0\0\x01", b"\x0a\0\0\x02") if ports[1] == 4150 else (b"\x0a\0\0\x02", b"\x0a\0\0\x01")
+        hosts = (b"\x0a\0\0\x01", b"\x0a\0\0\x02") if ports[1] < ports[0] else (b"\x0a\0\0\x02", b"\x0a\0\0\x01")
         head = struct.pack(
             "<IIII12sH",
             *divmod(self._ts_ns, 1_000_000_000),

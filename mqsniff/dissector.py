@@ -64,7 +64,7 @@ class Switch(NamedTuple):
 
 
 class Sure(int):
-    """A size that ``probe`` vouches for: the head alone proves the frame, so that none has to stand behind it."""
+    """A size that ``probe`` vouches for: the head proves the frame where nobody can look behind it."""
 
 
 Probed: TypeAlias = int | Literal[FrameAnswer.NEED, FrameAnswer.NO_FRAME]

@@ -165,7 +165,7 @@ def consuming(topic: str = "orders", channel: str = "billing") -> list[Say]:
 
 
 def crossing(topic: str = "orders", channel: str = "billing") -> list[Say]:
-    """Deliveries, settlements and publishing that cross on the way: what is said while words of the peer are on the way."""
+    """Deliveries, settlements and publishing that cross: what is said while words of the peer are on the way."""
     one, two, three, four = ids(4)
     return acknowledged(
         (client(MAGIC, line("SUB", topic, channel)), 0),

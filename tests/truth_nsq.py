@@ -126,7 +126,7 @@ def check_channel(  # noqa: PLR0917  # a chore of plain functions
             told = {"deliveries": told}
         case str():
             told = {"deliveries": wanted.total() if wanted else 0}
-    records = seen.delivered(topic, channel)
+    records = [r for r in seen.records if is_delivery(r)] if loss.midstream else seen.delivered(topic, channel)
     what = f"{topic}/{channel}"
     size = max((row["value_size"] or 0 for row in records), default=0)
     if "deliveries" in told:

@@ -191,6 +191,9 @@ def _read_control(reading: Reading, batch: Batch, plain: bytes, walked: Walked) 
         key = plain[record.key_start : record.key_stop] if record.key_start >= 0 else b""
         value = plain[record.value_start : record.value_stop] if record.value_start >= 0 else None
         types += control_type(key)
+        if not reading.control_left:
+            continue
+        reading.control_left -= 1
         try:
             found.append(decode_control(key, value))
         except Malformed:
@@ -198,6 +201,8 @@ def _read_control(reading: Reading, batch: Batch, plain: bytes, walked: Walked) 
             found.append({"key": key, "value": value})
     batch.control_types = tuple(types)
     batch.head["control_records"] = found
+    if len(found) < walked.records:
+        reading.note("limit", "info", "more control records than are shown", "records")
 
 
 def _columns(reading: Reading, batch: Batch, plain: bytes, walked: Walked) -> RecordBatch:

@@ -4,7 +4,8 @@
 
 1. ``size`` counts from the checksum on; the checksum, a CRC-32, covers all behind it.
 2. The value of a compressed message is a message set. Its offsets are absolute (magic 0) or count from a base (magic
-   1): the wrapper has the last one's, or 0 where some versions of librdkafka wrote it, which makes the base 0.
+   1): the wrapper has the last one's, or 0 where some versions of librdkafka wrote it, which makes the base 0. Where
+   the last one is missing, nobody knows the base, and the records have no offsets.
 3. The wrapper's time counts for all that it wraps where it is the broker's (log append time).
 4. Wrappers are opened always, as nothing else tells how many messages are in them.
 5. A wrapper inside a wrapper is not opened: Kafka refuses it too.
@@ -14,6 +15,7 @@ Sources: Apache Kafka, ``LegacyRecord``, ``AbstractLegacyRecordBatch``, ``Record
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -183,7 +185,12 @@ def _note_checksums(reading: Reading, run: list[LegacyMessage]) -> None:
 
 
 def _columns(
-    data: bytes, run: list[LegacyMessage], offsets: list[int], constant: dict[str, Any], *, outer_ok: bool = True
+    data: bytes,
+    run: list[LegacyMessage],
+    offsets: Sequence[int | None],
+    constant: dict[str, Any],
+    *,
+    outer_ok: bool = True,
 ) -> RecordBatch:
     batch = RecordBatch(data, len(run), constant)
     batch.columns = {"offset": offsets}
@@ -205,12 +212,9 @@ def _add_wrapper(reading: Reading, wrapper: LegacyMessage, pos: int) -> None:
     """Open a wrapper; of one that is cut or damaged, the messages that are whole."""
     if wrapper.checksum_ok is False:
         reading.note("checksum", "error", "the CRC-32 of the wrapper does not fit", "crc")
-    plain, run = _opened(reading, wrapper)
+    plain, run, complete = _opened(reading, wrapper)
     _note_checksums(reading, run)
-    base = 0
-    if wrapper.magic and wrapper.offset and run:
-        base = wrapper.offset - run[-1].offset
-    offsets = [int64(base + message.offset) for message in run]
+    offsets = _offsets(wrapper, run, complete=complete)
     head: dict[str, Any] = {"base_offset": offsets[0]} if offsets else {}
     head |= {"offset": wrapper.offset, "message_size": wrapper.size, "crc": wrapper.crc}
     head |= {"magic": wrapper.magic, "attributes": wrapper.attributes}
@@ -219,20 +223,28 @@ def _add_wrapper(reading: Reading, wrapper: LegacyMessage, pos: int) -> None:
     head |= {"codec": codec_name(wrapper.attributes), "checksum_ok": wrapper.checksum_ok, "records": len(run)}
     batch = Batch(head, pos, wrapper.stop, *((offsets[0], offsets[-1]) if offsets else (0, -1)))
     if reading.open_records and run:
-        constant = {"codec": head["codec"], "base_offset": offsets[0], "batch_index": len(reading.batches)}
+        constant = {"codec": head["codec"], "base_offset": head.get("base_offset"), "batch_index": len(reading.batches)}
         if wrapper.magic and wrapper.attributes & LOG_APPEND:
             constant["record_ts"] = time_ns(wrapper.timestamp)
         outer_ok = wrapper.checksum_ok is not False
-        batch.records = _columns(plain, run, offsets, constant, outer_ok=outer_ok)
+        batch.records = _columns(plain, run, offsets or [None] * len(run), constant, outer_ok=outer_ok)
     reading.batches.append(batch)
 
 
-def _opened(reading: Reading, wrapper: LegacyMessage) -> tuple[bytes, list[LegacyMessage]]:
-    """(the plain bytes, the messages in them that are whole)."""
+def _offsets(wrapper: LegacyMessage, run: list[LegacyMessage], *, complete: bool) -> list[int]:
+    """The messages' offsets by rule 2; none where they cannot be known."""
+    if not (wrapper.magic and wrapper.offset and run):
+        return [message.offset for message in run]
+    base = wrapper.offset - run[-1].offset
+    return [int64(base + message.offset) for message in run] if complete else []
+
+
+def _opened(reading: Reading, wrapper: LegacyMessage) -> tuple[bytes, list[LegacyMessage], bool]:
+    """(the plain bytes, the messages in them that are whole, whether these are all)."""
     start, stop = wrapper.value
     if start < 0:
         reading.note("malformed", "error", "a compressed message without a value", "value")
-        return b"", []
+        return b"", [], False
     plain, why = plain_records(wrapper.attributes, reading.data[start:stop], reading.plain_left)
     reading.plain_left -= len(plain)
     cut = wrapper.checksum_ok is None
@@ -255,7 +267,7 @@ def _opened(reading: Reading, wrapper: LegacyMessage) -> tuple[bytes, list[Legac
         if pos < end:
             reading.note("limit", "error", "more records in one field than elements_max", size=end - pos)
     reading.records_left -= len(run)
-    return plain, run
+    return plain, run, pos == end and why is None and not cut
 
 
 def _read_inner(plain: bytes, pos: int, end: int) -> LegacyMessage:

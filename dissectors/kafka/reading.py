@@ -17,6 +17,8 @@ TIME_MAX: Final = ((1 << 63) - 1) // MILLISECOND_NS
 """Largest time in milliseconds that fits a column."""
 RECORDS_MAX: Final = Limits().elements_max
 NOTES_MAX: Final = Limits().message_problems_max
+CONTROL_MAX: Final = 1 << 14
+"""Control records of one field that are shown: a byte of a compressed batch may make an object of half a kilobyte."""
 BATCHES_MAX: Final = 1 << 17
 """Batches of one field: 64 MiB of the smallest would make a million heads of a kilobyte each."""
 
@@ -55,6 +57,8 @@ class Reading:
     plain_left: int
     """Bytes that compressed batches may still become."""
     records_left: int = RECORDS_MAX
+    control_left: int = CONTROL_MAX
+    """Control records that may still be shown."""
     batches: list[Batch] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     cut: int = 0

@@ -102,6 +102,8 @@ def mark_delivered(
 
 def _mark_early(records: RecordBatch, asked_offset: int) -> None:
     offsets = records.columns["offset"]
+    if None in offsets:
+        return
     if min(offsets) >= asked_offset:
         records.constant["before_asked"] = False
     else:

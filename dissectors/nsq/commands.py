@@ -33,7 +33,7 @@ STRICT_MAX: Final = 160
 """Bytes of a line that ``probe`` takes, and a few more."""
 WORD_MAX: Final = max(map(len, _WORDS))
 
-JSON_MAX: Final = 65_536
+IDENTIFY_MAX: Final = 65_536
 """Largest IDENTIFY that a search believes."""
 
 
@@ -75,7 +75,7 @@ def probe(head: bytes) -> Probed:
     (size,) = INT32.unpack_from(head, start)
     match match.lastgroup:
         case "json":
-            fits = 2 <= size <= JSON_MAX and head[start + 4 : start + 5] == b"{"
+            fits = 2 <= size <= IDENTIFY_MAX and head[start + 4 : start + 5] == b"{"
         case "messages":
             count, first = _TWO_INT32.unpack_from(head, start + 4)
             fits = count >= 1 and first >= 1 and 4 + 5 * count <= size and 8 + first <= size

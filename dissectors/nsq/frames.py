@@ -134,7 +134,7 @@ def _proves_message(data: bytes) -> bool:
     return timestamp in TIMES and attempts > 0
 
 
-def _fits_response(data: bytes, size: int, json_start: bytes = b"{") -> bool | None:
+def _fits_response(data: bytes, size: int, json_start: bytes) -> bool | None:
     word = _WORDS.get(size)
     if word is not None and word.startswith(data):
         return True if data == word else None
@@ -196,9 +196,9 @@ def read_message(data: bytes) -> Delivered:
 
 
 def read_error(data: bytes) -> tuple[str, str]:
-    """(code, description) of the text of an error."""
-    code, _, description = text(data).partition(" ")
-    return code, description
+    """(code, description) of the text of an error; the code is empty where it begins with none."""
+    code, _, description = data.partition(b" ")
+    return (text(code), text(description)) if _CODE.fullmatch(code[: _CODE_MAX + 1]) else ("", text(data))
 
 
 def read_json(raw: bytes) -> dict[str, Value]:

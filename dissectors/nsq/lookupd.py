@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dissectors.nsq import frames
-from dissectors.nsq.commands import JSON_MAX
+from dissectors.nsq.commands import IDENTIFY_MAX
 from dissectors.nsq.lines import HEAD_MAX, INT32, Read, read_command, size_of, text
 from dissectors.nsq.rules import bent, check_body_size, check_names
 from dissectors.nsq.tables import (
@@ -71,11 +71,8 @@ class Nsqlookupd(FramedDissector):
         """Both sides; likely ones on both are enough together."""
         if server.from_start and server.data == BAD_PROTOCOL:
             return Verdict.YES
-        verdict = super().detect(client, server)
-        sides = zip(Side, (client, server), strict=True)
-        if verdict is Verdict.MAYBE and all(cls.detect_side(side, sample) is Verdict.MAYBE for side, sample in sides):
-            return Verdict.YES
-        return verdict
+        verdicts = [cls.detect_side(side, sample) for side, sample in zip(Side, (client, server), strict=True)]
+        return Verdict.YES if min(verdicts) >= Verdict.MAYBE else super().detect(client, server)
 
     @classmethod
     def detect_side(cls, side: Side, sample: Sample) -> Verdict:
@@ -253,13 +250,13 @@ def _probe_command(head: bytes) -> Probed:
     if len(head) < start + 5:
         return NEED
     (size,) = INT32.unpack_from(head, start)
-    fits = 2 <= size <= JSON_MAX and head[start + 4 : start + 5] == b"{"
+    fits = 2 <= size <= IDENTIFY_MAX and head[start + 4 : start + 5] == b"{"
     return start + 4 + size if fits else NO_FRAME
 
 
 def _error(frame: Frame, data: bytes) -> Message:
     code, description = frames.read_error(data)
     body: dict[str, Value] = {"code": code, "description": description}
-    message = Message(frame, "nsqlookupd", "ERROR", "response", body, error_name=code, error_count=1)
+    message = Message(frame, "nsqlookupd", "ERROR", "response", body, error_name=code or None, error_count=1)
     message.notes = (("description", description),) if description else ()
     return message

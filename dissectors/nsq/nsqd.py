@@ -54,29 +54,20 @@ class Nsq(FramedDissector):
         """Both sides; a magic with any line behind it and a server that answers in frames are enough together."""
         if server.from_start and server.data == BAD_PROTOCOL:
             return Verdict.YES
-        verdict = super().detect(client, server)
-        if (
-            verdict is Verdict.MAYBE
-            and min(cls.detect_side(side, sample) for side, sample in zip(Side, (client, server), strict=True))
-            >= Verdict.MAYBE
-        ):
-            return Verdict.YES
-        return verdict
+        verdicts = [cls.detect_side(side, sample) for side, sample in zip(Side, (client, server), strict=True)]
+        return Verdict.YES if min(verdicts) >= Verdict.MAYBE else super().detect(client, server)
 
     @classmethod
     def detect_side(cls, side: Side, sample: Sample) -> Verdict:
         """As every framed protocol, but a client's stream opens with the magic, and the short commands prove little."""
+        if side is Side.CLIENT and sample.from_start:
+            return cls._detect_opening(sample.data)
         verdict = super().detect_side(side, sample)
         if side is Side.SERVER:
             return Verdict.YES if _NEGOTIATED.match(sample.data) else verdict
-        if sample.from_start:
-            return cls._detect_opening(sample.data)
-        if verdict is Verdict.YES and all(
-            commands.is_weak(sample.data[start:]) or not isinstance(cls.probe(side, sample.data[start:]), int)
-            for start in sample.starts
-        ):
-            return Verdict.MAYBE
-        return verdict
+        heads = (sample.data[start : start + cls.probe_max] for start in sample.starts)
+        strong = any(isinstance(cls.probe(side, head), int) and not commands.is_weak(head) for head in heads)
+        return verdict if strong else min(verdict, Verdict.MAYBE)
 
     @classmethod
     def _detect_opening(cls, data: bytes) -> Verdict:

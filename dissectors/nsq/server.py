@@ -121,7 +121,7 @@ class ServerSide:
         session = self._session
         code, description = frames.read_error(frame.data[frames.HEAD :])
         message = Message(frame, "nsq", "ERROR", "response", {"code": code, "description": description})
-        message.error_name, message.error_count = code, 1
+        message.error_name, message.error_count = code or None, 1
         message.notes = (("description", description),) if description else ()
         error = tables.ERRORS.get(code) or tables.ERRORS_HISTORIC.get(code)
         if error is None:
@@ -146,10 +146,11 @@ class ServerSide:
         if size < 0:
             raise Malformed("a message shorter than its head")
         head = frames.read_message(frame.data)
-        body: dict[str, Value] = {name: value for name, value in head.fields.items() if value is not None}
+        told = head.fields
+        body: dict[str, Value] = {name: value for name, value in told.items() if value is not None}
         body["body"] = {"size": size}
         message = Message(frame, "nsq", "MESSAGE", "push", body, topics=session.topics, group=session.group)
-        message.notes = (("id", head.fields["message_id"]), ("attempts", head.attempts))
+        message.notes = (("id", told["message_id"]), ("attempts", head.attempts))
         topic = next(iter(session.topics), None)
         message.partitions = ({"topic": topic, "records": 1, "wire_bytes": size},)
         if head.message_id is not None:
@@ -158,7 +159,7 @@ class ServerSide:
                 message.problems.append(bent("format", "a message id that is not 16 hex digits", "message_id"))
         if session.settings.records:
             constant: dict[str, Any] = {"direction": "deliver", "topic": topic, "record_ts": head.timestamp}
-            constant |= {"attempts": head.attempts, "message_id": head.fields["message_id"]}
+            constant |= {"attempts": head.attempts, "message_id": told["message_id"]}
             message.records = (batch_of(frame.data, [_BODY_AT], [size], constant),)
         return message
 

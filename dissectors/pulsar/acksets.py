@@ -10,14 +10,22 @@ from collections.abc import Sequence
 from typing import Final
 
 WORDS_MAX: Final = 1_024
-"""Words that are opened: one of ten bytes becomes 64 numbers. Batches of more messages than 65,536 stay words."""
+"""Words that are opened: one of ten bytes becomes 64 numbers. Sets for batches of more messages stay words."""
+
+
+_WORD: Final = 0xFFFFFFFFFFFFFFFF
+
+
+def count(words: Sequence[int]) -> int:
+    """How many indexes there are."""
+    return sum((word & _WORD).bit_count() for word in words)
 
 
 def indexes(words: Sequence[int]) -> list[int]:
     """The indexes of a bit set, ascending."""
     found = []
     for base, signed in enumerate(words):
-        word = signed & 0xFFFFFFFFFFFFFFFF
+        word = signed & _WORD
         while word:
             low = word & -word
             found.append(64 * base + low.bit_length() - 1)

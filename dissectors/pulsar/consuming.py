@@ -62,6 +62,8 @@ class Consuming:
         if consumer.topic is not None:
             message.topics = (consumer.topic,)
         message.group, message.client_id = consumer.subscription, consumer.name
+        if consumer.sub_type is not None:
+            message.notes += (("sub_type", consumer.sub_type),)
         if news:
             detail = "the opening of this consumer is not in the capture: its topic and subscription are unknown"
             message.problems.append(Problem("unmatched", "info", detail, "consumer_id"))
@@ -78,7 +80,9 @@ class Consuming:
     def _subscribe(self, reading: Reading, consumers: Handles[Consumer]) -> None:
         message, body = reading.message, reading.body
         topic, group, number = body.get("topic"), body.get("subscription"), body.get("consumer_id")
-        consumer = Consumer(name_of(topic), name_of(group), name_of(body.get("consumer_name")), permits=0)
+        consumer = Consumer(
+            name_of(topic), name_of(group), name_of(body.get("consumer_name")), name_of(body.get("sub_type")), permits=0
+        )
         message.topics = (topic,) if isinstance(topic, str) else ()
         message.group = group if isinstance(group, str) else None
         message.client_id = consumer.name

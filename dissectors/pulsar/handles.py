@@ -72,6 +72,7 @@ class Consumer:
     topic: str | None = None
     subscription: str | None = None
     name: str | None = None
+    sub_type: str | None = None
     partition: int | None = field(init=False)
     permits: int | None = None
     """Messages that the broker may still send."""

@@ -80,7 +80,7 @@ def _interpret(message: Message, command: Command, body: dict[str, Any], limits:
     if command.error:
         _tell_error(message, body, command, whole=whole)
     if name in _ACK_SETS:
-        _open_ack_sets(message, body, _ACK_SETS[name])
+        _open_ack_sets(message, body, _ACK_SETS[name], limits)
     if name in _SCHEMAS and isinstance(body.get("schema"), dict):
         message.problems += open_schema(body["schema"], limits)
     message.notes = tuple([(field, body[field]) for field in command.notes if field in body and _is_news(field, body)])
@@ -140,15 +140,20 @@ def _open_marker(message: Message, payload: Payload, number: int, limits: Limits
             message.problems.append(problem)
 
 
-def _open_ack_sets(message: Message, body: dict[str, Any], field: str) -> None:
+def _open_ack_sets(message: Message, body: dict[str, Any], field: str, limits: Limits) -> None:
     """Turn the words of ack sets, beside message ids and in them, into the indexes whose bits are set."""
     ids = body.get(field, ())
+    room, left_out = limits.elements_max, 0
     for holder in (body, *(ids if isinstance(ids, list) else (ids,))):
         if "ack_set" not in holder:
             continue
         words = holder["ack_set"]
-        if len(words) <= acksets.WORDS_MAX:
+        room -= acksets.count(words)
+        if room >= 0 and len(words) <= acksets.WORDS_MAX:
             holder["ack_set"] = acksets.indexes(words)
         else:
             holder["ack_set_words"] = holder.pop("ack_set")
-            message.problems.append(Problem("limit", "warning", "an ack set too long to be opened", "ack_set_words"))
+            left_out += 1
+    if left_out:
+        detail = f"{left_out} ack sets too long to be opened"
+        message.problems.append(Problem("limit", "warning", detail, "ack_set_words"))

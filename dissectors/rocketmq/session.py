@@ -288,6 +288,8 @@ class Session:
         nothing = request.nothing if request else frozenset[int]()
         if code == 0 or code in nothing:
             message.error_code = message.error_count = 0
+            if code:
+                message.notes += (("code", self._tables.response_name(code, group)),)
             return
         message.error_code, message.error_count = code, 1
         message.error_name = self._tables.response_name(code, group)

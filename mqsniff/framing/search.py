@@ -1,7 +1,7 @@
 """Strict looks at bytes of unknown standing: where in a run frames start, and whether they start at all.
 
 1. A frame is believed with a second one, or the exact end of the run, behind it; one over ``search_sure`` needs two,
-   one that ``probe`` vouches for needs none.
+   one that ``probe`` vouches for needs none where the capture lost what stood behind it.
    A run also ends, for one look, where the peer begins to speak: who waits for an answer sends no second frame.
 2. An answer that needs more bytes is no answer: whoever asks keeps the bytes and asks again.
 """
@@ -79,7 +79,7 @@ def _believe(
             return False, 0 if run is Run.ENDED or at + head_max <= end else end + 1
         if not isinstance(size, int) or not 0 < size <= limits.search_max:
             return False, 0
-        if isinstance(size, Sure) and behind == 0:
+        if isinstance(size, Sure) and behind == 0 and run is Run.ENDED and at + size > end:
             return True, 0
         if behind == 0 and size > limits.search_sure:
             needed = 2
@@ -99,11 +99,9 @@ def verdict_at(prober: Prober, side: Side, data: bytes, start: int) -> Verdict:
     size = prober.probe(side, data[start : start + head_max])
     if not isinstance(size, int):
         return Verdict.MORE if size is NEED else Verdict.NO
-    if isinstance(size, Sure):
-        return Verdict.YES
     behind = data[start + size : start + size + head_max]
     if not behind:
-        return Verdict.MAYBE
+        return Verdict.YES if isinstance(size, Sure) else Verdict.MAYBE
     following = prober.probe(side, behind)
     if isinstance(following, int):
         return Verdict.YES

@@ -1,4 +1,4 @@
-"""Columns against dpkt, packet by packet, on every capture of ``pcaps/`` (broken ones aside) and of MQSNIFF_CAPTURES."""
+"""Columns against dpkt, packet by packet, on all captures of ``pcaps/`` but the broken, and of MQSNIFF_CAPTURES."""
 
 from __future__ import annotations
 

@@ -26,6 +26,37 @@ def test_neither_runs_nor_the_ends_of_batches_change_what_is_told(
     assert told(packets, limits, cuts=tuple(range(len(packets)))) == whole
 
 
+EDITS = {
+    "lost": lambda p, n: [*p[:n], *p[n + 1 :]],
+    "doubled": lambda p, n: [*p[: n + 1], *p[n:]],
+    "swapped": lambda p, n: [*p[:n], *p[n : n + 2][::-1], *p[n + 2 :]],
+    "late": lambda p, n: [*p[:n], *p[n + 1 : n + 40], *p[n : n + 1], *p[n + 40 :]],
+    "cut": lambda p, n: [*p[:n], p[n].but(data=p[n].data[:4], size=len(p[n].data)), *p[n + 1 :]],
+    "forged": lambda p, n: [*p[:n], p[n].but(ack=p[n].ack + 30), *p[n + 1 :]],
+    "old": lambda p, n: [*p[:n], p[n].but(ack=p[n].ack - 30), *p[n + 1 :]],
+    "answered": lambda p, n: [*p[:n], b(0, b"answer", p[n].seq), *p[n:]],
+    "early": lambda p, n: [*p[:n], p[n].but(ms=n - 30.0), *p[n + 1 :]],
+    "closed": lambda p, n: [*p[:n], b(0, b"", p[n].seq, FIN), *p[n:]],
+}
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(EDITS)), st.integers(0, 100)), max_size=3),
+    st.lists(st.integers(0, 180), max_size=4),
+    st.booleans(),
+    st.sampled_from((Limits(), TIGHT, TINY)),
+)
+@settings(max_examples=50, deadline=None)
+def test_a_long_run_with_a_fault_or_two_is_told_as_its_segments_are(
+    edits: list[tuple[str, int]], cuts: list[int], begins: bool, limits: Limits
+):
+    packets = bulk(100)
+    for edit, place in edits:
+        packets = EDITS[edit](packets, place)
+    packets = [*(handshake() if begins else ()), *packets]
+    assert told(packets, limits, cuts=tuple(cut for cut in cuts if cut < len(packets))) == told(packets, limits)
+
+
 def told(packets: list[Packet], limits: Limits, **more: object) -> list[list[tuple]]:
     """What is told of each connection; ``play`` compares runs with single segments."""
     return [[tale.id, tale.client, *tale.told] for tale in play(packets, limits, **more)]

@@ -9,6 +9,8 @@ import pytest
 from record_craft import PACKINGS, SOME, Plain, kafka_python_reads, message_set, wrapper
 from record_reading import expected, kinds, read, rows
 
+from dissectors.kafka.recordrows import mark_delivered
+
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_run_of_plain_messages_is_one_batch(magic: int) -> None:
@@ -73,3 +75,15 @@ def test_a_wrapper_that_the_capture_cut_gives_its_whole_messages() -> None:
     found = rows(read(wrapper(gzip.compress(inner), 0, 1, 99)[:15000], lost=True))
     assert [row[3] for row in found] == [one.value for one in records][: len(found)]
     assert 50 < len(found) < 100
+
+
+def test_messages_of_a_cut_wrapper_of_magic_1_have_no_offsets_as_nobody_knows_the_last_one() -> None:
+    chance = random.Random(5)
+    records = tuple(Plain(at, b"k", chance.randbytes(200)) for at in range(100))
+    inner = message_set(records, 1)
+    cut = wrapper(gzip.compress(inner), 1, 1, 599)[:15000]
+    reading = read(cut, lost=True)
+    assert {row[0] for row in rows(reading)} == {None}
+    assert "base_offset" not in reading.batches[0].head
+    mark_delivered(reading, reader="consumer", asked_offset=3)
+    assert "before_asked" not in reading.records[0].columns

@@ -16,6 +16,7 @@ from dissectors.pulsar import Pulsar
 from dissectors.pulsar.commands import BY_NAME
 from dissectors.pulsar.messages import message_type
 from mqsniff.dissector import Settings
+from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Frame, Gap, Mark, Side, Undecoded
 from mqsniff.tables.values import Shown
 
@@ -231,6 +232,14 @@ def test_ack_sets_of_more_words_than_any_batch_stay_words():
     )
     assert told.body["message_id"][0]["ack_set_words"] == [1] * 2000
     assert noted(told) == [("limit", "warning", "ack_set_words")]
+
+
+def test_ack_sets_buy_no_more_indexes_than_elements_max():
+    message_id = {"ledger_id": 1, "entry_id": 1, "ack_set": [-1] * 10}
+    data = frame("ACK", consumer_id=1, ack_type="Individual", message_id=[message_id] * 3)
+    (told,) = Driver(Pulsar, Limits(elements_max=1000)).run(chunks([client(data)])).messages
+    assert [len(found.get("ack_set", ())) for found in told.body["message_id"]] == [640, 0, 0]
+    assert [len(found.get("ack_set_words", ())) for found in told.body["message_id"]] == [0, 10, 10]
 
 
 # ---- frames that are not whole

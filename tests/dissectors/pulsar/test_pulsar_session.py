@@ -240,6 +240,7 @@ def test_producers_and_consumers_are_resolved_over_the_connection():
     assert (sent.topics, sent.group, sent.client_id) == ((TOPIC,), None, "p-0")
     for one in (delivered, acknowledged):
         assert (one.topics, one.group, one.client_id) == ((TOPIC,), "billing", "c")
+        assert ("sub_type", "Shared") in one.notes
 
 
 def test_an_opening_that_is_not_in_the_capture_is_said_once_a_side():

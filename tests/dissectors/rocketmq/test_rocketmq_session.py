@@ -300,6 +300,7 @@ def test_that_there_is_nothing_yet_is_no_error_of_a_poll(code, ext, response, er
     driver = run(client(json_frame(code, 1, ext)), server(answer(1, code=response)))
     told = driver.messages[1]
     assert (told.error_code, told.error_count, told.body["code"]) == (error, int(error != 0), response)
+    assert [label for label, _ in told.notes] == ([] if error else ["code"])
 
 
 # ---- records and partitions
