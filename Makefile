@@ -37,7 +37,7 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 
 truth: .venv/ready  ## rows against what the clients of the captures know: make truth CAPTURES=DIR
-	$(BIN)/python tests/truth.py $(CAPTURES)
+	PYTHONPATH=. $(BIN)/python tests/truth.py $(CAPTURES)
 
 bench: .venv/ready  ## speed and memory; needs tshark for the comparison
 	$(BIN)/python benchmarks/run.py

@@ -55,6 +55,12 @@ class Walk(NamedTuple):
     """What ``walk`` has to remember."""
 
 
+class Broken(NamedTuple):
+    """The elements of a walk cannot go on: the size that was promised counts, as ``needed`` bytes of the data told."""
+
+    needed: int
+
+
 class Switch(NamedTuple):
     """No frame starts here: from this byte on the side speaks another layer, though no answer of the peer told so."""
 
@@ -68,7 +74,7 @@ class Sure(int):
 
 
 Probed: TypeAlias = int | Literal[FrameAnswer.NEED, FrameAnswer.NO_FRAME]
-Walked: TypeAlias = int | Walk | Literal[FrameAnswer.NEED]
+Walked: TypeAlias = int | Walk | Broken | Literal[FrameAnswer.NEED]
 Sized: TypeAlias = int | FrameAnswer | Walk | Switch
 """Size of the frame in bytes, its head included, or why it cannot be told."""
 

@@ -146,4 +146,6 @@ def main(folders: tuple[Path, ...], *, everything: bool, only: str | None) -> No
 
 
 if __name__ == "__main__":
+    # This folder is on the path, and with it ``tests/dissectors``: the package of that name must be found before it.
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     main()

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-NAMED: Final = {"http1": "http", "http2": "http2", "grpc": "http2"}
-"""Protocol of the truth -> what the engine calls it."""
+NAMED: Final = {"http1": "http", "http2": "http2", "grpc": "http2", "RocketMQ remoting": "rocketmq-ha"}
+"""Protocol of the truth -> what the engine calls it. What is foreign of RocketMQ is replication between its brokers."""
 
 
 def check(truth: dict[str, Any], rows: Iterable[dict[str, Any]]) -> list[tuple[str, Any, Any, str]]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from dissectors.nsq.lines import INT32
 from dissectors.nsq.tables import COMMANDS, MAX_MSG_SIZE, NAME_PATTERN
-from mqsniff.dissector import NEED, NO_FRAME, Probed, Walk, Walked
+from mqsniff.dissector import NEED, NO_FRAME, Broken, Probed, Walk, Walked
 
 _TWO_INT32: Final = Struct(">ii")
 
@@ -48,12 +48,12 @@ def walk_messages(walk: Walk, data: bytes) -> Walked:
             return NEED
         (left,) = INT32.unpack_from(data)
         if left <= 0:
-            return walk.promised
+            return Broken(4)
         at = 4
     while left and at + 4 <= end:
         (size,) = INT32.unpack_from(data, at)
         if size <= 0 or (size > MAX_MSG_SIZE and walk.size + at + 4 + size > walk.promised):
-            return walk.promised
+            return Broken(at + 4)
         at += 4 + size
         left -= 1
     if not left:

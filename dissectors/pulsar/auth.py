@@ -20,6 +20,8 @@ REFRESH: Final = b"PulsarAuthRefresh"
 
 TOKEN_MAX: Final = 64 * KIB
 """Bytes of a token that are looked into."""
+USER_MAX: Final = KIB
+"""Bytes of a user's name that are kept."""
 
 
 def principal(method: str, data: bytes) -> str | None:
@@ -29,7 +31,7 @@ def principal(method: str, data: bytes) -> str | None:
             return _subject(data)
         case "basic":
             user, colon, _ = data.partition(b":")
-            return user.decode(errors="replace") if colon else None
+            return user[:USER_MAX].decode(errors="replace") if colon else None
     return None
 
 

@@ -251,7 +251,7 @@ def _ack_set(holder: Mapping[str, Any]) -> int | None:
 
 def _tell_offsets(batch: RecordBatch, entry: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
     """Offsets of an entry's messages by its index, which is that of the last of them, and when the broker got it."""
-    batch.constant["broker_ts"] = time_ns(entry.get("broker_timestamp"))
+    batch.constant["store_ts"] = time_ns(entry.get("broker_timestamp"))
     last = entry.get("index")
     if not isinstance(last, int) or last >= 1 << 63:
         return

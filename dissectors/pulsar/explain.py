@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dissectors.pulsar.commands import PAYLOAD
 from dissectors.pulsar.frames import HEAD, split_payload
 from dissectors.pulsar.messages import message_type, read_command
-from dissectors.pulsar.payload import is_sealed
+from dissectors.pulsar.payload import is_plain
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Span, Undecoded
 from mqsniff.spec.wire import Malformed
@@ -68,8 +68,8 @@ def _sized(data: bytes, name: str, path: str, place: tuple[int, int], limits: Li
 def _payload(frame: Frame, metadata_place: tuple[int, int], limits: Limits) -> Iterator[Span]:
     data, (start, at) = frame.data, metadata_place
     metadata = message_type("MessageMetadata").decode(data, start, min(at, len(data)), limits).body
-    batch = metadata.get("num_messages_in_batch", 0) if metadata.get("compression", "NONE") == "NONE" else 0
-    for index in range(0 if is_sealed(metadata) or not frame.whole else min(batch, limits.elements_max)):
+    batch = metadata.get("num_messages_in_batch", 0) if is_plain(metadata) and frame.whole else 0
+    for index in range(min(batch, limits.elements_max)):
         path = f"payload[{index}]"
         single, stop = at + 4, at + 4 + int.from_bytes(data[at : at + 4], "big")
         if stop > len(data) or single > len(data):

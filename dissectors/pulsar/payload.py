@@ -74,6 +74,8 @@ def read_payload(frame: Frame, at: int, limits: Limits) -> tuple[Payload, Undeco
     return payload, None
 
 
+OTHER_SIZE: Final = "the plain payload is not of uncompressed_size"
+
 _PATHS: Final = {"BrokerEntryMetadata": "broker_entry_metadata", "MessageMetadata": "metadata"}
 
 
@@ -100,6 +102,11 @@ def is_sealed(metadata: Mapping[str, Any]) -> bool:
     return "chunk_id" in metadata and metadata.get("compression", "NONE") != "NONE"
 
 
+def is_plain(metadata: Mapping[str, Any]) -> bool:
+    """Whether the payload is as its sender had it."""
+    return metadata.get("compression", "NONE") == "NONE" and not is_sealed(metadata)
+
+
 def plain_payload(metadata: Mapping[str, Any], packed: bytes, limits: Limits) -> tuple[bytes | None, Problem | None]:
     """(the payload as its sender had it, None where it cannot be had; what is odd about that).
 
@@ -110,7 +117,8 @@ def plain_payload(metadata: Mapping[str, Any], packed: bytes, limits: Limits) ->
     if is_sealed(metadata):
         return None, None
     if codec == "NONE":
-        return packed, None
+        odd = size not in (None, len(packed)) and "chunk_id" not in metadata
+        return packed, Problem("codec", "warning", OTHER_SIZE, "metadata.uncompressed_size") if odd else None
     if codec not in CODECS:
         return None, Problem("codec", "error", "compressed by an unknown codec", "metadata.compression")
     if size is None:
@@ -121,5 +129,5 @@ def plain_payload(metadata: Mapping[str, Any], packed: bytes, limits: Limits) ->
     unfinished = codec == "ZLIB" and why == CUT
     if len(plain) == size and (why is None or unfinished):
         return plain, None
-    why = why if why and not unfinished else "the plain payload is shorter than uncompressed_size"
+    why = why if why and not unfinished else OTHER_SIZE
     return plain if "num_messages_in_batch" in metadata else None, Problem("codec", "error", why, "payload")

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from dissectors.pulsar.chunks import Chunks
 from dissectors.pulsar.commands import NO_REQUEST
 from dissectors.pulsar.handles import Consumer, Handles, Producer, name_of
+from dissectors.pulsar.messages import marker_names
 from dissectors.pulsar.pairing import Pairing
 from dissectors.pulsar.payload import Payload
 from dissectors.pulsar.reading import Reading
@@ -213,7 +214,8 @@ def notes_of(metadata: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     if "encryption_keys" in metadata:
         notes.append(("encrypted", True))
     if "marker_type" in metadata:
-        notes.append(("marker", metadata["marker_type"]))
+        number = metadata["marker_type"]
+        notes.append(("marker", marker_names().get(number, number)))
     if "txnid_most_bits" in metadata:
         notes.append(("txn", f"{metadata['txnid_most_bits']}:{metadata.get('txnid_least_bits')}"))
     return tuple(notes)

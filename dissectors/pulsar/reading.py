@@ -14,7 +14,7 @@ from dissectors.pulsar import acksets
 from dissectors.pulsar.commands import PAYLOAD, UNREMARKABLE, Command
 from dissectors.pulsar.frames import HEAD
 from dissectors.pulsar.messages import marker_names, marker_type, numbers, read_command
-from dissectors.pulsar.payload import Payload, is_sealed, read_payload
+from dissectors.pulsar.payload import Payload, is_plain, read_payload
 from dissectors.pulsar.schemas import open_schema
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Kind, Message, Problem, Side, Undecoded
@@ -118,21 +118,21 @@ def _open_payload(message: Message, at: int, limits: Limits) -> Payload:
     if unreadable is not None:
         body["undecoded"] = unreadable
     message.problems += payload.problems
-    number = (payload.metadata or {}).get("marker_type")
-    if number is not None:
-        _open_marker(message, payload, number, limits)
+    if payload.metadata is not None and "marker_type" in payload.metadata:
+        _open_marker(message, payload, payload.metadata, limits)
     return payload
 
 
-def _open_marker(message: Message, payload: Payload, number: int, limits: Limits) -> None:
+def _open_marker(message: Message, payload: Payload, metadata: Mapping[str, Any], limits: Limits) -> None:
     """A marker that brokers wrote: its name, and what its payload says."""
+    number = metadata["marker_type"]
     name = marker_names().get(number)
     marker: dict[str, Any] = {"type": name or number}
     message.body["marker"] = marker
     kind = marker_type(number)
     if name is None:
         message.problems.append(Problem("unknown_code", "warning", "a marker without a name", "metadata.marker_type"))
-    elif kind is not None and message.frame.whole and not is_sealed(payload.metadata or {}):
+    elif kind is not None and message.frame.whole and is_plain(metadata):
         decoded = kind.decode(message.frame.data, payload.start, message.frame.size, limits)
         marker |= decoded.body
         for problem in decoded.problems:

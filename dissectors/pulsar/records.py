@@ -85,8 +85,8 @@ def _constant(metadata: Mapping[str, Any]) -> dict[str, Any]:
         "schema_id": _schema_id(metadata),
         "chunk_id": metadata.get("chunk_id"),
         "chunk_count": metadata.get("num_chunks_from_msg"),
-        "transactional": "txnid_most_bits" in metadata or None,
-        "control": "marker_type" in metadata or None,
+        "transactional": "txnid_most_bits" in metadata,
+        "control": "marker_type" in metadata,
     }
 
 

@@ -92,9 +92,8 @@ class Session:
         message.correlation = f"{command.pair}:{number}"
         key = (command.pair, number)
         if command.kind == "request":
-            self._pairing.ask(
-                key, expects=0 if "current_hash" in body else 1
-            )  # a watch that is up to date hears nothing
+            up_to_date = "current_hash" in body  # such a watch may hear nothing
+            self._pairing.ask(key, expects=0 if up_to_date else 1)
         elif self._pairing.answer(message, key) is None and command.pair != "r":
             message.kind = "push"
 
@@ -163,7 +162,8 @@ class Session:
             message.correlation = f"r:{request}"
             self._pairing.answer(message, ("r", request))
             return
-        self._owner.identity.close_reason = _CLOSE_REASONS.get(message.error_name or "")
+        identity = self._owner.identity
+        identity.close_reason = _CLOSE_REASONS.get(message.error_name or "", identity.close_reason)
         if self._pairing.answer(message, _LOGIN) is None:
             message.kind = "push"
 

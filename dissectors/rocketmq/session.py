@@ -297,8 +297,8 @@ class Session:
             message.error_name = f"unknown({code})"
             notes.note("unknown_code", "info", "a response code without a name", "code")
         remark = message.body.get("remark")
-        if isinstance(remark, str) and remark:
-            message.notes += (("remark", remark.splitlines()[0][:REMARK_MAX]),)
+        if isinstance(remark, str) and remark.strip():
+            message.notes += (("remark", remark.strip().partition("\n")[0][:REMARK_MAX]),)
 
     def _answered(self, asked: Asked, question: Question, reading: _Reading, message: Message) -> None:
         """What an answer does to its question, and takes from it."""

@@ -20,6 +20,7 @@ from mqsniff.dissector import (
     NEED,
     NO_FRAME,
     WAIT_PEER,
+    Broken,
     Dissector,
     Probed,
     Sample,
@@ -224,6 +225,7 @@ class FramedDissector(Dissector):
             if isinstance(size, int) and size > 0:
                 frame = stream.take(size, self.now) if size <= frame_max else None
                 if frame is not None:
+                    self.now = max(self.now, stream.told(frame))
                     yield from self._emit(stream, frame)
                     if stream.mode is not Mode.STEP:
                         return
@@ -256,12 +258,17 @@ class FramedDissector(Dissector):
             if walk.size > self.settings.limits.frame_max:
                 return walk.promised
             ahead = stream.head(WALK_WINDOW, walk.size)
-            answer = self.walk(stream.side, walk, ahead) if ahead else NEED
-            if answer is NEED:
+            walked = self.walk(stream.side, walk, ahead) if ahead else NEED
+            if isinstance(walked, Broken):
+                stream.told_at = stream.position + walk.size + walked.needed - 1
+                return walk.promised
+            if walked is NEED:
                 stream.want(walk.size + len(ahead) + 1)
+            answer = walked
         return answer
 
     def _head_size(self, stream: SideStream) -> Sized:
+        stream.told_at = -1
         head = stream.head(min(self.head_usual, self.head_max))
         size = self.frame_size(stream.side, head)
         if size is NEED and self.head_usual <= len(head) < self.head_max:

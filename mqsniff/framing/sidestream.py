@@ -35,6 +35,7 @@ class SideStream:
         self.end = 0
         self.wants = 0
         self.walked: Walk | None = None
+        self.told_at = -1
         self.search_wants = 0
         self.closed = False
         self.tired = False
@@ -141,6 +142,13 @@ class SideStream:
         return Frame(
             self.side, start, size, data[at : at + size], first.ts_ns, last.ts_ns, first.packet, last.packet, release
         )
+
+    def told(self, frame: Frame) -> int:
+        """Ordinal of the packet with the byte that told a frame's size, which may stand behind the frame."""
+        if self.told_at < self.position:
+            return frame.release
+        at, self.told_at = self.told_at, -1
+        return self.mark_of(at).release
 
     def mark_of(self, offset: int) -> Mark:
         """Time and packet of the byte at ``offset`` (not before ``position``'s mark)."""

@@ -192,6 +192,7 @@ _PARTITIONS: Final = (
     _int("batches", "record batches in it"),
     _int("records", "records in it"),
     _int("wire_bytes", "record data as sent, compressed", "bytes"),
+    _text("reader", "who reads it: consumer, follower or other"),
 )
 
 _RECORDS: Final = (
@@ -231,6 +232,7 @@ _RECORDS: Final = (
     _int("batch_index", "position of its batch in the message"),
     _int("record_index", "position in its batch"),
     _time("store_ts", "when the broker stored it"),
+    _bool("before_asked", "whether it stands before the offset that its reader asked for"),
 )
 
 _TOPICS: Final = (

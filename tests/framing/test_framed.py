@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqsniff.dissector import NEED, NO_FRAME, WAIT_PEER, Sample, Settings, Switch, Verdict, Walk
+from mqsniff.dissector import NEED, NO_FRAME, WAIT_PEER, Broken, Sample, Settings, Switch, Verdict, Walk
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Event, Frame, Gap, Mark, Message, Problem, Side, Skipped, Upgrade
@@ -399,7 +399,7 @@ class Beads(Toy):
         if not walk.state:
             return walk.size
         if data[0] == 0:
-            return walk.promised
+            return Broken(1)
         return Walk(walk.size + 1 + data[0], walk.promised, walk.state - 1)
 
     def missed(self, side, length):
@@ -427,6 +427,17 @@ def test_the_walk_rules_where_another_size_was_promised():
 
 def test_a_walk_that_breaks_off_has_the_size_that_was_promised():
     assert run(beads(), chunk(b"S\x04\x02\x01a\x00zF\x00")) == [("S", 0, b"\x02\x01a\x00z", 7), ("F", 7, b"", 2)]
+
+
+def test_a_walk_that_breaks_off_behind_its_frame_is_told_by_the_byte_that_broke_it():
+    data = b"S\x00\x02\x01a\x00F\x00"
+    marks = [Mark(n, n, n, n) for n in range(len(data))]
+    for pieces in ([(0, len(data))], [(n, n + 1) for n in range(len(data))]):
+        dissector, seen = beads(), []
+        for start, stop in pieces:
+            events = dissector.feed(Chunk(Side.CLIENT, start, data[start:stop], marks[start:stop]))
+            seen += [(dissector.now, event.frame.release) for event in events if isinstance(event, Message)]
+        assert seen[0] == (5, 5)
 
 
 def test_a_walk_into_a_hole_has_the_size_that_was_promised():

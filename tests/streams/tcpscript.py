@@ -154,7 +154,7 @@ class Tale:
                 self.told.append(("side closed", int(side), reason, mark))
             case ConnectionClosed(facts, mark):
                 self.facts = facts
-                self.told.append(("closed", str(facts), mark.release))
+                self.told.append(("closed", str(facts), mark))
             case ConnectionOpened(mark):
                 self.told.append(("opened", mark))
 

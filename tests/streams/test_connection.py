@@ -118,7 +118,7 @@ def test_another_syn_on_the_same_ports_is_another_connection(ending: list[Packet
     assert (old.data(A), new.data(A)) == (b"hi", b"again")
     assert old.facts.open_at_end is False
     assert (new.facts.outcome, new.facts.handshake_seen) == ("established", True)
-    assert [tale.told[-1][-1] for tale in (old, new)] == [len(first), len(first) + len(again) + 1]
+    assert [tale.told[-1][-1].release for tale in (old, new)] == [len(first), len(first) + len(again) + 1]
 
 
 def test_a_syn_ack_with_another_number_is_another_connection():

@@ -61,7 +61,7 @@ def test_connections_that_are_over_are_closed_by_a_sweep_wherever_batches_end():
     clock = [Packet(A, 0, b"", 0, flow=3, ms=1000 * n) for n in range(4000)]
     packets = [*closed, *idle, *clock]
     whole = play(packets)
-    releases = {tale.connection.key.low_port: tale.told[-1][-1] for tale in whole}
+    releases = {tale.connection.key.low_port: tale.told[-1][-1].release for tale in whole}
     # Linger 60 s or an hour of silence, ten seconds of slack, and the next sweep once sixteen packets agree.
     assert releases[1] == len(closed) + len(idle) + 80 + 15
     assert releases[2] == len(closed) + len(idle) + 3620 + 15

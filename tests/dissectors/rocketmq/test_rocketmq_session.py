@@ -212,7 +212,7 @@ def test_a_dledger_node_agrees_with_200_in_header_and_body(code, body, error, na
 
 def test_the_first_line_of_an_errors_remark_is_worth_a_note():
     asked = [json_frame(105, opaque, {"topic": "t"}) for opaque in (1, 2, 3)]
-    remark = "No topic route info\n\tat java.lang.Thread"
+    remark = " No topic route info\n\tat java.lang.Thread"
     driver = run(
         client(*asked),
         server(answer(1, code=17, remark=remark), answer(2, code=1, remark="x" * 500), answer(3, remark="fine")),
