@@ -49,6 +49,7 @@ class Conversation:
         self._from_start = True
         self._client = self._detector(from_start=False).likely_client()
         self._closed = [False, False]
+        self._over = False
         self._told = False
         self.info = _info(connection, self._client)
 
@@ -104,7 +105,7 @@ class Conversation:
 
     @property
     def _settled(self) -> bool:
-        return self._talk is not None or (self._stranger is not None and not self._may_change)
+        return self._talk is not None or self._over or (self._stranger is not None and not self._may_change)
 
     @property
     def _may_change(self) -> bool:
@@ -112,7 +113,7 @@ class Conversation:
         return self.info.protocol == "unknown" and not self._from_start
 
     def _take(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
-        if self._talk is not None or self._stranger is not None:
+        if self._talk is not None or self._stranger is not None or self._over:
             yield from self._hand_on(direction, event)
             return
         if self._detection is None:
@@ -170,6 +171,8 @@ class Conversation:
             self._closed[side] = True
             if self._talk is not None:
                 yield from self._talk.close(side)
+                if all(self._closed):
+                    yield from self._end_talk(self._talk, open_at_end=False)
         elif self._talk is not None:
             yield from self._talk.take(event)
         elif self._stranger is not None:
@@ -219,18 +222,23 @@ class Conversation:
     # ---- the end
 
     def _end(self, facts: Facts) -> Iterator[Item]:
-        if self._talk is None and self._stranger is None:
+        if self._talk is None and self._stranger is None and not self._over:
             yield from self._take_up(Verdict(self._client, "unknown"))
         if self._talk is not None:
             for side in Side:
                 if not self._closed[side]:
                     yield from self._talk.close(side)
-            seen = (facts.seen[self._client], facts.seen[1 - self._client])
-            yield from self._talk.end(open_at_end=facts.open_at_end, seen=seen)
+            yield from self._end_talk(self._talk, open_at_end=facts.open_at_end)
         elif self._stranger is not None:
             yield from self._stranger.end()
         self._fill(facts)
         yield Closed(self.info)
+
+    def _end_talk(self, talk: Talk, *, open_at_end: bool) -> Iterator[Item]:
+        """Nothing more will be said: tell what stayed open, and let the memory of the talk go."""
+        seen = self._connection.facts().seen
+        yield from talk.end(open_at_end=open_at_end, seen=(seen[self._client], seen[1 - self._client]))
+        self._talk, self._over = None, True
 
     def _fill(self, facts: Facts) -> None:
         info, client, server = self.info, self._client, 1 - self._client
