@@ -13,6 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from truth_rocketmq_admin import check_printed
+
 Row = dict[str, Any]
 Event = dict[str, Any]
 Finding = tuple[str, Any, Any, str]
@@ -306,6 +308,11 @@ def check_member(event: Event, _producer: Event, seen: Seen) -> Iterator[Finding
     yield f"client {event['clientId']}", True, event["clientId"] in found, seen.reason
 
 
+def check_admin(event: Event, _producer: Event, seen: Seen) -> Iterator[Finding]:
+    """What an administrator's tool printed."""
+    yield from check_printed(event["command"], event.get("output") or "", seen.partitions, seen.reason)
+
+
 CHECKERS: Final[Mapping[str, Callable[[Event, Event, Seen], Iterable[Finding]]]] = {
     **dict.fromkeys(
         ("sent-sync", "sent-async", "sent-selector", "sent-batch", "sent-lite", "sent-priority", "sent-timer"),
@@ -326,6 +333,7 @@ CHECKERS: Final[Mapping[str, Callable[[Event, Event, Seen], Iterable[Finding]]]]
     "search-offset": check_queue_offset("SEARCH_OFFSET_BY_TIMESTAMP", "response"),
     "fetch-offset": check_queue_offset("QUERY_CONSUMER_OFFSET", "response"),
     "update-offset": check_queue_offset("UPDATE_CONSUMER_OFFSET", "request"),
+    "mqadmin": check_admin,
     "member-started": check_member,
     "heartbeat": check_member,
 }

@@ -43,7 +43,7 @@ class ClientSide:
         sent = Sent(message.name if read.command else "unknown", _about(message, read), settled)
         session.ask_command(sent, expects=int(answered))
         yield message
-        yield from upgrades
+        yield from session.placed(upgrades)
 
     def _magic(self, frame: Frame) -> Message:
         self.opening = False

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from dissectors.nsq.tables import UPGRADES
 from mqsniff.dissector import NEED, FrameAnswer, Switch
@@ -68,7 +68,7 @@ class Negotiation:
         self._client_at = end
         if self._ahead is not None:
             ahead, self._ahead = self._ahead, None
-            return [Upgrade({Side.CLIENT: end}, layer) for layer in ahead]
+            return [Upgrade({Side.CLIENT: end}, layer, _SETTINGS.get(layer, {})) for layer in ahead]
         negotiates = fields is None or fields.get("feature_negotiation") is True
         self._asked = None if fields is None else _layers(fields) if negotiates else frozenset()
         self.waiting = self._asked != frozenset()
@@ -110,7 +110,7 @@ class Negotiation:
         elif self._ahead is not None:
             self._ahead.append(layer)
         self.waiting = bool(self._due)
-        return Upgrade(at, layer)
+        return Upgrade(at, layer, _SETTINGS.get(layer, {}))
 
     def layer_of(self, side: Side, head: bytes, is_plain: IsPlain) -> Switch | Need | None:
         """The layer in which a side goes on, None for the one it is in; asked for no more once it was told.
@@ -136,6 +136,10 @@ class Negotiation:
         if plain is None:
             return NEED
         return "deflate" if not plain and self._asked is not None and "deflate" in self._asked else None
+
+
+_SETTINGS: Final[dict[str, dict[str, Any]]] = {"deflate": {"clear_tail": b"CLS\n"}}
+"""nsqjs ends a compressed connection with a command in clear text, which reads as DEFLATE for some bytes."""
 
 
 def _layers(fields: dict[str, Value]) -> frozenset[str]:

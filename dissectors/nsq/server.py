@@ -47,7 +47,7 @@ class ServerSide:
             asked = self._session.asked_for([replies.Blame(names)])
             upgrades = self._said_ok(frame, asked) if said == b"OK" else []
             yield self._answer(frame, {"data": frames.said(said)}, asked)
-            yield from upgrades
+            yield from self._session.placed(upgrades)
 
     def _heartbeat(self, frame: Frame) -> Message:
         session = self._session
@@ -69,7 +69,7 @@ class ServerSide:
         elif asked is None or asked.context.name == "IDENTIFY":
             upgrades = self._identified(frame, fields, asked)
         yield self._answer(frame, body, asked)
-        yield from upgrades
+        yield from self._session.placed(upgrades)
 
     def _answer(self, frame: Frame, body: dict[str, Value], asked: Asked | None) -> Message:
         message = Message(frame, "nsq", "RESPONSE", "response", body, error_count=0)

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -15,7 +16,7 @@ from dissectors.nsq.negotiation import Negotiation
 from dissectors.nsq.replies import Blame, Sent, replies_in
 from dissectors.nsq.rules import State
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Asked, Identity, Side, Status
+from mqsniff.model import Asked, Identity, Side, Status, Upgrade
 
 REPLY: Final = "reply"
 LOOK_BACK: Final = 1_024
@@ -46,6 +47,13 @@ class Session:
     def client_fed(self) -> int:
         """Stream offset behind the client's last byte."""
         return self._dissector.fed(Side.CLIENT)
+
+    def placed(self, upgrades: Iterable[Upgrade]) -> list[Upgrade]:
+        """Layers that begin where they should, or behind what a side already said in the layer before."""
+        return [
+            replace(upgrade, at={side: max(at, self._dissector.passed(side)) for side, at in upgrade.at.items()})
+            for upgrade in upgrades
+        ]
 
     def client_spoke(self) -> None:
         """A command came: it counts as an answer to heartbeats, and the client waits for nothing."""

@@ -57,7 +57,9 @@ class Pulsar(FramedDissector):
 
     def decode(self, frame: Frame) -> Iterator[Event]:
         """The message of a frame."""
-        yield self._session.message(frame)
+        message = self._session.message(frame)
+        yield message
+        self._session.forget(message)
 
     def spans(self, frame: Frame) -> Iterator[Span]:
         """Every field of a frame beside its bytes."""

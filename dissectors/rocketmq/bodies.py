@@ -3,7 +3,7 @@
 1. A JSON class gives its names to the keys it knows; others are kept under ``unknown_fields``. Keys of maps stay.
 2. Secrets are wrapped by the class's mark, and by name in maps, properties and JSON of no known class.
 3. What cannot be read is Undecoded, with a note; nothing raises but what a bug of ours would.
-4. Topics, groups and clients that a body names are collected on the way (``Mentions``).
+4. Topics, groups, clients and queues that a body names are collected on the way (``Mentions``).
 """
 
 from __future__ import annotations
@@ -39,11 +39,21 @@ _TIMER_NAMES: Final = (
 
 @dataclass(slots=True)
 class Mentions:
-    """What a body says of topics, groups and clients; the first group and client count."""
+    """What a body says of topics, groups, clients and queues; the first group and client count."""
 
     topics: list[str] = field(default_factory=list)
     group: str | None = None
     client: str | None = None
+    queues: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of the table ``partitions``."""
+
+    def queue(self, columns: tuple[tuple[str, str], ...], values: Mapping[str, Value]) -> None:
+        """A queue begins a row; offsets that stand without one belong to the queue before."""
+        told: dict[str, Any] = {column: values[name] for column, name in columns if type(values.get(name)) is int}
+        if told.get("partition", -1) >= 0 and isinstance(values.get("topic"), str):
+            self.queues.append({"topic": values["topic"], **told})
+        elif self.queues:
+            self.queues[-1] |= told
 
     def note(self, role: str, value: Any) -> None:
         """Take note of a value, or of a list of them, that has a role."""
@@ -97,20 +107,16 @@ def shaped(value: Any, shape: Shape, notes: Notes, mentions: Mentions, path: str
             }
         case ["pairs", keys, inner]:
             return [
-                {
-                    "key": shaped(key, keys, notes, mentions, f"{path}[{at}].key"),
-                    "value": shaped(item, inner, notes, mentions, f"{path}[{at}].value"),
-                }
-                for at, (key, item) in enumerate(_pairs(value))
+                _pair(pair, (keys, inner), notes, mentions, f"{path}[{at}]") for at, pair in enumerate(_pairs(value))
             ]
     return plain(value)
 
 
 def _object(value: dict[str, Any], name: str, notes: Notes, mentions: Mentions, path: str) -> Value:
-    fields = tables().bodies[name].fields
+    body = tables().bodies[name]
     found: dict[str, Value] = {}
     for key, item in value.items():
-        known = fields.get(key)
+        known = body.fields.get(key)
         if known is None:
             _keep_unknown(found, key, item)
         elif known.secret and item is not None:
@@ -121,6 +127,8 @@ def _object(value: dict[str, Any], name: str, notes: Notes, mentions: Mentions, 
             )
             if known.role:
                 mentions.note(known.role, item)
+    if body.columns:
+        mentions.queue(body.columns, found)
     return found
 
 
@@ -131,6 +139,16 @@ def _keep_unknown(found: dict[str, Value], key: str, item: Any) -> None:
     unknown = found.setdefault("unknown_fields", {})
     assert isinstance(unknown, dict)
     unknown[key] = _guarded(key, plain(item))
+
+
+def _pair(pair: tuple[Any, Any], shapes: tuple[Shape, Shape], notes: Notes, mentions: Mentions, path: str) -> Value:
+    """A member of a map whose keys are objects; a number beside a queue is its offset."""
+    queues = len(mentions.queues)
+    key = shaped(pair[0], shapes[0], notes, mentions, f"{path}.key")
+    value = shaped(pair[1], shapes[1], notes, mentions, f"{path}.value")
+    if type(value) is int and len(mentions.queues) > queues:
+        mentions.queues[-1]["offset"] = value
+    return {"key": key, "value": value}
 
 
 def _pairs(value: Any) -> list[tuple[Any, Any]]:

@@ -15,7 +15,8 @@ from typing import Any, Final
 from dissectors.rocketmq import stored
 from dissectors.rocketmq.explain_json import json_spans
 from dissectors.rocketmq.extfields import read_ext
-from dissectors.rocketmq.heads import BINARY, BINARY_HEAD_SIZE, HEAD_SIZE, STORED_V1
+from dissectors.rocketmq.headers import read_header
+from dissectors.rocketmq.heads import BINARY, BINARY_HEAD_SIZE, HEAD_SIZE, RESPONSE, STORED_V1
 from dissectors.rocketmq.notes import Notes
 from dissectors.rocketmq.secrets import holds_secret, is_secret_name
 from dissectors.rocketmq.tables import Part, Shape, tables
@@ -50,11 +51,22 @@ def frame_spans(frame: Frame, part: Part, limits: Limits) -> Iterator[Span]:
     try:
         for span in _fields(frame, part, limits):
             at = span.stop
-            yield span
+            yield span._replace(meaning=_code_name(frame, span.value, part)) if span.path == "code" else span
     except Malformed:
         pass  # the rest is named below, and the message itself tells what is wrong with it
     if at < len(frame.data):
         yield Span("undecoded", at, len(frame.data), Undecoded(frame.data[at:]), "undecoded")
+
+
+def _code_name(frame: Frame, code: Value, part: Part) -> str:
+    """What a code is called, which is another thing in a request than in a response."""
+    header, _ = read_header(frame.data, Notes(Limits()))
+    if type(code) is not int:
+        return ""
+    if (header.flag or 0) & RESPONSE:
+        return tables().response_name(code, part.codes) or ""
+    request = tables().requests.get(code) or (tables().cut.get(code) if header.serialize_type == BINARY else None)
+    return request.name if request else ""
 
 
 def _fields(frame: Frame, part: Part, limits: Limits) -> Iterator[Span]:

@@ -186,7 +186,8 @@ def _request_columns(ext: Properties, properties: Properties, sys_flag: int) -> 
 
 
 def complete(batch: RecordBatch, ext: Properties) -> None:
-    """Fill in what the response to a send tells: queue, offsets, message ids (of a batch: one for each, by commas)."""
+    """Fill in what a response tells of messages that were stored: queue, offsets, ids (of a batch one each, by commas)."""
+    batch.constant["ack"] = "acked"
     queue, offset, ids = (ext.get(name) for name in ("queue_id", "queue_offset", "msg_id"))
     if type(queue) is int:
         batch.constant["partition"] = queue

@@ -42,6 +42,8 @@ BATCH_ACK: Final = 200151
 END_TRANSACTION: Final = 37
 CHECK_TRANSACTION_STATE: Final = 39
 
+STORED_ANYHOW: Final = frozenset({10, 11, 12})
+"""FLUSH_DISK_TIMEOUT, SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT: a message has its place, but may yet be lost."""
 GO_AWAY: Final = 1500
 DLEDGER_OK: Final = 200
 SUSPEND: Final = 0x2
@@ -194,6 +196,7 @@ class Session:
         if request is not None:
             self._settle(request, reading, message)
         message.partitions = rows.request_rows(reading.part.header, reading.ext, reading.content)
+        message.partitions += tuple(reading.mentions.queues)
         return message
 
     def _known(self, header: Header, notes: Notes) -> Request | None:
@@ -282,7 +285,7 @@ class Session:
         """Whether the response is an error, and which."""
         if code is None:
             return
-        group = request.codes if request else ""
+        group = request.response.codes if request else ""
         if group == "dledger":
             code = _dledger_code(code, message.body.get("body"))
         nothing = request.nothing if request else frozenset[int]()
@@ -306,21 +309,22 @@ class Session:
         if asking is not None:
             message.topics = message.topics or asking.topics
             message.group = message.group or asking.group
-        if message.error_count:
-            if question.half is not None:
-                self._settlements.half_refused(question.half)
-        else:
-            for batch in asking.records if asking is not None else ():
-                complete(batch, reading.ext)
-            if asked.wait_limit_ns is not None:
-                elapsed = message.frame.first_ts_ns - asked.frame.last_ts_ns
-                asked.held = _held(elapsed, served=content is not None)
+        if not message.error_count or message.error_code in STORED_ANYHOW:
+            if asking is not None and request is not None and request.records == "produced":
+                for batch in asking.records:
+                    complete(batch, reading.ext)
+        elif question.half is not None:
+            self._settlements.half_refused(question.half)
+        if asked.wait_limit_ns is not None and not message.error_count:
+            elapsed = message.frame.first_ts_ns - asked.frame.last_ts_ns
+            asked.held = _held(elapsed, served=content is not None)
         if request is None:
             return
         if request.code in POPS and content is not None:
             self._settlements.popped(message.frame, content.stored, content.properties, question.ext, reading.ext)
         asked_of = request.request.header
         message.partitions = rows.response_rows(asked_of, question.ext, reading.part.header, reading.ext, content)
+        message.partitions += tuple(reading.mentions.queues)
         for row in message.partitions:
             row["error_code"], row["error_name"] = message.error_code, message.error_name
 

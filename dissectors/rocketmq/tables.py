@@ -28,6 +28,10 @@ SECRET: Final = 4
 FORMATTED: Final = 5
 """Kinds of header fields: what their text becomes. FORMATTED has a reader in ``texts.py``."""
 
+_OFFSETS: Final = ("offset", "high_watermark", "log_start_offset")
+_COLUMNS: Final = {"queue": "partition"} | {name: name for name in _OFFSETS}
+"""Role -> column of ``partitions``."""
+
 _KINDS: Final = {"text": TEXT, "int32": INT32, "int64": INT64, "bool": BOOL}
 
 Shape: TypeAlias = "list[Any] | None"
@@ -78,6 +82,8 @@ class Body:
     name: str
     status: str
     fields: Mapping[str, BodyField]
+    columns: tuple[tuple[str, str], ...]
+    """(column of ``partitions``, name), for the queue and its offsets."""
 
 
 class Part(NamedTuple):
@@ -89,6 +95,8 @@ class Part(NamedTuple):
     """Older peers send none of the header's fields."""
     body: str = ""
     """A kind that begins with a small letter, a JSON class, or a class in brackets for a list of them."""
+    codes: str = ""
+    """Of a response: the group of codes that is read first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +116,6 @@ class Request:
     """Name of the field that says how many milliseconds the answer may be held."""
     nothing: frozenset[int]
     """Response codes that only say that there is nothing (yet)."""
-    codes: str
-    """Group of response codes that is read first."""
 
 
 class Tables:
@@ -145,11 +151,10 @@ class Tables:
             plain["status"],
             tuple(plain["who"]),
             part,
-            self._part(plain.get("response", {})),
+            self._part(plain.get("response", {}))._replace(codes=plain.get("codes", "")),
             plain.get("records", ""),
             part.header.fields[waits].name if waits else "",
             frozenset(plain["nothing"]),
-            plain.get("codes", ""),
         )
 
     def _part(self, plain: Mapping[str, Any]) -> Part:
@@ -200,13 +205,14 @@ def _header(name: str, plain: Mapping[str, Any], common: list[list[Any]]) -> Hea
         tuple(columns.get("group", ())),
         first.get("client"),
         first.get("queue"),
-        tuple((role, first[role]) for role in ("offset", "high_watermark", "log_start_offset") if role in first),
+        tuple((role, first[role]) for role in _OFFSETS if role in first),
     )
 
 
 def _body(name: str, plain: Mapping[str, Any]) -> Body:
     fields = {wire: BodyField(field, shape, role, secret) for wire, field, shape, role, secret in plain["fields"]}
-    return Body(name, plain["status"], fields)
+    columns = [(_COLUMNS[field.role], field.name) for field in fields.values() if field.role in _COLUMNS]
+    return Body(name, plain["status"], fields, tuple(columns))
 
 
 def _cut_codes(requests: Mapping[int, Request]) -> dict[int, Request]:

@@ -68,14 +68,14 @@ def pieces(plain: bytes, most: int) -> Iterator[bytes]:
         yield plain[start : start + most]
 
 
-Maker: TypeAlias = Callable[[Limits], tuple[Transform, Transform]]
-"""Makes the two directions of a layer, the client's first; they may share state (TLS does)."""
+Maker: TypeAlias = Callable[..., tuple[Transform, Transform]]
+"""Makes the two directions of a layer from limits and settings, the client's first; they may share state (TLS does)."""
 
 
-def maker(module: str, name: str, **settings: object) -> Maker:
+def maker(module: str, name: str) -> Maker:
     """A Maker of two independent ``module.name(limits, **settings)``; the module is imported at first use."""
 
-    def make(limits: Limits) -> tuple[Transform, Transform]:
+    def make(limits: Limits, **settings: object) -> tuple[Transform, Transform]:
         transform: Callable[..., Transform] = getattr(import_module(module), name)
         return transform(limits, **settings), transform(limits, **settings)
 

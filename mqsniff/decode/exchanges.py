@@ -32,7 +32,7 @@ class Exchanges:
         done = [self._close(asked) for asked in message.closed]
         if message.kind == "response" and not message.answers:
             done.append(Exchange(None, message, "unasked"))
-        if message.answers:
+        if any(asked.link == "answer" and asked.answer is message for asked in message.closed):
             self._previous_answer = message
         return done
 

@@ -185,7 +185,7 @@ class Layers:
                 self._stacks[side].append(TlsLayer(side, at, self.tls))
             return
         make = TRANSFORMS[upgrade.to] if isinstance(upgrade.to, str) else upgrade.to
-        transforms = make(self._limits)
+        transforms = make(self._limits, **upgrade.settings)
         for side, at in upgrade.at.items():
             self._stacks[side].append(TransformLayer(side, at, transforms[side]))
 

@@ -69,10 +69,13 @@ class Talk:
     def _up(self, passed: Iterator[Chunk | Gap]) -> Iterator[Item]:
         for above in passed:
             yield from self._give(above)
-            while self._again:
-                yield from self._run(*self._again.popleft())
+            yield from self._catch_up()
         for problem, mark in self._layers.notices():
             yield Noticed(self._info, problem, mark.ts_ns, mark.packet)
+
+    def _catch_up(self) -> Iterator[Item]:
+        while self._again:
+            yield from self._run(*self._again.popleft())
 
     def _give(self, event: Chunk | Gap) -> Iterator[Item]:
         if self._broken:
@@ -86,6 +89,7 @@ class Talk:
         yield from self._up(self._layers.close(side))
         if not self._broken:
             yield from self._items(self._dissector.close(side))
+            yield from self._catch_up()
 
     def end(self, *, open_at_end: bool, seen: tuple[bool, bool]) -> Iterator[Item]:
         """The connection is over: what was never answered, and what stayed dark."""

@@ -121,6 +121,10 @@ class FramedDissector(Dissector):
         """Stream offset behind the last byte of a side that was fed and does not wait behind a gap."""
         return self._streams[side].end
 
+    def passed(self, side: Side) -> int:
+        """Stream offset behind the last frame of a side: no layer can begin before it."""
+        return self._streams[side].position
+
     def may_wait(self, side: Side) -> bool:
         """Whether WAIT_PEER can still help a side: not when the peer has closed or too much has waited already."""
         return not (self._streams[side].tired or self._streams[side.peer].closed)
@@ -163,11 +167,11 @@ class FramedDissector(Dissector):
         """Take the next bytes of a side."""
         self.now = max(self.now, chunk.marks[0].release)
         stream = self._streams[chunk.side]
-        yield from self._pause(self._streams[chunk.side.peer])
         if stream.held:
             stream.hold(chunk)
         else:
             stream.add(chunk)
+        yield from self._pause(self._streams[chunk.side.peer])
         if stream.mode is not Mode.WAIT:
             yield from self._advance(stream)
         elif stream.waiting_bytes > self.settings.limits.wait_max:

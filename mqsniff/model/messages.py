@@ -68,6 +68,8 @@ class Upgrade:
 
     at: dict[Side, int]
     to: Any
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What the transform is made with, besides the limits."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """One connection: its identity, its packets one by one or as whole runs, its closing, and its figures at the end.
 
 1. A packet belongs to the connection unless it came too late or shows that the ports are in use again.
-2. The client is who sent the SYN; without a handshake that stays open.
+2. The client is who sent the SYN; what the handshake has not told before the first bytes is not told any more, so
+   that who takes the bytes can rely on it.
 3. A run of segments in order goes out at once where nothing waits, lacks or is doubtful; anything else takes the path
    of single segments, which is also what the runs are tested against.
 4. After its close a connection keeps its late packets for ``linger_ns``; its figures are told when that is over.
@@ -48,11 +49,13 @@ class Connection:
         "_limits",
         "_ordering",
         "_reset",
+        "client_direction",
         "first_ordinal",
         "first_packet",
         "first_ts_ns",
         "id",
         "key",
+        "seen_from_start",
     )
 
     def __init__(self, key: FlowKey, first: Segment, limits: Limits, domain: str = "") -> None:
@@ -61,31 +64,18 @@ class Connection:
         self.first_ts_ns = first.ts_ns
         self.first_packet = first.packet
         self.first_ordinal = first.ordinal
+        self.client_direction: int | None = None
+        """Direction of the client (0: the low endpoint sends it); None where no handshake told."""
+        self.seen_from_start = False
+        """Whether a SYN of either side was captured, so that offset 0 is the first byte of each stream."""
         self._limits = limits
         self._ordering = Ordering(limits, first)
         self._handshake = Handshake()
         self._closing_ns: int | None = None
         self._close_reason: CloseReason | None = None
         self._reset = False
-        self._flowing = False
+        self._flowing = False  # both have begun, and nothing waits, lacks, closes or is doubtful
         self._last_packet = first.packet
-        self._ordering.outbox.put(ConnectionOpened(self._ordering.mark(0)))
-
-    @property
-    def client_direction(self) -> int | None:
-        """Direction of the client (0: the low endpoint sends it) where the handshake told, else None."""
-        return self._handshake.client
-
-    @property
-    def from_start(self) -> tuple[bool, bool]:
-        """Whether offset 0 of each direction is the first byte that it ever sent."""
-        begun = self._handshake.client is not None
-        return begun, begun
-
-    @property
-    def seen_from_start(self) -> bool:
-        """Whether a SYN of either side was captured, so that offset 0 is the first byte of each stream."""
-        return any(me.anchored for me in self._ordering.directions)
 
     @property
     def deadline_ns(self) -> int:
@@ -133,8 +123,7 @@ class Connection:
         me = self._ordering.begin(segment)
         self._last_packet = segment.packet
         flags = segment.flags
-        copy = bool(flags & SYN) and self._syn(me, segment)
-        self._handshake.take(segment, copy=copy)
+        self._greet(me, segment)
         ack = intake.acknowledge(self._ordering, me, segment) if flags & ACK else 0
         if flags & RST:
             self._reset |= intake.reset(self._ordering, me, segment)
@@ -146,8 +135,19 @@ class Connection:
         one, two = self._ordering.directions
         self._flowing = one.flows and two.flows and self._closing_ns is None and not self._handshake.pending
 
-    def _syn(self, me: Direction, segment: Segment) -> bool:
-        """Let a SYN anchor its direction; returns whether it is a copy of one seen before."""
+    def _greet(self, me: Direction, segment: Segment) -> None:
+        """Look at a packet's part in the handshake."""
+        ordering, handshake = self._ordering, self._handshake
+        copy = bool(segment.flags & SYN) and self._anchor(me, segment)
+        handshake.take(segment, copy=copy)
+        if not ordering.told:
+            self.client_direction = handshake.client
+            self.seen_from_start = handshake.client is not None
+        if ordering.packets == 1:
+            ordering.outbox.put(ConnectionOpened(ordering.mark(0), handshake.client))
+
+    def _anchor(self, me: Direction, segment: Segment) -> bool:
+        """Let a SYN say where its direction starts; returns whether it is a copy of one seen before."""
         known = me.anchored
         if not me.started:
             me.start(segment.first_seq)
@@ -176,7 +176,7 @@ class Connection:
     def take_plain(self, segment: Segment, view: memoryview) -> bool:
         """Take a segment if it goes on where its side is and nothing else is to be looked at; else return False."""
         seq, size, flags, _, ack, ts_ns, _, direction, start, stop, packet, ordinal = segment
-        if flags & (SYN | FIN | RST | ACK) != ACK or stop - start != size:
+        if not self._flowing or flags & (SYN | FIN | RST | ACK) != ACK or stop - start != size:
             return False
         me, peer = self._pair(direction)
         if (size and seq != me.next_seq) or not self._goes_through(me, peer, ack, 0, ts_ns):
@@ -187,6 +187,7 @@ class Connection:
         ordering.last_ns = max(ordering.last_ns, ts_ns)
         self._last_packet = packet
         if size:
+            ordering.told = True
             data = bytes(view[start:stop])
             ordering.outbox.put_bytes(me.side, me.next, data, (Mark(me.next, ts_ns, packet, ordinal),))
             me.remember(data)
@@ -197,12 +198,12 @@ class Connection:
     def can_take(self, run: Run) -> bool:
         """Whether a run goes on where its side is and nothing else is to be looked at."""
         me, peer = self._pair(run.direction)
-        if run.seq != me.next_seq or (run.replies and peer.dark_from is not None):
+        if not self._flowing or run.seq != me.next_seq or (run.replies and peer.dark_from is not None):
             return False
         return self._goes_through(me, peer, run.ack, run.ack_spread, run.first_ns)
 
     def _goes_through(self, me: Direction, peer: Direction, ack: int, spread: int, first_ns: int) -> bool:
-        if not self._flowing or me.end is not None or me.dark_from is not None:
+        if me.end is not None or me.dark_from is not None:
             return False
         if first_ns > self._ordering.last_ns + self._limits.idle_ns:
             return False
@@ -218,6 +219,7 @@ class Connection:
         peer.packets += run.replies
         ordering.packets += count
         ordering.last_ns = max(ordering.last_ns, run.last_ns)
+        ordering.told = True
         self._last_packet = run.last_packet
         rows = sheet.payloads(run)
         offsets = list(accumulate(map(sub, rows.stops, rows.starts), initial=me.next))

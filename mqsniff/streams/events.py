@@ -59,6 +59,8 @@ class ConnectionOpened:
     """The first packet of a connection; comes before everything else of it."""
 
     mark: Mark
+    client_direction: int | None
+    """Who the client is, if the first packet tells it."""
 
 
 @dataclass(slots=True)

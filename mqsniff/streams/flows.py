@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
@@ -77,11 +78,12 @@ class Flows:
         return [_finished(self._connections.pop(key), ordinal, "limit") for key in oldest]
 
     def _sweep(self, touched: dict[FlowKey, Group], turns: list[Turn]) -> list[FlowEvents]:
-        told = []
-        for turn in turns:
-            over = [key for key, each in self._connections.items() if key not in touched and _is_over(each, turn)]
-            told += [_finished(self._connections.pop(key), turn.ordinal, "idle") for key in over]
-        return told
+        if not turns:
+            return []
+        times = [turn.now_ns for turn in turns]
+        places = {key: bisect_right(times, _over_ns(each)) for key, each in self._connections.items()}
+        over = sorted((place, key) for key, place in places.items() if place < len(turns) and key not in touched)
+        return [_finished(self._connections.pop(key), turns[place].ordinal, "idle") for place, key in over]
 
     # ---- connections of the batch
 
@@ -131,13 +133,14 @@ class Flows:
 
     def _sweep_one(self, key: FlowKey, turn: Turn) -> FlowEvents:
         connection = self._connections.get(key)
-        if connection is None or not _is_over(connection, turn):
+        if connection is None or _over_ns(connection) >= turn.now_ns:
             return []
         return _finished(self._connections.pop(key), turn.ordinal, "idle")
 
 
-def _is_over(connection: Connection, turn: Turn) -> bool:
-    return connection.deadline_ns + SWEEP_NS < turn.now_ns
+def _over_ns(connection: Connection) -> int:
+    """Capture time after which a sweep ends a connection."""
+    return connection.deadline_ns + SWEEP_NS
 
 
 def _finished(connection: Connection, release: int, ending: Ending) -> FlowEvents:

@@ -25,7 +25,7 @@ from mqsniff.streams.waiting import Piece
 class Ordering:
     """Holds both directions and fills the outbox."""
 
-    __slots__ = ("_packet", "_release", "_ts_ns", "directions", "last_ns", "limits", "outbox", "packets")
+    __slots__ = ("_packet", "_release", "_ts_ns", "directions", "last_ns", "limits", "outbox", "packets", "told")
 
     def __init__(self, limits: Limits, first: Segment) -> None:
         self.limits = limits
@@ -35,6 +35,8 @@ class Ordering:
         """Packets of the connection so far."""
         self.last_ns = first.ts_ns
         """Largest time of a packet so far."""
+        self.told = False
+        """Whether anything of the streams went out."""
         self.look_at(first.ts_ns, first.packet, first.ordinal)
 
     def look_at(self, ts_ns: int, packet: int, release: int) -> None:
@@ -123,6 +125,7 @@ class Ordering:
             self._deliver(me, me.waiting.pop())
 
     def _deliver(self, me: Direction, piece: Piece) -> None:
+        self.told = True
         mark = Mark(piece.offset, piece.ts_ns, piece.packet, self._release)
         if piece.data is None:
             self._tell_gap(me, Gap(me.side, piece.offset, piece.stop - piece.offset, mark))
@@ -139,6 +142,7 @@ class Ordering:
         self._check_end(me)
 
     def _tell_gap(self, me: Direction, gap: Gap) -> None:
+        self.told = True
         me.gap_bytes += gap.length
         me.forget()
         self.outbox.put(gap)
@@ -146,7 +150,7 @@ class Ordering:
     def _check_end(self, me: Direction) -> None:
         if me.end is None or me.end_by is None or me.ended or me.next < me.end:
             return
-        me.ended = True
+        me.ended = self.told = True
         self.outbox.put(SideClosed(me.side, me.end_by, self.mark(me.next)))
 
     # ---- holes

@@ -135,4 +135,11 @@ def disagreement(known: Piece, new: Piece) -> int | None:
 
 def first_difference(left: bytes, right: bytes) -> int:
     """Index of the first byte in which two strings of the same length differ; their length if they are equal."""
-    return next((at for at, (a, b) in enumerate(zip(left, right, strict=True)) if a != b), len(left))
+    low, high = 0, len(left)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -132,10 +132,19 @@ class Tale:
     closed: list[tuple[int, str]] = field(default_factory=list)
     facts: Facts | None = None
     chunks: list[Chunk] = field(default_factory=list)
+    identity: tuple[int | None, bool] | None = None
+    """(client, seen from its start), as they were when the first bytes came."""
 
     def data(self, direction: int) -> bytes:
         """The bytes of a direction without its gaps."""
         return b"".join(self.streams[direction].values())
+
+    def identify(self, identity: tuple[int | None, bool]) -> None:
+        """Who takes bytes asks for the client; the answer must never change."""
+        if self.identity is None:
+            self.identity = identity
+            self.told.append(("identity", *identity))
+        assert self.identity == identity
 
     def add(self, release: int, event: object) -> None:
         """Take the next event."""
@@ -155,8 +164,8 @@ class Tale:
             case ConnectionClosed(facts, mark):
                 self.facts = facts
                 self.told.append(("closed", str(facts), mark))
-            case ConnectionOpened(mark):
-                self.told.append(("opened", mark))
+            case ConnectionOpened(mark, client):
+                self.told.append(("opened", client, mark))
 
     def _add_chunk(self, chunk: Chunk) -> None:
         self.chunks.append(chunk)
@@ -216,6 +225,8 @@ def _tell(tales: dict[int, Tale], events: object) -> None:
         tale = tales.setdefault(id(connection), Tale(connection.id, None))
         tale.connection = connection  # keeps it alive, so that its id stays its own
         tale.client = connection.client_direction
+        if isinstance(event, Chunk | Gap | SideClosed):
+            tale.identify((connection.client_direction, connection.seen_from_start))
         tale.add(release, event)
 
 

@@ -45,19 +45,29 @@ def test_the_outcome_of_a_connection(packets: list[Packet], outcome: str, reason
 
 
 CLIENTS = {
-    "of the SYN's sender": ([a(0, ack=None, flags=SYN)], A, (True, True)),
-    "of the SYN/ACK's receiver": ([b(0, flags=SYN), b(0, b"hi")], A, (True, True)),
-    "of the high endpoint": ([b(0, ack=None, flags=SYN), a(0, flags=SYN)], B, (True, True)),
-    "of two SYNs the first one's": ([b(0, ack=None, flags=SYN), a(0, ack=None, flags=SYN)], B, (True, True)),
-    "unknown in the middle": ([a(5, b"hi")], None, (False, False)),
+    "of the SYN's sender": ([a(0, ack=None, flags=SYN)], A, True),
+    "of the SYN/ACK's receiver": ([b(0, flags=SYN), b(0, b"hi")], A, True),
+    "of the high endpoint": ([b(0, ack=None, flags=SYN), a(0, flags=SYN)], B, True),
+    "of two SYNs the first one's": ([b(0, ack=None, flags=SYN), a(0, ack=None, flags=SYN)], B, True),
+    "unknown in the middle": ([a(5, b"hi")], None, False),
 }
 
 
 @pytest.mark.parametrize(("packets", "client", "from_start"), CLIENTS.values(), ids=CLIENTS)
-def test_the_client_is_told_by_the_handshake(packets: list[Packet], client: int | None, from_start: tuple[bool, bool]):
+def test_the_client_is_told_by_the_handshake(packets: list[Packet], client: int | None, from_start: bool):
     tale = play_one(packets)
     assert tale.client == client
-    assert tale.connection.from_start == from_start
+    assert tale.connection.seen_from_start == from_start
+
+
+def test_a_handshake_that_comes_after_the_first_bytes_tells_nothing_any_more():
+    syn, answer, ack = handshake()
+    late = play_one([a(0, b"hi"), syn, answer, ack, b(0, b"hi", 2)])
+    assert late.identity == (None, False)
+    assert (late.facts.outcome, late.facts.handshake_seen) == ("established", True)
+    in_time = play_one([ack, answer, syn, a(0, b"hi")])
+    assert in_time.identity == (A, True)
+    assert in_time.told[0][:2] == ("opened", None)
 
 
 SYN_AT = a(0, ack=None, flags=SYN, ip_id=1)

@@ -299,7 +299,8 @@ def test_one_acknowledged_byte_of_an_open_connection_is_a_lost_byte():
 def test_a_side_closes_when_its_last_byte_is_told():
     packets = [*handshake(), a(3, b"two", flags=FIN), a(0, b"one"), *goodbye(6, 0)[1:]]
     tale = play_one(packets)
-    assert [told[0] for told in tale.told] == ["opened", "bytes", "bytes", "side closed", "side closed", "closed"]
+    kinds = [told[0] for told in tale.told if told[0] != "identity"]
+    assert kinds == ["opened", "bytes", "bytes", "side closed", "side closed", "closed"]
     assert [(told[1], told[3].release) for told in tale.told if told[0] == "side closed"] == [(A, 4), (B, 5)]
 
 

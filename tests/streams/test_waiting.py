@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqsniff.streams.waiting import Piece, Waiting
+from mqsniff.streams.waiting import Piece, Waiting, first_difference
 
 
 def piece(offset: int, data: bytes, ordinal: int = 0) -> Piece:
@@ -55,6 +55,13 @@ def test_pieces_beyond_an_end_are_dropped_and_the_one_over_it_is_cut():
     assert waiting.cut(3) == 1 + 2 + 3
     assert content(waiting) == [(0, b"abc")]
     assert waiting.size == 3
+
+
+@given(st.binary(max_size=20), st.binary(max_size=20))
+def test_the_first_difference_is_where_two_strings_part(left: bytes, right: bytes):
+    size = min(len(left), len(right))
+    parts = [at for at in range(size) if left[at] != right[at]]
+    assert first_difference(left[:size], right[:size]) == min(parts, default=size)
 
 
 def test_popping_gives_the_lowest_piece():

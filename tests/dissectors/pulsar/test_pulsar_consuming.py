@@ -105,6 +105,15 @@ def test_only_what_is_to_be_delivered_of_a_batch_counts():
     assert [m.asked[0].extra["in_flight"] for m in driver.messages if m.name == "MESSAGE"] == [2, 2]
 
 
+def test_a_delivery_that_waits_for_its_ack_keeps_no_bytes():
+    driver = run(SUBSCRIBE, server(message(bytes(100_000))), ack(0))
+    (asked,) = driver.messages[1].asked
+    assert len(driver.messages[1].frame.data) > 100_000
+    assert (asked.frame.data, asked.message.frame.data, asked.message.records) == (b"", b"", ())
+    assert (asked.frame.offset, asked.frame.size) == (0, driver.messages[1].frame.size)
+    assert settled(driver) == [(0, "ACK", "ACK", None)]
+
+
 def test_open_questions_are_limited():
     limits = Limits().with_value("questions_max", 20)
     driver = run(SUBSCRIBE, deliver(*range(100)), limits=limits)

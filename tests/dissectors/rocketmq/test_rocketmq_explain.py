@@ -7,7 +7,18 @@ import re
 import pytest
 from driver import Driver
 from javavectors import lines
-from remotingcraft import CONVERSATIONS, answer, frame, json_frame, pull_fields, pull_result, registration, stored
+from remotingcraft import (
+    CONVERSATIONS,
+    RESPONSE,
+    answer,
+    binary_frame,
+    frame,
+    json_frame,
+    pull_fields,
+    pull_result,
+    registration,
+    stored,
+)
 from wirecraft import chunks, client, server
 
 from dissectors.rocketmq import RocketMQ
@@ -52,7 +63,7 @@ def test_the_header_is_named_field_by_field():
         ("length", spans[0].value, "bytes behind this word"),
         ("serialize_type", 0, "JSON"),
         ("header_size", spans[2].value, ""),
-        ("code", 310, ""),
+        ("code", 310, "SEND_MESSAGE_V2"),
         ("ext_fields.topic", "orders", "b"),
         ("ext_fields.unknown_fields.x", "y", ""),
         ("flag", 0, ""),
@@ -63,6 +74,27 @@ def test_the_header_is_named_field_by_field():
         ("", None, "end of JSON"),
         ("body", 5, "message data"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "response", "meaning"),
+    [
+        (json_frame(105, 1, {"topic": "t"}), answer(1, None, code=17), "TOPIC_NOT_EXIST"),
+        (json_frame(105, 1, {"topic": "t"}), answer(1, None, code=4321), ""),
+        (json_frame(105, 1, {"topic": "t"}), answer(2, None), "SUCCESS"),
+        (json_frame(51002, 1, None, b"{}"), answer(1, None, b"{}", code=200), "SUCCESS"),
+        (json_frame(105, 1, {"topic": "t"}), binary_frame(1, 1, flag=RESPONSE), "SYSTEM_ERROR"),
+    ],
+)
+def test_the_code_of_a_response_is_named_as_the_request_wants(asked, response, meaning):
+    _, (_, spans) = explained(client(asked), server(response))
+    assert [span.meaning for span in spans if span.path == "code"] == [meaning]
+
+
+@pytest.mark.parametrize(("code", "name"), [(200050, "POP_MESSAGE"), (12345, "")])
+def test_the_code_of_a_binary_header_is_named_though_it_was_cut(code, name):
+    ((_, spans),) = explained(client(binary_frame(code, 1, {"topic": "t"})))
+    assert [span.meaning for span in spans if span.path == "code"] == [name]
 
 
 @pytest.mark.parametrize(

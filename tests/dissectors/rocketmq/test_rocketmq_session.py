@@ -330,6 +330,17 @@ def test_a_send_that_failed_stays_without_an_offset():
     assert driver.messages[1].partitions[0]["error_name"] == "MESSAGE_ILLEGAL"
 
 
+@pytest.mark.parametrize("code", [10, 11, 12])
+def test_a_message_that_is_stored_but_not_yet_safe_has_its_place(code):
+    driver = run(
+        client(json_frame(310, 1, send_fields(), b"hello")),
+        server(answer(1, {"msgId": "0A01", "queueId": 2, "queueOffset": 7}, code=code)),
+    )
+    (batch,) = driver.messages[0].records
+    assert (list(batch.columns["offset"]), batch.constant["ack"]) == ([7], "acked")
+    assert (driver.messages[1].error_code, driver.messages[1].error_count) == (code, 1)
+
+
 def test_a_pull_tells_its_queue_what_was_asked_and_what_was_found():
     driver = run(
         client(json_frame(11, 1, pull_fields(5))),
@@ -373,6 +384,38 @@ def test_a_pop_tells_each_queue_that_it_took_from():
 def test_who_reads_is_told_by_the_request(code, reader):
     driver = run(client(json_frame(code, 1, {})), server(answer(1, {}, stored(b"x"))))
     assert driver.messages[1].records[0].constant["reader"] == reader
+
+
+QUEUE = b'{"brokerName":"broker-a","queueId":%d,"topic":"orders"}'
+QUEUE_TABLES = [
+    (208, b'{"offsetTable":{%s:{"brokerOffset":9,"consumerOffset":7}}}', {"offset": 7, "high_watermark": 9}),
+    (202, b'{"offsetTable":{%s:{"maxOffset":9,"minOffset":2}}}', {"high_watermark": 9, "log_start_offset": 2}),
+    (222, b'{"offsetTable":{%s:5}}', {"offset": 5}),
+    (307, b'{"mqTable":{%s:{"commitOffset":3,"locked":false}}}', {"offset": 3}),
+    (41, b'{"lockOKMQSet":[%s]}', {}),
+    (400, b'{"messageQueueAssignments":[{"messageQueue":%s}]}', {}),
+]
+
+
+@pytest.mark.parametrize(("code", "body", "told"), QUEUE_TABLES)
+def test_queues_that_a_body_names_are_rows_of_partitions(code, body, told):
+    bodies = [body % (QUEUE % queue) for queue in (3, -1)]
+    driver = run(
+        client(*(json_frame(code, opaque, {"topic": "t", "group": "g"}) for opaque in (1, 2))),
+        server(answer(1, None, bodies[0]), answer(2, None, bodies[1])),
+    )
+    named, unnamed = driver.messages[2:]
+    error = {"error_code": 0, "error_name": None}
+    assert named.partitions == ({"topic": "orders", "partition": 3, **told, **error},)
+    assert unnamed.partitions == ()
+
+
+def test_a_queue_that_a_request_locks_is_a_row_of_partitions():
+    driver = run(client(json_frame(41, 1, None, b'{"consumerGroup":"g","mqSet":[%s,%s]}' % (QUEUE % 0, QUEUE % 1))))
+    assert driver.messages[0].partitions == (
+        {"topic": "orders", "partition": 0},
+        {"topic": "orders", "partition": 1},
+    )
 
 
 def test_a_message_that_the_broker_pushes_is_a_record():
@@ -647,3 +690,9 @@ def test_a_compressed_body_is_opened_for_records_only():
     start, stop = (column[0] for column in driver.messages[0].records[0].values)
     assert driver.messages[0].records[0].data[start:stop] == b"hello " * 100
     assert driver.messages[0].body["body"] == {"size": len(zlib.compress(b"hello " * 100)), "codec": "zlib"}
+
+
+def test_the_problems_of_one_message_are_bounded_and_what_is_left_out_is_told():
+    driver = run(client(json_frame(310, 1, dict.fromkeys("cdefghj", "x"))), message_problems_max=3)
+    (message,) = driver.messages
+    assert [problem.kind for problem in message.problems] == ["format", "format", "limit"]
