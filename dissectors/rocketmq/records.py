@@ -186,7 +186,7 @@ def _request_columns(ext: Properties, properties: Properties, sys_flag: int) -> 
 
 
 def complete(batch: RecordBatch, ext: Properties) -> None:
-    """Fill in what a response tells of messages that were stored: queue, offsets, ids (of a batch one each, by commas)."""
+    """Fill in what a response tells of messages that were stored: queue, offsets, ids (of a batch: one each)."""
     batch.constant["ack"] = "acked"
     queue, offset, ids = (ext.get(name) for name in ("queue_id", "queue_offset", "msg_id"))
     if type(queue) is int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcpscript import FIN, SYN, A, B, Packet, a, b, goodbye, handshake, play, to_batch
+from tcpscript import FIN, SYN, A, Packet, a, b, goodbye, handshake, play, to_batch
 
 from mqsniff.limits import Limits
 from mqsniff.streams.events import ConnectionClosed, StreamProblem
@@ -113,8 +113,3 @@ def test_several_connections_of_one_flow_in_one_batch_follow_each_other():
     assert ports == {0: 0, 3: 0, 6: 0, 9: 0}
     assert [release for release, _, _ in told] == sorted(release for release, _, _ in told)
     assert closings([told]) == {0: 9}
-
-
-def test_both_ends_on_one_address_and_port_of_both_sides_are_told_apart():
-    tale = play([*handshake(), a(0, b"from low"), b(0, b"from high", 8)])[0]
-    assert (tale.data(A), tale.data(B)) == (b"from low", b"from high")
