@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcpscript import FIN, SYN, A, Packet, a, b, goodbye, handshake, play, to_batch
+from tcpscript import FIN, SYN, A, Packet, a, goodbye, handshake, play, to_batch
 
 from mqsniff.limits import Limits
 from mqsniff.streams.events import ConnectionClosed, StreamProblem
