@@ -14,18 +14,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import BinaryIO
 
 from cramjam import snappy
 from crc32c import crc32c
+from tcptraffic import START_NS, Tcp, Writer
 
-MSS = 1448
 ROUNDS = 200
 PAIRS = 8
 BATCH = 10
-FIN, SYN, PSH, ACK = 1, 2, 8, 16
-START_NS = 1_795_253_930_000_000_000
-STEP_NS = 20_000
 
 OK = struct.pack(">ii2s", 6, 0, b"OK")
 BODIES = 2000
@@ -67,14 +63,9 @@ class Connection:
     """One connection and where its two streams stand."""
 
     def __init__(self, out: Writer, client_port: int, *, compressed: bool) -> None:
-        self._out = out
-        self._ports = ((client_port, 4150), (4150, client_port))
-        self._seq = [client_port * 1000, client_port * 2000]
-        self._compressed = compressed
+        self._tcp = Tcp(out, client_port, 4150)
         self._switched = False
         self._begun = [False, False]
-        for side, flags in ((0, SYN), (1, SYN | ACK), (0, ACK)):
-            self._packet(side, flags, b"")
         wish = (
             b'{"client_id":"bench","hostname":"bench","user_agent":"bench/1.0","feature_negotiation":true,"snappy":%s}'
         )
@@ -93,50 +84,11 @@ class Connection:
             begin = b"" if self._begun[side] else b"\xff\x06\0\0sNaPpY"
             self._begun[side] = True
             data = begin + b"".join(snappy_chunks(data))
-        for at in range(0, len(data), MSS):
-            self._packet(side, PSH | ACK, data[at : at + MSS])
-        if len(data) > MSS:
-            self._packet(1 - side, ACK, b"")
+        self._tcp.say(side, data)
 
     def leave(self) -> None:
         """Both sides close."""
-        for side, flags in ((0, FIN | ACK), (1, FIN | ACK), (0, ACK)):
-            self._packet(side, flags, b"")
-
-    def _packet(self, side: int, flags: int, payload: bytes) -> None:
-        ack = self._seq[1 - side] if flags & ACK else 0
-        self._out.packet(self._ports[side], self._seq[side], ack, flags, payload)
-        self._seq[side] = self._seq[side] + len(payload) + bool(flags & (SYN | FIN)) & 0xFFFFFFFF
-
-
-class Writer:
-    """A pcap file with a packet every 20 microseconds."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._ts_ns = START_NS
-        self.size = 24
-        self._ids = 0
-        file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1))
-
-    def packet(self, ports: tuple[int, int], seq: int, ack: int, flags: int, payload: bytes) -> None:
-        """One Ethernet packet."""
-        self._ts_ns += STEP_NS
-        self._ids = self._ids + 1 & 0xFFFF
-        size = 54 + len(payload)
-        hosts = (b"\x0a\0\0\x01", b"\x0a\0\0\x02") if ports[1] < ports[0] else (b"\x0a\0\0\x02", b"\x0a\0\0\x01")
-        head = struct.pack(
-            "<IIII12sH",
-            *divmod(self._ts_ns, 1_000_000_000),
-            size,
-            size,
-            bytes(12),
-            0x0008,
-        )
-        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, size - 14, self._ids, 0x4000, 64, 6, 0, *hosts)
-        tcp = struct.pack(">HHIIBBHHH", *ports, seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, 0x50, flags, 502, 0, 0)
-        self._file.write(head + ip + tcp + payload)
-        self.size += 16 + size
+        self._tcp.leave()
 
 
 def write_nsq(path: Path, size: int, *, compressed: bool = False) -> int:

@@ -11,14 +11,13 @@ It prints how many commands it wrote.
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import BinaryIO
 
 import lz4.block
+from tcptraffic import Tcp, Writer
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
@@ -44,32 +43,8 @@ SINGLES = 10
 PAYLOADS = 200
 """Different payloads; they come again in random order, so that a large file is written in reasonable time."""
 
-MSS = 1448
-FIN, SYN, PSH, ACK = 1, 2, 8, 16
-STEP_NS = 20_000
-CLIENT, BROKER = b"\x0a\0\0\x01", b"\x0a\0\0\x02"
 
 Fields = dict[str, object]
-
-
-class Writer:
-    """A pcap file with a packet every 20 microseconds."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._ts_ns = 1_795_253_930_000_000_000
-        self.size = 24
-        file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1))
-
-    def packet(self, ends: tuple[int, int, bytes, bytes], seq: int, ack: int, flags: int, data: bytes) -> None:
-        """One Ethernet packet; ``ends`` are two ports and two addresses, the sender's first."""
-        self._ts_ns += STEP_NS
-        size = 54 + len(data)
-        record = struct.pack("<IIII", *divmod(self._ts_ns, 1_000_000_000), size, size)
-        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, size - 14, self.size & 0xFFFF, 0x4000, 64, 6, 0, *ends[2:])
-        tcp = struct.pack(">HHIIBBHHH", *ends[:2], seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, 0x50, flags, 502, 0, 0)
-        self._file.write(record + bytes(12) + b"\x08\0" + ip + tcp + data)
-        self.size += 16 + size
 
 
 def make_value(random: Random) -> bytes:
@@ -106,12 +81,8 @@ class Connection:
     """One connection and where its two streams stand."""
 
     def __init__(self, out: Writer, client_port: int) -> None:
-        self._out = out
-        self._ends = ((client_port, 6650, CLIENT, BROKER), (6650, client_port, BROKER, CLIENT))
-        self._seq = [client_port * 1000, client_port * 2000]
+        self._tcp = Tcp(out, client_port, 6650)
         self._entry = 0
-        for side, flags in ((0, SYN), (1, SYN | ACK), (0, ACK)):
-            self._packet(side, flags, b"")
         self.say(0, connect())
         self.say(1, connected())
         self.say(0, frame("PRODUCER", topic=TOPIC, producer_id=1, request_id=1))
@@ -143,20 +114,11 @@ class Connection:
 
     def say(self, side: int, data: bytes) -> None:
         """Bytes that one side sends at once; the other acknowledges them."""
-        for at in range(0, len(data), MSS):
-            self._packet(side, PSH | ACK, data[at : at + MSS])
-        if len(data) > MSS:
-            self._packet(1 - side, ACK, b"")
+        self._tcp.say(side, data)
 
     def leave(self) -> None:
         """Both sides close."""
-        for side, flags in ((0, FIN | ACK), (1, FIN | ACK), (0, ACK)):
-            self._packet(side, flags, b"")
-
-    def _packet(self, side: int, flags: int, data: bytes) -> None:
-        ack = self._seq[1 - side] if flags & ACK else 0
-        self._out.packet(self._ends[side], self._seq[side], ack, flags, data)
-        self._seq[side] = self._seq[side] + len(data) + bool(flags & (SYN | FIN)) & 0xFFFFFFFF
+        self._tcp.leave()
 
 
 def write(path: Path, size: int) -> int:

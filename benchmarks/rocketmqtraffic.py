@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from nsqtraffic import ACK, FIN, MSS, PSH, SYN, Writer
+from tcptraffic import Tcp, Writer
 
 # in this order: tests/ has folders of the packages' names
 sys.path.extend(str(Path(__file__).parents[1] / name) for name in ("", "tests"))
@@ -51,47 +51,30 @@ class Connection:
     """One connection and where its two streams stand."""
 
     def __init__(self, out: Writer, client_port: int, *, binary: bool) -> None:
-        self._out = out
-        self._ports = ((client_port, PORT), (PORT, client_port))
-        self._seq = [client_port * 1000, client_port * 2000]
+        self._tcp = Tcp(out, client_port, PORT)
         self._frame = binary_frame if binary else json_frame
         self._opaque = count(1)
         self.frames = 0
-        for side, flags in ((0, SYN), (1, SYN | ACK), (0, ACK)):
-            self._packet(side, flags, b"")
 
     def tell(self, code: int, ext: Fields | None, body: bytes = b"") -> None:
         """A request that is not answered."""
-        self._say(0, self._frame(code, next(self._opaque), ext, body, flag=ONEWAY))
+        self._tcp.say(0, self._frame(code, next(self._opaque), ext, body, flag=ONEWAY))
         self.frames += 1
 
     def ask(self, code: int, ext: Fields | None, body: bytes = b"") -> Answer:
         """A request; what it returns says the answer."""
         opaque = next(self._opaque)
-        self._say(0, self._frame(code, opaque, ext, body))
+        self._tcp.say(0, self._frame(code, opaque, ext, body))
         self.frames += 2
 
         def answered(told: Fields, found: bytes = b"", *, status: int = 0) -> None:
-            self._say(1, self._frame(status, opaque, told, found, flag=RESPONSE))
+            self._tcp.say(1, self._frame(status, opaque, told, found, flag=RESPONSE))
 
         return answered
 
-    def _say(self, side: int, data: bytes) -> None:
-        """Bytes that one side sends at once; the other acknowledges them."""
-        for at in range(0, len(data), MSS):
-            self._packet(side, PSH | ACK, data[at : at + MSS])
-        if len(data) > MSS:
-            self._packet(1 - side, ACK, b"")
-
     def leave(self) -> None:
         """Both sides close."""
-        for side, flags in ((0, FIN | ACK), (1, FIN | ACK), (0, ACK)):
-            self._packet(side, flags, b"")
-
-    def _packet(self, side: int, flags: int, data: bytes) -> None:
-        ack = self._seq[1 - side] if flags & ACK else 0
-        self._out.packet(self._ports[side], self._seq[side], ack, flags, data)
-        self._seq[side] = self._seq[side] + len(data) + bool(flags & (SYN | FIN)) & 0xFFFFFFFF
+        self._tcp.leave()
 
 
 class Queue:

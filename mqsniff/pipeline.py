@@ -87,7 +87,8 @@ class Pipeline:
             yield None
         for odd in self._decoder.close():
             yield self._notice(replace(odd.problem, ts_ns=odd.ts_ns, packet=odd.packet))
-        yield from self._merged([self._flow(events) for events in self._flows.end()])
+        for events in self._flows.end():  # all released by the end, the oldest connection first
+            yield from self._merged([self._flow(events)])
         for capture in self.captures:
             for problem in capture.problems:
                 yield self._notice(replace(problem, packet=packet_id(capture.index, 0)))

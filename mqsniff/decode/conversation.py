@@ -75,7 +75,8 @@ class Conversation:
                 yield self._lost(event)
                 yield from self._stream(event.side, event)
             case ConnectionOpened():
-                if self._connection.client_direction is not None:
+                if event.client_direction is not None:
+                    self._turn(event.client_direction)
                     yield from self._tell()
             case StreamProblem():
                 yield self._odd(event)
