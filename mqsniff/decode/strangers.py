@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from mqsniff.decode.layers import TlsLayer
@@ -13,6 +14,7 @@ from mqsniff.decode.tls import TlsFacts
 from mqsniff.model import Chunk, ConnectionInfo, Gap, Item, Mark, Noticed, Problem, Side
 
 SHOWN = 16
+_USER_INFO = re.compile(rb"//[^/]*@")
 REQUEST_LINE_MAX = 512
 
 
@@ -70,9 +72,10 @@ class Stranger:
 
 
 def _request(first: bytes) -> str:
-    """Method and path of a request line, printable and without the query."""
+    """Method and path of a request line, printable, without the query and without credentials."""
     words = first.split(b"\r\n", 1)[0].split(b" ")
     if len(words) < 2 or not words[0].isalpha():
         return "middle of a connection"
-    path = words[1].split(b"?", 1)[0].decode("ascii", "backslashreplace")
+    target = _USER_INFO.sub(b"//", words[1].split(b"?", 1)[0])
+    path = target.decode("ascii", "backslashreplace")
     return f"{words[0].decode('ascii', 'backslashreplace')} {path}"
