@@ -173,7 +173,7 @@ class Conversation:
             if self._talk is not None:
                 yield from self._talk.close(side)
                 if all(self._closed):
-                    yield from self._end_talk(self._talk, open_at_end=False)
+                    yield from self._end_talk(self._talk, (True, True), open_at_end=False)
         elif self._talk is not None:
             yield from self._talk.take(event)
         elif self._stranger is not None:
@@ -229,16 +229,16 @@ class Conversation:
             for side in Side:
                 if not self._closed[side]:
                     yield from self._talk.close(side)
-            yield from self._end_talk(self._talk, open_at_end=facts.open_at_end)
+            seen = (facts.seen[self._client], facts.seen[1 - self._client])
+            yield from self._end_talk(self._talk, seen, open_at_end=facts.open_at_end)
         elif self._stranger is not None:
             yield from self._stranger.end()
         self._fill(facts)
         yield Closed(self.info)
 
-    def _end_talk(self, talk: Talk, *, open_at_end: bool) -> Iterator[Item]:
+    def _end_talk(self, talk: Talk, seen: tuple[bool, bool], *, open_at_end: bool) -> Iterator[Item]:
         """Nothing more will be said: tell what stayed open, and let the memory of the talk go."""
-        seen = self._connection.facts().seen
-        yield from talk.end(open_at_end=open_at_end, seen=(seen[self._client], seen[1 - self._client]))
+        yield from talk.end(open_at_end=open_at_end, seen=seen)
         self._talk, self._over = None, True
 
     def _fill(self, facts: Facts) -> None:
