@@ -125,11 +125,9 @@ def record_text(row: Row, shown: Shown) -> str:
     parts = [f"{name}={row[name]}" for name in ("partition", "offset", "client_offset") if row[name] is not None]
     if row["message_id"] is not None:
         parts.append("id=" + brief(row["message_id"], shown))
-    parts += [
-        f"{name}={_data(row[name], row[f'{name}_encoding'])}"
-        for name in ("key", "value")
-        if row[f"{name}_encoding"] is not None
-    ]
+    if row["key_encoding"] is not None:
+        parts.append("key=" + _data(row["key"], row["key_encoding"]))
+    parts.append("value=" + ("null" if row["value_encoding"] is None else _data(row["value"], row["value_encoding"])))
     if row["value_size"] is not None:
         parts.append(f"{row['value_size']} B")
     parts += [f"{safe(header['key'])}={brief(header['value'], shown)}" for header in row["headers"] or ()]

@@ -189,6 +189,14 @@ def test_records_stand_under_their_message():
     ]
 
 
+def test_a_value_that_is_null_is_told_from_an_empty_one():
+    made = batch((b"k", None), (b"k", b""))
+    assert lines(Decoded(connection(), pub(records=(made,))), records=True)[2:] == [
+        '    - key="k"  value=null',
+        '    - key="k"  value=""  0 B',
+    ]
+
+
 def test_a_problem_of_an_input_needs_no_connection():
     assert lines(noticed("input", "error", connection=None, ts_ns=None, packet=None, detail="cut", path="")) == [
         "input  ! input    error: cut"
