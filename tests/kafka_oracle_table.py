@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "dissectors" / "kafka")]
 
 import kafka_python_oracle  # noqa: E402  # found on the path that was just set
+import kafka_vectors  # noqa: E402
 import kio_oracle  # noqa: E402
 
 from dissectors.kafka import specs  # noqa: E402
@@ -30,11 +31,17 @@ Layout = tuple[int, str, int]
 
 
 def encoders() -> dict[str, set[Layout]]:
-    """What other people's encoders can write."""
+    """What other people's encoders can write: Kafka's own, by releases, before others."""
+    kafka = {f"Kafka {release}": kafka_vectors.vouched(release) for release in kafka_vectors.releases()}
     return {
+        **{name: layouts for name, layouts in kafka.items() if layouts},
         "kio": {(case.key, case.kind, case.version) for case in kio_oracle.cases() if case.key is not None},
         "kafka-python": {(case.key, case.kind, case.version) for case in kafka_python_oracle.cases()},
     }
+
+
+REASONS: dict[str, set[Layout]] = {}
+"""Why nobody else could be asked -> the layouts that have no oracle."""
 
 
 def captured(folders: Iterable[Path]) -> set[Layout]:
@@ -79,7 +86,11 @@ def table_of(layouts: set[Layout]) -> dict[str, dict[str, str]]:
 def main(folders: list[Path]) -> None:
     """Write the file."""
     found = encoders() | {"captures": captured(folders)}
-    TABLE.write_text(json.dumps({name: table_of(layouts) for name, layouts in found.items()}, indent=1) + "\n")
+    file = {
+        "oracles": {name: table_of(layouts) for name, layouts in found.items()},
+        "self": {reason: table_of(layouts) for reason, layouts in REASONS.items()},
+    }
+    TABLE.write_text(json.dumps(file, indent=1) + "\n")
 
 
 if __name__ == "__main__":

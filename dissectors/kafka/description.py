@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from dissectors.kafka import rows, specs
-from dissectors.kafka.oracles import SELF, oracles_of, vouchers
+from dissectors.kafka.oracles import SELF, Place, oracles_of, reasons, vouchers
 from dissectors.kafka.sasl import MECHANISMS
 from mqsniff.dissector import Table
 from mqsniff.model import Value
 
 
 def describe() -> dict[str, Table]:
-    """APIs with their versions and layouts, error codes, releases and SASL mechanisms."""
+    """APIs with their versions and layouts, who vouches for these, error codes, releases and SASL mechanisms."""
     apis = [api for _, api in sorted(specs.apis().items())]
+    alone = without_oracle(reasons())
     return {
         "coverage": _coverage(apis),
+        "oracles": _oracles(apis),
+        **({"without_oracle": alone} if alone else {}),
         "apis": [_api_row(api) for api in apis],
         "errors": [
             {"code": code, "name": name, "retriable": code in specs.retriable_errors()}
@@ -27,19 +31,34 @@ def describe() -> dict[str, Table]:
 
 
 def _coverage(apis: list[specs.Api]) -> Table:
-    """How many layouts there are, and who vouches for them."""
+    """How many layouts there are, and how many of them somebody else has written."""
     layouts = _layouts(apis)
-    vouched = Counter(oracle for layout in layouts for oracle in oracles_of(*layout))
+    alone = sum(oracles_of(*layout) == (SELF,) for layout in layouts)
     legacy = sum(2 * max(0, api.legacy.last - api.legacy.first + 1) for api in apis)
     counts: dict[str, Value] = {
         "APIs": len(apis),
         "layouts (API, version, direction)": len(layouts),
         "of these, gone from the newest release": legacy,
-        **{f"held against {oracle}": vouched[oracle] for oracle in vouchers()},
-        "held against our own encoder only": vouched[SELF],
+        "of these, held against others' encoders": f"{len(layouts) - alone}/{len(layouts)}",
         "schemas of Apache Kafka": specs.release(),
     }
     return [{"what": what, "number": number} for what, number in counts.items()]
+
+
+def _oracles(apis: list[specs.Api]) -> Table:
+    """Each oracle, how many layouts it vouches for, and how many of these nobody else does; our own encoder last."""
+    names = [oracles_of(*layout) for layout in _layouts(apis)]
+    held = Counter(name for some in names for name in some)
+    only = Counter(some[0] for some in names if len(some) == 1)
+    return [{"oracle": name, "layouts": held[name], "alone": only[name]} for name in (*vouchers(), SELF)]
+
+
+def without_oracle(why: Mapping[Place, str]) -> Table:
+    """Layouts that only our own encoder has written, with the reason."""
+    return [
+        {"api": specs.apis()[key].name, "kind": kind, "version": version, "reason": reason}
+        for (key, kind, version), reason in sorted(why.items())
+    ]
 
 
 def _layouts(apis: list[specs.Api]) -> list[tuple[int, specs.Kind, int]]:
@@ -63,8 +82,13 @@ def _api_row(api: specs.Api) -> dict[str, Value]:
         "legacy": str(api.legacy),
         "flexible": str(api.flexible_requests),
         "variants": variants,
-        "oracles": [*dict.fromkeys(oracle for layout in _layouts([api]) for oracle in oracles_of(*layout))],
+        "oracles": [*dict.fromkeys(_family(oracle) for layout in _layouts([api]) for oracle in oracles_of(*layout))],
         "listeners": list(api.listeners),
         "partitions": api.key in rows.KEYS,
         "about": api.about,
     }
+
+
+def _family(oracle: str) -> str:
+    """An oracle without its release."""
+    return oracle.partition(" ")[0]

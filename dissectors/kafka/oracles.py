@@ -1,35 +1,55 @@
-"""Who vouches for a layout: encoders of other people, and captures of real brokers, by ``data/kafka_oracles.json``."""
+"""Who vouches for a layout: what other people's encoders wrote, by ``data/kafka_oracles.json``.
+
+1. An oracle vouches for today's meaning of a version only: "Kafka 2.8.2" is the message classes of that release.
+2. A layout without an oracle has a reason in the file.
+
+The file is written by ``tests/kafka_oracle_table.py``, and held against the oracles by the tests.
+"""
 
 from __future__ import annotations
 
 import json
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from dissectors.kafka import specs
+
+Place: TypeAlias = tuple[int, str, int]
+"""API key, request or response, version."""
 
 SELF: Final = "self"
 """A layout that only our own encoder has written."""
 
 
 @cache
-def vouchers() -> Mapping[str, frozenset[tuple[int, str, int]]]:
-    """Oracle -> (API key, request or response, version) of the layouts that it was held against."""
+def vouchers() -> Mapping[str, frozenset[Place]]:
+    """Oracle -> the layouts that it was held against; Kafka's own classes first."""
+    return {oracle: frozenset(_places(table)) for oracle, table in _file()["oracles"].items()}
+
+
+@cache
+def reasons() -> Mapping[Place, str]:
+    """Layouts that have no oracle -> why there is none."""
+    return {place: reason for reason, table in _file()[SELF].items() for place in _places(table)}
+
+
+@cache
+def _file() -> dict[str, Any]:
     content = pkgutil.get_data("dissectors", "data/kafka_oracles.json")
     if content is None:
         raise FileNotFoundError("dissectors/data/kafka_oracles.json")
+    file: dict[str, Any] = json.loads(content)
+    return file
+
+
+def _places(table: Mapping[str, Mapping[str, str]]) -> Iterator[Place]:
+    """The layouts of a table: request or response -> API -> versions."""
     keys = {api.name: key for key, api in specs.apis().items()}
-    return {
-        oracle: frozenset(
-            (keys[name], kind, version)
-            for kind, apis in kinds.items()
-            for name, ranges in apis.items()
-            for version in _versions(ranges)
-        )
-        for oracle, kinds in json.loads(content).items()
-    }
+    for kind, apis in table.items():
+        for name, ranges in apis.items():
+            yield from ((keys[name], kind, version) for version in _versions(ranges))
 
 
 def _versions(text: str) -> list[int]:
