@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
@@ -98,6 +98,14 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     records: bool = False
     """Whether somebody wants record batches opened."""
+    partitions: bool = True
+    """Whether somebody wants rows of partitions: a dissector that does not need them may leave them out."""
+    notes: bool = True
+    """Whether somebody wants notes of messages: a dissector may leave them out."""
+    exchanges: bool = True
+    """Whether somebody wants exchanges and latencies: without, only records that wait are told of them."""
+    show_secrets: bool = False
+    """Whether values of records that hold secrets stay where they are; Secrets in bodies are the sinks' matter."""
 
 
 class Dissector(ABC):
@@ -124,8 +132,8 @@ class Dissector(ABC):
         """Say before the first byte of a side whether the stream was seen from its beginning."""
 
     @abstractmethod
-    def feed(self, chunk: Chunk) -> Iterator[Event]:
-        """Take the next bytes of a side."""
+    def feed(self, chunk: Chunk) -> Iterable[Event]:
+        """Take the next bytes of a side: a list where one packet released all events, as nothing is decoded later."""
 
     @abstractmethod
     def gap(self, gap: Gap) -> Iterator[Event]:
@@ -148,8 +156,13 @@ class Dissector(ABC):
         return iter(())
 
     @classmethod
+    def internal_topic(cls, topic: str) -> bool:  # noqa: ARG003  # contract
+        """Whether ``decode_record`` knows a format for the records of a topic; asked once for each topic."""
+        return False
+
+    @classmethod
     def decode_record(cls, topic: str, key: bytes | None, value: bytes | None) -> Value | None:  # noqa: ARG003  # contract
-        """The content of a record of an internal topic, None for a topic of no known format."""
+        """The content of a record of an internal topic; None for another topic, and for bytes that do not fit."""
         return None
 
     @classmethod

@@ -63,6 +63,7 @@ class Limits:
     chunk_max: int = _limit(MIB, "bytes of one chunk that reassembly hands on")
     handles_max: int = _limit(16_384, "numbers that a connection gave to what it opened and that are remembered")
     records_wait_max: int = _limit(65_536, "produced records of one connection that wait for the broker's answer")
+    records_wait_size: int = _limit(64 * MIB, "bytes of these: a capture without answers must not grow us")
     fragments_max: int = _limit(4_096, "IP fragments that wait for the rest of their datagram")
     fragments_size: int = _limit(16 * MIB, "bytes of IP fragments that wait: 4,096 of the largest would be 256 MiB")
     fragments_ns: int = _limit(30 * SECOND_NS, "capture time that a datagram waits for its fragments, as Linux does")
@@ -70,6 +71,11 @@ class Limits:
     elements_max: int = _limit(1 << 20, "array elements and unknown tags of one message: two bytes may buy an object")
     message_problems_max: int = _limit(100, "problems noted in one message: a body may be odd in every byte")
     decompress_max: int = _limit(256 * MIB, "bytes that one compressed batch of records may become")
+    topics_max: int = _limit(1 << 20, "topic ids whose names are remembered: traffic may teach ids without end")
+    part_size: int = _limit(256 * MIB, "bytes of a Parquet file behind which the next one begins")
+    row_group_size: int = _limit(16 * MIB, "bytes of rows that make a row group of a Parquet file")
+    tables_buffer: int = _limit(48 * MIB, "bytes of rows of all tables that wait for their row groups to fill")
+    query_memory: int = _limit(2048 * MIB, "bytes that a query of `mqsniff sql` may hold before it spills or fails")
 
     @classmethod
     def names(cls) -> dict[str, tuple[int, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -25,7 +24,7 @@ class Driver:
         """(start, stop) of the bytes of each side that the dissector got and kept."""
         self.lost: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
         self._closed: list[Side] = []
-        self._again: deque[tuple[Chunk | Gap, int]] = deque()
+        self._again: list[tuple[Chunk | Gap, int]] = []
         for side in Side:
             self.dissector.start(side, in_step=in_step)
 
@@ -44,16 +43,21 @@ class Driver:
             self._give(above)
         self._take(self.dissector.close(side))
         late = {event.side for event, _ in self._again}
-        while self._again:
-            self._up(*self._again.popleft())
+        self._catch_up()
         for other in late & set(self._closed):
             self._close(other)
 
     def _up(self, event: Chunk | Gap, level: int) -> None:
         for above in self.layers.through(event, level):
             self._give(above)
-            while self._again:
-                self._up(*self._again.popleft())
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """What an Upgrade took back, one event after the other: none may enter a layer while another is inside."""
+        while self._again:
+            back, self._again = self._again, []
+            for event, level in back:
+                self._up(event, level)
 
     def _give(self, event: Chunk | Gap) -> None:
         if isinstance(event, Chunk):

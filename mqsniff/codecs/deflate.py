@@ -52,7 +52,7 @@ class Deflate:
         """After a hole the decoder's history is unknown: dark for good."""
         yield from self._release()
         if length and not self._dark:
-            yield self._end(Dark(self._offset, "gap", "bytes of a compressed stream without restarts were lost"))
+            yield self._end(Dark(self._offset, "undecoded", "bytes of a compressed stream without restarts were lost"))
 
     def close(self) -> Iterator[Item]:
         """A clear tail that stayed the last thing is named."""

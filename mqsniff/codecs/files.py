@@ -44,6 +44,27 @@ class ByteSource(Protocol):
         ...
 
 
+class RawBytes(ByteSource, Protocol):
+    """The bytes of a file, or of a stretch of it, as they are."""
+
+    size: int | None
+    """How many in all; None where that is not known."""
+    taken: int
+    """How many were read so far."""
+
+    def head(self, size: int) -> bytes:
+        """The first bytes, fewer than ``size`` only where there are fewer; they are read again later."""
+        ...
+
+    def read(self, size: int, timeout_s: float | None = None) -> bytes | None:
+        """The next bytes, at most ``size``; else as ``readinto``."""
+        ...
+
+    def close(self) -> None:
+        """Give the file back."""
+        ...
+
+
 class RawFile:
     """The bytes of a file as they are: ``taken`` so far, of ``size`` in all (None for pipes and devices)."""
 
@@ -216,7 +237,7 @@ def codec_of(head: bytes) -> Codec | None:
 class DecodedFile:
     """The plain bytes of a compressed file."""
 
-    def __init__(self, raw: RawFile, codec: Codec, limits: Limits) -> None:
+    def __init__(self, raw: RawBytes, codec: Codec, limits: Limits) -> None:
         self.compression = codec.name
         self.failure = ""
         self._raw = raw
@@ -282,7 +303,7 @@ class DecodedFile:
         self.failure = self._raw.failure or why
 
 
-def open_bytes(raw: RawFile, limits: Limits) -> ByteSource:
+def open_bytes(raw: RawBytes, limits: Limits) -> ByteSource:
     """The plain bytes of a file, whatever it is compressed by; waits for its first bytes."""
     codec = codec_of(raw.head(MAGIC_SIZE))
     return DecodedFile(raw, codec, limits) if codec else raw

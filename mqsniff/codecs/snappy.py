@@ -37,8 +37,8 @@ SEARCH_WORK_PER_BYTE: Final = KIB
 """Plain bytes that searches may checksum at all and for each byte of input: any byte may open a candidate of 64 KiB,
 and without a bound one crafted megabyte would buy a minute."""
 
-HOLE_OVER_HEAD: Final = Unreadable("gap", "bytes were lost, a chunk's head among them")
-HOLE_IN_CHUNK: Final = Unreadable("gap", "bytes inside a chunk were lost")
+HOLE_OVER_HEAD: Final = Unreadable("undecoded", "bytes were lost, a chunk's head among them")
+HOLE_IN_CHUNK: Final = Unreadable("undecoded", "bytes inside a chunk were lost")
 NO_HEAD: Final = Unreadable("codec", "no head of a Snappy chunk")
 NO_START: Final = Unreadable("undecoded", "the stream does not begin with the Snappy identifier")
 
@@ -178,7 +178,9 @@ class Snappy:
             chunk = bytes(self._input[at : end - self._offset])
             self._work += plain_size(chunk) or 0
             if self._work > SEARCH_WORK + SEARCH_WORK_PER_BYTE * end:
-                yield Dark(search.offset, "limit", "the search for a Snappy chunk takes too much work")
+                search.give_up(end - self._offset)
+                yield from search.account()
+                yield Dark(end, "limit", "the search for a Snappy chunk takes too much work")
                 self._dark = True
                 self._input.clear()
                 return False

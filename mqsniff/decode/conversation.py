@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from mqsniff.decode.detection import Detection, Verdict
 from mqsniff.decode.layers import packets_of
@@ -21,6 +21,8 @@ from mqsniff.dissector import Settings
 from mqsniff.model import Chunk, Closed, ConnectionInfo, Gap, Item, Noticed, Opened, Problem, Side
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.events import ConnectionClosed, ConnectionOpened, Facts, SideClosed, StreamEvent, StreamProblem
+
+_SIDES: Final = tuple(Side)
 
 Placed: TypeAlias = tuple[int, int, Item]
 """(ordinal of the packet that released it, ordinal of the connection's first packet, item)."""
@@ -59,12 +61,31 @@ class Conversation:
         client = self._connection.client_direction
         return Detection(shared.registry, shared.settings.limits, ports, client, from_start=from_start)
 
-    def items(self, release: int, event: StreamEvent) -> Iterator[Placed]:
-        """Items of the connection's next event, each with the ordinal that released it."""
+    def items(self, release: int, event: StreamEvent) -> Iterable[Placed]:
+        """Items of the connection's next event, each with the ordinal that released it.
+
+        Hot: most of a connection are bytes that somebody takes already, and most packets are released by themselves.
+        """
         self._now = max(self._now, release)
-        for item in self._event(event):
-            if self._talk is not None and self._talk.now > self._now:
-                self._now = self._talk.now
+        talk = self._talk
+        if talk is None or not isinstance(event, Chunk):
+            return self._placed(self._event(event))
+        event.side = _SIDES[event.side ^ self._client]
+        items = talk.take(event)
+        if type(items) is not list:
+            return self._placed(items)
+        now, first = talk.now, self._first
+        if now > self._now:
+            self._now = now
+        else:
+            now = self._now
+        return [(now, first, item) for item in items]
+
+    def _placed(self, items: Iterable[Item]) -> Iterator[Placed]:
+        for item in items:
+            talk = self._talk
+            if talk is not None and (now := talk.now) > self._now:
+                self._now = now
             yield self._now, self._first, item
 
     def _event(self, event: StreamEvent) -> Iterator[Item]:
@@ -86,7 +107,7 @@ class Conversation:
                 assert_never(event)
 
     def _side(self, direction: int) -> Side:
-        return Side(direction ^ self._client)
+        return _SIDES[direction ^ self._client]
 
     def _tell(self) -> Iterator[Item]:
         if not self._told:
@@ -134,9 +155,9 @@ class Conversation:
         self._turn(verdict.client_direction)
         info = self.info
         info.protocol = verdict.protocol
-        for direction, head in verdict.heads.items():
-            if self._side(direction) is Side.CLIENT:
-                info.proxy_client, info.proxy_server = head.source, head.destination
+        head = verdict.heads.get(verdict.client_direction)
+        if head is not None:
+            info.proxy_client, info.proxy_server, info.proxy_bytes = head.source, head.destination, head.size
         talk = None if verdict.claim is None else self._talk_by(verdict.claim)
         if talk is None:
             info.protocol = "unknown" if verdict.claim else verdict.protocol
@@ -146,9 +167,9 @@ class Conversation:
         self._talk = talk
         yield from self._tell()
         waiting, self._waiting = self._waiting, []
-        heads = {direction: head.size for direction, head in verdict.heads.items()}
         for direction, event in waiting:
-            kept = _behind(event, heads.get(direction, 0)) if isinstance(event, Chunk) else event
+            skip = head.size if head is not None and direction == verdict.client_direction else 0
+            kept = _behind(event, skip) if isinstance(event, Chunk) else event
             if kept is not None:
                 yield from self._hand_on(direction, kept)
 

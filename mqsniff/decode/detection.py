@@ -3,24 +3,30 @@
 1. Both sides are considered, in both orientations where no handshake told who opened the connection.
 2. A sample is at most ``detect_max`` bytes a side; a connection undecided beyond that is unknown.
 3. TLS and HTTP are named; nothing is dropped: the events wait here and are replayed to whoever takes them.
+4. Bytes behind a gap are a sample of their own. Those before it are asked about too, as the peer may have answered
+   them: captures that cut their packets lose the end of every frame.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import product
 
 from mqsniff.decode.proxyhead import ProxyHead, read_head
 from mqsniff.decode.registry import Claim, Registry
 from mqsniff.decode.tls import is_hello, is_record_run
 from mqsniff.dissector import Sample
-from mqsniff.limits import Limits
+from mqsniff.limits import KIB, Limits
 from mqsniff.model import Chunk
 
 _HTTP_REQUEST = re.compile(rb"(?:GET|HEAD|POST|PUT|DELETE|CONNECT|OPTIONS|TRACE|PATCH) [!-~]{1,4096} HTTP/1\.[01]\r?\n")
 _HTTP_BEGUN = re.compile(rb"(?:GET|HEAD|POST|PUT|DELETE|CONNECT|OPTIONS|TRACE|PATCH) [ -~]*\r?\Z")
 _HTTP_RESPONSE = re.compile(rb"HTTP/1\.[01] [1-5][0-9][0-9][ \r]")
 _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+BEFORE_MAX = 8 * KIB
+"""Bytes before a gap that are asked about again with each chunk behind it."""
 
 
 @dataclass(slots=True)
@@ -41,7 +47,8 @@ class _Half:
         self.data = bytearray()
         self.starts: list[int] = []
         self.from_start = from_start
-        self.ended = False
+        self.before: list[Sample] = []
+        """What stood before the first gap, if the beginning was seen, and what stood before the last one."""
         self.head: ProxyHead | None = None
         self._head_open = from_start
 
@@ -63,13 +70,17 @@ class _Half:
         """Whether nothing can be said of it yet."""
         return self._head_open and bool(self.data)
 
-    def sample(self) -> Sample:
+    def sample(self, size: int | None = None) -> Sample:
+        """What waits for a verdict, ``size`` bytes at most."""
         skip = self.head.size if self.head else 0
-        starts = tuple(start - skip for start in self.starts if start >= skip)
-        return Sample(bytes(self.data[skip:]), starts or (0,), self.from_start)
+        data = bytes(self.data[skip : None if size is None else skip + size])
+        starts = tuple(start - skip for start in self.starts if skip <= start < skip + len(data))
+        return Sample(data, starts or (0,), self.from_start)
 
     def lose(self) -> None:
-        """A gap: what was before it is no help any more."""
+        """A gap: what was before it says nothing of what comes behind it."""
+        if self.data:
+            self.before = [*(sample for sample in self.before if sample.from_start), self.sample(BEFORE_MAX)]
         self.data.clear()
         self.starts.clear()
         self.from_start = self._head_open = False
@@ -119,6 +130,9 @@ class Detection:
                 best = Verdict(client, claim.dissector.names[0], claim, heads)
                 if claim.detected_by == "content":
                     return best
+        earlier = self._earlier(samples, heads)
+        if earlier is not None:
+            return earlier
         if best is None:
             named = self._stranger(samples, heads)
             if named is not None:
@@ -129,6 +143,16 @@ class Detection:
         undecided = undecided or any(_may_be_stranger(sample) for sample in samples)
         if full or not undecided:
             return Verdict(self.likely_client(heads), "unknown", None, heads)
+        return None
+
+    def _earlier(self, now: tuple[Sample, ...], heads: dict[int, ProxyHead]) -> Verdict | None:
+        """Who is sure where what stood before a gap is taken for a side's sample (rule 4)."""
+        choices = [[sample, *half.before] for sample, half in zip(now, self._halves, strict=True)]
+        for samples in product(*choices):
+            for client in self.orientations(heads) if samples != now else ():
+                claim, _ = self._registry.claim(samples[client], samples[1 - client], self._ports[1 - client])
+                if claim is not None and claim.detected_by == "content":
+                    return Verdict(client, claim.dissector.names[0], claim, heads)
         return None
 
     def orientations(self, heads: dict[int, ProxyHead]) -> tuple[int, ...]:

@@ -1,17 +1,20 @@
 """Questions and answers of one connection in, Exchange nouns and record batches that are complete out.
 
-1. Every question becomes exactly one Exchange; an answer that nobody asked for becomes one too.
-2. Latency runs from the last byte of the question to the first byte of its answer; a negative time is None, with a
-   ``clock`` problem.
-3. Records of a question wait for its answer, which tells their offsets, at most ``records_wait_max`` of them.
+1. Every question becomes exactly one Exchange; an answer that nobody asked for becomes one too, and so does a request
+   that opened no question: one-way, or cut where it says which answer is its own.
+2. Latency runs from the last byte of the question to the first byte of its answer; a negative time is None (the answer
+   has a ``clock`` problem, see mqsniff.framing.questions).
+3. Records of a question wait for its answer, which tells their offsets, at most ``records_wait_max`` of them and
+   ``records_wait_size`` bytes. Of those that go out before it, whoever still waits for the answer keeps nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mqsniff.limits import Limits
-from mqsniff.model import Asked, Exchange, Message, Problem, RecordBatch, Status
+from mqsniff.model import Asked, Exchange, Message, RecordBatch, Status
 
 Ready = tuple[Message, RecordBatch]
 
@@ -23,30 +26,37 @@ class Exchanges:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._previous_answer: Message | None = None
-        self._waiting: dict[int, tuple[Asked, list[Ready]]] = {}
-        self._waiting_records = 0
+        self._answered_ns: int | None = None
+        self.waiting: dict[int, tuple[Asked, list[Ready]]] = {}
+        """Questions whose records wait for the answer, by identity."""
+        self._waiting_records = self._waiting_size = 0
 
     def of(self, message: Message) -> list[Exchange]:
-        """The exchanges that end with this message."""
-        done = [self._close(asked) for asked in message.closed]
-        if message.kind == "response" and not message.answers:
-            done.append(Exchange(None, message, "unasked"))
-        if any(asked.link == "answer" and asked.answer is message for asked in message.closed):
-            self._previous_answer = message
+        """The exchanges that end with this message. Hot: once a message."""
+        done: list[Exchange] = []
+        answered = False
+        for asked in message.closed:
+            answer = asked.answer
+            if answer is None:
+                done.append(Exchange(asked, None, asked.status or "unanswered"))
+            else:
+                done.append(self._timed(asked, answer))
+                answered |= answer is message and asked.link == "answer"
+        if answered:
+            self._answered_ns = message.frame.last_ts_ns
+        if message.kind == "response":
+            if not message.answers:
+                done.append(Exchange(None, message, "unasked"))
+        elif message.kind != "push" and not _asks(message):
+            status: Status = "oneway" if message.kind == "oneway" else "lost"
+            done.append(Exchange(Asked(None, "answer", message.frame, message=message, status=status), None, status))
         return done
-
-    def _close(self, asked: Asked) -> Exchange:
-        if asked.answer is None:
-            return Exchange(asked, None, asked.status or "unanswered")
-        return self._timed(asked, asked.answer)
 
     def _timed(self, asked: Asked, answer: Message) -> Exchange:
         status: Status = asked.status or ("error" if answer.error_count else "ok")
         question, last = asked.frame, (asked.last_answer or answer).frame
         latency = answer.frame.first_ts_ns - question.last_ts_ns
         if latency < 0:
-            answer.problems.append(Problem("clock", "warning", "the answer is older than its question"))
             return Exchange(asked, answer, status)
         total = last.last_ts_ns - question.first_ts_ns
         return Exchange(asked, answer, status, latency, total, self._queued(asked))
@@ -55,10 +65,7 @@ class Exchanges:
         """How long the question stood behind the answer before its own."""
         if asked.link != "answer" or not asked.in_order:
             return None
-        previous = self._previous_answer
-        if previous is None:
-            return 0
-        return max(0, previous.frame.last_ts_ns - asked.frame.last_ts_ns)
+        return 0 if self._answered_ns is None else max(0, self._answered_ns - asked.frame.last_ts_ns)
 
     def rest(self, asked: Asked, *, open_at_end: bool, peer_seen: bool, peer_gaps: int) -> Exchange:
         """The exchange of a question that was still open when the connection ended."""
@@ -82,23 +89,46 @@ class Exchanges:
                 batch.constant.setdefault("ack", "none")
                 yield message, batch
             else:
-                self._waiting.setdefault(id(question), (question, []))[1].append((message, batch))
+                self.waiting.setdefault(id(question), (question, []))[1].append((message, batch))
                 self._waiting_records += batch.count
-        while self._waiting_records > self._limits.records_wait_max:
-            yield from self._release(next(iter(self._waiting)))
+                self._waiting_size += len(batch.data)
+        while self.waiting and self._too_many:
+            for waiting, batch in self._release(next(iter(self.waiting))):
+                yield waiting, replace(batch)
+                _empty(batch)
+
+    @property
+    def _too_many(self) -> bool:
+        limits = self._limits
+        return self._waiting_records > limits.records_wait_max or self._waiting_size > limits.records_wait_size
 
     def settled(self, exchange: Exchange) -> Iterator[Ready]:
         """The batches whose question this exchange ends."""
-        if exchange.asked is not None and id(exchange.asked) in self._waiting:
+        if exchange.asked is not None and id(exchange.asked) in self.waiting:
             ack = _ACK.get(exchange.status, "unseen")
             for message, batch in self._release(id(exchange.asked)):
                 batch.constant.setdefault("ack", ack)
                 yield message, batch
 
     def _release(self, key: int) -> list[Ready]:
-        _, batches = self._waiting.pop(key)
+        _, batches = self.waiting.pop(key)
         self._waiting_records -= sum(batch.count for _, batch in batches)
+        self._waiting_size -= sum(len(batch.data) for _, batch in batches)
         return batches
+
+
+def _empty(batch: RecordBatch) -> None:
+    """Let go what a batch holds, in place: its dissector remembers it for an answer that may never come."""
+    batch.data, batch.count, batch.constant, batch.columns = b"", 0, {}, {}
+    batch.keys = batch.values = batch.headers = batch.header_spans = None
+
+
+def _asks(message: Message) -> bool:
+    """Whether a message waits for an answer, or has been told that it will get none."""
+    for asked in message.asked:  # noqa: SIM110  # hot: any() makes a generator for each message
+        if asked.link == "answer":
+            return True
+    return False
 
 
 def _why_open(asked: Asked, *, open_at_end: bool, peer_seen: bool, peer_gaps: int) -> Status:

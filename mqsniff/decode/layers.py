@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from mqsniff.codecs.transforms import TRANSFORMS, Dark, Lost, Transform
@@ -209,7 +210,13 @@ class Layers:
     def _across(self, event: Passed, layer: Layer, level: int) -> Iterator[Passed]:
         """Bytes that came before the layer begins pass it by."""
         cut = layer.at - event.offset
-        if isinstance(event, Gap) or len(event.data) <= cut:
+        if isinstance(event, Gap):
+            yield replace(event, length=min(event.length, cut))
+            if event.length > cut:
+                behind = event.mark._replace(offset=layer.at)
+                yield from self.through(Gap(event.side, layer.at, event.length - cut, behind), level)
+            return
+        if len(event.data) <= cut:
             yield event
             return
         before = [mark for mark in event.marks if mark.offset < layer.at]

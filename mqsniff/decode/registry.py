@@ -45,8 +45,6 @@ class Claim(NamedTuple):
 
     dissector: type[Dissector]
     detected_by: str
-    flipped: bool = False
-    """Whether the second sample is the client's."""
 
 
 class Registry:

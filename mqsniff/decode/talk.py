@@ -4,12 +4,14 @@
 2. An Upgrade takes what the dissector has not decoded yet back, and sends it through the new layer.
 3. Each question, answer, record batch and problem of the connection becomes an Item; Decoded comes first.
 4. What a dissector raises ends its connection with an ``internal`` problem; the run goes on.
+5. Accounts are kept at the border of the plugin: each byte that it was fed is decoded in a message, lies behind a hole
+   of one, or was skipped; what it leaves out is undecoded too, and told at the end.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from mqsniff.decode.exchanges import Exchanges, Ready
 from mqsniff.decode.layers import Layers
@@ -32,6 +34,8 @@ from mqsniff.model import (
     Upgrade,
 )
 
+Told = TypeVar("Told", Chunk, Gap, Side)
+
 
 class Talk:
     """One dissector at work on one connection."""
@@ -41,9 +45,17 @@ class Talk:
         self._info = info
         self._layers = Layers(settings.limits)
         self._exchanges = Exchanges(settings.limits)
-        self._again: deque[tuple[Chunk | Gap, int]] = deque()
+        self._again: list[tuple[Chunk | Gap, int]] = []
         self._gaps = [0, 0]
-        self._broken = False
+        self._fed = [0, 0]
+        self._claimed = [0, 0]
+        self._closed: set[Side] = set()
+        self._late: set[Side] = set()
+        self._broken = self._layered = False
+        self._quiet = not settings.exchanges
+        self._last: Message | None = None
+        """The message whose items were given last. What it ended was ended by a message before it, and so on: so that
+        the first message does not live as long as the last, it forgets that once its items were taken."""
         info.identity = dissector.identity
 
     @property
@@ -56,40 +68,46 @@ class Talk:
         for side in Side:
             self._dissector.start(side, in_step=in_step)
 
-    def take(self, event: Chunk | Gap) -> Iterator[Item]:
-        """Items of the next bytes, or of their loss."""
+    def take(self, event: Chunk | Gap) -> Iterable[Item]:
+        """Items of the next bytes, or of their loss; a list where one packet released all of them."""
         if isinstance(event, Gap):
             self._gaps[event.side] += 1
-        yield from self._run(event, 0)
+        return self._run(event, 0) if self._layered else self._give(event)
 
     def _run(self, event: Chunk | Gap, level: int) -> Iterator[Item]:
-        """Send an event up from a layer; what an Upgrade took back goes before anything that comes later."""
-        yield from self._up(self._layers.through(event, level))
+        """Send an event up from a layer."""
+        return self._up(self._layers.through(event, level))
 
     def _up(self, passed: Iterator[Chunk | Gap]) -> Iterator[Item]:
         for above in passed:
             yield from self._give(above)
-            yield from self._catch_up()
         for problem, mark in self._layers.notices():
             yield Noticed(self._info, problem, mark.ts_ns, mark.packet)
 
-    def _catch_up(self) -> Iterator[Item]:
-        while self._again:
-            yield from self._run(*self._again.popleft())
+    def _give(self, event: Chunk | Gap) -> Iterable[Item]:
+        if isinstance(event, Gap):
+            return self._items(self._dissector.gap, event)
+        self._fed[event.side] += len(event.data)
+        return self._items(self._dissector.feed, event)
 
-    def _give(self, event: Chunk | Gap) -> Iterator[Item]:
-        if self._broken:
-            self._info.undecoded_bytes += len(event.data) if isinstance(event, Chunk) else 0
-            return
-        events = self._dissector.feed(event) if isinstance(event, Chunk) else self._dissector.gap(event)
-        yield from self._items(events)
+    def _catch_up(self) -> Iterator[Item]:
+        """What an Upgrade took back goes before anything that comes later.
+
+        One event after the other: none may enter a layer while another is inside.
+        """
+        while self._again:
+            back, self._again = self._again, []
+            for event, level in back:
+                yield from self._run(event, level)
 
     def close(self, side: Side) -> Iterator[Item]:
-        """No more bytes of a side will come."""
+        """No more bytes of a side will come; one that waited until now may go on in a layer, and then ends again."""
+        self._closed.add(side)
         yield from self._up(self._layers.close(side))
-        if not self._broken:
-            yield from self._items(self._dissector.close(side))
-            yield from self._catch_up()
+        yield from self._items(self._dissector.close, side)
+        late, self._late = self._late, set()
+        for other in sorted(late):
+            yield from self.close(other)
 
     def end(self, *, open_at_end: bool, seen: tuple[bool, bool]) -> Iterator[Item]:
         """The connection is over: what was never answered, and what stayed dark."""
@@ -98,21 +116,59 @@ class Talk:
             exchange = self._exchanges.rest(
                 asked, open_at_end=open_at_end, peer_seen=seen[peer], peer_gaps=self._gaps[peer]
             )
-            yield Exchanged(self._info, exchange)
+            if not self._quiet:
+                yield Exchanged(self._info, exchange)
             yield from self._recorded(self._exchanges.settled(exchange))
         self._layers.end()
         yield from self._up(iter(()))
-        self._info.undecoded_bytes += self._layers.undecoded
-        tls = self._layers.tls
-        self._info.tls_version, self._info.tls_cipher = tls.version, tls.cipher
-        self._info.tls_alpn, self._info.tls_server_name = tls.alpn, tls.server_name
+        for side in Side:
+            yield from self._left_out(side)
+        self._fill()
 
-    def _items(self, events: Iterator[Event]) -> Iterator[Item]:
+    def _left_out(self, side: Side) -> Iterator[Item]:
+        """Bytes of a side that the dissector did not account for."""
+        size = self._fed[side] - self._claimed[side]
+        if size > 0:
+            self._info.undecoded_bytes += size
+            detail = f"{size} bytes that {type(self._dissector).__name__} did not account for"
+            yield Noticed(self._info, Problem("undecoded", "error", detail, "", side, size=size), None, None)
+
+    def _fill(self) -> None:
+        info, layers, tls = self._info, self._layers, self._layers.tls
+        info.undecoded_bytes += layers.undecoded
+        if layers.top(Side.CLIENT):
+            info.client_plain_bytes = self._fed[Side.CLIENT]
+        if layers.top(Side.SERVER):
+            info.server_plain_bytes = self._fed[Side.SERVER]
+        info.tls_version, info.tls_cipher = tls.version, tls.cipher
+        info.tls_alpn, info.tls_server_name = tls.alpn, tls.server_name
+
+    def _items(self, tell: Callable[[Told], Iterable[Event]], what: Told) -> Iterable[Item]:
+        """What the dissector says when it is told something; nothing any more once it has raised. Hot."""
+        if self._broken:
+            return ()
+        if self._last is not None:
+            self._last.asked = self._last.closed = ()
+            self._last = None
+        try:
+            events = tell(what)
+            if type(events) is list and len(events) == 1 and isinstance(events[0], Message):
+                self._last = message = events[0]
+                if self._quiet and not (message.records or self._exchanges.waiting):
+                    return self._only(message)
+                return self._message(message)
+        except Exception as error:  # noqa: BLE001  # the border of the plugin
+            return [self._fault(error)]
+        return self._each(events)
+
+    def _each(self, events: Iterable[Event]) -> Iterator[Item]:
+        """Items of what the dissector says bit by bit."""
         try:
             for event in events:
                 match event:
                     case Message():
                         yield from self._message(event)
+                        event.asked = event.closed = ()  # as in ``_items``
                     case Skipped():
                         yield self._skipped(event)
                     case Problem():
@@ -120,46 +176,81 @@ class Talk:
                     case Upgrade():
                         yield from self._upgrade(event)
         except Exception as error:  # noqa: BLE001  # the border of the plugin
-            self._broken = True
-            detail = (
-                f"{type(error).__name__} in {type(self._dissector).__name__}: the connection is not decoded any further"
-            )
-            yield Noticed(self._info, Problem("internal", "error", detail), None, None)
+            yield self._fault(error)
+        if self._again:
+            yield from self._catch_up()
 
-    def _message(self, message: Message) -> Iterator[Item]:
+    def _fault(self, error: Exception) -> Item:
+        """The dissector has raised: it is told nothing any more."""
+        self._broken = True
+        detail = (
+            f"{type(error).__name__} in {type(self._dissector).__name__}: the connection is not decoded any further"
+        )
+        return Noticed(self._info, Problem("internal", "error", detail), None, None)
+
+    def _message(self, message: Message) -> list[Item]:
+        """A message and what comes along with it. Hot: once a message."""
+        info, frame = self._info, message.frame
         ended = self._exchanges.of(message)
         if ended and ended[-1].status == "unasked":
-            message.problems.append(Problem("unmatched", "warning", "an answer to no question in the capture"))
-        yield Decoded(self._info, message, _latency(message, ended))
-        frame = message.frame
-        for problem in message.problems:
-            yield Noticed(self._info, problem, frame.first_ts_ns, frame.first_packet, message)
-        for exchange in ended:
-            yield Exchanged(self._info, exchange)
-        yield from self._recorded(self._exchanges.records_of(message, ended))
-        # What it ended was ended by a message before it, and so on: the first message would live as long as the last.
-        message.asked = message.closed = ()
+            message.problems.append(_unmatched())
+        self._claimed[frame.side] += len(frame.data) + frame.unread
+        info.undecoded_bytes += frame.unread
+        items: list[Item] = [Decoded(info, message, _latency(message, ended))]
+        if message.problems:
+            items += [Noticed(info, odd, frame.first_ts_ns, frame.first_packet, message) for odd in message.problems]
+        if not self._quiet:
+            items += [Exchanged(info, exchange) for exchange in ended]
+        if message.records or (ended and self._exchanges.waiting):
+            items += self._recorded(self._exchanges.records_of(message, ended))
+        return items
+
+    def _only(self, message: Message) -> list[Item]:
+        """A message where nobody asks what became of its questions, and no records wait for it. Hot."""
+        info, frame = self._info, message.frame
+        if message.kind == "response" and not message.answers:
+            message.problems.append(_unmatched())
+        self._claimed[frame.side] += len(frame.data) + frame.unread
+        info.undecoded_bytes += frame.unread
+        if not message.problems:
+            return [Decoded(info, message)]
+        place = frame.first_ts_ns, frame.first_packet
+        return [Decoded(info, message), *[Noticed(info, odd, *place, message) for odd in message.problems]]
 
     def _recorded(self, ready: Iterator[Ready]) -> Iterator[Item]:
         for message, batch in ready:
             yield Recorded(self._info, message, batch)
 
     def _skipped(self, skipped: Skipped) -> Item:
-        self._info.undecoded_bytes += skipped.length
-        problem = Problem(skipped.kind, "error", skipped.why, "", skipped.side, skipped.offset, skipped.length)
+        size = skipped.length - skipped.lost
+        self._claimed[skipped.side] += size
+        self._info.undecoded_bytes += size
+        problem = Problem(skipped.kind, "error", skipped.why, "", skipped.side, skipped.offset, size)
         return Noticed(self._info, problem, skipped.first_ts_ns, skipped.first_packet)
 
     def _upgrade(self, upgrade: Upgrade) -> Iterator[Item]:
         levels = {side: self._layers.top(side) for side in upgrade.at}
         try:
             self._layers.push(upgrade)
+            self._layered = True
         except KeyError:
             yield Noticed(self._info, Problem("internal", "error", f"no layer is called {upgrade.to}"), None, None)
             return
         for side, offset in upgrade.at.items():
-            self._again += [(event, levels[side]) for event in self._dissector.surrender(side, offset)]
+            back = self._dissector.surrender(side, offset)
+            self._fed[side] -= sum(len(event.data) for event in back if isinstance(event, Chunk))
+            self._again += [(event, levels[side]) for event in back]
+            if back and side in self._closed:
+                self._late.add(side)
+
+
+def _unmatched() -> Problem:
+    return Problem("unmatched", "warning", "an answer to no question in the capture")
 
 
 def _latency(message: Message, ended: list[Exchange]) -> int | None:
     """The latency of the question that this message answered, None where it answered none."""
-    return next((x.latency_ns for x in ended if x.asked is not None and x.answer is message), None)
+    for exchange in ended:
+        if exchange.answer is message and exchange.asked is not None:
+            return exchange.latency_ns
+    return None

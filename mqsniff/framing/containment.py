@@ -2,11 +2,12 @@
 
 1. ``Malformed`` is the traffic's fault, anything else ours; either costs one frame, never the connection.
 2. A frame with bytes missing says so in the first message that it became.
+3. What is skipped of a frame is what was captured of it: its holes are told as gaps already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 
 from mqsniff.framing.questions import Questions
 from mqsniff.model import Event, Frame, Message, Problem, Skipped
@@ -14,9 +15,10 @@ from mqsniff.spec.wire import Malformed
 
 
 def contained(
-    decode: Callable[[Frame], Iterator[Event]], frame: Frame, questions: Questions, plugin: str
-) -> Generator[Event, None, bool]:
-    """The events of a frame; returns whether one of them claimed its bytes."""
+    decode: Callable[[Frame], Iterator[Event]], frame: Frame, reach: int, questions: Questions, plugin: str
+) -> list[Event]:
+    """The events of a frame; where nothing claims it, ``reach`` bytes of the stream are passed over. Hot."""
+    events: list[Event] = []
     claimed = False
     try:
         for event in decode(frame):
@@ -26,13 +28,16 @@ def contained(
                     event.problems.append(_truncated(frame))
                 claimed = True
             elif isinstance(event, Skipped):
+                event.lost = max(0, event.length - frame.captured)
                 claimed = True
-            yield event
+            events.append(event)
     except Malformed as error:
-        yield _placed(Problem("malformed", "error", str(error)), frame)
+        events.append(_placed(Problem("malformed", "error", str(error)), frame))
     except Exception as error:  # noqa: BLE001  # the border of the plugin
-        yield _placed(Problem("internal", "error", f"{type(error).__name__} in {plugin}.decode"), frame)
-    return claimed
+        events.append(_placed(Problem("internal", "error", f"{type(error).__name__} in {plugin}.decode"), frame))
+    if not claimed:
+        events.append(_skipped(frame, reach))
+    return events
 
 
 def _placed(problem: Problem, frame: Frame) -> Problem:
@@ -41,10 +46,21 @@ def _placed(problem: Problem, frame: Frame) -> Problem:
     return problem
 
 
+def _skipped(frame: Frame, reach: int) -> Skipped:
+    ts_ns, packet, lost = frame.first_ts_ns, frame.first_packet, reach - frame.captured
+    why = "a frame that could not be decoded"
+    return Skipped(frame.side, frame.offset, reach, why, first_ts_ns=ts_ns, first_packet=packet, lost=lost)
+
+
 def _truncated(frame: Frame) -> Problem:
-    lost = sum(stop - start for start, stop in frame.holes)
+    """What a frame lacks; ``size`` are the bytes of it that nobody can decode."""
+    size, lost = frame.size, sum(stop - start for start, stop in frame.holes)
+    absent = size - frame.captured - lost
+    said = []
     if lost:
-        detail = f"{lost} of {frame.size} bytes were lost by the capture"
-    else:
-        detail = f"{frame.size - len(frame.data)} of {frame.size} bytes are not there"
-    return Problem("truncated", "error", detail, "", frame.side, frame.offset, frame.size - len(frame.data))
+        said.append(f"{lost} of {size} bytes were lost by the capture")
+    elif absent:
+        said.append(f"{absent} of {size} bytes are not there")
+    if frame.unread:
+        said.append(f"{frame.unread} {'behind them' if said else f'of {size} bytes'} are not decoded")
+    return Problem("truncated", "error", "; ".join(said), "", frame.side, frame.offset, size - len(frame.data))

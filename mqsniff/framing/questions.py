@@ -4,16 +4,35 @@
 2. A question that expects nothing (``expects`` 0) ends as ``oneway`` when a later one of its key is answered, when
    more than ``unanswered_max`` of them stand in its queue, or at the end.
 3. At most ``questions_max`` are open; beyond that the oldest one ends without an answer.
+4. A first answer that is older than its question has a ``clock`` problem.
+5. A question outlives its message's bytes: a delivered entry may wait for its settlement for hours, and requests for
+   answers that were never captured. What an answer needs of its question besides its names belongs in the context.
+6. Bodies of open questions are kept for ``handles_max`` topics and partitions together; beyond that the oldest let
+   theirs go, and their rows of partitions.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
-from mqsniff.limits import Limits
-from mqsniff.model import Asked, Frame, Link, Message, Status
+from mqsniff.limits import KIB, Limits
+from mqsniff.model import Asked, Frame, Link, Message, Problem, Status
+
+BYTES_KEPT: Final = KIB
+"""Bytes of a frame that a question may keep: copying its message costs more."""
+
+
+def forget_bytes(asked: Sequence[Asked]) -> None:
+    """Let the questions of a message remember it without its bytes and records; its taker keeps it as it was."""
+    message = asked[0].message
+    if message is None:
+        return
+    light = replace(message, frame=replace(message.frame, data=b""), records=(), asked=(), closed=())
+    for each in asked:
+        each.message, each.frame = light, light.frame
 
 
 class Questions:
@@ -27,6 +46,10 @@ class Questions:
         self._asked: list[Asked] = []
         self._answered: list[Asked] = []
         self._closed: list[Asked] = []
+        self._heavy: tuple[Asked, ...] = ()
+        self._wide: dict[int, tuple[Asked, int]] = {}
+        """Open questions that name topics or partitions, and how many, by identity, oldest first."""
+        self._named = 0
         self.gaps = [0, 0]
         """Gaps seen so far, by side."""
 
@@ -40,14 +63,46 @@ class Questions:
         for asked in self._asked:
             asked.message = message
         for asked in self._answered:
-            asked.answer = asked.answer or message
+            if asked.answer is None:
+                asked.answer = message
+                if message.frame.first_ts_ns < asked.frame.last_ts_ns:
+                    message.problems.append(Problem("clock", "warning", "the answer is older than its question"))
             asked.last_answer = message
         message.answers = len(self._answered)
         if self._asked:
             message.asked = tuple(self._asked)
+            if len(message.frame.data) > BYTES_KEPT:
+                self._heavy = message.asked
         if self._closed:
             message.closed = tuple(self._closed)
         self._asked, self._answered, self._closed = [], [], []
+
+    def taken(self) -> None:
+        """Whoever wanted the message of the frame has it: rules 5 and 6."""
+        if self._heavy:
+            forget_bytes(self._heavy)
+            self._widen(self._heavy[0])
+            self._heavy = ()
+
+    def _widen(self, asked: Asked) -> None:
+        """One more question of a large message is open."""
+        message = asked.message
+        if message is None or asked.status is not None or asked.expects <= 0:
+            return
+        names = len(message.topics) + len(message.topic_ids) + len(message.partitions)
+        if not names:
+            return
+        self._wide[id(asked)] = asked, names
+        self._named += names
+        while self._named > self._limits.handles_max and len(self._wide) > 1:
+            oldest, _ = next(iter(self._wide.values()))
+            self._narrow(oldest)
+            assert oldest.message is not None
+            oldest.message.body, oldest.message.partitions = {}, ()
+
+    def _narrow(self, asked: Asked) -> None:
+        if (found := self._wide.pop(id(asked), None)) is not None:
+            self._named -= found[1]
 
     def ask(
         self, key: Any, context: Any, expects: int, link: Link, wait_limit_ns: int | None, *, in_order: bool
@@ -56,7 +111,9 @@ class Questions:
         assert self._frame is not None
         asked = Asked(key, link, self._frame, context, expects, wait_limit_ns, in_order)
         asked.gaps_before = self.gaps[self._frame.side.peer]
-        queue = self._queues.setdefault(key, deque())
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = deque()
         queue.append(asked)
         self._count += 1
         self._asked.append(asked)
@@ -96,8 +153,13 @@ class Questions:
 
     def _remove(self, asked: Asked) -> None:
         queue = self._queues[asked.key]
-        queue.remove(asked)
+        if queue[0] is asked:
+            queue.popleft()
+        else:
+            queue.remove(asked)
         self._count -= 1
+        if self._wide:
+            self._narrow(asked)
         if not queue:
             del self._queues[asked.key]
 

@@ -1,108 +1,159 @@
-"""Strict looks at bytes of unknown standing: where in a run frames start, and whether they start at all.
+"""A side that has lost its step: its bytes in, the place of the next frame and what was passed over out.
 
-1. A frame is believed with a second one, or the exact end of the run, behind it; one over ``search_sure`` needs two,
-   one that ``probe`` vouches for needs none where the capture lost what stood behind it.
-   A run also ends, for one look, where the peer begins to speak: who waits for an answer sends no second frame.
-2. An answer that needs more bytes is no answer: whoever asks keeps the bytes and asks again.
+1. The first place counts where ``belief`` finds a frame; the packets of a run are looked at one by one.
+2. A frame that begins with a packet and whose rest was lost tells where the next one begins, if nothing else does.
+3. ``probe`` and ``frame_size`` may disagree: no place is given twice in a row.
 """
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Final
 
-from mqsniff.dissector import NEED, Probed, Sure, Verdict
-from mqsniff.framing.sidestream import SideStream
+from mqsniff.framing.belief import Prober, Run, believe, looked_at, starts
+from mqsniff.framing.sidestream import Mode, SideStream
 from mqsniff.limits import Limits
-from mqsniff.model import Side
+from mqsniff.model import Gap, Mark, ProblemKind, Skipped
+
+EXPECTED_MAX: Final = 64
+"""Places that a search remembers."""
 
 
-class Run(Enum):
-    """What is known of the bytes behind those at hand."""
+class Search:
+    """What the search of one side has seen, and where it stands."""
 
-    OPEN = "more may come at once"
-    PAUSED = "the peer speaks now: a frame may end exactly here"
-    ENDED = "they are lost, or there are none"
+    def __init__(self, stream: SideStream) -> None:
+        self._stream = stream
+        self._wants = 0
+        """Nothing new can be said before the stream reaches this offset."""
+        self._seen = 0
+        self._found_at = -1
+        self._expected: set[int] = set()
+        """Where frames end that begin with a packet and whose rest was lost: the next ones start there."""
+        self._skip_from = 0
+        self._skip_why = ""
+        self._skip_mark: Mark | None = None
+        self._missing = False
+        self._missing_from: int | None = None
 
+    # ---- losing step
 
-class Prober(Protocol):
-    """What a framed dissector brings for this."""
+    def miss(self, start: int | None) -> None:
+        """Frames may be missing from this offset on; None where nobody knows how much was lost."""
+        if not self._missing or start is None:
+            self._missing_from = start
+        self._missing = True
 
-    @property
-    def head_max(self) -> int:
-        """``probe`` never needs more bytes."""
-        ...
+    def missed(self) -> int | None:
+        """How many bytes before ``position`` may have been frames, as ``miss`` has told; None for nobody knows."""
+        start, self._missing = self._missing_from, False
+        return None if start is None else self._stream.position - start
 
-    @property
-    def probe_max(self) -> int:
-        """Nor more than this, if it is not 0."""
-        ...
+    def begin(self, why: str) -> None:
+        """From ``position`` on, frames have to be searched for."""
+        stream = self._stream
+        stream.mode = Mode.SEARCH
+        self.miss(stream.position)
+        self._skip_from = stream.position
+        if stream.position == self._found_at:  # rule 3
+            stream.position += 1
+        self._skip_why = why
+        self._skip_mark = None
+        stream.walked = None
+        self._seen = stream.position
+        self._wants = stream.position + 1
+        stream.wants = 0
 
-    def probe(self, side: Side, head: bytes, /) -> Probed:
-        """Size of the frame that must start here."""
-        ...
+    # ---- looking
 
-    def scan(self, side: Side, data: bytes, start: int, /) -> int:
-        """First offset >= ``start`` where ``probe`` is worth asking."""
-        ...
+    def unseen_packets(self) -> Iterator[tuple[int, int]]:
+        """(stream offset, release) of the end of each packet's bytes that the search has not seen yet."""
+        stream = self._stream
+        self._skip_mark = self._skip_mark or stream.mark_of(self._skip_from)
+        stream.forget_marks(stream.position)
+        for stop, release in stream.packet_ends():
+            if stop > self._seen:
+                self._seen = stop
+                yield stop, release
 
+    def find(self, prober: Prober, limits: Limits, stop: int, run: Run, *, beyond: int = -1) -> bool:
+        """Move ``position`` to the first frame that can be believed; false when there is none (yet) before ``stop``.
 
-def find(prober: Prober, limits: Limits, stream: SideStream, stop: int, run: Run) -> bool:
-    """Move ``position`` to the first frame that can be believed; false when there is none (yet) before ``stop``."""
-    if stop < stream.search_wants and run is Run.OPEN:
+        ``beyond``: stream offset of the first byte behind those that were lost where the run ended; -1 where nobody
+        knows.
+        """
+        if stop < self._wants and run is Run.OPEN:
+            return False
+        stream = self._stream
+        data = stream.data()
+        base, side = stream.base, stream.side
+        at, end = stream.position - base, stop - base
+        while (at := prober.scan(side, data, at)) < end:
+            if base + at in self._expected and starts(prober, side, data, at, end):
+                believed, wants = True, 0
+            else:
+                believed, wants = believe(prober, limits, side, data, at, end=end, run=run, beyond=beyond - base)
+            if believed or wants:
+                stream.position = base + at
+                self._wants = base + wants
+                return believed
+            at += 1
+        stream.position = stop
+        self._wants = stop + 1
         return False
-    data = stream.data()
-    base, side = stream.base, stream.side
-    at, end = stream.position - base, stop - base
-    while (at := prober.scan(side, data, at)) < end:
-        believed, wants = _believe(prober, limits, side, data, at, end=end, run=run)
-        if believed or wants:
-            stream.position = base + at
-            stream.search_wants = base + wants
-            return believed
-        at += 1
-    stream.position = stop
-    stream.search_wants = stop + 1
-    return False
 
+    def expect_behind(self, prober: Prober, limits: Limits, gap: Gap) -> int:
+        """The bytes before a gap are given up: remember where frames end that seem to begin with one of their packets.
 
-def _believe(
-    prober: Prober, limits: Limits, side: Side, data: bytes, at: int, *, end: int, run: Run
-) -> tuple[bool, int]:
-    """(whether a frame starts at ``at``, else the index that must be there before asking again, 0 for never)."""
-    head_max = prober.probe_max or prober.head_max
-    behind = 0
-    needed = 1
-    while True:
-        size = prober.probe(side, data[at : min(at + head_max, end)])
-        if size is NEED:
-            return False, 0 if run is Run.ENDED or at + head_max <= end else end + 1
-        if not isinstance(size, int) or not 0 < size <= limits.search_max:
-            return False, 0
-        if isinstance(size, Sure) and behind == 0 and run is Run.ENDED and at + size > end:
-            return True, 0
-        if behind == 0 and size > limits.search_sure:
-            needed = 2
-        if behind == needed:
-            return True, 0
-        behind += 1
-        at += size
-        if at >= end:
-            if at == end and run is not Run.OPEN:
-                return True, 0
-            return False, 0 if run is Run.ENDED else at + 1
+        Returns the stream offset of the first byte behind the gap.
+        """
+        beyond, stream = gap.offset + gap.length, self._stream
+        data, base = stream.data(), stream.base
+        self._expected = {offset for offset in self._expected if offset >= stream.end}
+        for start in stream.packet_starts():
+            size = prober.probe(stream.side, data[start - base : start - base + looked_at(prober)])
+            if isinstance(size, int) and 0 < size <= limits.search_sure and start + size > beyond:
+                if len(self._expected) >= EXPECTED_MAX:
+                    break
+                self._expected.add(start + size)
+        return beyond
 
+    # ---- what was passed over
 
-def verdict_at(prober: Prober, side: Side, data: bytes, start: int) -> Verdict:
-    """What the bytes from ``start`` on say of the protocol: YES for two frames, MAYBE for a lone one."""
-    head_max = prober.probe_max or prober.head_max
-    size = prober.probe(side, data[start : start + head_max])
-    if not isinstance(size, int):
-        return Verdict.MORE if size is NEED else Verdict.NO
-    behind = data[start + size : start + size + head_max]
-    if not behind:
-        return Verdict.YES if isinstance(size, Sure) else Verdict.MAYBE
-    following = prober.probe(side, behind)
-    if isinstance(following, int):
-        return Verdict.YES
-    return Verdict.MAYBE if following is NEED else Verdict.NO
+    def found(self) -> Skipped | None:
+        """The search has put ``position`` on a frame: in step again; what was passed over, if anything."""
+        self._stream.mode = Mode.STEP
+        self._expected.clear()
+        self._found_at = self._stream.position
+        return self._skipped()
+
+    def unfound(self) -> Skipped | None:
+        """The run ended without a frame: all of it is passed over, and the search goes on behind."""
+        stream = self._stream
+        stream.position = stream.end
+        skipped = self._skipped()
+        self._skip_from = stream.position
+        self._skip_mark = None
+        return skipped
+
+    def skip_rest(self, why: str, kind: ProblemKind) -> Skipped:
+        """Everything buffered is passed over."""
+        stream = self._stream
+        self._skip_from, self._skip_why, self._skip_mark = stream.position, why, None
+        stream.position = stream.end
+        stream.walked = None
+        skipped = self._skipped(kind)
+        assert skipped is not None
+        return skipped
+
+    def _skipped(self, kind: ProblemKind = "undecoded") -> Skipped | None:
+        stream = self._stream
+        length = stream.position - self._skip_from
+        if length <= 0:
+            return None
+        first = self._skip_mark or stream.mark_of(self._skip_from)
+        return Skipped(stream.side, self._skip_from, length, self._skip_why, kind, first.ts_ns, first.packet)
+
+    def rewind(self, offset: int) -> None:
+        """The bytes from ``offset`` on were taken back."""
+        self._seen = min(self._seen, offset)

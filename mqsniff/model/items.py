@@ -53,6 +53,10 @@ class ConnectionInfo:
     tls_alpn: str | None = None
     tls_server_name: str | None = None
     tls_certificate_subject: str | None = None
+    proxy_bytes: int | None = None
+    client_plain_bytes: int | None = None
+    """Bytes of the client after TLS and decompression; None where its stream passed neither."""
+    server_plain_bytes: int | None = None
     identity: Identity = field(default_factory=Identity)
 
     @property
@@ -105,6 +109,14 @@ class Decoded:
 
 
 @dataclass(slots=True)
+class Partitioned:
+    """Partitions of a message that was not chosen itself; only filters make it."""
+
+    connection: ConnectionInfo
+    message: Message
+
+
+@dataclass(slots=True)
 class Exchanged:
     """A question ended."""
 
@@ -150,5 +162,5 @@ class Closed:
     connection: ConnectionInfo
 
 
-Item: TypeAlias = Opened | Decoded | Exchanged | Recorded | Noticed | Taught | Closed
+Item: TypeAlias = Opened | Decoded | Partitioned | Exchanged | Recorded | Noticed | Taught | Closed
 """What the pipeline yields."""

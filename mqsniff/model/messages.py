@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -15,7 +15,7 @@ class Frame:
 
     ``data`` is what can be read from its start: all ``size`` bytes, or fewer when the frame has a hole, was cut by the
     end of the capture or by a limit. ``holes`` are the (start, stop) ranges, relative to the frame, that the capture
-    lost; bytes behind the first hole are counted as truncated.
+    lost; ``unread`` bytes of it were captured and stand behind the first hole or the limit: nobody decodes them.
     """
 
     side: Side
@@ -28,6 +28,12 @@ class Frame:
     last_packet: int
     release: int
     holes: tuple[tuple[int, int], ...] = ()
+    unread: int = 0
+
+    @property
+    def captured(self) -> int:
+        """Bytes of it that were captured: those that can be read, and those that stand behind a hole."""
+        return len(self.data) + self.unread
 
     @property
     def whole(self) -> bool:
@@ -47,7 +53,11 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class Skipped:
-    """Bytes that no frame claimed: undecoded, and why."""
+    """Bytes that no frame claimed: undecoded, and why.
+
+    ``length`` is how far they reach in the stream, ``lost`` how many of these were not captured: they belong to gaps,
+    or stand behind the end.
+    """
 
     side: Side
     offset: int
@@ -56,6 +66,7 @@ class Skipped:
     kind: ProblemKind = "undecoded"
     first_ts_ns: int = 0
     first_packet: int = 0
+    lost: int = 0
 
 
 @dataclass(slots=True)
@@ -72,13 +83,28 @@ class Upgrade:
     """What the transform is made with, besides the limits."""
 
 
+class HeaderSpans(NamedTuple):
+    """Headers of all records of a batch as places in its data.
+
+    ``places`` holds four numbers for each header, one record's after the other's: where its key starts and stops, where
+    its value starts (-1: null) and stops.
+    """
+
+    counts: list[int]
+    """Headers of each record."""
+    places: list[int]
+
+
 @dataclass(slots=True)
 class RecordBatch:
     """Records of one message as columns: constants once, spans and arrays for the rest.
 
     ``constant`` holds columns of the ``records`` table that are the same for each record; ``columns`` holds those that
     differ (sequences of length ``count``). ``keys`` and ``values`` are (starts, stops) into ``data``, a start of -1 is
-    null. ``headers`` gives (key, value) pairs of record i, decoded when asked for.
+    null. ``headers`` gives (key, value) pairs of record i, decoded when asked for; ``header_spans`` tells where all of
+    them stand, for who wants no object per record: None where the dissector has no such places, or none for this data.
+    A value that holds a secret is null here, with its length and "redacted" in the columns ``value_size`` and
+    ``value_encoding``, unless ``Settings.show_secrets``.
     """
 
     data: bytes
@@ -88,6 +114,7 @@ class RecordBatch:
     keys: tuple[Sequence[int], Sequence[int]] | None = None
     values: tuple[Sequence[int], Sequence[int]] | None = None
     headers: Sequence[list[tuple[str, bytes | None]]] | None = None
+    header_spans: Callable[[], HeaderSpans | None] | None = None
 
 
 Kind: TypeAlias = Literal["request", "response", "oneway", "push"]
@@ -106,6 +133,8 @@ class Message:
     correlation: str | None = None
     topics: tuple[str, ...] = ()
     topic_ids: tuple[str, ...] = ()
+    filled: int = 0
+    """How many of the last ``topics`` did not stand in it: names that the traffic taught for its topic ids."""
     group: str | None = None
     client_id: str | None = None
     error_code: int | None = None
@@ -119,6 +148,8 @@ class Message:
     teaches: tuple[tuple[str, str], ...] = ()
     """(topic id, name) pairs."""
     problems: list[Problem] = field(default_factory=list)
+    finite: bool = False
+    """Whether the dissector knows that no number of the body is NaN or infinite; sinks have to look otherwise."""
     asked: tuple[Asked, ...] = ()
     """Questions that this message opened. Filled by the framing layer."""
     closed: tuple[Asked, ...] = ()

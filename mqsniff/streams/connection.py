@@ -161,8 +161,8 @@ class Connection:
 
     def _see_close(self, ts_ns: int) -> None:
         one, two = self._ordering.directions
-        over = self._reset or all(me.end is not None or not me.packets for me in (one, two))
-        if not over:
+        one_over = one.end is not None or not one.packets
+        if not self._reset and not (one_over and (two.end is not None or not two.packets)):
             self._closing_ns = self._close_reason = None
         elif self._closing_ns is None:
             self._closing_ns = ts_ns

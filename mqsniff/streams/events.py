@@ -42,7 +42,11 @@ class Facts:
     """Whether both SYN and SYN/ACK were captured."""
     close_reason: CloseReason | None
     open_at_end: bool
-    """Whether nothing that was captured ended it."""
+    """Whether nothing that was captured ended it: true at the end of the input, and of one that was forgotten.
+
+    The two cannot be told apart by its own packets: whether the input went on depends on packets of others, and the
+    same connection has the same row in any capture.
+    """
     client_rtt_ns: int | None
     """From SYN/ACK to the client's first ACK; None where it was not seen or is negative."""
     server_rtt_ns: int | None

@@ -144,7 +144,7 @@ def test_a_gap_is_dark_from_its_offset_on_for_good():
     first, second, third = compressed([b"one", b"two", b"three"])
     plain, others = run(Deflate(LIMITS), [first, 10, second, 5, third])
     assert plain == b"one"
-    assert [(dark.offset, dark.kind) for dark in others] == [(len(first), "gap")]
+    assert [(dark.offset, dark.kind) for dark in others] == [(len(first), "undecoded")]
 
 
 def test_clear_text_behind_a_flush_is_dated_back_to_the_flush():

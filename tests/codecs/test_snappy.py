@@ -135,8 +135,8 @@ def test_a_hole_in_a_chunk_loses_this_chunk_and_tells_its_plain_size():
     start = len(IDENTIFIER + first)
     expected = [
         b"first",
-        Lost(start, 100, 500, "gap", "bytes inside a chunk were lost"),
-        Lost(start + 300, 208, 0, "gap", "bytes inside a chunk were lost"),
+        Lost(start, 100, 500, "undecoded", "bytes inside a chunk were lost"),
+        Lost(start + 300, 208, 0, "undecoded", "bytes inside a chunk were lost"),
         b"last",
     ]
     assert run(parts) == run(byte_by_byte(parts)) == expected
@@ -150,7 +150,7 @@ def test_a_hole_in_a_chunk_loses_this_chunk_and_tells_its_plain_size():
 def test_a_hole_in_a_compressed_chunk_tells_its_plain_size_if_the_block_has_told_it(seen, plain):
     lost = block_chunk(words(2, 5000))
     items = run([IDENTIFIER + lost[:seen], len(lost) - seen, plain_chunk(b"last")])
-    assert items == [Lost(10, seen, plain, "gap", "bytes inside a chunk were lost"), b"last"]
+    assert items == [Lost(10, seen, plain, "undecoded", "bytes inside a chunk were lost"), b"last"]
 
 
 def test_a_hole_in_padding_loses_nothing():
@@ -162,14 +162,14 @@ def test_two_holes_in_one_chunk_are_one_loss():
     lost = plain_chunk(bytes(100))
     items = run([IDENTIFIER + lost[:20], 10, lost[30:50], 30, lost[80:] + plain_chunk(b"on")])
     why = "bytes inside a chunk were lost"
-    assert items == [Lost(10, 20, 100, "gap", why), Lost(40, 48, 0, "gap", why), b"on"]
+    assert items == [Lost(10, 20, 100, "undecoded", why), Lost(40, 48, 0, "undecoded", why), b"on"]
 
 
 def test_a_hole_up_to_the_end_of_a_chunk_keeps_the_step():
     lost = plain_chunk(bytes(100))
     why = "bytes inside a chunk were lost"
     items = run([IDENTIFIER + lost[:20], 10, lost[30:50], len(lost) - 50, plain_chunk(b"on")])
-    assert items == [Lost(10, 20, 100, "gap", why), Lost(40, 20, 0, "gap", why), b"on"]
+    assert items == [Lost(10, 20, 100, "undecoded", why), Lost(40, 20, 0, "undecoded", why), b"on"]
 
 
 def test_a_hole_over_a_head_is_followed_by_the_next_chunk_that_is_whole():
@@ -179,8 +179,8 @@ def test_a_hole_over_a_head_is_followed_by_the_next_chunk_that_is_whole():
     why = "bytes were lost, a chunk's head among them"
     assert items == [
         words(0, 50),
-        Lost(10 + 58, 20, None, "gap", why),
-        Lost(10 + 58 + 20 + 60, 36, 0, "gap", why),
+        Lost(10 + 58, 20, None, "undecoded", why),
+        Lost(10 + 58 + 20 + 60, 36, 0, "undecoded", why),
         words(3, 50),
     ]
     assert run(byte_by_byte(parts)) == items
@@ -190,9 +190,9 @@ def test_a_second_hole_over_the_end_of_a_chunk_loses_the_step():
     lost, last = plain_chunk(bytes(100)), plain_chunk(b"last")
     items = run([IDENTIFIER + lost[:20], 10, lost[30:50], 70, last])
     assert items == [
-        Lost(10, 20, 100, "gap", "bytes inside a chunk were lost"),
-        Lost(40, 20, 0, "gap", "bytes inside a chunk were lost"),
-        Lost(60, 0, None, "gap", "bytes were lost, a chunk's head among them"),
+        Lost(10, 20, 100, "undecoded", "bytes inside a chunk were lost"),
+        Lost(40, 20, 0, "undecoded", "bytes inside a chunk were lost"),
+        Lost(60, 0, None, "undecoded", "bytes were lost, a chunk's head among them"),
         b"last",
     ]
 
@@ -331,9 +331,10 @@ def test_a_search_keeps_no_more_than_two_chunks():
 def test_a_stream_made_of_candidates_ends_the_search_instead_of_the_day():
     crafted = b"\x01\x00\xff\x00" * 100_000
     items = run([IDENTIFIER, 1, *[crafted[i : i + 1460] for i in range(0, len(crafted), 1460)], plain_chunk(b"late")])
-    dark = items[-1]
+    lost, dark = items[-2:]
     assert isinstance(dark, Dark)
-    assert (dark.offset, dark.kind) == (11, "limit")
+    assert dark.kind == "limit"
+    assert (lost.offset, lost.size) == (11, dark.offset - 11)
     assert run([IDENTIFIER, 1, crafted]) == items
 
 

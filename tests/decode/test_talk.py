@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toymq import ToyMq, chunk, flip, gap
+from toymq import ToyMq, chunk, flip, gap, make_xor
 
+from mqsniff.decode.layers import Layers
 from mqsniff.decode.talk import Talk
-from mqsniff.dissector import Settings
-from mqsniff.model import Chunk, ConnectionInfo, Decoded, Exchanged, Gap, Mark, Noticed, Side
+from mqsniff.dissector import NO_FRAME, WAIT_PEER, Settings, Switch
+from mqsniff.limits import Limits
+from mqsniff.model import Chunk, ConnectionInfo, Decoded, Exchanged, Gap, Mark, Noticed, Side, Upgrade
 
 
-def talk() -> tuple[Talk, ConnectionInfo]:
+def talk(dissector: type[ToyMq] = ToyMq) -> tuple[Talk, ConnectionInfo]:
     info = ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 7777, 0, 1)
-    talking = Talk(ToyMq(Settings()), Settings(), info)
+    talking = Talk(dissector(Settings()), Settings(), info)
     talking.begin(in_step=True)
     return talking, info
 
@@ -32,8 +34,8 @@ def told(items) -> list:
     return out
 
 
-def run(*events: Chunk | Gap) -> tuple[list, ConnectionInfo]:
-    talking, info = talk()
+def run(*events: Chunk | Gap, dissector: type[ToyMq] = ToyMq) -> tuple[list, ConnectionInfo]:
+    talking, info = talk(dissector)
     out = [row for event in events for row in told(talking.take(event))]
     for side in Side:
         out += told(talking.close(side))
@@ -72,6 +74,42 @@ def test_any_cut_of_an_upgraded_stream_gives_the_same(cuts):
     ]
 
 
+class Hoarding(ToyMq):
+    """Gives back what waited in pieces, as a side does that had to wait behind gaps."""
+
+    def surrender(self, side, offset):
+        return [
+            Chunk(side, back.offset + at, back.data[at : at + 3], back.marks[:1])
+            for back in super().surrender(side, offset)
+            for at in range(0, len(back.data), 3)
+        ]
+
+
+def test_what_an_upgrade_takes_back_in_pieces_stays_in_order():
+    out, _ = run(chunk(b"U\x00" + flip(b"F\x05abcdeU\x00" + flip(b"F\x04fghi"))), dissector=Hoarding)
+    assert out[:4] == [("U", 0, b""), ("F", 2, b"abcde"), ("U", 9, b""), ("F", 11, b"fghi")]
+
+
+class Patient(ToyMq):
+    """Waits for the peer where no frame starts, and then takes the rest for another layer."""
+
+    def frame_size(self, side, head):
+        if self.probe(side, head) is not NO_FRAME:
+            return self.probe(side, head)
+        return WAIT_PEER if self.may_wait(side) else Switch(make_xor, 1)
+
+
+def test_a_side_that_waited_to_the_end_ends_in_its_new_layer():
+    out, info = run(chunk(b"F\x01a" + flip(b"F\x00F\x05b")), dissector=Patient)
+    assert [row for row in out if row[0] in ("F", "truncated")] == [
+        ("F", 0, b"a"),
+        ("F", 3, b""),
+        ("F", 5, b"b"),
+        ("truncated", 4),
+    ]
+    assert (info.client_plain_bytes, info.undecoded_bytes) == (8, 0)
+
+
 def test_plain_bytes_keep_the_packet_they_came_with():
     talking, _ = talk()
     data = b"U\x00" + flip(b"F\x00F\x00")
@@ -84,7 +122,7 @@ def test_a_loss_below_a_layer_is_a_gap_above_it():
     out, info = run(chunk(b"U\x00" + flip(b"F\x05ab")), gap(6, 2), chunk(flip(b"eF\x00"), 8))
     assert out[:4] == [("U", 0, b""), ("gap", 0), ("F", 2, b"ab"), ("truncated", 3)]
     assert out[4] == ("F", 9, b"")
-    assert info.undecoded_bytes == 0
+    assert info.undecoded_bytes == 1  # the byte behind the hole
 
 
 def test_a_dark_layer_says_how_much_stayed_dark():
@@ -108,6 +146,48 @@ def test_skipped_bytes_are_undecoded():
     assert info.undecoded_bytes == 3
 
 
+class Forgetful(ToyMq):
+    """Claims nothing that was fed."""
+
+    def feed(self, chunk):
+        return iter(())
+
+
+class Failing(ToyMq):
+    """Raises at its third feed, before it has said anything."""
+
+    fed = 0
+
+    def feed(self, chunk):
+        self.fed += 1
+        if self.fed == 3:
+            raise RuntimeError
+        return super().feed(chunk)
+
+
+def test_bytes_that_a_dissector_does_not_account_for_are_undecoded():
+    out, info = run(chunk(b"F\x01a"), chunk(b"F\x00", side=Side.SERVER), dissector=Forgetful)
+    assert out == [("undecoded", 3), ("undecoded", 2)]
+    assert info.undecoded_bytes == 5
+
+
+def test_a_dissector_that_raises_leaves_the_rest_of_its_connection_undecoded():
+    out, info = run(*(chunk(b"F\x01a", at, packet=at) for at in (0, 3, 6, 9)), dissector=Failing)
+    assert [row for row in out if row[0] != "exchange"] == [
+        ("F", 0, b"a"),
+        ("F", 3, b"a"),
+        ("internal", None),
+        ("undecoded", 6),
+    ]
+    assert info.undecoded_bytes == 6
+
+
+def test_a_gap_that_a_layer_begins_in_is_a_loss_of_both():
+    layers = Layers(Limits())
+    layers.push(Upgrade({Side.CLIENT: 4}, make_xor))
+    assert [(event.offset, event.length) for event in layers.through(gap(2, 5))] == [(2, 2), (4, 3)]
+
+
 def test_an_answer_to_nothing_is_unmatched():
     out, _ = run(chunk(b"F\x00", side=Side.SERVER))
     assert out == [("F", 0, b""), ("unmatched", None), ("exchange", "unasked")]
@@ -120,3 +200,27 @@ def test_what_was_never_answered_says_why(open_at_end, seen, status):
     talking, _ = talk()
     list(talking.take(chunk(b"F\x00")))
     assert told(talking.end(open_at_end=open_at_end, seen=(True, seen))) == [("exchange", status)]
+
+
+def test_a_message_forgets_what_it_ended_once_its_items_were_taken():
+    talking, _ = talk()
+    (question,) = (item.message for item in talking.take(chunk(b"F\x01q")) if isinstance(item, Decoded))
+    assert question.asked
+    (answer,) = (
+        item.message for item in talking.take(chunk(b"F\x01a", side=Side.SERVER, packet=1)) if isinstance(item, Decoded)
+    )
+    assert question.asked == ()
+    assert [asked.message for asked in answer.closed] == [question]
+    list(talking.take(chunk(b"F\x01q", 3, packet=2)))
+    assert answer.closed == ()
+
+
+def test_without_exchanges_an_answer_to_nothing_is_unmatched_all_the_same():
+    talking = Talk(
+        ToyMq(Settings()), Settings(exchanges=False), ConnectionInfo("id", "", "10.0.0.1", 1, "", 7777, 0, 1)
+    )
+    talking.begin(in_step=True)
+    sides = (Side.CLIENT, Side.SERVER, Side.SERVER, Side.CLIENT)
+    out = [row for at, side in enumerate(sides) for row in told(talking.take(chunk(b"F\x00", at // 2 * 2, side, at)))]
+    assert out == [("F", 0, b""), ("F", 0, b""), ("F", 2, b""), ("unmatched", None), ("F", 2, b"")]
+    assert told(talking.end(open_at_end=False, seen=(True, True))) == []

@@ -1,0 +1,329 @@
+"""The frames of one connection: chunks and gaps of two sides in, whole frames out to ``decode``, events on.
+
+1. In step, frame follows frame by ``frame_size``; where it says NO_FRAME the side is searched with ``probe``.
+2. Of a search nothing is emitted before a frame is believed; the bytes before it are Skipped.
+3. A hole inside a frame of known size does not end framing: the frame goes out when its end has passed, with the bytes
+   before the hole.
+4. Any cut of the input gives the same events with the same ``now``: a search sees the packets one by one.
+5. Memory a side: ``frame_max`` for a frame, ``search_max`` for a search, ``wait_max`` while it waits for the peer.
+6. What ``decode`` raises is contained to its frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
+
+from mqsniff.dissector import NEED, WAIT_PEER, Switch
+from mqsniff.framing.belief import Prober, Run
+from mqsniff.framing.containment import contained
+from mqsniff.framing.holed import HoledFrame
+from mqsniff.framing.questions import BYTES_KEPT, Questions
+from mqsniff.framing.search import Search
+from mqsniff.framing.sidestream import Mode, SideStream
+from mqsniff.framing.sizes import Sizer, cut_size, first_asked, size_of
+from mqsniff.limits import Limits
+from mqsniff.model import Chunk, Event, Frame, Gap, Side, Skipped, Upgrade
+
+_STEP: Final = Mode.STEP
+"""Looked up once: to find a member of an enumeration costs 0.1 µs, and this one is asked for with each frame."""
+
+
+class Framed(Prober, Sizer, Protocol):
+    """The dissector whose frames these are."""
+
+    now: int
+    """Ordinal of the packet that released the event just given."""
+
+    @property
+    def head_max(self) -> int:
+        """Neither ``probe`` nor ``frame_size`` needs more bytes."""
+        ...
+
+    def decode(self, frame: Frame, /) -> Iterator[Event]:
+        """The events of a frame."""
+        ...
+
+    def missed(self, side: Side, length: int | None, /) -> None:
+        """A side is in step again."""
+        ...
+
+
+class Machine:
+    """What both sides of one connection are doing."""
+
+    def __init__(self, owner: Framed, limits: Limits, questions: Questions) -> None:
+        self._owner = owner
+        self._limits = limits
+        self._questions = questions
+        self.streams = (SideStream(Side.CLIENT), SideStream(Side.SERVER))
+        self._searches = (Search(self.streams[0]), Search(self.streams[1]))
+        self._holed: list[HoledFrame | None] = [None, None]
+        self._head_first = first_asked(owner)
+        self._straight_max = min(limits.frame_max, BYTES_KEPT)
+        """Bytes of a frame that is told at once: of a larger one, questions forget the bytes when it was taken."""
+
+    # ---- what comes in
+
+    def join_late(self, side: Side) -> None:
+        """The capture begins inside the stream of a side."""
+        search = self._searches[side]
+        search.miss(None)
+        search.begin("the capture begins inside the stream")
+
+    def feed(self, chunk: Chunk) -> Iterable[Event]:
+        """Take the next bytes of a side."""
+        events = self._feed_frame(chunk)
+        return self._feed(chunk) if events is None else events
+
+    def _feed_frame(self, chunk: Chunk) -> list[Event] | None:
+        """The events of a chunk that is one packet and one small frame, where nothing else is going on; else None.
+
+        Hot: most packets of small messages. ``_feed`` is its slow twin, at 1.5 times the cost.
+        """
+        owner, data, marks, stream = self._owner, chunk.data, chunk.marks, self.streams[chunk.side]
+        size = len(data)
+        if len(marks) > 1 or not 0 < size <= self._straight_max:
+            return None
+        if not (stream.idle and self.streams[stream.peer].mode is _STEP):
+            return None
+        answer = owner.frame_size(stream.side, data[: self._head_first])
+        if answer != size:
+            stream.answer = answer
+            return None
+        owner.now = max(owner.now, marks[0].release)
+        frame = stream.whole(chunk, owner.now)
+        self._questions.begin(frame)
+        return contained(owner.decode, frame, size, self._questions, type(owner).__name__)
+
+    def _feed(self, chunk: Chunk) -> Iterator[Event]:
+        self._owner.now = max(self._owner.now, chunk.marks[0].release)
+        stream = self.streams[chunk.side]
+        if stream.held:
+            stream.hold(chunk)
+        else:
+            stream.add(chunk)
+        peer = self.streams[stream.peer]
+        if peer.mode is Mode.SEARCH:
+            yield from self._pause(peer)
+        if stream.mode is Mode.WAIT:
+            if stream.waiting_bytes > self._limits.wait_max:
+                self._owner.now = max(self._owner.now, chunk.marks[-1].release)
+                yield from self._stop_waiting(stream)
+        else:
+            if stream.mode is Mode.STEP:
+                yield from self._step(stream)
+            if stream.mode is not Mode.STEP:
+                yield from self._advance(stream)
+        self._owner.now = max(self._owner.now, chunk.marks[-1].release)
+
+    def gap(self, gap: Gap) -> Iterator[Event]:
+        """Take note of lost bytes of a side."""
+        self._owner.now = max(self._owner.now, gap.mark.release)
+        self._questions.gaps[gap.side] += 1
+        yield from self._pass_gap(self.streams[gap.side], gap)
+        yield from self._poke(gap.side.peer)
+
+    def close(self, side: Side) -> Iterator[Event]:
+        """No more bytes of a side will come: give what still waits."""
+        stream, peer = self.streams[side], self.streams[side.peer]
+        stream.closed = True
+        yield from self._finish(stream)
+        if peer.mode is Mode.WAIT:
+            yield from self._stop_waiting(peer)
+
+    def surrender(self, side: Side, offset: int) -> list[Chunk | Gap]:
+        """Hand back what was fed of a side from this offset on and not decoded yet."""
+        stream = self.streams[side]
+        back = stream.surrender(offset)
+        self._searches[side].rewind(stream.end)
+        return back
+
+    def may_wait(self, side: Side) -> bool:
+        """Whether a side may go on waiting for its peer."""
+        return not (self.streams[side].tired or self.streams[side.peer].closed)
+
+    # ---- the machine of one side
+
+    def _advance(self, stream: SideStream) -> Iterator[Event]:
+        """Frames, skips and all that the buffered bytes give, until more are needed."""
+        while True:
+            match stream.mode:
+                case Mode.STEP:
+                    yield from self._step(stream)
+                    if stream.mode is Mode.STEP:
+                        return
+                case Mode.SEARCH:
+                    skipped, found = self._search(stream)
+                    if skipped is not None:
+                        yield skipped
+                    if not found:
+                        return
+                case Mode.HOLED:
+                    holed = self._holed[stream.side]
+                    assert holed is not None
+                    if not holed.swallow():
+                        return
+                    yield from self._end_holed(stream, holed)
+                case Mode.WAIT:
+                    return
+
+    def _step(self, stream: SideStream) -> Iterator[Event]:
+        """Frame after frame while the side is in step and the bytes are there. Hot: once a frame."""
+        owner, side, frame_max = self._owner, stream.side, self._limits.frame_max
+        peer = self.streams[stream.peer]
+        while stream.end > stream.position and stream.end >= stream.wants:
+            size = size_of(owner, stream, frame_max)
+            if isinstance(size, int) and size > 0:
+                frame = stream.take(size, owner.now) if size <= frame_max else None
+                if frame is not None:
+                    owner.now = max(owner.now, stream.told(frame))
+                    yield from self._events_of(stream, frame)
+                    self._questions.taken()
+                    if peer.mode is Mode.WAIT:
+                        yield from self._poke(peer.side)
+                    if stream.mode is not Mode.STEP:
+                        return
+                elif stream.available < min(size, frame_max):
+                    stream.want(min(size, frame_max))
+                    return
+                else:
+                    self._open_holed(stream, size)
+                    return
+            elif size is NEED:
+                return
+            elif isinstance(size, Switch):
+                owner.now = max(owner.now, stream.mark_of(stream.position + size.needed - 1).release)
+                yield Upgrade({side: stream.position}, size.to)
+                if stream.available:
+                    self._searches[side].begin("no frame starts here")
+                return
+            elif size is WAIT_PEER and self.may_wait(side):
+                stream.mode = Mode.WAIT
+                return
+            else:
+                self._searches[side].begin("no frame starts here")
+                return
+
+    def _search(self, stream: SideStream) -> tuple[Skipped | None, bool]:
+        """Look for the next frame, one packet more at a time: (what was passed over, whether the side is in step)."""
+        search = self._searches[stream.side]
+        for stop, release in search.unseen_packets():
+            if search.find(self._owner, self._limits, stop, Run.OPEN):
+                self._owner.now = max(self._owner.now, release)
+                return self._found(stream), True
+        return None, False
+
+    def _end_run(self, stream: SideStream, gap: Gap | None = None) -> Iterator[Event]:
+        """The bytes being searched have ended (a gap, the close): a frame may end exactly here, or behind the gap."""
+        search, owner, limits = self._searches[stream.side], self._owner, self._limits
+        beyond = search.expect_behind(owner, limits, gap) if gap is not None and gap.known else -1
+        while stream.mode is Mode.SEARCH:
+            if not search.find(owner, limits, stream.end, Run.ENDED, beyond=beyond):
+                if (skipped := search.unfound()) is not None:
+                    yield skipped
+                return
+            if (skipped := self._found(stream)) is not None:
+                yield skipped
+            yield from self._step(stream)
+
+    def _pause(self, stream: SideStream) -> Iterator[Event]:
+        """The peer speaks: a frame that is being looked for may end exactly here."""
+        search = self._searches[stream.side]
+        while stream.mode is Mode.SEARCH and stream.available:
+            if not search.find(self._owner, self._limits, stream.end, Run.PAUSED):
+                return
+            if (skipped := self._found(stream)) is not None:
+                yield skipped
+            yield from self._advance(stream)
+
+    def _found(self, stream: SideStream) -> Skipped | None:
+        search = self._searches[stream.side]
+        skipped = search.found()
+        self._owner.missed(stream.side, search.missed())
+        return skipped
+
+    def _cut_frame(self, stream: SideStream, why: str) -> Iterator[Event]:
+        """In step with part of a frame, whose next byte is lost: a frame with a hole where its size is known."""
+        size = cut_size(self._owner, stream, self._limits.frame_max)
+        if size is not None:
+            self._open_holed(stream, size)
+        else:
+            yield self._searches[stream.side].skip_rest(why, "truncated")
+
+    def _open_holed(self, stream: SideStream, size: int) -> None:
+        """A frame that will not be whole, or is more than memory allows: let its rest pass."""
+        self._holed[stream.side] = HoledFrame(stream, size, self._limits.frame_max)
+
+    def _end_holed(self, stream: SideStream, holed: HoledFrame) -> Iterator[Event]:
+        """Nothing more of a frame with holes will come."""
+        self._holed[stream.side] = None
+        yield from self._emit(stream, holed.take(self._owner.now))
+
+    def _pass_gap(self, stream: SideStream, gap: Gap) -> Iterator[Event]:
+        """Go over lost bytes: inside a frame of known size in step, else to a search behind them."""
+        if stream.mode is Mode.SEARCH:
+            yield from self._end_run(stream, gap)
+        if stream.mode is Mode.WAIT:
+            stream.hold(gap)
+            return
+        start = stream.position
+        if stream.mode is Mode.STEP and stream.available:
+            yield from self._cut_frame(stream, "the head of a frame was cut by a gap")
+        if (holed := self._holed[stream.side]) is not None:
+            inside = gap.known and gap.offset + gap.length <= holed.end
+            start = holed.end
+            holed.lose(gap)
+            if inside:
+                yield from self._advance(stream)
+                return
+            yield from self._end_holed(stream, holed)
+        search = self._searches[stream.side]
+        search.miss(start if gap.known else None)
+        stream.jump(gap.offset + gap.length)
+        search.begin("behind a gap")
+
+    def _finish(self, stream: SideStream) -> Iterator[Event]:
+        """The side has closed: end what is open, unless it waits for the peer."""
+        if stream.mode is Mode.SEARCH:
+            yield from self._end_run(stream)
+        if stream.mode is Mode.STEP and stream.available:
+            yield from self._cut_frame(stream, "the head of a frame was cut by the end")
+        if (holed := self._holed[stream.side]) is not None:
+            yield from self._end_holed(stream, holed)
+
+    def _poke(self, side: Side) -> Iterator[Event]:
+        """The peer moved: a side that waited for it may go on."""
+        stream = self.streams[side]
+        if stream.mode is not Mode.WAIT:
+            return
+        stream.mode = Mode.STEP
+        stream.wants = 0
+        yield from self._advance(stream)
+        while stream.held and stream.mode is not Mode.WAIT:
+            event = stream.unhold()
+            if isinstance(event, Gap):
+                yield from self._pass_gap(stream, event)
+            else:
+                stream.add(event)
+                yield from self._advance(stream)
+        if stream.closed:
+            yield from self._finish(stream)
+
+    def _stop_waiting(self, stream: SideStream) -> Iterator[Event]:
+        """The peer will not come, or too much waits for it: go on without, for good."""
+        stream.tired = True
+        yield from self._poke(stream.side)
+
+    def _emit(self, stream: SideStream, frame: Frame) -> Iterator[Event]:
+        """The events of a frame; then the peer may go on if it waited for this."""
+        yield from self._events_of(stream, frame)
+        self._questions.taken()
+        yield from self._poke(stream.peer)
+
+    def _events_of(self, stream: SideStream, frame: Frame) -> list[Event]:
+        """Decode a frame, contained. Hot: once a frame."""
+        self._owner.now = frame.release = max(self._owner.now, frame.release)
+        self._questions.begin(frame)
+        reach = min(frame.size, stream.position - frame.offset)
+        return contained(self._owner.decode, frame, reach, self._questions, type(self._owner).__name__)

@@ -1,0 +1,86 @@
+"""The bytes from a frame's start on, on a side that is in step, in; how long the frame is out.
+
+1. ``frame_size`` is asked with the few bytes that nearly every head has, then with all that a head may have.
+2. A frame without a size in its head is walked, ``WALK_WINDOW`` bytes at once, and never beyond ``frame_max``.
+3. Where more bytes are needed, the stream knows how many: nobody asks before.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from mqsniff.dissector import NEED, NO_FRAME, Broken, Sized, Walk, Walked
+from mqsniff.framing.sidestream import SideStream
+from mqsniff.model import Side
+
+WALK_WINDOW: Final = 64 * 1024
+"""Bytes that ``walk`` gets at once."""
+
+
+class Sizer(Protocol):
+    """What a framed dissector brings for this."""
+
+    @property
+    def head_max(self) -> int:
+        """``frame_size`` never needs more bytes."""
+        ...
+
+    @property
+    def head_usual(self) -> int:
+        """It is asked with no more at first."""
+        ...
+
+    def frame_size(self, side: Side, head: bytes, /) -> Sized:
+        """Size of the frame that starts here in step."""
+        ...
+
+    def walk(self, side: Side, walk: Walk, data: bytes, /) -> Walked:
+        """Go on where ``frame_size`` said Walk."""
+        ...
+
+
+def size_of(sizer: Sizer, stream: SideStream, frame_max: int) -> Sized:
+    """What is known of the size of the frame at ``position``. Hot: once a frame."""
+    answer: Sized = stream.walked or _head_size(sizer, stream)
+    while isinstance(answer, Walk):
+        stream.walked = walk = answer
+        if walk.size > frame_max:
+            return walk.promised
+        ahead = stream.head(WALK_WINDOW, walk.size)
+        walked = sizer.walk(stream.side, walk, ahead) if ahead else NEED
+        if isinstance(walked, Broken):
+            stream.told_at = stream.position + walk.size + walked.needed - 1
+            return walk.promised
+        if walked is NEED:
+            stream.want(walk.size + len(ahead) + 1)
+        answer = walked
+    return answer
+
+
+def first_asked(sizer: Sizer) -> int:
+    """How many bytes ``frame_size`` gets first."""
+    return min(sizer.head_usual, sizer.head_max)
+
+
+def cut_size(sizer: Sizer, stream: SideStream, frame_max: int) -> int | None:
+    """The size of a frame of which nothing more comes; None where it cannot be told."""
+    size = size_of(sizer, stream, frame_max)
+    if size is NEED and stream.walked is not None:
+        return max(stream.walked.promised, stream.walked.size, stream.available)
+    return size if isinstance(size, int) and size > 0 else None
+
+
+def _head_size(sizer: Sizer, stream: SideStream) -> Sized:
+    stream.told_at = -1
+    head = stream.head(first_asked(sizer))
+    size, stream.answer = stream.answer, None
+    if size is None:
+        size = sizer.frame_size(stream.side, head)
+    if size is NEED and sizer.head_usual <= len(head) < sizer.head_max:
+        head = stream.head(sizer.head_max)
+        size = sizer.frame_size(stream.side, head)
+    if size is NEED:
+        if len(head) >= sizer.head_max:
+            return NO_FRAME
+        stream.want(len(head) + 1)
+    return size

@@ -1,0 +1,66 @@
+"""Batches of segments of several capture domains in, the stream events of each connection out, as from ``Flows``.
+
+1. Flows of different domains never meet, whatever their addresses.
+2. What a domain tells does not depend on the others.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from mqsniff.limits import Limits
+from mqsniff.model import PACKET_BITS, SegmentBatch
+from mqsniff.streams.flows import FlowEvents, Flows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_COLUMNS: Final = tuple(
+    each.name for each in fields(SegmentBatch) if each.name not in {"buffer", "flows", "problems", "skipped_packets"}
+)
+
+
+def select_segments(batch: SegmentBatch, rows: NDArray[np.bool_]) -> SegmentBatch:
+    """The segments in these rows, over the same buffer; the same batch where that is all of them."""
+    if rows.all():
+        return batch
+    columns: dict[str, Any] = {name: getattr(batch, name)[rows] for name in _COLUMNS}
+    return replace(batch, **columns)
+
+
+class DomainFlows:
+    """All connections of a run, domain by domain."""
+
+    def __init__(self, limits: Limits, domain_of: Callable[[int], str]) -> None:
+        """``domain_of`` tells the domain of the capture with an index."""
+        self._limits = limits
+        self._domain_of = domain_of
+        self._flows: dict[str, Flows] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._flows.values()))
+
+    def feed(self, batch: SegmentBatch) -> list[FlowEvents]:
+        """See ``Flows``; flow by flow in each domain."""
+        captures, place = np.unique(batch.packet >> PACKET_BITS, return_inverse=True)
+        domains = [self._domain_of(capture) for capture in captures.tolist()]
+        told: list[FlowEvents] = []
+        for domain in dict.fromkeys(domains):
+            own = np.array([each == domain for each in domains], np.bool_)
+            flows = self._flows.setdefault(domain, Flows(self._limits, domain))
+            told += flows.feed(select_segments(batch, own[place]))
+        return told
+
+    def end(self) -> Iterator[FlowEvents]:
+        """See ``Flows``."""
+        return heapq.merge(*(flows.end() for flows in self._flows.values()), key=_age)
+
+
+def _age(events: FlowEvents) -> int:
+    """The first packet of a flow's last connection."""
+    return events[0][1].first_ordinal

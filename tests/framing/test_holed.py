@@ -1,0 +1,86 @@
+"""Frames with bytes missing, under the toy protocol."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from toyframes import chunk, gap, run, toy
+
+from mqsniff.limits import Limits
+from mqsniff.model import Gap, Side
+
+
+def test_a_frame_cut_by_the_end_goes_out_as_truncated():
+    assert run(toy(), chunk(b"F\x04ab")) == [("F", 0, b"ab", 6, "truncated")]
+
+
+def test_a_hole_inside_a_frame_keeps_the_side_in_step():
+    events = (chunk(b"F\x05a"), gap(3, 2), chunk(b"deF\x01z", 5))
+    assert run(toy(), *events) == [("F", 0, b"a", 7, "truncated"), ("F", 7, b"z", 3)]
+
+
+def test_a_hole_up_to_the_frames_end_keeps_the_side_in_step():
+    assert run(toy(), chunk(b"F\x02a"), gap(3, 1), chunk(b"F\x00", 4)) == [
+        ("F", 0, b"a", 4, "truncated"),
+        ("F", 4, b"", 2),
+    ]
+
+
+def test_a_gap_over_a_frames_end_is_followed_by_a_search():
+    events = (chunk(b"F\x02a"), gap(3, 4), chunk(b"??F\x01xF\x01y", 7))
+    assert run(toy(), *events) == [
+        ("F", 0, b"a", 4, "truncated"),
+        ("skipped", 7, 2),
+        ("F", 9, b"x", 3),
+        ("F", 12, b"y", 3),
+    ]
+
+
+def test_a_gap_of_unknown_length_ends_the_frame_it_lies_in():
+    events = (chunk(b"F\x05a"), gap(3, 0, known=False), chunk(b"F\x01xF\x01y", 3))
+    assert run(toy(), *events) == [("F", 0, b"a", 7, "truncated"), ("F", 3, b"x", 3), ("F", 6, b"y", 3)]
+
+
+def test_a_gap_inside_a_head_skips_the_head():
+    assert run(toy(), chunk(b"F"), gap(1, 1), chunk(b"F\x00", 2)) == [("skipped", 0, 1), ("F", 2, b"", 2)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "events", "unread", "detail"),
+    [
+        (99, [chunk(b"F\x05a"), gap(3, 2), chunk(b"de", 5)], 2, "2 of 7 bytes were lost by the capture; 2 behind them"),
+        (99, [chunk(b"F\x05a"), gap(3, 2), chunk(b"d", 5)], 1, "2 of 7 bytes were lost by the capture; 1 behind them"),
+        (99, [chunk(b"F\x05a"), gap(3, 9)], 0, "4 of 7 bytes were lost by the capture"),
+        (99, [chunk(b"F\x05a")], 0, "4 of 7 bytes are not there"),
+        (5, [chunk(b"F\x08abcdefgh")], 5, "5 of 10 bytes are not decoded"),
+    ],
+)
+def test_a_frame_counts_what_was_captured_of_it_and_cannot_be_decoded(limit, events, unread, detail):
+    dissector = toy(replace(Limits(), frame_max=limit))
+    out = [e for event in events for e in (dissector.gap if isinstance(event, Gap) else dissector.feed)(event)]
+    (message,) = [*out, *dissector.close(Side.CLIENT)]
+    (problem,) = message.problems
+    assert message.frame.unread == unread
+    assert problem.detail.startswith(detail)
+    assert problem.size == message.frame.size - len(message.frame.data)
+
+
+def test_two_gaps_inside_one_frame():
+    events = (chunk(b"F\x09a"), gap(3, 2), chunk(b"d", 5), gap(6, 2), chunk(b"ghiF\x00", 8))
+    dissector = toy()
+    frames = [
+        e.frame for event in events for e in (dissector.gap(event) if isinstance(event, Gap) else dissector.feed(event))
+    ]
+    assert [(f.offset, f.size, f.data, f.holes) for f in frames] == [
+        (0, 11, b"F\x09a", ((3, 5), (6, 8))),
+        (11, 2, b"F\x00", ()),
+    ]
+
+
+def test_a_frame_over_the_cap_keeps_its_start_only():
+    dissector = toy(replace(Limits(), frame_max=5))
+    assert run(dissector, chunk(b"F\x08abc"), chunk(b"defghF\x00", 5)) == [
+        ("F", 0, b"abc", 10, "truncated"),
+        ("F", 10, b"", 2),
+    ]

@@ -1,0 +1,326 @@
+"""Accounts that add up, over every sample: bytes, messages, exchanges, records and problems.
+
+What the tables must say of one side of a connection, in bytes:
+
+    its stream = decoded + behind a hole + lost + skipped + its PROXY head
+
+1. Decoded is the size of the messages without what their ``truncated`` problems say is missing.
+2. Lost is what problems of kind ``gap`` say; a lost byte counts once, also inside a message.
+3. Skipped is what other problems without a message say; their size counts captured bytes only.
+4. Captured bytes behind a hole of a message cannot be decoded; with the skipped ones they are ``undecoded_bytes``.
+5. Of a side with TLS or decompression, offsets and sizes count the bytes behind them, ``client_plain_bytes`` and
+   ``server_plain_bytes`` of them; what the layer could not use has problems too, and is in ``undecoded_bytes``.
+
+MQSNIFF_CAPTURES names one more folder to try.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from mqsniff.answers.captures import captures_under
+from mqsniff.answers.summary import Summary
+from mqsniff.dissector import Settings
+from mqsniff.pipeline import Pipeline, Totals
+from mqsniff.sources.files import FileSource
+from mqsniff.tables.rows import rows_of
+from mqsniff.tables.schemas import TABLES
+from mqsniff.tables.values import Shown
+
+Row = dict[str, Any]
+
+PCAPS = Path(__file__).parents[1] / "pcaps"
+FOLDERS = [PCAPS, *(Path(folder) for folder in os.environ.get("MQSNIFF_CAPTURES", "").split(os.pathsep) if folder)]
+SAMPLES = {str(path.relative_to(folder)): path for folder in FOLDERS for path in captures_under([folder])}
+
+every_sample = pytest.mark.parametrize("name", SAMPLES)
+
+
+class Books(NamedTuple):
+    """What a run over a capture has told: rows by table, totals, and what a summary counted."""
+
+    rows: dict[str, list[Row]]
+    totals: Totals
+    summary: Summary
+
+    def of(self, table: str, connection: Row, side: str | None = None) -> list[Row]:
+        """The rows of a connection, or of one side of it."""
+        return [
+            row
+            for row in self.rows[table]
+            if row["connection_id"] == connection["connection_id"] and side in (None, row["side"])
+        ]
+
+
+@cache
+def books(name: str) -> Books:
+    """The rows of a sample, all tables."""
+    pipeline, summary = Pipeline(FileSource([str(SAMPLES[name])]), Settings(records=True)), Summary()
+    rows: dict[str, list[Row]] = {table: [] for table in TABLES}
+    for item in pipeline.items():
+        if item is not None:
+            summary.take(item)
+            for table, row in rows_of(item, pipeline.captures, TABLES, Shown()):
+                rows[table].append(row)
+    return Books(rows, pipeline.totals, summary)
+
+
+def places(rows: list[Row]) -> Counter[tuple[str, str, int]]:
+    """How many rows each message key has."""
+    return Counter((row["connection_id"], row["side"], row["stream_offset"]) for row in rows)
+
+
+# ---- bytes
+
+STRANGERS = {"tls", "http", "http2", "unknown"}
+SKIPPED = ("undecoded", "truncated")
+OF_LAYERS = ("tls", "codec", "limit", "trailing_bytes")
+
+
+def without_message(problems: list[Row], *, layered: bool) -> list[Row]:
+    """Problems that count captured bytes of their own: of what was skipped, or of what layers could not use."""
+    return [
+        row
+        for row in problems
+        if row["size"]
+        and row["name"] is None
+        and row["kind"] in (*SKIPPED, *OF_LAYERS)
+        and is_of_a_layer(row) is layered
+    ]
+
+
+def is_of_a_layer(row: Row) -> bool:
+    """Whether a problem comes from TLS or decompression: it has no place in the plain stream, or says from where on."""
+    return row["kind"] in OF_LAYERS or row["stream_offset"] is None or "dark from byte" in row["detail"]
+
+
+def is_of_a_frame(problem: Row) -> bool:
+    """Whether a problem tells how many bytes of a message's frame are lost; one with a path tells what that spoils."""
+    return problem["kind"] == "truncated" and problem["name"] is not None and problem["size"] is not None
+
+
+def readable(message: Row, problems: list[Row]) -> int:
+    """Bytes of a message that could be decoded."""
+    missing = [
+        row["size"] for row in problems if is_of_a_frame(row) and row["stream_offset"] == message["stream_offset"]
+    ]
+    return message["size"] - sum(missing[:1])
+
+
+def gaps_of(problems: list[Row]) -> list[tuple[int, int]]:
+    """(start, stop) of what was lost of a side."""
+    return [(row["stream_offset"], row["stream_offset"] + row["size"]) for row in problems if row["kind"] == "gap"]
+
+
+def captured(start: int, stop: int, gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What is left of a range when gaps are taken out of it."""
+    left, at = [], start
+    for first, last in gaps:
+        if first < stop and last > at:
+            left.append((at, first))
+            at = last
+    left.append((at, stop))
+    return [(first, last) for first, last in left if first < last]
+
+
+def first_captured(start: int, size: int, gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The first ``size`` captured bytes from an offset on."""
+    stop = start + size
+    for first, last in gaps:
+        if start <= first < stop:
+            stop += last - first
+    return captured(start, stop, gaps)
+
+
+def is_decoded_as_captured(connection: Row, side: str) -> bool:
+    """Whether a dissector got the bytes of a side as they were captured, so that offsets count them."""
+    return connection["protocol"] not in STRANGERS and connection[f"{side}_plain_bytes"] is None
+
+
+@every_sample
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_every_byte_of_a_side_is_told_once(name, side):
+    for connection in books(name).rows["connections"]:
+        if not is_decoded_as_captured(connection, side):
+            continue
+        problems = books(name).of("problems", connection, side)
+        end, gaps = connection[f"{side}_bytes"], sorted(gaps_of(problems))
+        told = list(gaps)
+        if side == "client":
+            told += captured(0, connection["proxy_bytes"] or 0, gaps)
+        for row in books(name).of("messages", connection, side):
+            told += captured(row["stream_offset"], min(end, row["stream_offset"] + row["size"]), gaps)
+        for row in without_message(problems, layered=False):
+            told += first_captured(row["stream_offset"], row["size"], gaps)
+        at = 0
+        for start, stop in sorted(told):
+            assert start == at, connection["connection_id"]
+            at = stop
+        assert at == end, connection["connection_id"]
+
+
+@every_sample
+def test_the_bytes_of_a_connection_add_up(name):
+    for connection in books(name).rows["connections"]:
+        problems = books(name).of("problems", connection)
+        plain = 0
+        for side in ("client", "server"):
+            own = [row for row in problems if row["side"] == side]
+            lost = sum(stop - start for start, stop in gaps_of(own))
+            behind = connection[f"{side}_plain_bytes"]
+            plain += connection[f"{side}_bytes"] - lost if behind is None else behind
+        decoded = sum(
+            readable(message, [row for row in problems if row["side"] == message["side"]])
+            for message in books(name).of("messages", connection)
+        )
+        dark = sum(row["size"] for row in without_message(problems, layered=True) if has_layers(connection))
+        undecoded = connection["undecoded_bytes"]
+        assert plain == (connection["proxy_bytes"] or 0) + decoded + undecoded - dark, connection["connection_id"]
+        assert connection["gap_bytes"] == sum(row["size"] for row in problems if row["kind"] == "gap")
+
+
+def has_layers(connection: Row) -> bool:
+    """Whether a side of a connection passed TLS or decompression."""
+    return connection["client_plain_bytes"] is not None or connection["server_plain_bytes"] is not None
+
+
+@every_sample
+def test_undecoded_bytes_have_problems_that_say_why(name):
+    for connection in books(name).rows["connections"]:
+        problems = books(name).of("problems", connection)
+        skipped = sum(row["size"] for layered in (False, True) for row in without_message(problems, layered=layered))
+        behind_holes = sum(row["size"] for row in problems if is_of_a_frame(row))
+        assert skipped <= connection["undecoded_bytes"] <= skipped + behind_holes, connection["connection_id"]
+
+
+# ---- messages and their problems
+
+
+@every_sample
+def test_a_message_has_a_key_of_its_own(name):
+    assert [key for key, count in places(books(name).rows["messages"]).items() if count > 1] == []
+
+
+@every_sample
+def test_messages_and_problems_are_what_the_totals_count(name):
+    rows, totals, summary = books(name)
+    messages = Counter(row["protocol"] for row in rows["messages"])
+    kinds = Counter(row["kind"] for row in rows["problems"])
+    assert (totals.messages, totals.by_protocol, totals.problems) == (messages.total(), messages, kinds)
+    assert (summary.messages, summary.kinds) == (messages, kinds)
+    assert totals.connections == len(rows["connections"])
+
+
+@every_sample
+def test_the_problems_of_a_message_are_its_rows(name):
+    rows = books(name).rows
+    found = places([row for row in rows["problems"] if row["name"] is not None])
+    told = {key: row["problems"] for row in rows["messages"] if row["problems"] for key in places([row])}
+    assert found == told
+
+
+# ---- exchanges
+
+ASK_IN_TURN = {"AUTH_CHALLENGE", "AUTH_RESPONSE"}
+"""Messages that answer and ask: each step of a Pulsar login."""
+
+
+def asks(message: Row) -> bool:
+    """Whether a message is a request, one-way ones included."""
+    return message["kind"] in ("request", "oneway") or message["name"] in ASK_IN_TURN
+
+
+@every_sample
+def test_every_request_is_one_exchange_and_every_unasked_answer_another(name):
+    rows = books(name).rows
+    exchanges = [row for row in rows["exchanges"] if row["link"] == "answer"]
+    requests = places([row for row in rows["messages"] if asks(row)])
+    answers = places([row for row in rows["messages"] if row["kind"] == "response"])
+    unasked = places([row for row in exchanges if row["status"] == "unasked"])
+    assert places([row for row in exchanges if row["status"] != "unasked"]) == requests
+    assert len(exchanges) == requests.total() + unasked.total()
+    assert unasked <= answers
+
+
+@every_sample
+def test_a_one_way_request_has_no_answer_unless_it_failed(name):
+    rows = books(name).rows
+    one_way = places([row for row in rows["messages"] if row["kind"] == "oneway"])
+    for row in rows["exchanges"]:
+        if row["link"] == "answer" and row["status"] != "unasked" and places([row]) <= one_way:
+            assert row["status"] in ("oneway", "error", "lost", "unseen"), row
+
+
+# ---- records
+
+
+def promised_records(message: Row, partitions: list[Row]) -> int | None:
+    """Records that the heads of a message's batches count; None where it has none, or nothing that counts them."""
+    if message["protocol"] == "kafka":
+        counts = [batch["records"] for batches in batches_in(message["body"]) for batch in batches]
+        return sum(counts) if counts else None
+    counts = [row["records"] for row in partitions if row["records"] is not None]
+    if not counts:
+        return None
+    metadata = message["body"].get("metadata", {})
+    if "ack_set" in message["body"]:  # Pulsar: the others of the batch were settled before
+        return len(message["body"]["ack_set"])
+    if "compacted_batch_indexes" in metadata:  # the others were compacted away
+        return len(metadata["compacted_batch_indexes"])
+    return 1 if "encryption_keys" in metadata else sum(counts)
+
+
+def batches_in(value: Any) -> list[list[Row]]:
+    """Every list of batch heads in a body."""
+    if isinstance(value, list):
+        return [found for one in value for found in batches_in(one)]
+    if not isinstance(value, dict):
+        return []
+    own = [value["batches"]] if isinstance(value.get("batches"), list) and "size" in value else []
+    return [*own, *(found for one in value.values() for found in batches_in(one))]
+
+
+@every_sample
+def test_records_are_what_their_batches_count(name):
+    rows = books(name).rows
+    found, partitions = places(rows["records"]), defaultdict(list)
+    for row in rows["partitions"]:
+        partitions[row["connection_id"], row["side"], row["stream_offset"]].append(row)
+    spoiled = places([row for row in rows["problems"] if row["name"] is not None and row["severity"] == "error"])
+    for message in rows["messages"]:
+        (key,) = places([message])
+        promised = promised_records(message, partitions[key])
+        if promised is not None:
+            assert found[key] == promised or (spoiled[key] and found[key] < promised), key
+
+
+@every_sample
+def test_partitions_count_the_records_of_their_message(name):
+    rows = books(name).rows
+    counted: Counter[tuple[str, str, int]] = Counter()
+    for row in rows["partitions"]:
+        if row["protocol"] == "kafka":
+            counted[row["connection_id"], row["side"], row["stream_offset"]] += row["records"] or 0
+    spoiled = places([row for row in rows["problems"] if row["name"] is not None and row["severity"] == "error"])
+    kafka = places([row for row in rows["records"] if row["protocol"] == "kafka"])
+    assert {key: count for key, count in counted.items() if count and not spoiled[key]} == {
+        key: count for key, count in kafka.items() if not spoiled[key]
+    }
+
+
+# ---- the samples try all of it
+
+
+def test_the_samples_have_what_makes_accounts_hard():
+    connections = [row for name in SAMPLES for row in books(name).rows["connections"]]
+    assert {"tls", "http", "unknown", "kafka", "nsq", "pulsar", "rocketmq"} <= {row["protocol"] for row in connections}
+    assert any(row["proxy_bytes"] for row in connections)
+    assert any(row["client_plain_bytes"] for row in connections)
+    assert any(row["gap_bytes"] for row in connections)
+    assert any(row["undecoded_bytes"] and row["protocol"] not in STRANGERS for row in connections)
