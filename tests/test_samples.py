@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from truth import adapter_for, check_capture, protocol_of, truths_under
+from truth import adapter_for, check_rows, decode_capture, protocol_of, truths_under
 
 from mqsniff.answers.captures import captures_under
 from mqsniff.dissector import Settings
@@ -56,7 +56,7 @@ def test_what_the_clients_of_a_sample_did_is_found_in_its_rows(name):
     capture, truth = TRUTHS[name]
     adapter = adapter_for(protocol_of(capture, truth))
     assert adapter is not None
-    findings = check_capture(capture, truth, adapter)
+    findings = check_rows(*decode_capture(capture), truth, adapter)
     assert [finding for finding in findings if finding.verdict == "differs"] == []
     assert any(finding.verdict == "ok" for finding in findings)
 

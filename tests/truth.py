@@ -9,6 +9,7 @@ A chore, no part of the tests: ``make truth CAPTURES=DIR``, or ``python tests/tr
    values typed as in ``mqsniff.tables.rows``, of all tables, records included, in the order in which they came.
 3. What agrees is one line a capture (``--all`` shows each comparison). What differs with a note is explained; what
    differs without one makes the exit code 1.
+4. An adapter may have a ``tally(truth, rows)`` too: rows of cells under ``TALLY``, shown before, with their sums.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -81,8 +82,16 @@ def adapter_for(protocol: str | None) -> Adapter | None:
     return check
 
 
-def check_capture(capture: Path, truth: dict[str, Any], adapter: Adapter) -> list[Finding]:
-    """Decode a capture and compare."""
+def tallies_of(protocol: str | None) -> Any:
+    """The module of an adapter that tallies; None where it does not, or nobody wrote one."""
+    if protocol is None or find_spec(f"truth_{protocol}") is None:
+        return None
+    module = importlib.import_module(f"truth_{protocol}")
+    return module if hasattr(module, "tally") else None
+
+
+def decode_capture(capture: Path) -> tuple[list[dict[str, Any]], int]:
+    """(rows of all tables, packets) of a capture."""
     pipeline = Pipeline(FileSource([str(capture)]), Settings(records=True))
     rows = [
         {"table": table, **row}
@@ -90,9 +99,14 @@ def check_capture(capture: Path, truth: dict[str, Any], adapter: Adapter) -> lis
         if item is not None
         for table, row in rows_of(item, pipeline.captures, TABLES, Shown())
     ]
+    return rows, pipeline.totals.packets
+
+
+def check_rows(rows: list[dict[str, Any]], packets: int, truth: dict[str, Any], adapter: Adapter) -> list[Finding]:
+    """Compare the rows of a capture."""
     findings = [Finding(*finding) for finding in adapter(truth, rows)]
     if truth.get("packets") is not None:
-        findings.insert(0, Finding("packets", truth["packets"], pipeline.totals.packets))
+        findings.insert(0, Finding("packets", truth["packets"], packets))
     internal = sum(row["table"] == "problems" and row["kind"] == "internal" for row in rows)
     return [*findings, Finding("problems of kind internal", 0, internal)]
 
@@ -108,6 +122,15 @@ def lines_of(capture: str, findings: Sequence[Finding], *, everything: bool) -> 
             yield capture, what, cell(expected), cell(found), finding.verdict, note
 
 
+def sums_of(lines: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """What columns of numbers come to."""
+    columns = zip(*lines, strict=True)
+    return tuple(
+        str(sum(int(text or 0) for text in column)) if all(text.isdecimal() or not text for text in column) else ""
+        for column in columns
+    )
+
+
 def cell(value: Any) -> str:
     """A value in few characters."""
     text = value if isinstance(value, str) else repr(value)
@@ -118,11 +141,13 @@ def cell(value: Any) -> str:
 @click.command()
 @click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--all", "everything", is_flag=True, help="Show each comparison, not only those that differ.")
+@click.option("--tally/--no-tally", default=True, help="Show what there is by partition or the like, too.")
 @click.option("--only", metavar="TEXT", help="Captures with this text in their name.")
-def main(folders: tuple[Path, ...], *, everything: bool, only: str | None) -> None:
+def main(folders: tuple[Path, ...], *, everything: bool, tally: bool, only: str | None) -> None:
     """Compare rows with the truth beside captures."""
     verdicts: Counter[str] = Counter()
     lines: list[tuple[str, ...]] = []
+    tallies: dict[tuple[str, ...], list[tuple[str, ...]]] = defaultdict(list)
     left_out: Counter[str] = Counter()
     captures = 0
     for capture, truth in truths_under(folders):
@@ -134,9 +159,15 @@ def main(folders: tuple[Path, ...], *, everything: bool, only: str | None) -> No
             left_out[protocol or "no known protocol"] += 1
             continue
         captures += 1
-        findings = check_capture(capture, truth, adapter)
+        rows, packets = decode_capture(capture)
+        findings = check_rows(rows, packets, truth, adapter)
+        if tally and (tallying := tallies_of(protocol)) is not None:
+            tallies[tallying.TALLY] += [(capture.name, *cells) for cells in tallying.tally(truth, rows)]
         verdicts.update(finding.verdict for finding in findings)
         lines += lines_of(capture.name, findings, everything=everything)
+    for head, cells in tallies.items():
+        show_grid("", ("capture", *head), [*cells, sums_of(cells)])
+        click.echo()
     show_grid("", ("capture", "what", "expected", "found", "result", "note"), lines)
     counts = ", ".join(f"{verdicts[name]} {name}" for name in ("ok", "explained", "differs"))
     click.echo(f"\n{captures} captures, {verdicts.total()} comparisons: {counts}")

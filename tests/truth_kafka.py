@@ -2,24 +2,30 @@
 
 1. Two kinds of files: ``topics``, ``facts`` and ``errors`` of a whole run (kafka-client), or ``steps`` in order of time
    (kafka-cluster). Offsets, counts and errors are the client library's own.
-2. What was acknowledged must be there exactly; what was consumed must be there at least: a client may fetch a record
-   twice, or more than its program asked for.
-3. What cannot agree has a reason that the capture itself gives: TLS, the snap length, a start in the middle.
+2. What was acknowledged and what was consumed must be there exactly; a program that stops when it has enough leaves
+   records that its client was given.
+3. What cannot agree has a reason that the rows themselves give, and that fails where they do not: TLS and nothing but
+   TLS, lost bytes, a request that was never sent. Records are ``truth_kafka_records``'s matter.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
+
+import truth_kafka_records
+from truth_kafka_records import Records
 
 Row = dict[str, Any]
 Finding = tuple[str, Any, Any, str]
 
 _CODE: Final = re.compile(r"\[(\d{1,3})\]")
 _CONSTANT: Final = re.compile(r"\b[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+\b")
+_STEP: Final = re.compile(r"^step \d+ ")
 _EXCEPTION: Final = re.compile(r"\b([A-Z][A-Za-z]+?)(?:Exception|Error)\b")
+TALLY: Final = truth_kafka_records.HEAD
 RENAMED: Final = {
     "recordtoolarge": "MESSAGE_TOO_LARGE",
     "invalidtopic": "INVALID_TOPIC_EXCEPTION",
@@ -37,11 +43,25 @@ RENAMED: Final = {
 """Exceptions of the Java client that are called otherwise on the wire."""
 
 
-NOT_ON_THE_WIRE: Final = {
-    "metadata of unknown topic": "the client asks for all topics and makes this error itself",
-    "addRaftVoter bogus": "told by the client for REQUEST_TIMED_OUT",
+NOT_ON_THE_WIRE: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
+    "metadata of unknown topic": (
+        lambda seen: any(not row["topics"] for row in seen.requests("Metadata")),
+        "the client asks for all topics and makes this error itself",
+    ),
+    "addRaftVoter bogus": (
+        lambda seen: "REQUEST_TIMED_OUT" in seen.errors,
+        "told by the client for REQUEST_TIMED_OUT",
+    ),
+    "delete group": (
+        lambda seen: not seen.requests("DeleteGroups"),
+        "no DeleteGroups request is in the capture",
+    ),
+    "quorum": (
+        lambda seen: not seen.requests("DescribeQuorum"),
+        "no DescribeQuorum request is in the capture: the client knows that the broker lacks it",
+    ),
 }
-"""What a client was asked to do -> why no broker answered with its error."""
+"""What a client was asked to do -> (whether the rows show it, why no broker answered with its error)."""
 
 
 class Seen:
@@ -54,6 +74,7 @@ class Seen:
         self.names = {row["topic_id"]: row["name"] for row in self.of["topics"]}
         self.acknowledged: dict[str, set[tuple[int, int]]] = defaultdict(set)
         self.delivered: dict[tuple[str, int], set[int]] = defaultdict(set)
+        """Offsets that a consumer's program saw: none of aborted transactions, none from before the asked one."""
         self.produced: dict[str, int] = defaultdict(int)
         self.unanswered: set[str] = set()
         """Topics of records that wanted no answer."""
@@ -63,7 +84,6 @@ class Seen:
         self.topics = {topic for row in self.of["messages"] for topic in row["topics"] or ()}
         self.topics |= {self.names.get(topic) for row in self.of["messages"] for topic in row["topic_ids"] or ()}
         self.groups = {row["group"] for row in self.of["messages"]} - {None}
-        self.names_of_messages = {row["name"] for row in self.of["messages"]}
 
     def _sort(self, row: Row) -> None:
         topic = row["topic"] or self.names.get(row["topic_id"], row["topic_id"])
@@ -73,26 +93,38 @@ class Seen:
                 self.unanswered.add(topic)
             if row["ack"] == "acked" and row["offset"] is not None:
                 self.acknowledged[topic].add((row["partition"], row["offset"]))
-        elif row["reader"] == "consumer" and not row["control"]:
+        elif row["reader"] == "consumer" and not (row["control"] or row["aborted"] or row["before_asked"]):
             self.delivered[topic, row["partition"]].add(row["offset"])
+
+    def requests(self, name: str) -> list[Row]:
+        """The requests of an API."""
+        return [row for row in self.of["messages"] if row["name"] == name and row["side"] == "client"]
 
     @property
     def reason(self) -> str:
         """Why something may be missing; empty where nothing explains it."""
         connections = self.of["connections"]
-        if any(row["protocol"] == "tls" for row in connections):
+        if not self.of["messages"] and any(row["protocol"] == "tls" for row in connections):
             return "inside TLS, which is named and counted here, not decrypted"
-        if any(row["gap_bytes"] for row in connections):
-            return "cut by the snap length"
-        mid = any(row["outcome"] == "mid-stream" for row in connections)
-        return "before the capture, or in a connection that began before it" if mid else ""
+        return "cut by the snap length" if any(row["gap_bytes"] for row in connections) else ""
 
 
 def check(truth: dict[str, Any], rows: Iterable[Row]) -> list[Finding]:
     """Every comparison that the truth of a capture allows."""
     seen = Seen(rows)
-    found = [*_of_run(truth, seen), *_of_steps(truth.get("steps") or (), seen)]
+    records = Records(seen.of)
+    found = [
+        *_of_run(truth, seen),
+        *_of_steps(truth.get("steps") or (), seen),
+        *truth_kafka_records.of_run(truth, records),
+        *truth_kafka_records.of_steps(truth, records),
+    ]
     return [(what, expected, got, note or seen.reason) for what, expected, got, note in found]
+
+
+def tally(truth: dict[str, Any], rows: Iterable[Row]) -> list[tuple[str, ...]]:
+    """Records by topic and partition, under ``TALLY``."""
+    return list(Records(Seen(rows).of).table(truth_kafka_records.rules_of(truth)))
 
 
 # ---- one truth for the whole run
@@ -110,7 +142,7 @@ def _of_run(truth: Mapping[str, Any], seen: Seen) -> Iterator[Finding]:
                 yield f"{topic}: offsets acknowledged", sorted(wanted), sorted(wanted & seen.acknowledged[topic]), note
         produced = told.get("produced") if isinstance(told, dict) else None
         if isinstance(produced, int):
-            yield f"{topic}: records produced", produced, min(produced, seen.produced[topic]), ""
+            yield f"{topic}: records produced, at least", True, seen.produced[topic] >= produced, ""
     for name, fact in (truth.get("facts") or {}).items():
         if isinstance(fact, dict):
             yield from _consumed(name, fact, seen)
@@ -121,30 +153,30 @@ def _of_run(truth: Mapping[str, Any], seen: Seen) -> Iterator[Finding]:
 def _consumed(name: str, fact: Mapping[str, Any], seen: Seen) -> Iterator[Finding]:
     per_partition = fact.get("per_partition") or fact.get("perPartition")
     if isinstance(per_partition, dict):
-        yield from _at_least(name, per_partition, seen)
+        yield from _delivered(name, per_partition, seen)
     group = fact.get("group")
     if isinstance(group, str):
-        note = "" if seen.groups else "its client is too old to tell a broker of groups"
+        old = not seen.reason and not seen.requests("JoinGroup") and not seen.requests("OffsetCommit")
+        note = "its client is too old to tell a broker of groups" if old else ""
         yield f"group {group} is named", True, group in seen.groups, note
 
 
-def _at_least(name: str, per_partition: Mapping[str, int], seen: Seen) -> Iterator[Finding]:
+def _delivered(name: str, per_partition: Mapping[str, int], seen: Seen) -> Iterator[Finding]:
     wanted = {place: count for place, count in sorted(per_partition.items()) if isinstance(count, int)}
     found = {}
-    for place, count in wanted.items():
+    for place in wanted:
         topic, _, partition = place.rpartition("-")
-        found[place] = min(count, len(seen.delivered[topic, int(partition)]))
-    yield f"{name}: records delivered", wanted, found, ""
+        found[place] = len(seen.delivered[topic, int(partition)])
+    more = all(found[place] >= count for place, count in wanted.items())
+    yield f"{name}: records delivered", wanted, found, "the program stopped when it had enough" if more else ""
 
 
 def _error(what: str, text: str, seen: Seen) -> Iterator[Finding]:
     """Errors of brokers; those that a client makes up itself are on no wire."""
     wanted = {name for name in _wire_names(text) if name is not None}
     if wanted:
-        note = NOT_ON_THE_WIRE.get(what, "")
-        if what == "delete group" and "DeleteGroups" not in seen.names_of_messages:
-            note = "no DeleteGroups request is in the capture"
-        yield f"error of {what}", sorted(wanted), sorted(wanted & seen.errors), note
+        holds, why = NOT_ON_THE_WIRE.get(_STEP.sub("", what), (lambda _: False, ""))
+        yield f"error of {what}", sorted(wanted), sorted(wanted & seen.errors), why if holds(seen) else ""
 
 
 def _wire_names(text: str) -> Iterator[str | None]:

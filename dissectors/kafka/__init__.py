@@ -1,8 +1,10 @@
 """Apache Kafka: how its frames are found; the rest is loaded with the first connection.
 
 The modules in the order in which a frame passes them: ``heads`` (sizes), ``logins`` (by ``sasl``), ``bodies`` (by the
-layouts of ``specs``), ``marks`` (what all APIs have in common), ``recorddata`` (by ``batches``), ``membership``,
-``fetching``, ``embedded`` (by ``formats``), ``releases``, ``outcomes``, ``rows``, ``notes``; ``session`` joins them.
+layouts of ``specs``), ``marks`` (what all APIs have in common), ``recorddata`` (by ``recordfields`` and ``batches``; of
+the ``metadatalog`` and its ``snapshots``; without what ``recordsecrets`` hides), ``membership``, ``fetching``,
+``embedded`` (by ``formats``), ``releases``, ``outcomes``, ``rows``, ``naming``, ``notes``; ``requests`` and
+``responses`` join them, ``session`` those two.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from dissectors.kafka import heads
 from mqsniff.dissector import Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Event, Frame, Side, Span, Value
+from mqsniff.model import Event, Frame, Gap, Side, Span, Value
 
 if TYPE_CHECKING:
     from dissectors.kafka.session import Session
@@ -31,6 +33,8 @@ class Kafka(FramedDissector):
         from dissectors.kafka.session import Session  # noqa: PLC0415  # loaded with the first connection
 
         self._session: Session = Session(self)
+        self._sizes = self._session.client_size, self._session.server_size
+        self._messages = self._session.client_frame, self._session.server_frame
 
     @classmethod
     def probe(cls, side: Side, head: bytes) -> Probed:
@@ -53,11 +57,16 @@ class Kafka(FramedDissector):
         """Say before the first byte of a side whether the stream was seen from its beginning."""
         super().start(side, in_step=in_step)
         if not in_step:
-            self._session.lost(side)
+            self._session.lost(side, 0)
 
     def missed(self, side: Side, length: int | None) -> None:  # noqa: ARG002  # part of the contract
         """A side is in step again."""
         self._session.found(side)
+
+    def gap(self, gap: Gap) -> Iterator[Event]:
+        """Take note of lost bytes of a side."""
+        self._session.lost(gap.side, gap.offset + gap.length)
+        yield from super().gap(gap)
 
     def close(self, side: Side) -> Iterator[Event]:
         """No more bytes of a side will come."""
@@ -66,17 +75,24 @@ class Kafka(FramedDissector):
 
     def frame_size(self, side: Side, head: bytes) -> Sized:
         """Size of the frame that starts here in step."""
-        return self._session.client_size(head) if side is Side.CLIENT else self._session.server_size(head)
+        return self._sizes[side](head)
 
     def decode(self, frame: Frame) -> Iterator[Event]:
         """The message of a frame."""
-        yield self._session.client_frame(frame) if frame.side is Side.CLIENT else self._session.server_frame(frame)
+        return iter((self._messages[frame.side](frame),))
 
     def spans(self, frame: Frame) -> Iterator[Span]:
         """Every field of a frame beside its bytes."""
         from dissectors.kafka.explain import frame_spans  # noqa: PLC0415  # as above
 
         return frame_spans(frame, self._session.layout_of(frame), self.settings.limits)
+
+    @classmethod
+    def internal_topic(cls, topic: str) -> bool:
+        """Topics of the brokers' own, and MirrorMaker's."""
+        from dissectors.kafka.formats import internal_topic  # noqa: PLC0415  # as above
+
+        return internal_topic(topic)
 
     @classmethod
     def decode_record(cls, topic: str, key: bytes | None, value: bytes | None) -> Value | None:

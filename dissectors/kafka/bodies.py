@@ -11,22 +11,29 @@ Sources: RequestHeader.json, ResponseHeader.json and ``ApiMessageType`` of Apach
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from dissectors.kafka import configs, heads, specs
-from dissectors.kafka.marks import Marks, marks_of
+from dissectors.kafka.marks import Marks, collect, marks_of
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, Severity, Undecoded
 from mqsniff.spec import wire
 from mqsniff.spec.interpret import Decoded
 from mqsniff.spec.layout import Layout
-from mqsniff.spec.wire import Malformed
+from mqsniff.spec.wire import Extent, Malformed
 
 API_VERSIONS: Final = 18
 UNSUPPORTED_VERSION: Final = b"\x00\x23"
 _LENGTH: Final = Struct(">h")
+
+REPEATED: Final = frozenset({12, 68, 76, 88})
+"""APIs whose requests and answers are the same bytes over and over, and are not worked on: heartbeats of groups."""
+REPEATED_SIZE: Final = 256
+"""Bytes of a body that is remembered."""
+REPEATED_MAX: Final = 4096
+"""Bodies that are remembered."""
 
 
 class Version(NamedTuple):
@@ -139,6 +146,10 @@ def read_request_body(version: Version, data: bytes, pos: int, size: int, limits
     """Body of a request of ``size`` bytes, of which ``data`` is what there is."""
     if version.unknown is not None:
         return raw_body(data, pos, size), [version.unknown]
+    if version.key in REPEATED and _may_repeat(data, pos, size, limits):
+        body = _repeated(version.requests[0], data[pos:])
+        if body is not None:
+            return body, []
     return read_body(version.requests, data, pos, size, limits, trailing="info")
 
 
@@ -147,11 +158,27 @@ def read_response_body(
 ) -> tuple[Body, list[Problem]]:
     """Body of the response to a request of this version."""
     layouts = version.responses
+    if version.key in REPEATED and layouts and _may_repeat(data, pos, size, limits):
+        body = _repeated(layouts[0], data[pos:])
+        if body is not None:
+            return body, []
     if version.key == API_VERSIONS and version.version and data.startswith(UNSUPPORTED_VERSION, pos):
         layouts = (*specs.layouts(API_VERSIONS, "response", 0), *layouts)
     if not layouts:
         return raw_body(data, pos, size), []
     return read_body(layouts, data, pos, size, limits, trailing="warning")
+
+
+def _may_repeat(data: bytes, pos: int, size: int, limits: Limits) -> bool:
+    """Whether a body is whole, small, and under no limit."""
+    return pos + REPEATED_SIZE >= size == len(data) and limits.elements_max >= REPEATED_SIZE
+
+
+@lru_cache(REPEATED_MAX)
+def _repeated(layout: Layout, data: bytes) -> Body | None:
+    """A body that many messages share, so that nobody may change it; None where something is odd."""
+    value = layout.exact(data, 0)
+    return None if value is None else Body(value, marks_of(layout), layout)
 
 
 def raw_body(data: bytes, pos: int, size: int) -> Body:
@@ -164,6 +191,11 @@ def read_body(
 ) -> tuple[Body, list[Problem]]:
     """The body by the first layout that consumes exactly ``size`` bytes, else by the first that can be read."""
     whole = len(data) == size
+    if whole and (value := layouts[0].exact(data, pos, limits)) is not None:
+        marks = marks_of(layouts[0])
+        if marks.configs is not None:
+            configs.hide_secrets(marks.configs, value)
+        return Body(value, marks, layouts[0]), []
     found: tuple[Layout, Decoded] | None = None
     for layout in layouts:
         decoded = layout.decode(data, pos, limits=limits, claimed=None if whole else size)
@@ -174,17 +206,25 @@ def read_body(
             found = layout, decoded
     assert found is not None
     layout, decoded = found
-    body, problems = decoded.body, list(decoded.problems)
+    body, problems, marks = decoded.body, list(decoded.problems), marks_of(layout)
     rest = data[decoded.stop :]
     if decoded.broken is not None:
         if whole:
             problems.append(Problem("malformed", "error", decoded.broken.why, decoded.broken.path))
-        if rest:
+        if rest and not _ends_in_records(marks, body, len(data)):
             body["undecoded"] = Undecoded(rest)
     elif rest and whole:
         detail = f"{len(rest)} bytes behind the body"
         problems.append(Problem("trailing_bytes", trailing, detail))
         body["trailing_bytes"] = Undecoded(rest)
-    marks = marks_of(layout)
     configs.hide_secrets(marks.configs, body)
     return Body(body, marks, layout), problems
+
+
+def _ends_in_records(marks: Marks, body: dict[str, Any], stop: int) -> bool:
+    """Whether the last bytes that are there are record data, whose whole batches and heads are told."""
+    if marks.records is None:
+        return False
+    found: list[Any] = []
+    collect(marks.records, body, found)
+    return bool(found) and isinstance(found[-1], Extent) and found[-1].stop == stop

@@ -22,6 +22,8 @@ _LIMITS: Final = Limits(elements_max=64 * KIB)
 PRODUCE: Final = 0
 FETCH: Final = 1
 """Zeros of other protocols read as the start of these two (ZooKeeper's first frame does): nothing may trail."""
+PRODUCE_OR_FETCH: Final = (b"\0\0", b"\0\1")
+NO_CLIENT_ID: Final = (b"\0\0", b"\xff\xff")
 
 
 def detect(client: Sample, server: Sample) -> Verdict:
@@ -40,17 +42,26 @@ def detect(client: Sample, server: Sample) -> Verdict:
 def _from_start(data: bytes, answers: bytes) -> Verdict:
     size = heads.probe_request(data[: heads.HEAD_MAX])
     if size is NEED:
-        return Verdict.MORE
+        return _begun(data, answers)
     if not isinstance(size, int):
         return _unproven(data, answers)
     if len(data) < size < BEGUN or (len(data) < size and len(data) < BEGUN):
-        return Verdict.YES if _echoed(data, 0, answers) else Verdict.MORE
+        return _begun(data, answers)
     fit = _fit(data[:size], size)
     if fit is Verdict.YES or (fit is Verdict.MAYBE and _echoed(data, 0, answers)):
         return Verdict.YES
     if fit is Verdict.MAYBE and isinstance(heads.probe_request(data[size : size + heads.HEAD_MAX]), int):
         return Verdict.YES
     return fit
+
+
+def _begun(data: bytes, answers: bytes) -> Verdict:
+    """A request of which the rest is still to come, or was lost: its answer may prove it.
+
+    Zeros are the start of Produce, but for a client id that is there to be seen.
+    """
+    zeros = data[4:6] in PRODUCE_OR_FETCH and (len(data) < 14 or data[12:14] in NO_CLIENT_ID)
+    return Verdict.YES if not zeros and _echoed(data, 0, answers) else Verdict.MORE
 
 
 def _unproven(data: bytes, answers: bytes) -> Verdict:
@@ -72,17 +83,17 @@ def _unproven(data: bytes, answers: bytes) -> Verdict:
 def _at(data: bytes, start: int, server: Sample) -> Verdict:
     """What stands at one place where a request may start."""
     size = heads.probe_request(data[start : start + heads.HEAD_MAX])
-    if not isinstance(size, int):
-        return Verdict.MORE if size is NEED else Verdict.NO
+    if size is NO_FRAME:
+        return Verdict.NO
+    key = int.from_bytes(data[start + 4 : start + 6], "big")
+    echoed = any(_echoed(data, start, server.data[at:]) for at in server.starts)
+    if not isinstance(size, int) or start + size > len(data):
+        return Verdict.YES if echoed and key != PRODUCE else Verdict.MORE
     stop = start + size
-    if stop > len(data):
-        return Verdict.MORE
     fit = _fit(data[start:stop], size)
     if fit is Verdict.NO:
         return fit
-    key = int.from_bytes(data[start + 4 : start + 6], "big")
     behind = heads.probe_request(data[stop : stop + heads.HEAD_MAX]) if stop < len(data) else NEED
-    echoed = any(_echoed(data, start, server.data[at:]) for at in server.starts)
     if echoed or (fit is Verdict.YES and key != PRODUCE):
         return Verdict.YES
     if isinstance(behind, int) and key != PRODUCE:
@@ -115,7 +126,8 @@ def _echoed(data: bytes, start: int, answers: bytes) -> bool:
     """Whether the first response has the correlation id of the request at ``start``."""
     if len(answers) < 10 or len(data) < start + 12:
         return False
-    return isinstance(heads.probe_response(answers[:8]), int) and answers[4:8] == data[start + 8 : start + 12]
+    same = answers[4:8] == data[start + 8 : start + 12]
+    return same and isinstance(heads.probe_response(answers[: heads.PROBED]), int)
 
 
 # ---- servers
@@ -130,8 +142,8 @@ def _server_alone(server: Sample) -> Verdict:
 
 def _responses(data: bytes, start: int) -> Verdict:
     """MAYBE where frame follows frame from here on."""
-    size = heads.probe_response(data[start : start + 8])
+    size = heads.probe_response(data[start : start + heads.PROBED])
     if not isinstance(size, int):
         return Verdict.MORE if size is NEED else Verdict.NO
-    behind = data[start + size : start + size + 8]
+    behind = data[start + size : start + size + heads.PROBED]
     return Verdict.NO if behind and heads.probe_response(behind) is NO_FRAME else Verdict.MAYBE

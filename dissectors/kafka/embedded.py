@@ -1,6 +1,7 @@
 """Bytes of bodies that hold formats of their own in, these formats out; bytes that are something else stay bytes.
 
-1. Which bytes hold a format is marked in their layouts; ``formats`` reads them, by the type of the group if it counts.
+1. Which bytes, and which texts, hold a format is marked in their layouts; ``formats`` reads them, by the type of the
+   group if it counts.
 2. An envelope holds a whole request or response, header first; what is secret in it alone is secret in it there.
 3. What does not parse stays as it is, with a problem of kind ``format`` that names what was expected.
 
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from dissectors.kafka import bodies, heads
 from dissectors.kafka.bodies import Version
-from dissectors.kafka.formats import EXPECTED, Context, decode_marked
+from dissectors.kafka.formats import EXPECTED, TEXTS, Context, decode_marked
 from dissectors.kafka.marks import Body
 from dissectors.kafka.recorddata import replace_all
 from mqsniff.limits import Limits
@@ -40,7 +41,8 @@ def holder_of(layout: Layout) -> Holder | None:
 
 def _holder(struct: Struct) -> Holder | None:
     items = (*struct.items, *struct.tagged)
-    fields = tuple((item.name, item.mark) for item in items if item.mark in EXPECTED and item.type == "bytes")
+    holds = {"bytes": EXPECTED, "string": TEXTS}
+    fields = tuple((item.name, item.mark) for item in items if item.mark in holds.get(item.type, ()))
     found = ((item.name, item.array, _holder(item.struct)) for item in items if item.struct is not None)
     inner = tuple((name, array, holder) for name, array, holder in found if holder is not None)
     return Holder(fields, inner) if fields or inner else None
@@ -59,11 +61,13 @@ def _open(holder: Holder, body: Body, path: str, context: Context, problems: lis
     context = _nearer(body, context)
     for field, mark in holder.fields:
         raw = body.get(field)
-        if isinstance(raw, bytes):
+        if isinstance(raw, bytes) and mark in EXPECTED:
             try:
                 body[field] = decode_marked(mark, raw, context)
             except Malformed:
                 problems.append(Problem("format", "warning", EXPECTED[mark], path + field))
+        elif isinstance(raw, str) and (found := TEXTS[mark](raw)) is not None:
+            body[field] = found
     for field, array, inner in holder.inner:
         value = body.get(field)
         if array:
@@ -79,7 +83,7 @@ def _nearer(body: Body, context: Context) -> Context:
     protocol = body.get("protocol_name") or body.get("protocol_data") or context.protocol
     if "metadata" in body and "name" in body:
         protocol = body["name"]
-    return Context(protocol_type, protocol)
+    return Context(protocol_type, protocol, body.get("compression_type", context.codec))
 
 
 # ---- envelopes

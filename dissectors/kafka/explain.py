@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from dissectors.kafka import bodies, heads, specs
+from dissectors.kafka.batches import read_batches
 from dissectors.kafka.configs import hide_spans
+from dissectors.kafka.marks import marks_of
+from dissectors.kafka.recordsecrets import hide_secrets, may_hold_secret
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Secret, Side, Span, Undecoded, Value
 from mqsniff.spec.layout import Layout
@@ -14,6 +17,7 @@ from mqsniff.spec.wire import Malformed
 
 SECRET_BYTES: Final = frozenset({"envelope_request", "envelope_response"})
 """Formats inside bytes that may hold secrets: their bytes are not shown as they are."""
+TOPICS: Final = frozenset({"topic_name", "topic_id"})
 
 
 def frame_spans(frame: Frame, layout: Layout | None, limits: Limits) -> Iterator[Span]:
@@ -67,12 +71,28 @@ def _fitting(layouts: tuple[Layout, ...], frame: Frame, pos: int, limits: Limits
 def _body(frame: Frame, layout: Layout | None, pos: int, limits: Limits) -> Iterator[Span]:
     data, stop = frame.data, pos
     if layout is not None:
-        spans = layout.spans(data, pos, claimed=frame.size, limits=limits)
-        for span in hide_spans(spans):
+        topic: Value = None
+        for span in hide_spans(marks_of(layout).configs, layout.spans(data, pos, claimed=frame.size, limits=limits)):
             stop = span.stop
-            yield span._replace(value=_shown(span), meaning=_meaning(span))
+            if span.meaning in TOPICS:
+                topic = span.value
+            value = _records(span, data, topic, limits) if span.meaning == "records" else _shown(span)
+            yield span._replace(value=value, meaning=_meaning(span))
     if stop < len(data):
         yield Span("undecoded" if layout is None else "trailing_bytes", stop, len(data), Undecoded(data[stop:]))
+
+
+def _records(span: Span, data: bytes, topic: Value, limits: Limits) -> Value:
+    """The length of record data, or its bytes as a secret where a record of it holds one, or might."""
+    if not isinstance(span.value, int) or span.value <= 0:
+        return span.value
+    start = max(span.start, span.stop - span.value)
+    reading = read_batches(data, start, span.stop, decompress_max=limits.decompress_max, open_records=True, lost=True)
+    name = topic if isinstance(topic, str) else None
+    hide_secrets(reading, name)
+    secret = any("redacted" in records.columns.get("value_encoding", ()) for records in reading.records)
+    secret = secret or may_hold_secret(reading, name)
+    return Secret(data[span.start : span.stop]) if secret else span.value
 
 
 def _shown(span: Span) -> Value:

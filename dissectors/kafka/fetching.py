@@ -3,7 +3,8 @@
 1. A fetch session is named by the broker's answer to a full fetch (session id 0, epoch 0 or -1); requests of later
    epochs add, change and forget partitions. A share session belongs to group and member, and begins with epoch 0.
 2. State is what this connection showed; of a session that began before the capture, what was seen since.
-3. ``sessions_max`` and ``partitions_max`` bound what a peer can make us keep.
+3. ``SESSIONS_MAX`` and ``partitions_max`` bound what a peer can make us keep: a session of more partitions is not kept,
+   and of requests that wait for an answer the oldest forget theirs when all together have more.
 
 Source: KIP-227, KIP-932; ``FetchSession`` and ``FetchSessionHandler`` of Apache Kafka.
 """
@@ -53,9 +54,28 @@ class Sessions:
 
     partitions_max: int
     _open: dict[Any, dict[Place, int | None]] = field(default_factory=dict)
+    _waiting: dict[int, Fetching] = field(default_factory=dict)
+    """Requests without an answer so far, by identity, oldest first."""
+    _places: int = 0
+    """Partitions of all that wait."""
 
     def request(self, key: int, body: Body, rows: Sequence[Row]) -> Fetching:
         """Take note of a request, whose rows are the partitions that it lists."""
+        fetching = self._about(key, body, rows)
+        self._waiting[id(fetching)] = fetching
+        self._places += len(fetching.partitions)
+        while self._places > self.partitions_max and len(self._waiting) > 1:
+            oldest = next(iter(self._waiting.values()))
+            self._release(oldest)
+            oldest.partitions = {}
+        return fetching
+
+    def _release(self, fetching: Fetching) -> None:
+        if self._waiting.pop(id(fetching), None) is not None:
+            self._places -= len(fetching.partitions)
+
+    def _about(self, key: int, body: Body, rows: Sequence[Row]) -> Fetching:
+        """What a request is about, by its session."""
         listed = {place: row.get("offset") for row in rows if (place := place_of(row)) is not None}
         replica = _replica(body)
         if key == FETCH:
@@ -77,6 +97,7 @@ class Sessions:
 
     def answered(self, fetching: Fetching, body: Body) -> None:
         """Take note of an answer: it may name the session that its request opened."""
+        self._release(fetching)
         session = body.get("session_id")
         if fetching.opens and session and not body.get("error_code"):
             fetching.session = session

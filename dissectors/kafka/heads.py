@@ -7,7 +7,7 @@
 1. ``probe_request`` believes what only a request has: a key and version that were released, a client id of printable
    text that fits, no header tags. A response says nothing of itself but its size: ``probe_response`` can only want a
    plausible one, and a correlation id as clients count them.
-2. ``follow_request`` and ``follow_response`` go with a connection in step: keys and versions of tomorrow are frames.
+2. ``follow_request`` and ``follow_sized`` go with a connection in step: keys and versions of tomorrow are frames.
 3. Nothing heavy is loaded: this runs on every capture, whatever it holds.
 
 Sources: RequestHeader.json, ResponseHeader.json, ``SocketServer`` and ``SaslServerAuthenticator`` of Apache Kafka.
@@ -22,13 +22,16 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from dissectors.kafka import specs
-from mqsniff.dissector import NEED, NO_FRAME, Probed, Sized
+from mqsniff.dissector import NEED, NO_FRAME, Probed, Sized, Switch
 
 SIZE_WORD: Final = 4
 SIZE_PROBED: Final = 104_857_600
 """The largest request that a broker takes unless it is told otherwise (socket.request.max.bytes)."""
 SIZE_MAX: Final = 0x14FF_FFFF
-"""A first byte of 0x15 or 0x16 is a TLS record: a server on a TLS port answers with an alert."""
+"""A first byte of 0x15 or 0x16 is a TLS record."""
+TLS_ALERT: Final = 0x15
+TLS_ALERTS: Final = frozenset((TLS_ALERT << 16) + version for version in range(0x0300, 0x0305))
+"""An alert of SSL 3.0 to TLS 1.3: the answer of a server to whom a client without TLS speaks on a TLS port."""
 REQUEST_MIN: Final = 8
 RESPONSE_MIN: Final = 4
 CLIENT_ID_MAX: Final = 255
@@ -41,6 +44,11 @@ VERSION_FOLLOWED: Final = 0xFF
 CORRELATION_PROBED: Final = 1 << 27
 CORRELATION_SASL: Final = 2_147_483_640
 """The Java client counts its SASL exchanges from here."""
+
+PROBED: Final = 9
+"""Bytes of a response that ``probe_response`` looks at."""
+BATCH_MAGIC: Final = 2
+"""Of a record batch; it stands behind the batch's length and the leader's epoch."""
 
 CONTROLLED_SHUTDOWN: Final = 7
 GSSAPI_TOKEN: Final = 0x60
@@ -108,12 +116,24 @@ def probe_request(head: bytes) -> Probed:
 
 
 def probe_response(head: bytes) -> Probed:
-    """Size of the response that may start here, its size word included; looks at 8 bytes."""
+    """Size of the response that may start here, its size word included; looks at PROBED bytes.
+
+    The length of a record batch is a size too, with the leader's epoch for a correlation id and the same end as the
+    response where it is the last: its magic stands where no response has such a byte.
+    """
     if len(head) < 8:
         return NO_FRAME if head and head[0] > SIZE_PROBED >> 24 else NEED
+    size: int
     size, correlation = _SIZED_RESPONSE.unpack_from(head)
     plausible = 0 <= correlation < CORRELATION_PROBED or correlation >= CORRELATION_SASL
-    return SIZE_WORD + size if plausible and RESPONSE_MIN <= size <= SIZE_PROBED else NO_FRAME
+    if not plausible or not RESPONSE_MIN <= size <= SIZE_PROBED:
+        return NO_FRAME
+    if size > RESPONSE_MIN:
+        if len(head) < PROBED:
+            return NEED
+        if head[8] == BATCH_MAGIC:
+            return NO_FRAME
+    return SIZE_WORD + size
 
 
 def scan_request(data: bytes, start: int) -> int:
@@ -144,6 +164,10 @@ def follow_request(head: bytes) -> Sized:
 def follow_sized(head: bytes, smallest: int) -> Sized:
     """Size of a response (``smallest`` RESPONSE_MIN) or of a raw token (0) that starts here in step."""
     if len(head) < SIZE_WORD:
+        if head[0] == TLS_ALERT:
+            return NEED
         return NO_FRAME if head[0] > SIZE_MAX >> 24 else NEED
     (size,) = _SIZE.unpack_from(head)
+    if size >> 8 in TLS_ALERTS:
+        return Switch("tls", SIZE_WORD)
     return SIZE_WORD + int(size) if smallest <= size <= SIZE_MAX else NO_FRAME

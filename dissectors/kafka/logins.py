@@ -3,7 +3,7 @@
 1. While a handshake of version 0, or a raw token, waits for its answer, the client's next frame cannot be told apart:
    it waits too, unless that answer is lost.
 2. A connection that begins with a GSSAPI token is one of a client of 0.9, which knows no handshake.
-3. A server that closes instead of answering a raw token has refused it.
+3. A server that closes instead of answering a raw token has refused it, unless the client has left before.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Logins:
         self._sasl = Sasl()
         self._gate: Asked | None = None
         self._begun = False
+        self._client_left = False
         self.request_rules = {SASL_HANDSHAKE: self._handshake, SASL_AUTHENTICATE: self._authenticate}
         self.response_rules = {SASL_HANDSHAKE: self._shook, SASL_AUTHENTICATE: self._authenticated}
 
@@ -62,9 +63,11 @@ class Logins:
         """A handshake was asked for; after one of version 0 the framing may change."""
         self._gate = asked if version == 0 else None
 
-    def server_closed(self) -> None:
-        """No answer comes any more (rule 3)."""
-        if self.expects_token() and self._identity.close_reason is None:
+    def closed(self, side: Side) -> None:
+        """No more bytes of a side come (rule 3)."""
+        if side is Side.CLIENT:
+            self._client_left = True
+        elif self.expects_token() and not self._client_left and self._identity.close_reason is None:
             self._identity.close_reason = REFUSED
 
     # ---- raw tokens
@@ -102,7 +105,8 @@ class Logins:
 
     def _shook(self, reply: Reply) -> None:
         self._gate = None
-        mechanism = reply.question.message.body.get("mechanism")
+        asking = reply.asked.message
+        mechanism = asking.body.get("mechanism") if asking is not None else None
         if reply.message.error_code == 0:
             raw = reply.question.version.version == 0
             self._sasl.begin(mechanism if isinstance(mechanism, str) else None, raw=raw)

@@ -18,6 +18,10 @@ Body = dict[str, Any]
 
 NO_ID: Final = "A" * 22
 """A topic id that was not set."""
+METADATA_LOG: Final = ("A" * 21 + "Q", "__cluster_metadata")
+"""Topic id and name of KRaft's log, which are the same in every cluster, and which no response tells."""
+SENSITIVE: Final = "is_sensitive"
+"""What a broker says of a configuration entry."""
 
 
 class Branch(NamedTuple):
@@ -37,6 +41,8 @@ class Named(NamedTuple):
 
     fields: tuple[str, ...]
     inner: tuple[tuple[str, bool, Named], ...]
+    judged: bool = False
+    """Whether the structs themselves say if they are sensitive."""
 
 
 class Marks(NamedTuple):
@@ -51,6 +57,8 @@ class Marks(NamedTuple):
     """Topic id and name."""
     configs: Named | None
     """Name and value of a configuration entry."""
+    finite: bool
+    """Whether no number of it can be NaN."""
 
 
 @cache
@@ -65,6 +73,7 @@ def marks_of(layout: Layout) -> Marks:
         find(struct, lambda item: item.type == "records"),
         find_beside(struct, ("topic_id", "topic_name")),
         find_beside(struct, ("config_name", "config_value")),
+        find(struct, lambda item: item.type == "float64") is None,
     )
 
 
@@ -99,7 +108,8 @@ def find_beside(struct: Struct, marks: tuple[str, ...]) -> Named | None:
         for item in items
         if item.struct is not None and (found := find_beside(item.struct, marks)) is not None
     ]
-    return Named(fields, tuple(inner)) if fields or inner else None
+    judged = any(item.name == SENSITIVE for item in items)
+    return Named(fields, tuple(inner), judged) if fields or inner else None
 
 
 def collect(branch: Branch, body: Body, into: list[Any]) -> None:
@@ -143,6 +153,8 @@ def texts(branch: Branch | None, body: Body) -> tuple[str, ...]:
         return (value,) if isinstance(value, str) and value and value != NO_ID else ()
     found: list[Any] = []
     collect(branch, body, found)
+    if len(found) == 1 and found[0].__class__ is str and found[0] and found[0] != NO_ID:
+        return (found[0],)
     return tuple(value for value in dict.fromkeys(found) if isinstance(value, str) and value and value != NO_ID)
 
 

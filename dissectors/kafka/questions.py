@@ -14,13 +14,16 @@ from mqsniff.model import Asked, Message
 
 PROTOCOL: Final = "kafka"
 
+PRODUCE: Final = 0
+ENVELOPE: Final = 58
+FETCH_SNAPSHOT: Final = 59
+
 
 @dataclass(slots=True)
 class Question:
     """What a request left for its response."""
 
     version: Version
-    message: Message
     fetching: Fetching | None = None
     produced: tuple[Produced, ...] = ()
     group: Context = NO_CONTEXT

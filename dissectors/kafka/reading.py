@@ -79,6 +79,13 @@ class Reading:
             body["undecoded"] = Undecoded(self.data[slice(*self.undecoded)])
         return body
 
+    def leave_cut(self) -> bytes:
+        """Leave out the batch that was begun at the end of the field; gives its bytes."""
+        start = self.stop - self.cut
+        if self.cut and self.batches and self.batches[-1].start == start:
+            self.batches.pop()
+        return self.data[start : self.stop]
+
     def note(self, kind: ProblemKind, severity: Severity, detail: str, path: str = "", size: int | None = None) -> None:
         """Note what is odd about the batch that is being read, up to a limit."""
         self.notes += 1

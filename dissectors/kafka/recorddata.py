@@ -1,10 +1,10 @@
 """Record data of bodies in; in its place what bodies show of it, and records with all their columns out.
 
-1. Every field of record data is replaced, wherever it stands. Pieces of snapshots begin anywhere, so they are sizes.
+1. Every field of record data is replaced, wherever it stands.
 2. Produced records wait for the broker's answer, which is found by topic and partition.
-3. What the compressed batches of one message may become is bounded for all of its fields together.
+3. Records of the metadata log are opened always, for the topics that they name; a message has them where asked for.
 
-Batches are read by ``batches``, and get their columns from ``recordrows``.
+Fields are read by ``recordfields``, and get their columns from ``recordrows``.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dissectors.kafka.batches import Reading, read_batches
+from dissectors.kafka.batches import Reading
 from dissectors.kafka.fetching import Fetching
 from dissectors.kafka.marks import NO_ID, Body, Branch, holders
+from dissectors.kafka.metadatalog import is_metadata_log, topics_named
+from dissectors.kafka.recordfields import RecordFields
 from dissectors.kafka.recordrows import mark_all, mark_answered, mark_delivered, mark_produced
+from dissectors.kafka.recordsecrets import hide_secrets
+from dissectors.kafka.snapshots import Snapshots
 from mqsniff.dissector import Settings
 from mqsniff.model import Message, Problem, RecordBatch
 from mqsniff.spec.layout import Layout
-from mqsniff.spec.wire import Extent, Malformed, read_uvarint
+from mqsniff.spec.wire import Extent
 
-UNALIGNED: Final = "unaligned_records"
 ABORTED_FIELDS: Final = 2
 """Fields of an aborted transaction; one that was cut has fewer."""
 
@@ -35,66 +38,6 @@ class Produced:
     """Name or id."""
     partition: int | None
     reading: Reading
-
-
-@dataclass(slots=True)
-class _Source:
-    """The message whose fields are being read."""
-
-    data: bytes
-    size: int
-    flexible: bool
-    settings: Settings
-    problems: list[Problem]
-    plain_left: int
-
-    def read(self, body: Body, field: str, path: str) -> Reading | None:
-        """Replace one field of record data; None where there is none, or only its size is told.
-
-        ``path`` leads to the body, for problems.
-        """
-        extent = body.get(field)
-        if not isinstance(extent, Extent):
-            return None
-        lost = extent.stop == len(self.data) < self.size
-        size = self._wire_size(extent) if lost else extent.stop - extent.start
-        if field == UNALIGNED:
-            body[field] = {"size": size}
-            return None
-        reading = read_batches(
-            self.data,
-            extent.start,
-            extent.stop,
-            decompress_max=self.plain_left,
-            open_records=self.settings.records,
-            lost=lost and size > extent.stop - extent.start,
-        )
-        self.plain_left = max(0, reading.plain_left)
-        body[field] = reading.body(size)
-        self._note(f"{path}.{field}", reading.problems)
-        return reading
-
-    def _note(self, path: str, problems: Sequence[Problem]) -> None:
-        """Keep the problems of a field under its path."""
-        room = self.settings.limits.message_problems_max - len(self.problems)
-        for problem in problems[: max(0, room)]:
-            problem.path = f"{path}.{problem.path}" if problem.path else path
-            self.problems.append(problem)
-
-    def _wire_size(self, extent: Extent) -> int:
-        """Length of a field whose end is lost, from the number before it; what is there where that is unclear."""
-        data, start = self.data, extent.start
-        there = extent.stop - start
-        if not self.flexible:
-            return max(there, int.from_bytes(data[start - 4 : start], "big", signed=True))
-        for width in range(1, 6):
-            try:
-                length, stop = read_uvarint(data, start - width, start)
-            except Malformed:
-                continue
-            if stop == start and there < length <= self.size - start + 1:
-                return length - 1
-        return there
 
 
 def replace_all(branch: Branch, body: Body) -> None:
@@ -113,19 +56,23 @@ class RecordData:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._snapshots = Snapshots()
 
-    def _source(self, message: Message, layout: Layout) -> _Source:
-        frame, settings = message.frame, self._settings
-        flexible = layout.struct.flexible
-        room = settings.limits.decompress_max
-        return _Source(frame.data, frame.size, flexible, settings, message.problems, room)
+    def _fields(self, message: Message, layout: Layout) -> RecordFields:
+        frame, limits = message.frame, self._settings.limits
+        flexible, room = layout.struct.flexible, limits.decompress_max
+        return RecordFields(frame.data, frame.size, flexible, message.problems, limits.message_problems_max, room)
+
+    def _hide(self, reading: Reading, topic: str | None) -> None:
+        if not self._settings.show_secrets:
+            hide_secrets(reading, topic)
 
     def produced(self, message: Message, layout: Layout) -> list[Produced]:
         """Read a Produce request; its message gets the records."""
-        source = self._source(message, layout)
+        fields = self._fields(message, layout)
         found: list[Produced] = []
         for path, topic, partition in _partitions(message.body, "topic_data", "partition_data"):
-            reading = source.read(partition, "records", path)
+            reading = fields.read(partition, "records", path, opened=self._settings.records)
             if reading is None:
                 continue
             if reading.cut and not reading.lost:
@@ -135,34 +82,57 @@ class RecordData:
                 name, constant = _topic(topic)
                 mark_all(reading, constant | {"partition": partition.get("index")})
                 mark_produced(reading)
+                self._hide(reading, name)
+                reading.data = b""  # the answer may never come, and needs no bytes
                 found.append(Produced(name, partition.get("index"), reading))
         message.records = tuple(batch for one in found for batch in one.reading.records)
         return found
 
-    def delivered(self, message: Message, layout: Layout, fetch: Fetching | None) -> None:
-        """Read the response to a fetch, or with None to FetchSnapshot; its message gets the records."""
-        source = self._source(message, layout)
-        found: list[RecordBatch] = []
+    def snapshot(self, message: Message, layout: Layout) -> None:
+        """Read the response to FetchSnapshot; its message gets the records of the batches that are whole by now."""
+        fields = self._fields(message, layout)
+        for path, topic, partition in _partitions(message.body, "topics", "partitions"):
+            (name, constant), number = _topic(topic), partition.get("index")
+            snapshot = (name, number, *(partition.get("snapshot_id") or {}).values())
+            reading = fields.read_piece(partition, path, self._snapshots, snapshot)
+            if reading is not None:
+                self._add(message, reading, name, constant | {"partition": number}, reader="follower")
+
+    def delivered(self, message: Message, layout: Layout, fetch: Fetching) -> None:
+        """Read the response to a fetch; its message gets the records."""
+        fields = self._fields(message, layout)
         topics = "responses" if "responses" in message.body else "topics"
         for path, topic, partition in _partitions(message.body, topics, "partitions"):
-            field = UNALIGNED if UNALIGNED in partition else "records"
-            reading = source.read(partition, field, path)
-            if reading is None or fetch is None:
+            (name, constant), number = _topic(topic), partition.get("partition_index")
+            reading = fields.read(partition, "records", path, opened=self._settings.records or is_metadata_log(name))
+            if reading is None:
                 continue
-            name, constant = _topic(topic)
-            number = partition.get("partition_index")
-            mark_all(reading, constant | {"partition": number})
             asked = fetch.partitions.get((name, number)) if name is not None and number is not None else None
-            mark_delivered(
-                reading,
-                reader=fetch.reader,
-                asked_offset=asked,
-                aborted=_aborted(partition.get("aborted_transactions")),
-            )
+            aborted = _aborted(partition.get("aborted_transactions"))
+            constant["partition"] = number
+            self._add(message, reading, name, constant, reader=fetch.reader, asked_offset=asked, aborted=aborted)
             for batch in reading.records:
                 _count_deliveries(batch, partition.get("acquired_records"))
-            found += reading.records
-        message.records = tuple(found)
+
+    def _add(
+        self,
+        message: Message,
+        reading: Reading,
+        topic: str | None,
+        constant: dict[str, Any],
+        *,
+        reader: str,
+        asked_offset: int | None = None,
+        aborted: list[tuple[int, int]] | None = None,
+    ) -> None:
+        """Give a message what was read of a partition, and what it teaches."""
+        if is_metadata_log(topic):
+            message.teaches += tuple(dict.fromkeys(topics_named(reading)))
+        if self._settings.records:
+            mark_all(reading, constant)
+            self._hide(reading, topic)
+            mark_delivered(reading, reader=reader, asked_offset=asked_offset, aborted=aborted)
+            message.records += reading.records
 
 
 def _partitions(body: Body, topics: str, partitions: str) -> Iterator[tuple[str, Body, Body]]:
@@ -196,6 +166,9 @@ def _count_deliveries(batch: RecordBatch, acquired: list[Body] | None) -> None:
     counts: list[Any] = []
     at = 0
     for offset in batch.columns["offset"]:
+        if offset is None:
+            counts.append(None)
+            continue
         while at < len(ranges) and ranges[at][1] < offset:
             at += 1
         inside = at < len(ranges) and ranges[at][0] <= offset

@@ -47,12 +47,13 @@ def mark_produced(reading: Reading) -> None:
 def mark_answered(reading: Reading, base_offset: int, log_append_time_ms: int = -1) -> None:
     """Fill in what the answer says of a produced partition; nothing where it names no offset (-1: an error).
 
+    Batches that did not wait for the answer are empty by now: they only count.
     ``log_append_time_ms``: -1 where the records keep their producer's times.
     """
     if base_offset < 0:
         return
     for batch in reading.batches:
-        if batch.records is not None:
+        if batch.records is not None and batch.records.count:
             _place(batch.records, base_offset, batch)
             if log_append_time_ms >= 0:
                 batch.records.columns.pop("record_ts", None)

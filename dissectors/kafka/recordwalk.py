@@ -3,7 +3,7 @@
 1. ``walk`` strides straight on: varints of one and two bytes are read in place, all others by ``wire``. The record at
    which it stumbles goes through ``read_record``, of which its slow twin, ``walk_slowly``, consists.
 2. A record is taken whole or not at all: its fields, headers included, have to end exactly where its length says.
-3. Headers are checked in the walk and decoded when somebody asks for them.
+3. Headers are placed in the walk and become text and bytes when somebody asks for them.
 
 Measured on one core by ``benchmarks/recordwalk.py``: 0.8 µs a record of the usual sizes, 0.5 µs a small one, the slow
 twin 2.9 and 2.4. Columns made by NumPy behind a walk of the lengths alone took 2.1 and 0.25 µs: batches of 16 KiB hold
@@ -12,18 +12,22 @@ some twenty usual records, too few to make up for its calls.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple, overload
 
+from mqsniff.model import HeaderSpans
 from mqsniff.spec.wire import CUT, Malformed, read_varint, read_varlong
 
 RECORD_MIN: Final = 7
 """Bytes of the smallest record: length, attributes, two deltas, two lengths and a count."""
 WIDTH: Final = 7
+HEADERS_MAX: Final = 1 << 20
+"""Headers of one batch: two bytes of it may buy the places of one."""
 
 
 class Record(NamedTuple):
-    """One record: places are offsets in the walked bytes, -1 for null (and for no headers)."""
+    """One record: places are offsets in the walked bytes, -1 for null."""
 
     timestamp_delta: int
     offset_delta: int
@@ -31,13 +35,16 @@ class Record(NamedTuple):
     key_stop: int
     value_start: int
     value_stop: int
-    headers_start: int
+    headers: int
+    """How many headers the batch has up to here, its own included."""
 
 
 class Walked(NamedTuple):
     """The whole records of a batch, in the order of ``Record`` one after the other, and how the walk ended."""
 
     flat: list[int]
+    places: list[int]
+    """Of all headers, as ``HeaderSpans`` has them."""
     stop: int
     """One past the last record."""
     why: str | None = None
@@ -58,32 +65,45 @@ class Walked(NamedTuple):
 def walk(data: bytes, pos: int, end: int, count: int) -> Walked:
     """Read ``count`` records of ``data[pos:end]``, or as many as are whole and sound before that."""
     flat: list[int] = []
+    places: list[int] = []
     while True:
-        pos = _stride(data, pos, end, count - len(flat) // WIDTH, flat)
+        pos = _stride(data, pos, end, count - len(flat) // WIDTH, flat, places)
+        _forget(flat, places)
         if len(flat) == count * WIDTH:
-            return Walked(flat, pos)
+            return Walked(flat, places, pos)
         try:
-            record, pos = read_record(data, pos, end)
+            record, pos = read_record(data, pos, end, places)
         except Malformed as error:
-            return Walked(flat, pos, str(error), _runs_out(data, pos, end))
+            _forget(flat, places)
+            return Walked(flat, places, pos, str(error), _runs_out(data, pos, end))
         flat += record
 
 
 def walk_slowly(data: bytes, pos: int, end: int, count: int) -> Walked:
     """Do what ``walk`` does, record by record."""
     flat: list[int] = []
+    places: list[int] = []
     for _ in range(count):
         try:
-            record, pos = read_record(data, pos, end)
+            record, pos = read_record(data, pos, end, places)
         except Malformed as error:
-            return Walked(flat, pos, str(error), _runs_out(data, pos, end))
+            _forget(flat, places)
+            return Walked(flat, places, pos, str(error), _runs_out(data, pos, end))
         flat += record
-    return Walked(flat, pos)
+    return Walked(flat, places, pos)
 
 
-def _stride(data: bytes, pos: int, end: int, count: int, flat: list[int]) -> int:  # noqa: C901, PLR0915  # rule 1
+def _forget(flat: list[int], places: list[int]) -> None:
+    """Take the headers away of a record that was not taken."""
+    del places[4 * (flat[-1] if flat else 0) :]
+
+
+def _stride(  # noqa: C901, PLR0915, PLR0917  # rule 1
+    data: bytes, pos: int, end: int, count: int, flat: list[int], places: list[int]
+) -> int:
     """Append up to ``count`` records to ``flat``; gives the place behind the last one that it could read."""
     last = pos
+    headers = len(places) // 4
     try:
         for _ in range(count):
             size = data[pos]
@@ -161,10 +181,9 @@ def _stride(data: bytes, pos: int, end: int, count: int, flat: list[int]) -> int
                 value_stop = pos = pos + (size >> 1)
 
             if data[pos]:
-                headers = pos
-                pos = _skip_headers(data, pos, stop)
+                pos = _place_headers(data, pos, stop, places)
+                headers = len(places) // 4
             else:
-                headers = -1
                 pos += 1
             if pos != stop:
                 break
@@ -184,8 +203,8 @@ def _runs_out(data: bytes, pos: int, end: int) -> bool:
     return size > end - pos
 
 
-def read_record(data: bytes, pos: int, end: int) -> tuple[Record, int]:
-    """Read one record: (it, the place behind it)."""
+def read_record(data: bytes, pos: int, end: int, places: list[int]) -> tuple[Record, int]:
+    """Read one record: (it, the place behind it); its headers are appended to ``places``."""
     size, pos = read_varint(data, pos, end)
     stop = pos + size
     if size < RECORD_MIN - 1:
@@ -196,14 +215,13 @@ def read_record(data: bytes, pos: int, end: int) -> tuple[Record, int]:
     offset, pos = read_varint(data, pos, stop)
     key, key_stop, pos = _read_span(data, pos, stop)
     value, value_stop, pos = _read_span(data, pos, stop)
-    headers = pos
     try:
-        pos = _skip_headers(data, pos, stop)
+        pos = _place_headers(data, pos, stop, places)
     except IndexError:
         raise Malformed(CUT) from None
     if pos != stop:
         raise Malformed("record of another size than its fields")
-    return Record(timestamp, offset, key, key_stop, value, value_stop, headers if data[headers] else -1), stop
+    return Record(timestamp, offset, key, key_stop, value, value_stop, len(places) // 4), stop
 
 
 def _read_span(data: bytes, pos: int, end: int) -> tuple[int, int, int]:
@@ -221,61 +239,59 @@ def _read_span(data: bytes, pos: int, end: int) -> tuple[int, int, int]:
 # ---- headers
 
 
-def _skip_headers(data: bytes, pos: int, end: int) -> int:
-    """Give the place behind the headers whose count stands at ``pos``; IndexError where ``data`` ends inside them."""
-    count, pos = read_varint(data, pos, end)
+def _place_headers(data: bytes, pos: int, end: int, places: list[int]) -> int:
+    """Append where the headers stand whose count stands at ``pos``, and give the place behind them.
+
+    IndexError where ``data`` ends inside them.
+    """
+    count = data[pos]
+    if count < 0x80 and not count & 1:
+        count >>= 1
+        pos += 1
+    else:
+        count, pos = read_varint(data, pos, end)
     if count < 0:
         raise Malformed("negative number of headers")
     if 2 * count > end - pos:
         raise Malformed("more headers than bytes")
+    if count + len(places) // 4 > HEADERS_MAX:
+        raise Malformed("more headers in a batch than are read")
     for _ in range(count):
         size = data[pos]
         if size < 0x80 and not size & 1:
-            pos += 1 + (size >> 1)
+            key = pos + 1
+            stop = key + (size >> 1)
         else:
-            size, pos = read_varint(data, pos, end)
+            size, key = read_varint(data, pos, end)
             if size < 0:
                 raise Malformed("header without a key")
-            pos += size
-        size = data[pos]
+            stop = key + size
+        size = data[stop]
         if size < 0x80 and not size & 1:
-            pos += 1 + (size >> 1)
+            value = stop + 1
+            pos = value + (size >> 1)
         else:
-            size, pos = read_varint(data, pos, end)
+            size, pos = read_varint(data, stop, end)
             if size < -1:
                 raise Malformed("negative length")
+            value = -1 if size < 0 else pos
             pos += max(size, 0)
+        places += (key, stop, value, pos)
     return pos
 
 
-def read_headers(data: bytes, pos: int) -> list[tuple[str, bytes | None]]:
-    """Decode the headers whose count stands at ``pos``; only for what a walk has accepted."""
-    end = len(data)
-    count, pos = read_varint(data, pos, end)
-    headers: list[tuple[str, bytes | None]] = []
-    for _ in range(count):
-        size, pos = read_varint(data, pos, end)
-        key = data[pos : pos + size].decode(errors="backslashreplace")
-        size, pos = read_varint(data, pos + size, end)
-        if size < 0:
-            headers.append((key, None))
-        else:
-            headers.append((key, data[pos : pos + size]))
-            pos += size
-    return headers
-
-
 class Headers(Sequence[list[tuple[str, bytes | None]]]):
-    """The headers of each record of a batch, decoded when asked for."""
+    """The headers of each record of a batch, as pairs when asked for."""
 
-    __slots__ = ("_data", "_starts")
+    __slots__ = ("_data", "_places", "_stops")
 
-    def __init__(self, data: bytes, starts: list[int]) -> None:
+    def __init__(self, data: bytes, walked: Walked) -> None:
         self._data = data
-        self._starts = starts
+        self._places = walked.places
+        self._stops = [0, *walked.column(Record._fields.index("headers"))]
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self._stops) - 1
 
     @overload
     def __getitem__(self, index: int) -> list[tuple[str, bytes | None]]: ...
@@ -285,5 +301,19 @@ class Headers(Sequence[list[tuple[str, bytes | None]]]):
     def __getitem__(self, index: int | slice) -> list[tuple[str, bytes | None]] | list[list[tuple[str, bytes | None]]]:
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
-        start = self._starts[index]
-        return [] if start < 0 else read_headers(self._data, start)
+        index = range(len(self))[index]
+        data, places = self._data, self._places[4 * self._stops[index] : 4 * self._stops[index + 1]]
+        return [
+            (data[key:stop].decode(errors="backslashreplace"), None if value < 0 else data[value:end])
+            for key, stop, value, end in _by_fours(places)
+        ]
+
+    def spans(self) -> HeaderSpans:
+        """Where all of them stand."""
+        return HeaderSpans([stop - start for start, stop in pairwise(self._stops)], self._places)
+
+
+def _by_fours(places: list[int]) -> Iterator[tuple[int, int, int, int]]:
+    """Places four by four."""
+    numbers = iter(places)
+    return zip(numbers, numbers, numbers, numbers, strict=True)

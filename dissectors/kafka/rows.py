@@ -20,7 +20,7 @@ from mqsniff.spec.schema import Item, Struct
 Row = dict[str, Any]
 
 KEYS: Final = frozenset(
-    {0, 1, 2, 4, 5, 8, 9, 21, 23, 24, 27, 28, 47, 52, 53, 54, 55, 56, 59, 61, 78, 79, *range(83, 88), 90, 91, 92}
+    {0, 1, 2, 4, 5, 6, 8, 9, 21, 23, 24, 27, 28, 47, *range(52, 57), 59, 61, 65, 78, 79, *range(83, 88), 90, 91, 92}
 )
 """APIs whose partitions are rows."""
 

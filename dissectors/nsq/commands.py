@@ -86,11 +86,12 @@ def probe(head: bytes) -> Probed:
 
 def scan(data: bytes, start: int) -> int:
     """First offset from ``start`` on where a line of a command stands, or may stand when more bytes come."""
-    tail = len(data) - STRICT_MAX
-    for match in _LIKELY.finditer(data, start):
+    tail, at = len(data) - STRICT_MAX, start
+    while (match := _LIKELY.search(data, at)) is not None:
         at = match.start()
         if at >= tail or _STRICT.match(data, at):
             return at
+        at += 1  # one word may stand inside another: DPUB, PUB
     return max(start, len(data) - WORD_MAX)
 
 

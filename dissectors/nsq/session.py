@@ -71,7 +71,7 @@ class Session:
     def ask_command(self, sent: Sent, *, expects: int) -> None:
         """The command being decoded waits for a reply, or (``expects`` 0) may fail."""
         asked = self._dissector.ask(REPLY, sent, expects=expects)
-        if any(blame.fits(sent) for blame in self._refused):
+        if self._refused and any(blame.fits(sent) for blame in self._refused):
             self._dissector.settle(asked, "error")
             self._refused = []
 

@@ -57,9 +57,7 @@ class Pulsar(FramedDissector):
 
     def decode(self, frame: Frame) -> Iterator[Event]:
         """The message of a frame."""
-        message = self._session.message(frame)
-        yield message
-        self._session.forget(message)
+        yield self._session.message(frame)
 
     def spans(self, frame: Frame) -> Iterator[Span]:
         """Every field of a frame beside its bytes."""

@@ -3,31 +3,16 @@
 1. Answers come in the order of their questions only where nothing else is said: brokers work on many at once.
 2. An answer speaks of the topics and the group of its question.
 3. An answer that a question of its kind never gets is paired all the same, with a problem.
-4. A question outlives its message's bytes: a delivered entry may wait for its settlement for hours, thousands of others
-   beside it. Once the message was taken, its questions remember it without them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from dissectors.pulsar.commands import answers_of
 from mqsniff.framing import FramedDissector
-from mqsniff.limits import KIB
 from mqsniff.model import Asked, Message, Problem
-
-BYTES_KEPT: Final = KIB
-"""Bytes of a frame that a question may keep: copying its message costs more."""
-
-
-def forget_bytes(message: Message) -> None:
-    """Rule 4, for a message that its taker is done with."""
-    if message.asked and len(message.frame.data) > BYTES_KEPT:
-        light = replace(message, frame=replace(message.frame, data=b""), records=())
-        for asked in message.asked:
-            asked.message, asked.frame = light, light.frame
 
 
 class Pairing:

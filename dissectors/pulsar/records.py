@@ -10,10 +10,11 @@ Sources: PulsarApi.proto; ``ConsumerImpl.receiveIndividualMessagesFromBatch`` of
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final
 
-from dissectors.pulsar.batches import Headers, Slots, plain_key, properties_of, read_slots, single_of
+from dissectors.pulsar.batches import Headers, Slots, plain_key, properties_of, property_spans, read_slots, single_of
 from dissectors.pulsar.payload import plain_payload
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, RecordBatch
@@ -132,6 +133,7 @@ def _batch(metadata: Mapping[str, Any], plain: bytes, slots: Slots) -> RecordBat
     batch = RecordBatch(b"".join([plain, *filter(None, keys)]), len(keys), keys=(starts, stops[1:]))
     batch.values = (slots.starts, slots.stops)
     batch.headers = Headers(plain, slots.singles)
+    batch.header_spans = partial(property_spans, plain, slots.singles)
     published = time_ns(metadata.get("publish_time"))
     event_ts = [time_ns(event_time) for event_time in slots.event_times]
     original = metadata.get("compacted_batch_indexes") or ()

@@ -19,7 +19,7 @@ from dissectors.pulsar.commands import ID_FIELDS, NO_REQUEST
 from dissectors.pulsar.consuming import Consuming
 from dissectors.pulsar.frames import FRAME_ROOM, MESSAGE_MAX, SIZE_MAX
 from dissectors.pulsar.handles import Handles, name_of
-from dissectors.pulsar.pairing import Pairing, forget_bytes
+from dissectors.pulsar.pairing import Pairing
 from dissectors.pulsar.producing import Producing
 from dissectors.pulsar.reading import Reading, read_frame
 from mqsniff.framing import FramedDissector
@@ -74,10 +74,6 @@ class Session:
             message.problems.append(Problem("out_of_range", "warning", "a frame larger than the broker takes"))
         self._rules.get(message.name, self._by_table)(reading)
         return message
-
-    def forget(self, message: Message) -> None:
-        """A message was taken: its bytes are not needed any more."""
-        forget_bytes(message)
 
     # ---- what the table of commands says
 

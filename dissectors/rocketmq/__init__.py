@@ -78,6 +78,13 @@ class RocketMQ(FramedDissector):
         return frame_spans(frame, self._session.part_of(frame), self.settings.limits)
 
     @classmethod
+    def internal_topic(cls, topic: str) -> bool:
+        """The topics of message traces."""
+        from dissectors.rocketmq.trace import TRACE_TOPIC  # noqa: PLC0415  # as above
+
+        return topic.startswith(TRACE_TOPIC)
+
+    @classmethod
     def decode_record(cls, topic: str, key: bytes | None, value: bytes | None) -> Value | None:  # noqa: ARG003  # contract
         """The message traces that clients send to a topic of their own."""
         from dissectors.rocketmq.trace import TRACE_TOPIC, read_trace  # noqa: PLC0415  # as above

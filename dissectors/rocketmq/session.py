@@ -27,7 +27,7 @@ from dissectors.rocketmq.settlements import Settlements
 from dissectors.rocketmq.tables import Part, Request, tables
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import MILLISECOND_NS
-from mqsniff.model import Asked, Frame, Kind, Message, Side, Value
+from mqsniff.model import Asked, Frame, Kind, Message, RecordBatch, Side, Value
 
 PROTOCOL: Final = "rocketmq"
 UNASKED: Final = "RESPONSE"
@@ -66,6 +66,7 @@ class Question:
 
     request: Request | None
     ext: dict[str, Any]
+    records: tuple[RecordBatch, ...] = ()
     half: Asked | None = None
     """The question after the end of the transaction that it began."""
 
@@ -192,7 +193,8 @@ class Session:
             reading.notes.note("checksum", "error", "bodyCrc32 is not the body's", "ext_fields.body_crc32")
         self._learn(reading, message)
         if header.opaque is not None:
-            self._ask((int(frame.side), header.opaque), Question(request, reading.ext), message, oneway=oneway)
+            question = Question(request, reading.ext, message.records)
+            self._ask((int(frame.side), header.opaque), question, message, oneway=oneway)
         if request is not None:
             self._settle(request, reading, message)
         message.partitions = rows.request_rows(reading.part.header, reading.ext, reading.content)
@@ -310,8 +312,8 @@ class Session:
             message.topics = message.topics or asking.topics
             message.group = message.group or asking.group
         if not message.error_count or message.error_code in STORED_ANYHOW:
-            if asking is not None and request is not None and request.records == "produced":
-                for batch in asking.records:
+            if request is not None and request.records == "produced":
+                for batch in question.records:
                     complete(batch, reading.ext)
         elif question.half is not None:
             self._settlements.half_refused(question.half)

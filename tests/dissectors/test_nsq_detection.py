@@ -130,3 +130,9 @@ def test_a_scan_passes_over_nothing_that_a_probe_takes(data, start):
             assert found >= start
             for offset in range(start, min(found, len(data))):
                 assert not isinstance(dissector.probe(side, data[offset:]), int)
+
+
+def test_a_scan_finds_a_command_inside_a_word_that_is_none():
+    data = b"DPUB 5f0\n\0\0\0\x05hello" + bytes(1000)
+    assert Nsq.probe(Side.CLIENT, data[1:]) == 17
+    assert Nsq.scan(Side.CLIENT, data, 0) == 1

@@ -1,6 +1,7 @@
 """Formats that stand in bytes of Kafka's messages and records: the field's mark or the topic in, what they hold out.
 
-1. A field of bytes has a mark in its specification, which says what its bytes hold; ``decode_marked`` reads them.
+1. A field of bytes has a mark in its specification, which says what its bytes hold; ``decode_marked`` reads them. Some
+   fields of text have one too.
 2. What may hold a format and does not raises Malformed; ``EXPECTED`` names the format for the problem to note. Bytes of
    which nobody can know the format come back as they are.
 3. ``decode_record`` gives the content of a record of a topic of a known format.
@@ -13,13 +14,23 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from dissectors.kafka.formats import groups, internaltopics, mirrormaker
+from dissectors.kafka.formats import connect, groups, internaltopics, mirrormaker
 from dissectors.kafka.formats.control import decode_control
+from dissectors.kafka.formats.streams import decode_commit_metadata
 from dissectors.kafka.formats.structs import read_versioned
 from mqsniff.model import Value
 from mqsniff.spec.wire import Malformed
 
-__all__ = ["EXPECTED", "NO_CONTEXT", "Context", "decode_control", "decode_marked", "decode_record"]
+__all__ = [
+    "EXPECTED",
+    "NO_CONTEXT",
+    "TEXTS",
+    "Context",
+    "decode_control",
+    "decode_marked",
+    "decode_record",
+    "internal_topic",
+]
 
 
 class Context(NamedTuple):
@@ -77,6 +88,11 @@ EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Mark -> the text of the problem where its bytes are something else."""
 
+TEXTS: Final[Mapping[str, Callable[[str], dict[str, Any] | None]]] = MappingProxyType(
+    {"commit_metadata": decode_commit_metadata}
+)
+"""Mark of a text -> what reads it where it holds a format; None for any other text, which is no problem."""
+
 
 def decode_marked(mark: str, data: bytes, context: Context = NO_CONTEXT) -> Value:
     """What the bytes of a field with this mark hold; Malformed where they hold something else.
@@ -84,6 +100,16 @@ def decode_marked(mark: str, data: bytes, context: Context = NO_CONTEXT) -> Valu
     KeyError for a mark that is none of ``EXPECTED``.
     """
     return _DECODERS[mark](data, context)
+
+
+def internal_topic(topic: str) -> bool:
+    """Whether ``decode_record`` knows the format of a topic's records."""
+    return internaltopics.page_of(topic) is not None or _decoder_of(topic) is not None
+
+
+def _decoder_of(topic: str) -> mirrormaker.Decode | None:
+    """What reads the records of a topic that is known by words of its name."""
+    return mirrormaker.decoder_of(topic) or connect.decoder_of(topic)
 
 
 def decode_record(topic: str, key: bytes | None, value: bytes | None) -> Value:
@@ -101,5 +127,5 @@ def _record(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any
         if layout == "framed":
             return internaltopics.decode_framed(name, value) if value is not None else None
         return internaltopics.decode_coordinated(name, key, value) if key is not None else None
-    decode = mirrormaker.decoder_of(topic)
+    decode = _decoder_of(topic)
     return decode(key, value) if decode is not None and key is not None else None

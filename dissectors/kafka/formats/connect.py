@@ -1,20 +1,35 @@
-"""What Kafka Connect's workers write into groups of type ``connect`` in, metadata and assignments as dicts out.
+"""What Kafka Connect's workers write in, as dicts out: into groups of type ``connect``, and into their own topics.
 
 1. Version 0 is eager; 1 (compatible) and 2 (sessioned) add what a worker runs and what it has to give up.
 2. Arrays may be null since version 1. Fields at the end may be missing, and take their defaults: they are left out.
 3. Task -1 of a connector is the connector itself.
+4. The topics for configurations, offsets and states have any names, and hold JSON; their keys tell them apart. What may
+   be secret in a configuration is hidden.
 
-Sources: Apache Kafka, ``ConnectProtocol``, ``IncrementalCooperativeConnectProtocol``.
+Sources: Apache Kafka, ``ConnectProtocol``, ``IncrementalCooperativeConnectProtocol``, ``KafkaConfigBackingStore``,
+``KafkaStatusBackingStore``, ``OffsetStorageWriter``.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Callable
+from typing import Any, Final
 
+from dissectors.kafka.configs import hidden, is_secret
 from dissectors.kafka.formats.cursor import Cursor
 from mqsniff.spec.wire import Malformed
 
-NEWEST = 2
+NEWEST: Final = 2
+JSON_MAX: Final = 1 << 20
+"""Longer values are not looked into: a JSON parser must not be fed without end."""
+
+PROPERTIES: Final = b'"properties"'
+SESSION_KEY: Final = b"session-key"
+SECRET_KEYS: Final = (b"connector-", b"task-", SESSION_KEY)
+"""How keys of records begin that may hold secrets."""
+_CONFIG_KEYS: Final = (*SECRET_KEYS[:2], b"commit-", b"target-state-", b"restart-connector-", b"logger-cluster-")
+_STATE_KEYS: Final = (b"status-connector-", b"status-task-", b"status-topic-")
 
 
 def decode_metadata(raw: bytes) -> dict[str, Any]:
@@ -67,3 +82,61 @@ def _connectors(cursor: Cursor, *, nullable: bool) -> list[dict[str, Any]] | Non
     if found is None and not nullable:
         raise Malformed("null where there has to be an array")
     return found
+
+
+# ---- records of the workers' topics
+
+
+def decode_config(key: bytes, value: bytes | None) -> dict[str, Any] | None:
+    """A record of the topic for configurations; None for any other record, Malformed where it is no JSON."""
+    if key != SESSION_KEY and not key.startswith(_CONFIG_KEYS):
+        return None
+    held = None if value is None else _json(value)
+    if isinstance(held, dict):
+        if key == SESSION_KEY and held.get("key") is not None:
+            held["key"] = hidden(held["key"])
+        if isinstance(properties := held.get("properties"), dict):
+            held["properties"] = {
+                name: hidden(text) if text is not None and is_secret(name, text) else text
+                for name, text in properties.items()
+            }
+    return {"key": key, "value": held}
+
+
+def decode_state(key: bytes, value: bytes | None) -> dict[str, Any] | None:
+    """A record of the topic for states of connectors and tasks; None for any other record."""
+    if not key.startswith(_STATE_KEYS):
+        return None
+    return {"key": key, "value": None if value is None else _json(value)}
+
+
+def decode_offset(key: bytes, value: bytes | None) -> dict[str, Any] | None:
+    """A record of the topic for offsets of sources: its key is a connector and a partition of its source."""
+    if not key.startswith(b"["):
+        return None
+    place = _json(key)
+    if not isinstance(place, list) or len(place) != 2 or not isinstance(place[0], str):
+        return None
+    return {"key": {"connector": place[0], "partition": place[1]}, "value": None if value is None else _json(value)}
+
+
+_BY_END: Final = (
+    (("config", "configs"), decode_config),
+    (("offset", "offsets"), decode_offset),
+    (("status", "statuses"), decode_state),
+)
+"""How the names of the workers' topics usually end."""
+
+
+def decoder_of(topic: str) -> Callable[[bytes, bytes | None], dict[str, Any] | None] | None:
+    """What reads the records of a topic that may be a worker's; None for another topic."""
+    return next((decode for ends, decode in _BY_END if topic.endswith(ends)), None)
+
+
+def _json(raw: bytes) -> Any:
+    if len(raw) > JSON_MAX:
+        raise Malformed("too long")
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        raise Malformed("no JSON") from None

@@ -1,8 +1,8 @@
 """Metadata and assignments of group members in, by the group's protocol type and protocol; what they say out.
 
 1. ``consumer``: versioned structs, whose user data belongs to the assignor, which is the group's protocol.
-2. User data of an assignor that is not known, or that cannot be read, stays bytes. Where the assignor itself is not
-   known, as the group was formed before the capture, what fits exactly counts.
+2. User data of an assignor that is not known, or that cannot be read, stays bytes. Where the assignor itself, or the
+   group's type, is not known, as the group was formed before the capture, what fits exactly counts.
 3. Clients other than Java's write sticky user data for the cooperative assignor too, Sarama into assignments, and
    kafka-python 3 behind an int16 version.
 4. ``connect``: see ``connect.py``. ``sr`` (schema registries): JSON, which is shown as it stands. Others are unknown.
@@ -26,24 +26,40 @@ CONNECT: Final = "connect"
 
 SUBSCRIPTION: Final = "subscription"
 ASSIGNMENT: Final = "assignment"
+_STRUCTS: Final = {SUBSCRIPTION: "ConsumerProtocolSubscription", ASSIGNMENT: "ConsumerProtocolAssignment"}
+_CONNECTS: Final = {SUBSCRIPTION: connect.decode_metadata, ASSIGNMENT: connect.decode_assignment}
 
 
 def decode_member_metadata(raw: bytes, protocol_type: object, protocol: object) -> Any:
     """What a member said of itself for one of its protocols; the bytes themselves where nobody knows the type."""
-    if not raw or protocol_type not in (CONSUMER, CONNECT):
-        return raw
-    if protocol_type == CONNECT:
-        return connect.decode_metadata(raw)
-    return _with_user_data(read_versioned("ConsumerProtocolSubscription", raw), SUBSCRIPTION, protocol)
+    return _decode(raw, SUBSCRIPTION, protocol_type, protocol)
 
 
 def decode_member_assignment(raw: bytes, protocol_type: object, protocol: object) -> Any:
     """What a member was given; the bytes themselves where nobody knows the type, and where there are none."""
-    if not raw or protocol_type not in (CONSUMER, CONNECT):
+    return _decode(raw, ASSIGNMENT, protocol_type, protocol)
+
+
+def _decode(raw: bytes, place: str, protocol_type: object, protocol: object) -> Any:
+    if not raw or protocol_type not in (CONSUMER, CONNECT, None):
         return raw
+    if protocol_type is None:
+        return _guessed(raw, place, protocol)
     if protocol_type == CONNECT:
-        return connect.decode_assignment(raw)
-    return _with_user_data(read_versioned("ConsumerProtocolAssignment", raw), ASSIGNMENT, protocol)
+        return _CONNECTS[place](raw)
+    return _with_user_data(read_versioned(_STRUCTS[place], raw), place, protocol)
+
+
+def _guessed(raw: bytes, place: str, protocol: object) -> Any:
+    """What fits to the last byte, of a consumer or a worker of Connect; else the bytes themselves."""
+    for protocol_type in (CONSUMER, CONNECT):
+        try:
+            found = _decode(raw, place, protocol_type, protocol)
+        except Malformed:
+            continue
+        if "unread" not in found:
+            return found
+    return raw
 
 
 def _with_user_data(body: dict[str, Any], place: str, protocol: object) -> dict[str, Any]:

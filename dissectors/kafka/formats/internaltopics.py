@@ -1,7 +1,8 @@
 """Records of Kafka's internal topics in, what they hold out.
 
 1. ``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``: a key behind an int16 type, a value behind
-   an int16 version; a value of null says that the thing is gone.
+   an int16 version (``value_version`` where the value has a field ``version`` itself); a value of null says that the
+   thing is gone.
 2. ``__cluster_metadata`` (``@metadata`` in the 2.8 preview) and ``__remote_log_metadata``: unsigned varints for the
    frame's version, the type and the version before the value; no key. Frame version 0 is the preview's, and only then
    the preview's layouts count.
@@ -21,6 +22,7 @@ from dissectors.kafka import specs
 from dissectors.kafka.configs import hide_secrets
 from dissectors.kafka.formats import groups
 from dissectors.kafka.formats.cursor import Cursor
+from dissectors.kafka.formats.streams import decode_commit_metadata
 from dissectors.kafka.formats.structs import read_whole
 from dissectors.kafka.marks import marks_of
 from mqsniff.spec.layout import Layout
@@ -41,10 +43,12 @@ FRAMED: Final[Mapping[str, str]] = MappingProxyType(
         "__remote_log_metadata": "remote_log_metadata",
     }
 )
+METADATA_TOPICS: Final = frozenset(topic for topic, page in FRAMED.items() if page == "cluster_metadata")
 PREVIEW: Final = "2.8"
 _GROUP_METADATA: Final = 2
 _MEMBER_METADATA: Final = 5
 _LEGACY_OFFSET: Final = 0
+_OFFSETS: Final = (_LEGACY_OFFSET, 1)
 
 
 # ---- rule 1
@@ -69,10 +73,19 @@ def _value(page: str, kind: int, raw: bytes) -> dict[str, Any]:
         layouts += specs.record(page, "value", kind + 1, version)
     if not layouts:
         raise Malformed("unknown version of a value")
-    body = {"version": version, **read_whole(layouts, raw, pos)}
+    body = read_whole(layouts, raw, pos)
+    body = {"value_version" if "version" in body else "version": version, **body}
     if page == "consumer_offsets":
         _open_members(kind, body)
+        _open_metadata(kind, body)
     return body
+
+
+def _open_metadata(kind: int, value: dict[str, Any]) -> None:
+    """What Kafka Streams says with an offset."""
+    metadata = value.get("metadata")
+    if kind in _OFFSETS and isinstance(metadata, str) and (found := decode_commit_metadata(metadata)) is not None:
+        value["metadata"] = found
 
 
 def _open_members(kind: int, value: dict[str, Any]) -> None:
@@ -104,7 +117,7 @@ def decode_framed(page: str, raw: bytes) -> dict[str, Any]:
     cursor = Cursor(raw)
     frame_version, kind, version = cursor.uvarint(), cursor.uvarint(), cursor.uvarint()
     layouts = specs.record(page, "metadata", kind, version)
-    fitting = tuple(layout for layout in layouts if _belongs(page, frame_version, layout))
+    fitting = _fitting(page, frame_version, layouts)
     for layout in fitting:
         try:
             body = read_whole((layout,), raw, cursor.pos)
@@ -121,13 +134,14 @@ def decode_framed(page: str, raw: bytes) -> dict[str, Any]:
     raise Malformed("no known layout fits" if fitting else "unknown type of record")
 
 
-def _belongs(page: str, frame_version: int, layout: Layout) -> bool:
-    """Whether a layout is the preview's where the frame is, and only there; the preview had no flexible versions."""
+def _fitting(page: str, frame_version: int, layouts: tuple[Layout, ...]) -> tuple[Layout, ...]:
+    """The layouts of the preview for its frames where it had some of its own, and for no other frames."""
     if page != "cluster_metadata":
-        return True
-    if frame_version == 0:
-        return layout.note == PREVIEW or not layout.struct.flexible
-    return layout.note != PREVIEW
+        return layouts
+    previews = tuple(layout for layout in layouts if layout.note == PREVIEW)
+    if frame_version == 0 and previews:
+        return previews
+    return tuple(layout for layout in layouts if layout.note != PREVIEW)
 
 
 # ---- all topics

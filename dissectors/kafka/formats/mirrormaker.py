@@ -15,7 +15,7 @@ from typing import Any, Final
 from dissectors.kafka.formats.cursor import Cursor
 from mqsniff.spec.wire import Malformed
 
-Decode = Callable[[bytes, bytes | None], dict[str, Any]]
+Decode = Callable[[bytes, bytes | None], dict[str, Any] | None]
 
 
 def decode_offset_sync(key: bytes, value: bytes | None) -> dict[str, Any]:

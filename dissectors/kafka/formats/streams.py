@@ -6,11 +6,16 @@
    as numbers, as eight bytes would buy a topic's name otherwise.
 3. A task is a subtopology and a partition, from version 10 on with the name of its topology.
 
-Sources: Apache Kafka Streams, ``AssignmentInfo``, ``SubscriptionInfo``, ``TaskId``.
+4. What Streams says with an offset that it commits is text, in base64: a time, and since magic 2 what its processors
+   said. Other clients write there what they like; what does not fit exactly, its time included, stays text.
+
+Sources: Apache Kafka Streams, ``AssignmentInfo``, ``SubscriptionInfo``, ``TaskId``, ``TopicPartitionMetadata``,
+``ProcessorMetadata``.
 """
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,6 +26,12 @@ from mqsniff.spec.wire import Malformed, read_int32
 
 ASSIGNMENT_NEWEST: Final = 11
 _UTF16_UNIT: Final = 2
+
+COMMIT_MAGICS: Final = (1, 2)
+TEXT_MIN: Final = 12
+"""Characters of the shortest metadata: a magic and a time, in base64."""
+TIME_MAX_MS: Final = 1 << 43
+"""The year 2248: what reads as a later time is no time."""
 
 
 def decode_subscription(raw: bytes) -> dict[str, Any]:
@@ -85,3 +96,27 @@ def _by_host(cursor: Cursor, one: Callable[[], dict[str, Any]], size_min: int) -
     return cursor.items(
         lambda: {"host": cursor.utf(), "port": cursor.int32(), "partitions": cursor.items(one, size_min)}, 10
     )
+
+
+def decode_commit_metadata(text: str) -> dict[str, Any] | None:
+    """What Streams said with an offset; None for any other text (rule 4)."""
+    if len(text) < TEXT_MIN or text[:2] not in ("AQ", "Af", "Ag", "Av"):
+        return None
+    try:
+        raw = b64decode(text, validate=True)
+        return _commit_metadata(Cursor(raw)) if b64encode(raw).decode() == text else None
+    except (ValueError, Malformed):
+        return None
+
+
+def _commit_metadata(cursor: Cursor) -> dict[str, Any] | None:
+    magic, time = cursor.int8(), cursor.int64()
+    if magic not in COMMIT_MAGICS or not -1 <= time < TIME_MAX_MS:
+        return None
+    body: dict[str, Any] = {"magic": magic, "partition_time": time}
+    if magic >= 2 and cursor.left:
+        body["processor_metadata"] = cursor.items(
+            lambda: {"key": cursor.take(cursor.int32()), "value": cursor.int64()}, 12
+        )
+    cursor.finish()
+    return body

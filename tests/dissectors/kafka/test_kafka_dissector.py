@@ -14,7 +14,7 @@ from kafkacraft import fetch, fetched, produce, produced, raw_request, record_ba
 from wirecraft import Say, chunks, client, server
 
 from dissectors.kafka import Kafka
-from mqsniff.model import Message, Secret, Side, Undecoded
+from mqsniff.model import Message, Secret, Side, Undecoded, Upgrade
 
 MILLISECOND_NS = 1_000_000
 
@@ -60,6 +60,37 @@ def test_ids_that_repeat_are_answered_in_the_order_of_their_requests():
     )
     assert [message.name for message in driver.messages[2:]] == ["Heartbeat", "LeaveGroup"]
     assert [message.closed[0].message for message in driver.messages[2:]] == driver.messages[:2]
+
+
+def test_an_answer_that_was_lost_does_not_shift_those_behind_it_where_all_ids_are_the_same():
+    lost = response(craft.HEARTBEAT, 4, 0)
+    driver = heard(
+        client(request(craft.HEARTBEAT, 4, 0)),
+        server(lost),
+        client(request(craft.METADATA, 12, 0)),
+        server(response(craft.METADATA, 12, 0)),
+        client(request(craft.HEARTBEAT, 4, 0)),
+        server(response(craft.HEARTBEAT, 4, 0)),
+        holes=((), [(0, len(lost))]),
+    )
+    answers = [message for message in driver.messages if message.kind == "response"]
+    assert [(message.name, problems(message)) for message in answers] == [("Metadata", []), ("Heartbeat", [])]
+    assert [asked.status for asked in answers[0].closed] == ["lost", None]
+
+
+def test_a_request_whose_turn_is_over_is_not_answered_by_a_later_answer_with_its_id():
+    lost = response(craft.HEARTBEAT, 4, 7)
+    driver = heard(
+        client(request(craft.HEARTBEAT, 4, 7)),
+        server(lost),
+        client(request(craft.METADATA, 12, 1)),
+        server(response(craft.METADATA, 12, 1)),
+        client(request(craft.HEARTBEAT, 4, 7)),
+        server(response(craft.HEARTBEAT, 4, 7)),
+        holes=((), [(0, len(lost))]),
+    )
+    first, second = (asked for asked in driver.messages[-1].closed)
+    assert (first.status, first.frame.offset, second.status, second.answer) == ("lost", 0, None, driver.messages[-1])
 
 
 def test_pairing_survives_a_response_whose_body_is_lost():
@@ -285,6 +316,16 @@ def test_record_data_that_the_capture_lost_keeps_its_size():
     assert records["size"] == len(record_batch(b"x" * 500))
 
 
+@pytest.mark.parametrize("version", ["0300", "0301", "0303"])
+def test_a_server_on_a_tls_port_answers_with_an_alert(version):
+    alert = bytes.fromhex(f"15{version}00020250")
+    driver = heard(client(request(craft.API_VERSIONS, 3, 1)), server(alert))
+    (upgrade,) = (event for _, event in driver.told if isinstance(event, Upgrade))
+    assert (upgrade.to, upgrade.at) == ("tls", {Side.SERVER: 0})
+    assert driver.dissector.identity.close_reason == "protocol error"
+    assert driver.skipped == []
+
+
 # ---- secrets and logins
 
 
@@ -303,6 +344,19 @@ def test_configuration_values_are_hidden_by_name_and_by_what_the_broker_says():
     assert found[2]["synonyms"][0]["value"] == Secret(b"z")
     spans = [span for span in driver.dissector.spans(driver.messages[1].frame) if span.meaning == "config_value"]
     assert [span.value for span in spans] == [Secret(b"x"), "5", Secret(b"y"), Secret(b"z")]
+
+
+def test_a_configuration_value_is_hidden_where_the_capture_lost_what_the_broker_says_of_it():
+    configs = [{"name": "custom", "value": "innocent or not", "is_sensitive": True}]
+    answer = response(craft.DESCRIBE_CONFIGS, 4, 1, {"results": [{"configs": configs}]})
+    lost = answer.index(b"innocent") + len("innocent or not")
+    holes = ((), [(lost, len(answer) - 1)])
+    driver = heard(client(request(craft.DESCRIBE_CONFIGS, 4, 1)), server(answer), holes=holes)
+    message = driver.messages[1]
+    (found,) = message.body["results"][0]["configs"]
+    assert found["value"] == Secret(b"innocent or not")
+    spans = [span for span in driver.dissector.spans(message.frame) if span.meaning == "config_value"]
+    assert [span.value for span in spans] == [Secret(b"innocent or not")]
 
 
 def test_a_login_by_sasl_authenticate_names_user_and_mechanism():
@@ -370,6 +424,18 @@ def test_a_refused_login_is_why_the_connection_closes():
     )
     assert driver.messages[-1].error_name == "SASL_AUTHENTICATION_FAILED"
     assert driver.dissector.identity.close_reason == "authentication"
+
+
+@pytest.mark.parametrize(
+    ("closes", "cause"), [((Side.SERVER, Side.CLIENT), "authentication"), ((Side.CLIENT, Side.SERVER), None)]
+)
+def test_a_server_that_closes_on_a_raw_token_has_refused_it_unless_the_client_left_or_the_capture_ended(closes, cause):
+    said = [
+        client(request(craft.SASL_HANDSHAKE, 0, 1, {"mechanism": "PLAIN"})),
+        server(response(craft.SASL_HANDSHAKE, 0, 1)),
+    ]
+    driver = Driver(Kafka).run(chunks([*said, client(sized(b"\x00a\x00pw"))]), closes)
+    assert driver.dissector.identity.close_reason == cause
 
 
 def test_a_forwarded_request_and_its_response_are_read_whole():

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from record_craft import HEAD, Plain, batch
 
-from dissectors.kafka.recordwalk import RECORD_MIN, walk, walk_slowly
+from dissectors.kafka import recordwalk
+from dissectors.kafka.recordwalk import RECORD_MIN, Headers, walk, walk_slowly
 
 QUICK = settings(max_examples=50, deadline=None)
 
@@ -33,7 +34,33 @@ def test_the_walk_gives_what_its_slow_twin_gives(
         plain[at % len(plain)] = value
     data = bytes(plain)
     end = max(0, len(data) - behind)
-    assert walk(data, 0, end, len(records)) == walk_slowly(data, 0, end, len(records))
+    walked = walk(data, 0, end, len(records))
+    assert walked == walk_slowly(data, 0, end, len(records))
+    assert len(walked.places) == 4 * (walked.flat[-1] if walked.flat else 0)
+
+
+@given(RECORDS)
+@QUICK
+def test_headers_are_what_was_written_and_stand_where_their_places_say(records: tuple[Plain, ...]) -> None:
+    data = batch(records)[HEAD:]
+    headers = Headers(data, walk(data, 0, len(data), len(records)))
+    assert headers[:] == [list(one.headers) for one in records]
+    assert headers[-1] == headers[len(records) - 1]
+    counts, places = headers.spans()
+    assert counts == [len(one.headers) for one in records]
+    written = [(key.encode(), value) for one in records for key, value in one.headers]
+    fours = zip(*(places[at::4] for at in range(4)), strict=True)
+    assert written == [(data[a:b], None if c < 0 else data[c:d]) for a, b, c, d in fours]
+
+
+def test_headers_of_a_batch_are_limited(monkeypatch):
+    monkeypatch.setattr(recordwalk, "HEADERS_MAX", 3)
+    records = (Plain(1, b"k", b"v", (("a", b"1"), ("b", b"2"))),) * 2
+    data = batch(records)[HEAD:]
+    walked = walk(data, 0, len(data), 2)
+    assert (walked.records, len(walked.places)) == (1, 8)
+    assert walked.why == "more headers in a batch than are read"
+    assert walked == walk_slowly(data, 0, len(data), 2)
 
 
 @given(st.lists(st.sampled_from([0, 1, 2, 3, 12, 14, 16, 0x80, 0x81, 0xFF]), max_size=40))
@@ -46,7 +73,7 @@ def test_the_twins_agree_on_numbers_that_are_written_too_long(numbers: list[int]
 def test_a_length_written_too_long_is_read_all_the_same() -> None:
     data = bytes.fromhex("0e000000 8100 01 00".replace(" ", ""))
     walked = walk(data, 0, len(data), 1)
-    assert walked.flat == [0, 0, -1, -1, -1, -1, -1]
+    assert walked.flat == [0, 0, -1, -1, -1, -1, 0]
     assert walked == walk_slowly(data, 0, len(data), 1)
 
 

@@ -119,7 +119,7 @@ def test_records_of_internal_topics_are_found_by_page_and_type(page: str, kind: 
 
 
 def test_a_record_whose_version_once_meant_other_bytes_has_a_layout_for_each_meaning() -> None:
-    assert [layout.note for layout in specs.record("cluster_metadata", "metadata", 3, 0)] == ["", "2.8", "3.0-3.1"]
+    assert [layout.note for layout in specs.record("cluster_metadata", "metadata", 10, 0)] == ["", "2.8", "3.0-3.5"]
 
 
 def test_only_what_is_asked_for_is_parsed() -> None:
@@ -159,6 +159,7 @@ def test_every_mark_names_a_table_or_something_that_the_notation_knows() -> None
     known = set(specs._enums()) | {"error", "topic_name", "topic_id", "group_id", "broker_id", "producer_id"}
     known |= {"transactional_id", "api_key", "config_name", "config_value", "member_metadata", "member_assignment"}
     known |= {"user_data", "principal", "envelope_request", "envelope_response", "otlp_metrics", "ip_address"}
+    known |= {"commit_metadata"}
 
     def marks(struct) -> set[str]:
         items = (*struct.items, *struct.tagged)

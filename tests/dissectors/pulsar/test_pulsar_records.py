@@ -101,6 +101,32 @@ def test_a_bomb_is_not_blown_up():
     assert problems == [("codec", "error")]
 
 
+PROPERTIES = [
+    [{"key": "trace", "value": "abc"}, {"key": "", "value": ""}],
+    [],
+    [{"key": "long", "value": "x" * 300}, {"key": "ü" * 100, "value": "ü"}],
+]
+
+
+def test_properties_of_a_batch_stand_where_their_places_say():
+    plain = batch(*((b"value", {"properties": properties}) for properties in PROPERTIES))
+    made, problems = records({"num_messages_in_batch": 3}, plain)
+    counts, places = made.header_spans()
+    fours = zip(*(places[at::4] for at in range(4)), strict=True)
+    written = [(made.data[a:b].decode(), made.data[c:d]) for a, b, c, d in fours]
+    assert problems == []
+    assert counts == [len(properties) for properties in PROPERTIES]
+    assert written == [(one["key"], one["value"].encode()) for properties in PROPERTIES for one in properties]
+    assert written == [pair for headers in made.headers for pair in headers]
+
+
+def test_properties_unlike_those_of_clients_have_no_places():
+    strange = b"\x0a\x06\x12\x01v\x0a\x01k\x18\x01"  # the value stands before the key
+    made, _ = records({"num_messages_in_batch": 1}, len(strange).to_bytes(4, "big") + strange + b"v")
+    assert made.header_spans() is None
+    assert made.headers[0] == [("k", b"v")]
+
+
 def test_a_message_alone_has_its_columns_from_the_metadata():
     metadata = {
         "partition_key": "a2V5",

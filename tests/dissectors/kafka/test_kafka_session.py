@@ -1,0 +1,61 @@
+"""Responses that a search finds behind a loss, or on a connection that was joined in the middle: which are believed."""
+
+from __future__ import annotations
+
+import struct
+
+import kafkacraft as craft
+import pytest
+from driver import Driver
+from kafkacraft import fetched, record_batch, request, response, sized
+from wirecraft import chunks, client, server
+
+from dissectors.kafka import Kafka
+from mqsniff.model import Side
+
+
+def test_a_response_after_a_gap_must_answer_something():
+    """Zeros and small numbers in record data look like a response; the open questions know better."""
+    lookalike = b"".join(sized(struct.pack(">i", number)) for number in (50, 51))
+    long = fetched(1, record_batch(b"x" * 50 + lookalike + b"y" * 40))
+    dialogue = [
+        client(request(craft.FETCH, 12, 1), request(craft.HEARTBEAT, 4, 2), request(craft.HEARTBEAT, 4, 3)),
+        server(long, response(craft.HEARTBEAT, 4, 2), response(craft.HEARTBEAT, 4, 3)),
+    ]
+    driver = Driver(Kafka).run(chunks(dialogue, holes=((), [(0, 12)])))
+    answers = [message for message in driver.messages if message.frame.side is Side.SERVER]
+    assert [(message.name, message.correlation) for message in answers] == [("Heartbeat", "2"), ("Heartbeat", "3")]
+
+
+def joined(*answers: bytes, ids: tuple[int, ...] = (100, 101)) -> list[tuple[str, str | None]]:
+    """(name, id) of what a server says after a loss, on a connection that was joined in the middle."""
+    said = [
+        client(request(craft.HEARTBEAT, 4, ids[0]), request(craft.HEARTBEAT, 4, ids[1])),
+        server(bytes(9), *answers),
+    ]
+    driver = Driver(Kafka, in_step=False).run(chunks(said))
+    return [(message.name, message.correlation) for message in driver.messages if message.kind == "response"]
+
+
+def test_a_response_after_a_loss_may_answer_a_request_from_before_it_that_is_near_by() -> None:
+    answers = [response(craft.HEARTBEAT, 4, number) for number in (98, 99, 100, 101)]
+    assert [number for _, number in joined(*answers)] == ["98", "99", "100", "101"]
+
+
+@pytest.mark.parametrize("stray", [0, 35, 102, 131_345])
+def test_what_looks_like_a_response_with_an_id_far_from_all_requests_is_passed_over(stray: int) -> None:
+    strays = [response(craft.HEARTBEAT, 4, stray)] * 2
+    assert joined(*strays, response(craft.HEARTBEAT, 4, 100)) == [("Heartbeat", "100")]
+
+
+@pytest.mark.parametrize(("stray", "found"), [(90, []), (101, [("Heartbeat", "101")])])
+def test_once_a_seen_request_was_answered_every_answer_found_is_to_a_seen_one(stray: int, found: list) -> None:
+    first = response(craft.HEARTBEAT, 4, 100)
+    said = [
+        client(request(craft.HEARTBEAT, 4, 100), request(craft.HEARTBEAT, 4, 101)),
+        server(first, b"lost", response(craft.HEARTBEAT, 4, stray)),
+    ]
+    holes: tuple[list, list] = ([], [(len(first), len(first) + 4)])
+    driver = Driver(Kafka, in_step=False).run(chunks(said, holes=holes))
+    answers = [(message.name, message.correlation) for message in driver.messages if message.kind == "response"]
+    assert answers == [("Heartbeat", "100"), *found]

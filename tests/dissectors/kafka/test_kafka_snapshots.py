@@ -1,0 +1,120 @@
+"""Snapshots of the metadata log, fetched piece by piece: the same records wherever they were cut."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from typing import Any
+
+import kafkacraft as craft
+import pytest
+from driver import Driver
+from kafkacraft import record_batch
+from test_kafka_formats import SAMPLES
+from wirecraft import Say, chunks, client, server
+
+from dissectors.kafka import Kafka
+from mqsniff.model import Message, Secret
+
+FETCH_SNAPSHOT = 59
+LOG = "__cluster_metadata"
+RECORDS = [bytes.fromhex(one["value"]) for one in SAMPLES["records"] if one["topic"] == LOG]
+SNAPSHOT = b"".join(record_batch(*RECORDS[at : at + 2], base=at) for at in range(0, len(RECORDS), 2))
+SNAPSHOT_ID = {"end_offset": 293, "epoch": 3}
+
+
+def asked(correlation: int, position: int) -> bytes:
+    partition = {"snapshot_id": SNAPSHOT_ID, "position": position}
+    body = {"replica_id": 4, "topics": [{"name": LOG, "partitions": [partition]}]}
+    return craft.request(FETCH_SNAPSHOT, 0, correlation, body)
+
+
+def piece(correlation: int, start: int, stop: int, size: int = len(SNAPSHOT)) -> bytes:
+    partition = {
+        "snapshot_id": SNAPSHOT_ID,
+        "size": size,
+        "position": start,
+        "unaligned_records": SNAPSHOT[start:stop],
+    }
+    return craft.response(FETCH_SNAPSHOT, 0, correlation, {"topics": [{"name": LOG, "partitions": [partition]}]})
+
+
+def dialogue(cuts: list[int]) -> list[Say]:
+    said: list[Say] = []
+    for number, (start, stop) in enumerate(pairwise([0, *cuts, len(SNAPSHOT)])):
+        said += [client(asked(number, start)), server(piece(number, start, stop))]
+    return said
+
+
+def answers(said: list[Say]) -> list[Message]:
+    return [message for message in Driver(Kafka).run(chunks(said)).messages if message.kind == "response"]
+
+
+def records(messages: list[Message]) -> list[tuple[int, bytes]]:
+    found = []
+    for message in messages:
+        for batch in message.records:
+            assert batch.values is not None
+            spans = zip(*batch.values, strict=True)
+            found += zip(batch.columns["offset"], [batch.data[start:stop] for start, stop in spans], strict=True)
+    return found
+
+
+def held(message: Message) -> Any:
+    body: Any = message.body
+    return body["topics"][0]["partitions"][0]["unaligned_records"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_records_are_the_same_wherever_a_snapshot_was_cut(seed: int) -> None:
+    dice = random.Random(seed)
+    cuts = sorted(dice.sample(range(1, len(SNAPSHOT)), dice.randint(0, 6)))
+    found = records(answers(dialogue(cuts)))
+    assert found == list(enumerate(RECORDS))
+
+
+def test_a_piece_tells_its_batches_and_what_it_begins() -> None:
+    first, second = answers(dialogue([len(SNAPSHOT) - 5]))
+    assert held(first)["size"] == len(SNAPSHOT) - 5
+    assert held(first)["begun"] > 0
+    assert (held(second)["size"], len(held(second)["batches"]), held(second)["begun"]) == (5, 1, 0)
+    (row,) = second.partitions
+    assert (row["wire_bytes"], row["batches"]) == (5, 1)
+
+
+def test_a_piece_whose_predecessor_was_not_seen_is_told_by_its_size() -> None:
+    said = dialogue([50, 120])
+    lost = answers(said[:2] + said[4:])
+    assert held(lost[1]) == {"size": len(SNAPSHOT) - 120}
+    assert lost[1].records == ()
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_bytes_of_a_piece_that_cannot_be_read_are_secret_where_they_might_be(lost: bool) -> None:
+    driver = Driver(Kafka)
+    start = len(SNAPSHOT) // 2 + 5 if lost else 0
+    driver.run(chunks([client(asked(0, start)), server(piece(0, start, len(SNAPSHOT) - 3))]))
+    (message,) = [one for one in driver.messages if one.kind == "response"]
+    (records,) = [span for span in driver.dissector.spans(message.frame) if span.path.endswith("unaligned_records")]
+    assert isinstance(records.value, Secret)
+
+
+def test_a_snapshot_that_ends_inside_a_batch_is_malformed() -> None:
+    cut = len(SNAPSHOT) - 1
+    (whole,) = answers([client(asked(0, 0)), server(piece(0, 0, cut, cut))])
+    assert [(problem.kind, problem.detail) for problem in whole.problems] == [("malformed", "a batch without its end")]
+    (begun,) = answers([client(asked(0, 0)), server(piece(0, 0, cut))])
+    assert not begun.problems
+
+
+def test_a_batch_may_go_on_over_many_pieces() -> None:
+    cuts = list(range(7, len(SNAPSHOT), 7))
+    found = answers(dialogue(cuts))
+    assert records(found) == list(enumerate(RECORDS))
+    assert [held(message)["begun"] for message in found][-1] == 0
+    assert not any(message.problems for message in found)
+
+
+def test_the_last_piece_of_a_batch_that_never_ends_says_so() -> None:
+    said = [client(asked(0, 0)), server(piece(0, 0, 20, 40)), client(asked(1, 20)), server(piece(1, 20, 40, 40))]
+    assert [problem.detail for message in answers(said) for problem in message.problems] == ["a batch without its end"]
