@@ -2,7 +2,8 @@
 
 1. Packets are taken in slices, so that the items of a window never stand in memory together.
 2. The connections of a slice are lazy streams of items; one merge puts them in order of release, then connection.
-3. Topic names are resolved behind the merge: an item shows what was taught before it in that order.
+3. Topic names are resolved behind the merge: an item shows what was taught before it in that order, and records of
+   internal topics are decoded by it.
 4. ``None`` is yielded after each batch: a moment to flush for who writes as the packets come.
 """
 
@@ -14,12 +15,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from mqsniff.decode.conversation import Context, Conversation, Placed
+from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.names import TopicNames
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import Settings
-from mqsniff.model import CaptureInfo, Decoded, Item, Noticed, PacketBatch, Problem, packet_id
+from mqsniff.model import CaptureInfo, Decoded, Item, Noticed, PacketBatch, Problem, Recorded, packet_id
 from mqsniff.sources.batches import slice_batch
+from mqsniff.sources.domains import domain_finder
 from mqsniff.streams.connection import Connection
+from mqsniff.streams.domains import DomainFlows
 from mqsniff.streams.events import ConnectionClosed
 from mqsniff.streams.flows import FlowEvents, Flows
 from mqsniff.streams.packets import PacketDecoder
@@ -63,12 +67,17 @@ class Pipeline:
         decode_as: Mapping[int, str] | None = None,
         domain: str = "",
     ) -> None:
+        """``domain`` tells which captures are one: see ``sources.domains``; ValueError if it is no pattern."""
         self._source = source
         self._context = Context(Registry(load_dissectors(), decode_as), settings)
         self._decoder = PacketDecoder(settings.limits)
-        self._flows = Flows(settings.limits, domain)
+        self._flows: Flows | DomainFlows = Flows(settings.limits)
+        if domain:
+            find = domain_finder(domain)
+            self._flows = DomainFlows(settings.limits, lambda index: find(source.captures[index].name))
         self._conversations: dict[Connection, Conversation] = {}
-        self._names = TopicNames()
+        self._names = TopicNames(settings.limits.topics_max)
+        self._internal = InternalTopics(self._context.registry.dissectors)
         self.totals = Totals()
 
     @property
@@ -84,11 +93,15 @@ class Pipeline:
         for batch in self._source.batches():
             for start in range(0, len(batch), SLICE_PACKETS):
                 yield from self._slice(slice_batch(batch, start, min(start + SLICE_PACKETS, len(batch))))
+            yield from self._faults()
             yield None
         for odd in self._decoder.close():
             yield self._notice(replace(odd.problem, ts_ns=odd.ts_ns, packet=odd.packet))
         for events in self._flows.end():  # all released by the end, the oldest connection first
             yield from self._merged([self._flow(events)])
+        yield from self._faults()
+        if self._names.refused:
+            yield self._notice(Problem("limit", "warning", "more topic ids were taught than topics_max"))
         for capture in self.captures:
             for problem in capture.problems:
                 yield self._notice(replace(problem, packet=packet_id(capture.index, 0)))
@@ -122,14 +135,24 @@ class Pipeline:
         for _, _, item in placed[0] if len(placed) == 1 else heapq.merge(*placed):
             if isinstance(item, Decoded):
                 message = item.message
-                yield from self._names.learn(message)
-                self._names.resolve(message)
+                if message.teaches:
+                    yield from self._names.learn(message)
+                if message.topic_ids:
+                    self._names.resolve(message)
                 totals = self.totals
                 totals.messages += 1
                 totals.by_protocol[message.protocol] = totals.by_protocol.get(message.protocol, 0) + 1
             elif isinstance(item, Noticed):
                 self._count(item.problem)
+            elif isinstance(item, Recorded):
+                self._names.resolve_records(item.message.protocol, item.batch)
+                item.batch = self._internal.decoded(item.message.protocol, item.batch)
             yield item
+
+    def _faults(self) -> Iterator[Item]:
+        """What dissectors raised at records of internal topics."""
+        while self._internal.faults:
+            yield self._notice(Problem("internal", "error", self._internal.faults.pop()))
 
     def _count(self, problem: Problem) -> None:
         self.totals.problems[problem.kind] = self.totals.problems.get(problem.kind, 0) + 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import struct
+import tracemalloc
 
+import pyarrow as pa
 import pytest
 from tinycapture import OK, conversation, pcap
 
@@ -12,7 +14,11 @@ from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Message
 from mqsniff.pipeline import Pipeline
+from mqsniff.sinks.parquet import ParquetSink
 from mqsniff.sources.files import FileSource
+from mqsniff.tables import arrow, recordcolumns
+from mqsniff.tables.schemas import TABLES
+from mqsniff.tables.values import Shown
 
 
 def consumer(messages):
@@ -34,6 +40,27 @@ def producer(messages):
         yield "s", OK
 
 
+def needed(path, folder) -> tuple[int, int]:
+    """What Python holds at the end of a capture that became Parquet tables, and the most that Arrow held."""
+    limits = Limits(row_group_size=1 << 16, tables_buffer=1 << 17, window=1 << 16)
+    pool, before = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    tracemalloc.start()
+    try:
+        pipeline = Pipeline(FileSource([str(path)], limits), Settings(limits, records=True))
+        sink = ParquetSink(str(folder), pipeline.captures, TABLES, Shown(), limits=limits)
+        for item in pipeline.items():
+            if item is not None:
+                sink.write(item)
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+        assert sum(part.rows for part in sink.close()) > path.stat().st_size // 200
+        return held, pool.max_memory()
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(before)
+
+
 def messages_alive() -> int:
     """Messages that something still holds, those of other tests included."""
     gc.collect()
@@ -52,3 +79,16 @@ def test_the_messages_of_a_long_connection_are_let_go(tmp_path, steps):
             break
     assert pipeline.totals.messages == count // 2
     assert messages_alive() - before < 200
+
+
+def test_ten_times_the_capture_needs_no_more_memory_on_its_way_to_parquet(tmp_path, monkeypatch):
+    monkeypatch.setattr(arrow, "ROWS", 64)
+    monkeypatch.setattr(recordcolumns, "BLOCK_ROWS", 64)
+    found = {}
+    for count in (400, 410, 4000):  # the first one fills caches
+        path = tmp_path / f"{count}.pcap"
+        path.write_bytes(pcap(conversation(producer(count))))
+        found[count] = needed(path, tmp_path / str(count))
+    held, arrow_held = found[410]
+    assert found[4000][0] < held + 100_000  # 28 bytes a message
+    assert found[4000][1] < 1.5 * arrow_held

@@ -43,16 +43,15 @@ class Summary:
 
     def take(self, item: Item) -> None:
         """Count an item."""
-        match item:
-            case Decoded(_, message):
-                self.messages[message.protocol] += 1
-                if message.error_count:
-                    self.answer_errors += 1
-            case Noticed(_, problem):
-                self.kinds[problem.kind] += 1
-                self.severities[problem.severity] += 1
-            case Closed(connection):
-                self._closed(connection)
+        if isinstance(item, Decoded):  # hot: a pattern that takes an item apart costs three times as much
+            self.messages[item.message.protocol] += 1
+            if item.message.error_count:
+                self.answer_errors += 1
+        elif isinstance(item, Noticed):
+            self.kinds[item.problem.kind] += 1
+            self.severities[item.problem.severity] += 1
+        elif isinstance(item, Closed):
+            self._closed(item.connection)
 
     def totals(self, totals: Totals, dropped: int, seconds: float) -> str:
         """The run in one line; ``dropped`` are packets that the capturing side says it lost."""

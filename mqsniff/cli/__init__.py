@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -23,13 +24,15 @@ import click
 from mqsniff import __version__
 from mqsniff.answers.captures import is_capture_name
 
-COMMANDS: Final = ("decode", "live", "check", "protocols")
+COMMANDS: Final = ("decode", "live", "sql", "batch", "check", "protocols")
 
 EPILOG: Final = """\b
 Examples:
   mqsniff capture.pcapng                     what is in it, a line a message
   mqsniff decode -v --records capture.pcap   with every field and every record
   mqsniff decode capture.pcap | jq .name     NDJSON into a pipe
+  mqsniff capture.pcap --topic orders        one topic; many more filters
+  mqsniff sql capture.pcap 'from problems'   asked with SQL
   tcpdump -w - -U | mqsniff decode -         while it is captured
 
 `mqsniff FILE` is short for `mqsniff decode FILE`. `mqsniff COMMAND --help` says more.
@@ -70,12 +73,18 @@ class Commands(click.Group):
         """Run the command; a reader that has gone away ends it quietly."""
         # numpy would start threads for linear algebra that nobody does here: half of its start-up.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        # Decoding makes many objects and hardly a cycle: looking for cycles as often as Python does took a tenth of it,
+        # most of that among the old objects, which are modules and code.
+        gc.set_threshold(10_000, 20, 100)
         try:
             code: int = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
             _silence_stdout()
             return 0
+        except OSError as error:  # inputs and files that are written have their own words; this is stdout
+            _silence_stdout()
+            raise click.FileError("stdout", error.strerror or str(error)) from None
         return code
 
     def main(  # type: ignore[override]  # click overloads it by ``standalone_mode``, which is decided here
@@ -92,6 +101,9 @@ class Commands(click.Group):
             where = error.ctx.command_path if error.ctx is not None else "mqsniff"
             click.echo(f"{where}: {error.format_message().rstrip('.')} ({where} --help)", err=True)
             code = error.exit_code
+        except click.FileError as error:
+            click.echo(f"mqsniff: {error.ui_filename}: {error.message}", err=True)
+            code = 2
         except click.ClickException as error:
             click.echo(f"mqsniff: {error.format_message()}", err=True)
             code = error.exit_code

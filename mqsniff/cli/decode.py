@@ -1,4 +1,4 @@
-"""``mqsniff decode FILE…``: captures in, text or NDJSON out."""
+"""``mqsniff decode FILE…``: captures in, text, NDJSON, CSV or Parquet out."""
 
 from __future__ import annotations
 
@@ -7,29 +7,52 @@ from typing import Any, Final
 import click
 
 from mqsniff.cli.options import RunOptions, run_options
+from mqsniff.cli.sections import SectionedCommand, option
 
 EPILOG: Final = """\b
 Examples:
-  mqsniff decode capture.pcapng
+  mqsniff decode capture.pcapng                      a line a message
   mqsniff decode -v -n 20 capture.pcap.zst           the first 20 messages with every field
+  mqsniff decode --topic orders --errors x.pcap      what went wrong with one topic
+  mqsniff decode --records --key user-17 x.pcap      where one key went, and what was written
   mqsniff decode --table exchanges day-*.pcap | jq   rotated files are one capture
+  mqsniff decode -o csv --table exchanges --where 'latency_ns > 1e8' x.pcap > slow.csv
+  mqsniff decode -o parquet --out tables big.pcap    for mqsniff sql, DuckDB, pandas, Spark
   mqsniff decode --fail-on error x.pcap > rows       for scripts: exit 1 when something is wrong
   ssh broker tcpdump -w - -U port 4150 | mqsniff decode -
 """
 
 
-@click.command(epilog=EPILOG, no_args_is_help=True)
+def _domain(ctx: click.Context, param: click.Parameter, pattern: str) -> str:
+    """A pattern that tells captures apart."""
+    from mqsniff.sources.domains import domain_finder
+
+    try:
+        domain_finder(pattern)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+    return pattern
+
+
+@click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @run_options
+@option("Decoding", "--domain", metavar="PATTERN", default="", callback=_domain,
+        help="folder, or a regular expression such as 'tap-[0-9]+': files in whose names it finds the same text are "
+             "one capture.  [default: all are one]")  # fmt: skip
 def command(files: tuple[str, ...], **options: Any) -> int:
-    """Decode captures: text on a terminal, NDJSON into a pipe.
+    """Decode captures: text on a terminal, NDJSON into a pipe, or CSV, or Parquet files.
 
     FILE is a pcap or pcapng capture, also compressed (gzip, zstd, lz4, xz, bzip2), or - for stdin. Files given together
-    are one capture, in the order of their packets' times.
+    are one capture, in the order of their packets' times, unless --domain tells them apart.
+
+    Filters choose messages; their exchanges, records, problems and connections come along. --topic, --partition,
+    --offset and --key choose among the records and partitions of a message too.
     """
     from mqsniff.cli.progress import Progress
     from mqsniff.cli.run import run
     from mqsniff.sources.files import FileSource
 
-    wanted, progress = RunOptions(**options), Progress()
+    wanted = RunOptions.of(options)
+    progress = Progress(silent_stdout=wanted.output == "parquet")
     return run(FileSource(files, wanted.limits, progress), wanted, progress)

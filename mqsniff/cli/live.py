@@ -1,6 +1,6 @@
 """``mqsniff live -i IFACE``: packets of an interface in, text or NDJSON out as they come.
 
-1. Ctrl-C ends the capture, not the run: what is open is closed, flushed and counted; a second one ends it at once.
+1. Ctrl-C or SIGTERM ends the capture, not the run: what is open is closed, flushed and counted; a second one ends it.
 2. What the kernel lost is told at the end.
 """
 
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mqsniff.cli.options import RunOptions, run_options
+from mqsniff.cli.sections import SectionedCommand
+from mqsniff.cli.signals import INTERRUPTED, TERMINATED, terminate
 
 if TYPE_CHECKING:
     from mqsniff.sources.live import LiveSource
@@ -28,7 +30,7 @@ Examples:
 SECOND_NS: Final = 1_000_000_000
 
 
-@click.command(epilog=EPILOG, no_args_is_help=True)
+@click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
 @click.option("-i", "--interface", required=True, metavar="IFACE", help="Interface to listen on.")
 @click.option("-f", "--filter", "bpf", metavar="BPF", help="Capture filter, as tcpdump's.")
 @click.option("--count", "packets", metavar="N", type=click.IntRange(min=1), help="Stop after N packets.")
@@ -38,30 +40,35 @@ SECOND_NS: Final = 1_000_000_000
 @run_options
 def command(interface: str, bpf: str | None, packets: int | None, duration: float | None, **options: Any) -> int:
     """Decode the packets of an interface until Ctrl-C."""
-    from mqsniff.cli.run import INTERRUPTED, run
+    from mqsniff.cli.run import run
     from mqsniff.sources.live import CaptureError, LiveSource
 
+    wanted = RunOptions.of(options)
     duration_ns = None if duration is None else int(duration * SECOND_NS)
     try:
         source = LiveSource(interface, bpf=bpf, count=packets, duration_ns=duration_ns)
     except CaptureError as error:
         click.echo(f"mqsniff: {error}", err=True)
         return 2
-    with stopped_by_ctrl_c(source):
-        code = run(source, RunOptions(**options))
-    return 0 if code == INTERRUPTED else code
+    with stopped_by_signal(source):
+        code = run(source, wanted)
+    return 0 if code in (INTERRUPTED, TERMINATED) else code
 
 
 @contextmanager
-def stopped_by_ctrl_c(source: LiveSource) -> Iterator[None]:
-    """Let the first Ctrl-C end the source, and the second one the program."""
+def stopped_by_signal(source: LiveSource) -> Iterator[None]:
+    """Let the first Ctrl-C or SIGTERM end the source, and the second one the program."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def stop(_signal: int, _frame: object) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, terminate)
         source.stop()
 
-    before = signal.signal(signal.SIGINT, stop)
+    for number in before:
+        signal.signal(number, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

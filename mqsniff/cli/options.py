@@ -1,59 +1,108 @@
 """Options that ``decode`` and ``live`` share: click parameters in, a ``RunOptions`` out.
 
-1. A value that cannot be meant is refused before anything is read.
+1. A value, or a combination, that cannot be meant is refused before anything is read.
 2. What needs the list of protocols loads it only when the option is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
 
+from mqsniff.cli.filtering import filter_options, filters_of, where_option
+from mqsniff.cli.sections import all_of, option
 from mqsniff.limits import Limits
 from mqsniff.model import ProblemKind, Severity
 from mqsniff.sinks.clock import TimeMode
+from mqsniff.tables.filters import NO_FILTERS, Filters
 from mqsniff.tables.schemas import STREAM_TABLES, TABLES, TableName
+
+if TYPE_CHECKING:
+    from mqsniff.dissector import Settings
+    from mqsniff.tables.values import Shown
+
+OUTPUTS: Final = ("text", "ndjson", "csv", "parquet")
 
 CONDITIONS: Final = ("empty", "answer-error")
 FAIL_ON: Final = (*get_args(Severity), *get_args(ProblemKind), *CONDITIONS)
 TIME_MODES: Final = get_args(TimeMode)
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """What the user asked of a run, whatever its source is."""
 
-    output: str | None
-    tables: tuple[TableName, ...]
-    verbose: bool
-    records: bool
     decode_as: dict[int, str]
     show_secrets: bool
     show_raw: bool
     redact: tuple[str, ...]
     limits: Limits
-    fail_on: tuple[str, ...]
-    count: int | None
-    time: TimeMode
-    color: str
-    max_bytes: int | None
+    output: str | None = None
+    tables: tuple[TableName, ...] = ()
+    out: Path | None = None
+    overwrite: bool = False
+    verbose: bool = False
+    records: bool = False
+    fail_on: tuple[str, ...] = ()
+    count: int | None = None
+    domain: str = ""
+    time: TimeMode = "utc"
+    color: str = "auto"
+    max_bytes: int | None = None
+    where: str | None = None
+    filters: Filters = NO_FILTERS
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> RunOptions:
+        """The parameters of a command as one; raises click.UsageError for a combination that cannot be meant."""
+        made = cls(filters=filters_of(options), **options)
+        if made.output == "csv" and len(made.wanted("csv")) > 1:
+            raise click.UsageError("-o csv writes one table at a time; choose one with --table")
+        if made.output == "parquet" and made.out is None:
+            raise click.UsageError("-o parquet needs --out DIR, a folder to write to")
+        if made.output != "parquet" and (made.out is not None or made.overwrite):
+            raise click.UsageError("--out and --overwrite belong to -o parquet; other outputs go to stdout")
+        return made
 
     def wanted(self, output: str) -> tuple[TableName, ...]:
-        """The tables that go out; in NDJSON records are one of them, in text they stand under their message."""
+        """The tables that go out; records are one of them where they do not stand under their message, as in text."""
+        match output:
+            case "parquet":
+                return self.tables or tuple(TABLES)
+            case "csv":
+                return self.tables or (("records",) if self.records else ("messages",))
         chosen = self.tables or STREAM_TABLES
         if self.records and output == "ndjson" and "records" not in chosen:
             return (*chosen, "records")
         return chosen
 
     @property
-    def needs_records(self) -> bool:
+    def shown(self) -> Shown:
+        """What is shown of secrets, undecoded bytes and record data."""
+        from mqsniff.tables.values import Shown
+
+        return Shown(self.show_secrets, self.show_raw, "payload" not in self.redact, self.max_bytes)
+
+    def settings(self, output: str) -> Settings:
+        """What is asked of dissectors; filters look at everything."""
+        from mqsniff.dissector import Settings
+
+        wanted = self.wanted(output)
+        all_of_it = output == "text" or bool(self.filters) or self.where is not None
+        return Settings(
+            self.limits,
+            records=self.needs_records(output),
+            partitions=all_of_it or "partitions" in wanted,
+            notes=all_of_it,
+            exchanges=all_of_it or "exchanges" in wanted,
+        )
+
+    def needs_records(self, output: str) -> bool:
         """Whether record batches have to be opened."""
-        return self.records or "records" in self.tables
+        return self.records or "records" in self.wanted(output) or self.filters.needs_records
 
 
 def _decode_as(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[int, str]:
@@ -88,36 +137,47 @@ def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     return limits
 
 
-_OPTIONS: Final = (
-    click.option("-o", "--output", type=click.Choice(["text", "ndjson"]),
-                 help="Form of the output.  [default: text on a terminal, ndjson in a pipe]"),
-    click.option("--table", "tables", multiple=True, type=click.Choice(list(TABLES)), metavar="NAME",
-                 help=f"Table to show, of {', '.join(TABLES)}; repeatable.  [default: {', '.join(STREAM_TABLES)}]"),
-    click.option("-v", "--verbose", is_flag=True, help="Text: show every field of a message under it."),
-    click.option("--records", is_flag=True, help="Show records: in text under their message, in NDJSON as a table."),
-    click.option("-n", "--max-messages", "count", metavar="COUNT", type=click.IntRange(min=1),
-                 help="Stop after COUNT messages."),
-    click.option("--decode-as", multiple=True, metavar="PORT=PROTO", callback=_decode_as,
-                 help="Read connections to a server port as this protocol; repeatable."),
-    click.option("--time", type=click.Choice(TIME_MODES), default="utc", show_default=True, help="Times in text."),
-    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
-                 help="Colours in text; auto: on a terminal, unless NO_COLOR is set."),
-    click.option("--max-bytes", metavar="N", type=click.IntRange(min=0),
-                 help="Bytes of a record's key or value that are shown.  [default: 256 in text, all in NDJSON]"),
-    click.option("--show-secrets", is_flag=True, help="Show passwords, tokens and the like."),
-    click.option("--show-raw", is_flag=True, help="Show bytes that nobody decoded, not just their size and hash."),
-    click.option("--redact", multiple=True, type=click.Choice(["payload"]),
-                 help="Leave out the keys, values and headers of records."),
-    click.option("--limit", "limits", multiple=True, metavar="NAME=VALUE", callback=_limits,
-                 help="Change a cap (`mqsniff protocols --json` lists them); repeatable."),
-    click.option("--fail-on", multiple=True, type=click.Choice(FAIL_ON), metavar="KIND",
-                 help="Exit 1 when this was found: a kind of problem, a severity (that one or worse), empty (no "
-                      "message) or answer-error (a broker answered with an error); repeatable."),
-)  # fmt: skip
+_OUTPUT: Final = "Output"
+_DECODING: Final = "Decoding"
 
+decode_options: Final = all_of((
+    option(_DECODING, "--decode-as", multiple=True, metavar="PORT=PROTO", callback=_decode_as,
+           help="Read connections to a server port as this protocol; repeatable."),
+    option(_DECODING, "--show-secrets", is_flag=True, help="Show passwords, tokens and the like."),
+    option(_DECODING, "--show-raw", is_flag=True,
+           help="Show bytes that nobody decoded, not just their size and hash."),
+    option(_DECODING, "--redact", multiple=True, type=click.Choice(["payload"]),
+           help="Leave out the keys, values and headers of records."),
+    option(_DECODING, "--limit", "limits", multiple=True, metavar="NAME=VALUE", callback=_limits,
+           help="Change a cap (`mqsniff protocols --json` lists them); repeatable."),
+))  # fmt: skip
+"""How traffic is read, for every command that decodes."""
 
-def run_options(command: Command) -> Command:
-    """Add the shared options to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+run_options: Final = all_of((
+    option(_OUTPUT, "-o", "--output", type=click.Choice(OUTPUTS),
+           help="Form of the output.  [default: text on a terminal, ndjson in a pipe]"),
+    option(_OUTPUT, "--table", "tables", multiple=True, type=click.Choice(list(TABLES)), metavar="NAME",
+           help=f"Table to show, of {', '.join(TABLES)}; repeatable.  [default: {', '.join(STREAM_TABLES)}; "
+                "csv: messages; parquet: all]"),
+    option(_OUTPUT, "--out", metavar="DIR", type=click.Path(path_type=Path),
+           help="Parquet: folder to write to, a folder a table in it."),
+    option(_OUTPUT, "--overwrite", is_flag=True, help="Parquet: replace the tables that stand in the folder."),
+    option(_OUTPUT, "-v", "--verbose", is_flag=True, help="Text: show every field of a message under it."),
+    option(_OUTPUT, "--records", is_flag=True,
+           help="Show records: in text under their message, else as the table records."),
+    option(_OUTPUT, "-n", "--max-messages", "count", metavar="COUNT", type=click.IntRange(min=1),
+           help="Stop after COUNT messages that the filters chose."),
+    option(_OUTPUT, "--time", type=click.Choice(TIME_MODES), default="utc", show_default=True,
+           help="Times in text."),
+    option(_OUTPUT, "--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
+           help="Colours in text; auto: on a terminal, unless NO_COLOR is set."),
+    option(_OUTPUT, "--max-bytes", metavar="N", type=click.IntRange(min=0),
+           help="Bytes of a record's key or value that are shown.  [default: 256 in text, else all]"),
+    option(_OUTPUT, "--fail-on", multiple=True, type=click.Choice(FAIL_ON), metavar="KIND",
+           help="Exit 1 when this was found in what the filters chose: a kind of problem, a severity (that one or "
+                "worse), empty (no message) or answer-error (a broker answered with an error); repeatable."),
+    filter_options,
+    where_option,
+    decode_options,
+))  # fmt: skip
+"""Everything that ``decode`` and ``live`` share."""

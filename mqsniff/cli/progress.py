@@ -16,11 +16,12 @@ PATIENCE_S: Final = 1.0
 class Progress:
     """A bar that shows itself when the wait has become long."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, silent_stdout: bool = False) -> None:
+        """``silent_stdout``: nothing is written to stdout meanwhile, so that a bar hides nothing there."""
         self._started = time.monotonic()
         self._bar: rich.progress.Progress | None = None
         self._task: rich.progress.TaskID | None = None
-        self._wanted = sys.stderr.isatty() and not sys.stdout.isatty()
+        self._wanted = sys.stderr.isatty() and (silent_stdout or not sys.stdout.isatty())
 
     def __call__(self, done: int, total: int | None) -> None:
         """Take note of how many bytes of the input were read, out of how many where that is known."""

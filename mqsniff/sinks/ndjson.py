@@ -12,16 +12,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import BinaryIO, Final
 
-from mqsniff.model import Item
+from mqsniff.model import Decoded, Item, Recorded
+from mqsniff.sinks.messagelines import message_line
+from mqsniff.sinks.recordlines import record_lines
 from mqsniff.tables.rows import Captures, Row, rows_of
 from mqsniff.tables.schemas import TABLES, TableName, names_of
 from mqsniff.tables.times import rfc3339
 from mqsniff.tables.values import Shown, base64
 
+FEW: Final = 3
+"""Records of a batch up to which it is faster to make its rows one by one."""
 _TIMES: Final = {table: names_of(table, "timestamp") for table in TABLES}
 _HEADS: Final = {table: f'{{"table":"{table}",'.encode() for table in TABLES}
 _PAYLOADS: Final = {table: names_of(table, "payload") for table in TABLES}
-_OBJECTS: Final = frozenset(("body", "headers"))
+_OBJECTS: Final = frozenset(("body", "headers", "decoded"))
 
 
 class NdjsonSink:
@@ -32,9 +36,20 @@ class NdjsonSink:
         self._captures = captures
         self._wanted = frozenset(wanted)
         self._shown = shown
+        self._only_messages = "messages" in wanted and "partitions" not in wanted
 
     def write(self, item: Item) -> None:
         """Write an item's rows."""
+        if self._only_messages and isinstance(item, Decoded):
+            line = message_line(item.connection, item.message, self._captures, self._shown)
+            if line is not None:
+                self._stream.write(line)
+                return
+        if isinstance(item, Recorded) and item.batch.count > FEW:
+            if "records" in self._wanted:
+                lines = record_lines(item.connection, item.message, item.batch, self._captures, self._shown)
+                self._stream.writelines(lines)
+            return
         for table, row in rows_of(item, self._captures, self._wanted, self._shown):
             self._stream.write(ndjson_line(table, row, self._shown))
 
@@ -45,12 +60,14 @@ class NdjsonSink:
 
 def ndjson_line(table: TableName, row: Row, shown: Shown) -> bytes:
     """A row as a line, its newline included."""
-    line = row.copy()
+    line = {name: value for name, value in row.items() if value is not None}
     for name in _TIMES[table]:
-        if (ts_ns := row[name]) is not None:
-            line[name] = rfc3339(ts_ns)
+        if name in line:
+            line[name] = rfc3339(line[name])
+            if line[name] is None:
+                del line[name]
     for name in _PAYLOADS[table]:
-        if (data := row[name]) is not None:
-            line[name] = base64(data) if row[f"{name}_encoding"] == "base64" else data.decode()
-    columns = shown.row_json({name: value for name, value in line.items() if value is not None}, _OBJECTS)
-    return _HEADS[table] + columns[1:] + b"\n"
+        if name in line:
+            data = line[name]
+            line[name] = base64(data) if line[f"{name}_encoding"] == "base64" else data.decode()
+    return _HEADS[table] + shown.row_json(line, _OBJECTS)[1:] + b"\n"

@@ -21,6 +21,7 @@ from mqsniff.model import (
     Message,
     Noticed,
     Opened,
+    Partitioned,
     Recorded,
     Side,
     Taught,
@@ -92,7 +93,7 @@ class TextSink:
                     self._opened(connection, ts_ns)
             case Closed(connection):
                 self._closed(connection)
-            case Exchanged() | Recorded() | Taught():
+            case Partitioned() | Exchanged() | Recorded() | Taught():
                 pass
             case _:
                 assert_never(item)

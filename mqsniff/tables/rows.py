@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import fields
-from itertools import repeat
-from typing import Any, Final, TypeAlias
+from itertools import chain, repeat
+from typing import Any, Final, Literal, TypeAlias
 
 from mqsniff.model import (
     CaptureInfo,
@@ -26,6 +26,7 @@ from mqsniff.model import (
     Message,
     Noticed,
     Opened,
+    Partitioned,
     RecordBatch,
     Recorded,
     Taught,
@@ -44,6 +45,7 @@ _CONNECTION_FIELDS: Final = tuple(f.name for f in fields(ConnectionInfo) if f.na
 _IDENTITY_FIELDS: Final = tuple(f.name for f in fields(Identity) if f.name in _CONNECTION_COLUMNS)
 _PARTITION_COLUMNS: Final = names_of("partitions")
 _RECORD_COLUMNS: Final = names_of("records")
+_RECORD_NAMES: Final = frozenset(_RECORD_COLUMNS)
 _SETTLEMENT_COLUMNS: Final = ("attempts", "touches", "in_flight", "credit", "settled_by")
 
 
@@ -62,10 +64,16 @@ def rows_of(
 
 def message_row(connection: ConnectionInfo, message: Message, captures: Captures) -> Row:
     """A row of ``messages``."""
-    frame = message.frame
+    frame, identity = message.frame, connection.identity
     first, last = frame.first_packet, frame.last_packet
     return {
-        **_key_and_who(connection, message),
+        "connection_id": connection.connection_id,
+        "side": frame.side.text,
+        "stream_offset": frame.offset,
+        "client": connection.client,
+        "server": connection.server,
+        "client_id": message.client_id or identity.client_id,
+        "group": message.group or identity.group,
         "capture": captures[packet_capture(first)].name,
         "first_packet": packet_number(first),
         "last_capture": captures[packet_capture(last)].name,
@@ -121,9 +129,10 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
         "status": exchange.status,
         "error_code": answer.error_code if answer is not None else None,
         "error_name": answer.error_name if answer is not None else None,
-        "topics": _topics_of(question, answer),
+        "topics": _each_once("topics", question, answer),
         "response_name": answer.name if answer is not None else None,
         **{column: extra.get(column) for column in _SETTLEMENT_COLUMNS},
+        "topic_ids": _each_once("topic_ids", question, answer),
     }
 
 
@@ -131,6 +140,27 @@ def record_rows(
     connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures, shown: Shown
 ) -> Iterator[Row]:
     """Rows of ``records`` of one batch."""
+    common = record_constants(connection, message, batch, captures)
+    columns = [(name, listed(column)) for name, column in record_columns(batch, shown).items()]
+    for index, ((key, key_size), (value, value_size)) in enumerate(
+        zip(_slices(batch, batch.keys), _slices(batch, batch.values), strict=True)
+    ):
+        row = common.copy()
+        row["record_index"] = index
+        for name, column in columns:
+            row[name] = column[index]
+        if key is not None:
+            row["key"], row["key_encoding"] = shown.record_data(key, key_size)
+        if value is not None:
+            row["value_size"] = max(value_size, row["value_size"] or 0)
+            row["value"], row["value_encoding"] = shown.record_data(value, row["value_size"])
+        if batch.headers is not None:
+            row["headers"] = shown.headers(batch.headers[index])
+        yield row
+
+
+def record_constants(connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures) -> Row:
+    """What the rows of ``records`` of one batch have in common; None in all other columns."""
     frame = message.frame
     common: Row = dict.fromkeys(_RECORD_COLUMNS)
     common |= _key_and_who(connection, message)
@@ -142,21 +172,13 @@ def record_rows(
         "protocol": message.protocol,
     }
     common |= {name: value for name, value in batch.constant.items() if name in common}
-    columns = [(name, _listed(column)) for name, column in batch.columns.items() if name in common]
-    for index, ((key, key_size), (value, value_size)) in enumerate(
-        zip(_slices(batch, batch.keys), _slices(batch, batch.values), strict=True)
-    ):
-        row = common.copy()
-        row["record_index"] = index
-        for name, column in columns:
-            row[name] = column[index]
-        row["key"], row["key_encoding"] = shown.record_data(key, key_size)
-        if value is not None:
-            row["value_size"] = max(value_size, row["value_size"] or 0)
-            row["value"], row["value_encoding"] = shown.record_data(value, row["value_size"])
-        if batch.headers is not None:
-            row["headers"] = shown.headers(batch.headers[index])
-        yield row
+    return common
+
+
+def record_columns(batch: RecordBatch, shown: Shown) -> dict[str, Sequence[Any]]:
+    """The columns of ``records`` that differ inside a batch; what internal topics hold is payload too."""
+    hidden = () if shown.payload else ("decoded",)
+    return {name: column for name, column in batch.columns.items() if name in _RECORD_NAMES and name not in hidden}
 
 
 def problem_row(noticed: Noticed, captures: Captures) -> Row:
@@ -250,14 +272,15 @@ def _half(which: str, frame: Frame | None, captures: Captures) -> Row:
     }
 
 
-def _topics_of(question: Message | None, answer: Message | None) -> tuple[str, ...] | None:
-    """Topics that a question and its answer name, each once."""
-    asked = question.topics if question is not None else ()
-    answered = answer.topics if answer is not None else ()
-    return tuple(dict.fromkeys((*asked, *answered))) or None
+def _each_once(
+    field: Literal["topics", "topic_ids"], question: Message | None, answer: Message | None
+) -> tuple[str, ...] | None:
+    """Topics or topic ids that a question and its answer name, each once."""
+    named = (getattr(message, field) for message in (question, answer) if message is not None)
+    return tuple(dict.fromkeys(chain.from_iterable(named))) or None
 
 
-def _listed(column: Sequence[Any]) -> Sequence[Any]:
+def listed(column: Sequence[Any]) -> Sequence[Any]:
     """A column as a sequence of plain Python values, also where the dissector made a NumPy array."""
     return column.tolist() if hasattr(column, "tolist") else column
 
@@ -270,7 +293,7 @@ def _slices(
         yield from repeat((None, 0), batch.count)
         return
     data = batch.data
-    for start, stop in zip(_listed(spans[0]), _listed(spans[1]), strict=True):
+    for start, stop in zip(listed(spans[0]), listed(spans[1]), strict=True):
         yield (None, 0) if start < 0 else (data[start:stop], stop - start)
 
 
@@ -285,6 +308,7 @@ _MAKERS: Final[dict[type[Item], tuple[tuple[TableName, _Make], ...]]] = {
         ("messages", lambda item, captures, _: (message_row(item.connection, item.message, captures),)),
         ("partitions", lambda item, _, __: _partition_rows(item.connection, item.message)),
     ),
+    Partitioned: (("partitions", lambda item, _, __: _partition_rows(item.connection, item.message)),),
     Exchanged: (("exchanges", lambda item, captures, _: (exchange_row(item.connection, item.exchange, captures),)),),
     Recorded: (
         (

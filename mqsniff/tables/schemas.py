@@ -89,14 +89,21 @@ _CONNECTIONS: Final = (
     _int("client_bytes", "bytes of the client's stream", "bytes", nullable=False),
     _int("server_bytes", "bytes of the server's stream", "bytes", nullable=False),
     _int("gap_bytes", "bytes that the capture lost", "bytes", nullable=False),
-    _int("undecoded_bytes", "bytes that no message claimed", "bytes", nullable=False),
+    _int(
+        "undecoded_bytes",
+        "captured bytes that nobody decoded, those behind a hole in a message too",
+        "bytes",
+        nullable=False,
+    ),
     _int("retransmitted_segments", "segments that were sent again", "segments", nullable=False),
     _int("out_of_order_segments", "segments that came before an earlier one", "segments", nullable=False),
     _int("duplicate_packets", "packets that the tap saw twice", "packets", nullable=False),
     _text("sides_seen", "both, client or server: whose packets are in the capture", nullable=False),
     _bool("handshake_seen", "whether the TCP handshake is in the capture")._replace(nullable=False),
     _text("close_reason", "fin, rst, or the protocol's own cause where it was seen"),
-    _bool("open_at_end", "whether it was still open when the input ended")._replace(nullable=False),
+    _bool("open_at_end", "whether nothing that was captured ended it, also where it was idle too long")._replace(
+        nullable=False
+    ),
     _int("client_rtt_ns", "round trip between tap and client in the handshake", "ns"),
     _int("server_rtt_ns", "round trip between tap and server in the handshake", "ns"),
     _text("client_software", "what the client says it is"),
@@ -113,6 +120,13 @@ _CONNECTIONS: Final = (
     _text("proxy_server", "destination address of a PROXY protocol head"),
     _text("capture", "input that holds the first packet"),
     _int("first_packet", "first packet, 1-based inside its capture"),
+    _int("proxy_bytes", "bytes of the PROXY protocol head before its first message", "bytes"),
+    _int(
+        "client_plain_bytes", "bytes of the client after TLS and decompression; null where there was neither", "bytes"
+    ),
+    _int(
+        "server_plain_bytes", "bytes of the server after TLS and decompression; null where there was neither", "bytes"
+    ),
 )
 
 _MESSAGES: Final = (
@@ -172,6 +186,7 @@ _EXCHANGES: Final = (
     _int("in_flight", "settlement: delivered and unsettled messages of the connection, this one included"),
     _int("credit", "settlement: how many the client had asked for"),
     _text("settled_by", "settlement: what ended it"),
+    Column("topic_ids", "texts", "topic ids that request and answer name"),
 )
 
 _PARTITIONS: Final = (
@@ -233,6 +248,14 @@ _RECORDS: Final = (
     _int("record_index", "position in its batch"),
     _time("store_ts", "when the broker stored it"),
     _bool("before_asked", "whether it stands before the offset that its reader asked for"),
+    _int("leader_epoch", "epoch of the partition's leader that wrote its batch"),
+    _time("event_ts", "Pulsar: time that the application gave the event"),
+    _time("publish_ts", "Pulsar: when its producer published it"),
+    _text("producer_name", "Pulsar: name of its producer"),
+    _text("replicated_from", "Pulsar: cluster that it was replicated from"),
+    _int("chunk_id", "Pulsar: which piece of a message in chunks it is, from 0"),
+    _int("chunk_count", "Pulsar: how many pieces that message has"),
+    Column("decoded", "json", "what a record of an internal topic holds; null for other topics and unknown formats"),
 )
 
 _TOPICS: Final = (
@@ -275,8 +298,8 @@ def names_of(table: TableName, *types: ColumnType) -> tuple[str, ...]:
 
 
 @cache
-def arrow_schema(table: TableName) -> pa.Schema:
-    """The Arrow schema of a table, with each column's meaning and unit as metadata; imports pyarrow."""
+def arrow_type(kind: ColumnType) -> pa.DataType:
+    """The Arrow type of a type of column; imports pyarrow."""
     import pyarrow as pa  # noqa: PLC0415  # start-up is a budget: text and NDJSON never need it
 
     types: dict[ColumnType, pa.DataType] = {
@@ -289,8 +312,16 @@ def arrow_schema(table: TableName) -> pa.Schema:
         "payload": pa.binary(),
         "headers": pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])),
     }
+    return types[kind]
+
+
+@cache
+def arrow_schema(table: TableName) -> pa.Schema:
+    """The Arrow schema of a table, with each column's meaning and unit as metadata; imports pyarrow."""
+    import pyarrow as pa  # noqa: PLC0415  # as above
+
     fields = [
-        pa.field(c.name, types[c.type], c.nullable, {"doc": c.doc, **({"unit": c.unit} if c.unit else {})})
+        pa.field(c.name, arrow_type(c.type), c.nullable, {"doc": c.doc, **({"unit": c.unit} if c.unit else {})})
         for c in TABLES[table]
     ]
     return pa.schema(fields, metadata={"mqsniff.table": table, "mqsniff.schema_version": SCHEMA_VERSION})

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
+import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
-from terminal import on_terminal, piped
+from terminal import COMMAND, on_terminal, piped
 from tinycapture import INVALID, NSQ, OK, PUB, conversation, pcap
 
 from mqsniff.cli import main
+from mqsniff.tables.schemas import TABLES
 
 HTTP = [("c", b"GET /stats HTTP/1.1\r\nHost: a\r\n\r\n"), ("s", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")]
 GIBBERISH = [("c", bytes(range(200, 256)) * 3), ("s", bytes(range(128, 180)) * 3)]
@@ -203,14 +210,185 @@ def test_rows_come_while_a_pipe_is_still_open():
         assert len(process.stdout.read().splitlines()) == 3
 
 
-def test_an_interrupt_flushes_what_was_done_and_exits_130():
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_flushes_what_was_done(number, code):
     with piped("-") as process:
         process.stdin.write(pcap(conversation(NSQ)))
         process.stdin.flush()
         for _ in range(3):
             assert process.stdout.readline()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         talk = process.stderr.read().decode()
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "3 messages" in talk
     assert "Traceback" not in talk
+
+
+# ---- filters, CSV and Parquet
+
+
+def test_filters_choose_messages_and_say_how_many(sample):
+    done = run("--topic", "ret*", sample)
+    assert names(done) == ["PUB", "RESPONSE"]
+    assert done.stderr.endswith("\n2 of 3 messages matched --topic 'ret*'\n")
+    assert tables(done) == ["messages", "messages", "connections"]
+
+
+def test_an_empty_choice_explains_itself(sample):
+    done = run("--topic", "rety", sample)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr.endswith("\n0 of 3 messages matched --topic rety; topics seen: retry\n")
+
+
+def test_a_count_and_fail_on_speak_of_what_was_chosen(sample):
+    assert names(run("--name", "pub", "-n", 1, sample)) == ["PUB"]
+    assert run("--fail-on", "empty", "--name", "SUB", sample).exit_code == 1
+    assert run("--fail-on", "empty", "--name", "PUB", sample).exit_code == 0
+    assert run("--fail-on", "empty", "--where", "name = 'SUB'", sample).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "chosen"),
+    [
+        ("--key", "0x", []),
+        ("--host", "127.0.0.0/8", ["MAGIC", "PUB", "RESPONSE"]),
+        ("--host", "::1", []),
+        ("--port", "4150", ["MAGIC", "PUB", "RESPONSE"]),
+        ("--from", "2026-11-21T09:38:50.004Z", ["PUB", "RESPONSE"]),
+        ("--from", "2026-11-21T10:38:50.004+01:00", ["PUB", "RESPONSE"]),
+        ("--from", "1795253930.004", ["PUB", "RESPONSE"]),
+        ("--to", "2026-11-21 09:38:50.004", ["MAGIC"]),
+        ("--to", "2026-11-21", []),
+        ("--where", "size > 10 and name <> 'MAGIC'", ["PUB"]),
+    ],
+)
+def test_values_of_filters_are_read_as_they_are_written(sample, option, value, chosen):
+    assert names(run(option, value, sample)) == chosen
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--from", "noon", "'noon' is no time, such as 2026-11-21T09:38:50.7Z or 1795253930.7"),
+        ("--from", "nan", "'nan' is no time"),
+        ("--host", "broker", "'broker' is no address, such as 10.0.0.7, 10.0.0.0/8 or fe80::1"),
+        ("--offset", "9-x", "'9-x' is no offset, such as 1200, 1200-1299 or 1200-"),
+        ("--key", "0x123", "'0x123' has an odd number of hex digits"),
+        ("--port", "0", "0 is not in the range"),
+        ("--where", "latency_ns > 5", "it fits --table exchanges"),
+        ("--where", "size >", "syntax error"),
+    ],
+)
+def test_a_filter_that_cannot_be_meant_is_refused_in_one_line(sample, option, value, told):
+    done = run(option, value, sample)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert told in done.stderr
+
+
+def test_a_condition_says_what_it_leaves_out_and_what_came_of_it(sample):
+    done = run("--where", "size > 10", sample)
+    assert done.stderr.splitlines()[0] == "mqsniff: --where leaves out connections: it does not fit their columns"
+    assert done.stderr.splitlines()[-1] == "1 of 3 rows met --where"
+
+
+def test_records_are_found_by_their_key(tmp_path):
+    path = written(tmp_path / "sample.pcap", conversation(NSQ))
+    assert rows(run("--table", "records", "--key", "nokey", path)) == []
+
+
+@pytest.mark.parametrize("options", [[], ["--errors", "--topic", "x", "--key", "k"], ["-o", "csv"], ["-o", "text"]])
+def test_streams_and_filters_need_neither_arrow_nor_duckdb(sample, options):
+    script = (
+        f"import sys; sys.argv = ['mqsniff', 'decode', *{options!r}, {str(sample)!r}]; from mqsniff.cli import main\n"
+        "try: main()\n"
+        "finally: print([m for m in ('pyarrow', 'duckdb', 'rich', 'pyspark') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_csv_is_one_table(sample):
+    done = run("-o", "csv", sample)
+    head, *lines = done.stdout.splitlines()
+    assert head.startswith("connection_id,side,stream_offset,")
+    assert len(lines) == 3
+    assert run("-o", "csv", "--records", sample).stdout.splitlines()[1].count(",hello,utf8,5,") == 1
+    assert run("-o", "csv", "--table", "problems", sample).stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["-o", "csv", "--table", "messages", "--table", "problems"], "-o csv writes one table at a time"),
+        (["-o", "parquet"], "-o parquet needs --out DIR"),
+        (["--out", "x"], "--out and --overwrite belong to -o parquet"),
+        (["-o", "csv", "--overwrite"], "--out and --overwrite belong to -o parquet"),
+    ],
+)
+def test_options_that_cannot_go_together_are_refused(sample, options, told):
+    done = run(*options, sample)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert told in done.stderr
+
+
+def test_parquet_is_all_tables_or_those_that_are_named(sample, tmp_path):
+    assert run("-o", "parquet", "--out", tmp_path / "all", sample).exit_code == 0
+    assert {path.name for path in (tmp_path / "all").iterdir()} == set(TABLES)
+    assert run("-o", "parquet", "--out", tmp_path / "one", "--table", "messages", sample).exit_code == 0
+    assert [path.name for path in (tmp_path / "one").iterdir()] == ["messages"]
+    assert ds.dataset(tmp_path / "all" / "records").to_table()["value"].to_pylist() == [b"hello"]
+
+
+def test_parquet_overwrites_only_when_asked(sample, tmp_path):
+    out = tmp_path / "tables"
+    run("-o", "parquet", "--out", out, sample)
+    before = sorted(out.rglob("*.parquet"))
+    refused = run("-o", "parquet", "--out", out, sample)
+    assert (refused.exit_code, refused.stderr.count("\n"), sorted(out.rglob("*.parquet"))) == (2, 1, before)
+    assert "is not empty" in refused.stderr
+    assert run("-o", "parquet", "--out", out, "--overwrite", "--name", "PUB", sample).exit_code == 0
+    assert ds.dataset(out / "messages").to_table()["name"].to_pylist() == ["PUB", "RESPONSE"]
+
+
+def test_parquet_takes_conditions(sample, tmp_path):
+    run("-o", "parquet", "--out", tmp_path / "x", "--where", "size > 10", sample)
+    assert ds.dataset(tmp_path / "x" / "messages").to_table()["name"].to_pylist() == ["PUB"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_closes_the_parts_of_parquet(tmp_path, number, code):
+    with piped("decode", "-o", "parquet", "--out", str(tmp_path / "x"), "-") as process:
+        process.stdin.write(pcap(conversation(NSQ)))
+        process.stdin.flush()
+        while not (tmp_path / "x").is_dir():
+            assert process.poll() is None
+        time.sleep(1)
+        process.send_signal(number)
+        talk = process.stderr.read().decode()
+    assert process.returncode == code
+    assert "Traceback" not in talk
+    assert ds.dataset(tmp_path / "x" / "messages").count_rows() == 3
+    assert list((tmp_path / "x").rglob("*.tmp")) == []
+
+
+def test_a_full_disk_is_one_line_and_leaves_whole_parts(sample, tmp_path):
+    sample.write_bytes(pcap(conversation([*NSQ, ("c", b"PUB retry\n" + (30_000).to_bytes(4) + os.urandom(30_000))])))
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (25_000, 25_000)); "
+    asked = ["decode", "-o", "parquet", "--out", str(tmp_path / "x"), str(sample)]
+    done = subprocess.run([COMMAND[0], "-c", limited + COMMAND[2], *asked], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert f"{tmp_path / 'x'}: " in done.stderr
+    assert "File too large" in done.stderr
+    assert [path.parent.name for path in sorted((tmp_path / "x").rglob("*.*"))] == [
+        "connections", "exchanges", "messages", "partitions", "problems", "topics"
+    ]  # fmt: skip
+    assert ds.dataset(tmp_path / "x" / "messages").count_rows() == 4
+
+
+@pytest.mark.parametrize("output", ["text", "ndjson", "csv"])
+def test_a_full_disk_behind_stdout_is_one_line_and_exit_2(sample, output):
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, "decode", "-o", output, str(sample)], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (2, "mqsniff: stdout: No space left on device\n")

@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from mqsniff.cli import main
-from mqsniff.cli.live import stopped_by_ctrl_c
+from mqsniff.cli.live import stopped_by_signal
+from mqsniff.cli.signals import ended_by_sigterm
 
 
 class Tap:
@@ -20,16 +21,17 @@ class Tap:
         self.stops += 1
 
 
-def test_the_first_ctrl_c_ends_the_capture_and_the_second_the_program():
-    before = signal.getsignal(signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_ends_the_capture_and_the_second_the_program(number):
+    before = signal.getsignal(number)
     tap = Tap()
-    with stopped_by_ctrl_c(tap):
-        signal.raise_signal(signal.SIGINT)
+    with stopped_by_signal(tap), ended_by_sigterm():
+        signal.raise_signal(number)
         assert tap.stops == 1
         with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
     assert tap.stops == 1
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(number) is before
 
 
 def test_an_interface_that_is_not_there_is_one_line_and_exit_2():

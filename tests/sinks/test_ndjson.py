@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import json
 
+import pytest
 from handmade import START, answer_to, batch, captures, connection, noticed, pub
 
 from mqsniff.model import Closed, Decoded, Opened, Recorded, Secret, Taught
-from mqsniff.sinks.ndjson import NdjsonSink
+from mqsniff.sinks.ndjson import FEW, NdjsonSink
 from mqsniff.tables.schemas import STREAM_TABLES, TABLES
 from mqsniff.tables.values import Shown
 
@@ -59,6 +60,18 @@ def test_records_are_text_with_an_encoding():
     assert "key" not in second
     redacted = json.loads(lines(item, payload=False)[0])
     assert (redacted["value_encoding"], "value" in redacted, "key" in redacted) == ("redacted", False, False)
+
+
+@pytest.mark.parametrize("count", [FEW, FEW + 1])
+def test_records_of_a_small_and_of_a_large_batch_are_alike(count):
+    records = [(b"k%d" % number, b"\x00" * number) for number in range(count)]
+    shown = [json.loads(line) for line in lines(Recorded(connection(), pub(), batch(*records, topic="retry")))]
+    assert [(row["key"], row["value_size"], row["record_index"]) for row in shown] == [
+        (f"k{number}", number, number) for number in range(count)
+    ]
+    assert {row["topic"] for row in shown} == {"retry"}
+    assert len({tuple(row) for row in shown}) == 1
+    assert lines(Recorded(connection(), pub(), batch(*records)), tables=["messages"]) == []
 
 
 def test_a_time_that_has_no_name_is_left_out():

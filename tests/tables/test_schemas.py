@@ -5,14 +5,26 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES, arrow_schema, names_of
 
 RELEASED = json.loads(Path(__file__).with_name("released_schema.json").read_text())
+
+PLAIN_VALUES = {
+    pa.string(): "x",
+    pa.int64(): 1,
+    pa.bool_(): True,
+    pa.binary(): b"x",
+    pa.timestamp("us", "UTC"): datetime(2026, 11, 21, tzinfo=UTC),
+    pa.list_(pa.string()): ["x"],
+}
 
 FIRM = {
     "connections": (
@@ -67,6 +79,20 @@ def test_columns_of_the_last_release_stand_where_they_stood(table):
     today = [[column.name, column.type, column.nullable] for column in TABLES[table]]
     assert today[: len(released)] == released
     assert all(nullable for _, _, nullable in today[len(released) :])
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_files_of_the_last_release_and_of_today_are_read_together(table, tmp_path):
+    today = arrow_schema(table)
+    before = pa.schema([today.field(name) for name, _, _ in RELEASED["tables"][table]])
+    for name, schema in (("before", before), ("today", today)):
+        row = {field.name: PLAIN_VALUES.get(field.type) for field in schema}
+        pq.write_table(pa.Table.from_pylist([row], schema=schema), tmp_path / f"{name}.parquet")
+    read = duckdb.sql(f"from read_parquet('{tmp_path}/*.parquet', union_by_name = true)").to_arrow_table()
+    assert read.schema.names == today.names
+    for field in today:
+        value = PLAIN_VALUES.get(field.type)
+        assert read[field.name].cast(field.type).to_pylist() == [value if field.name in before.names else None, value]
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64 as stdlib_base64
 import json
 import math
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
@@ -45,6 +46,18 @@ def test_bytes_are_text_where_they_are_utf8_without_control_characters(data, tex
         "again": expected,
         "view": expected,
     }
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.binary(max_size=6) | st.text(st.characters(max_codepoint=0x120), max_size=6).map(str.encode))
+def test_text_has_no_character_of_the_class_of_controls(data):
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        assert text_of(data) is None
+        return
+    controls = [char for char in text if unicodedata.category(char) == "Cc" and char not in "\t\r\n"]
+    assert text_of(data) == (None if controls else text)
 
 
 def test_secrets_are_their_length_until_the_user_asks():
@@ -138,12 +151,10 @@ def test_the_careful_twin_gives_the_same_as_the_fast_path(value):
 @pytest.mark.parametrize(
     ("data", "size", "options", "expected"),
     [
-        (None, 0, {}, (None, None)),
         (b"", 0, {}, (b"", "utf8")),
         (b"text", 4, {}, (b"text", "utf8")),
         (b"\xff", 1, {}, (b"\xff", "base64")),
         (b"text", 4, {"payload": False}, (None, "redacted")),
-        (None, 0, {"payload": False}, (None, None)),
         (b"text", 4, {"max_bytes": 4}, (b"text", "utf8")),
         (b"text", 4, {"max_bytes": 3}, (b"tex", "cut")),
         (b"text", 4, {"max_bytes": 0}, (b"", "cut")),
@@ -154,7 +165,13 @@ def test_the_careful_twin_gives_the_same_as_the_fast_path(value):
     ],
 )
 def test_record_data_says_how_it_stands(data, size, options, expected):
-    assert Shown(**options).record_data(data, size) == expected
+    shown = Shown(**options)
+    assert shown.record_data(data, size) == expected
+    found, encoding = expected
+    text = (
+        None if found is None else stdlib_base64.b64encode(found).decode() if encoding == "base64" else found.decode()
+    )
+    assert shown.record_text(data, size) == (text, encoding)
 
 
 def test_headers_keep_names_and_lose_values_when_payload_is_redacted():

@@ -1,0 +1,165 @@
+"""The schemas and ``queries.sql`` in, ``tables.md`` out.
+
+python docs/build_tables.py            writes docs/tables.md
+python docs/build_tables.py --check    fails where the committed file is not what they give
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mqsniff.batch.filestable import FILE_COLUMNS, RUN_ID
+from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES, Column, ColumnType, TableName
+
+HERE: Final = Path(__file__).parent
+PAGE: Final = HERE / "tables.md"
+QUERIES: Final = HERE / "queries.sql"
+
+ROWS: Final[dict[TableName, str]] = {
+    "connections": "a TCP connection, written when it closes or the input ends",
+    "messages": "one protocol unit: a request, an answer, a command, something pushed",
+    "exchanges": "a request and its answer, or half of one; or a delivered message and its settlement",
+    "partitions": "a topic, or a partition of one, inside a message",
+    "records": "a record that a client produced or was delivered",
+    "topics": "the name of a topic id, as the traffic taught it",
+    "problems": "anything odd: damage, losses, bent rules, what nobody decoded",
+}
+
+KEYS: Final[dict[TableName, tuple[str, ...]]] = {
+    "connections": ("connection_id",),
+    "messages": ("connection_id", "side", "stream_offset"),
+    "exchanges": ("connection_id", "side", "stream_offset"),
+    "partitions": ("connection_id", "side", "stream_offset"),
+    "records": ("connection_id", "side", "stream_offset"),
+    "topics": ("protocol", "topic_id"),
+    "problems": ("connection_id", "side", "stream_offset"),
+}
+"""What ties a row to the others: the message (or connection) that it comes from."""
+
+APART: Final[dict[TableName, tuple[str, ...]]] = {
+    "connections": (),
+    "messages": (),
+    "partitions": ("topic", "topic_id", "partition"),
+    "records": ("topic", "topic_id", "partition", "batch_index", "record_index"),
+    "topics": (),
+}
+"""What tells rows of one message apart, together with the key; the other tables have nothing that always does."""
+
+TYPES: Final[dict[ColumnType, tuple[str, str]]] = {
+    "text": ("string", "text"),
+    "texts": ("list of string", "list of text"),
+    "int64": ("int64", "number"),
+    "bool": ("bool", "true or false"),
+    "timestamp": ("timestamp[us, UTC]", "RFC 3339 text, nine digits, Z"),
+    "json": ("string that holds JSON", "object"),
+    "payload": ("binary", "text, see `*_encoding`"),
+    "headers": ("list of struct{key string, value binary}", "list of {key, value}"),
+}
+"""How each type stands in Parquet and SQL, and in NDJSON; CSV has lists and objects as JSON."""
+
+INTRODUCTION: Final = """\
+# Tables
+
+<!-- Made by docs/build_tables.py from mqsniff/tables/schemas.py and docs/queries.sql: do not edit. -->
+
+Every output of mqsniff is rows of these tables: NDJSON, CSV, Parquet, Spark and `mqsniff sql` share them.
+Schema version {version}: within a major version columns are only added, nullable, at the end of their table.
+
+- A message is (`connection_id`, `side`, `stream_offset`), and every row that comes from a message carries this key.
+  `connection_id` is the same in every run over the same packets; the tables of two captures of the same packets hold
+  the same rows twice.
+- Durations are nanoseconds (`_ns`), sizes bytes. `ts` and `*_ts` are microseconds in Parquet and SQL; where it matters
+  the exact time stands beside them as `ts_ns`.
+- Null means that it is not known, or that there is no such thing; 0 and empty text are values.
+- `offset` and `group` are words of SQL: write `"offset"`, `"group"`.
+- In SQL `key` and `value` are bytes: `decode(value)` is their text where `value_encoding` is utf8. `body` and `decoded`
+  are JSON text: `body ->> '$.field'` is a field of it.
+
+| type here | in Parquet and SQL | in NDJSON |
+|---|---|---|
+"""
+
+FILES_INTRODUCTION: Final = """\
+## files
+
+Written by `mqsniff batch` alone, which also adds the column `run_id` to the end of every table. A row is an input file,
+and what was learned of it.
+"""
+
+QUERIES_INTRODUCTION: Final = """\
+## Queries
+
+Each of them can be given to `mqsniff sql FILE... "QUERY"`, where FILE is a capture or a folder that
+`mqsniff decode -o parquet` or `mqsniff batch` wrote.
+"""
+
+
+class Query(NamedTuple):
+    """A query and what it tells."""
+
+    about: str
+    sql: str
+
+
+def queries(text: str) -> list[Query]:
+    """The queries of a file: each a comment of one line, then SQL up to a semicolon."""
+    found = []
+    for block in text.strip().split("\n\n"):
+        about, _, sql = block.partition("\n")
+        found.append(Query(about.removeprefix("-- "), sql.rstrip(";\n")))
+    return found
+
+
+def page() -> str:
+    """The whole page."""
+    types = "".join(f"| {name} | {stored} | {shown} |\n" for name, (stored, shown) in TYPES.items())
+    tables = "\n".join(table_section(table) for table in TABLES)
+    asked = "\n".join(f"{query.about}\n\n```sql\n{query.sql}\n```\n" for query in queries(QUERIES.read_text()))
+    files = f"{FILES_INTRODUCTION}\n{_columns((*FILE_COLUMNS, RUN_ID), ('uri',))}"
+    return f"{INTRODUCTION.format(version=SCHEMA_VERSION)}{types}\n{tables}\n{files}\n{QUERIES_INTRODUCTION}\n{asked}"
+
+
+def table_section(table: TableName) -> str:
+    """What one table holds, and its columns in their order."""
+    return f"## {table}\n\n" + "\n".join(_about(table)) + f"\n\n{_columns(TABLES[table], KEYS[table])}"
+
+
+def _columns(columns: Sequence[Column], key: tuple[str, ...]) -> str:
+    head = "| # | column | type | unit | null | what it means |\n|---|---|---|---|---|---|\n"
+    return head + "".join(_row(number, column, key) for number, column in enumerate(columns, 1))
+
+
+def _about(table: TableName) -> Iterator[str]:
+    yield f"A row is {ROWS[table]}."
+    apart = APART.get(table)
+    if apart:
+        yield f"Rows of one message are told apart by {', '.join(f'`{name}`' for name in apart)}."
+
+
+def _row(number: int, column: Column, key: tuple[str, ...]) -> str:
+    name = f"**{column.name}**" if column.name in key else column.name
+    return (
+        f"| {number} | {name} | {column.type} | {column.unit} | {'yes' if column.nullable else 'no'} | {column.doc} |\n"
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description="Build docs/tables.md.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where the file is stale")
+    made = page()
+    if not parser.parse_args(arguments).check:
+        PAGE.write_text(made)
+        return 0
+    if PAGE.is_file() and PAGE.read_text() == made:
+        return 0
+    print("stale: docs/tables.md (run: python docs/build_tables.py)", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

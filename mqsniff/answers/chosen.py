@@ -1,0 +1,162 @@
+"""The items of a run in, those that the filters choose out, and in the end how many matched, and why none did.
+
+1. What the traffic has is noted until the first message matched; then only counting goes on.
+2. Memory is bounded: at most ``_NAMES_NOTED`` names of a kind.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from shlex import quote
+from typing import Final
+
+from mqsniff.model import ConnectionInfo, Decoded, Item, Message
+from mqsniff.sinks.escape import safe
+from mqsniff.tables.filters import Chooser, Filters
+from mqsniff.tables.narrowing import OFFSET_MAX, OffsetRange, topic_forms
+from mqsniff.tables.patterns import Patterns
+from mqsniff.tables.times import SECOND_NS, rfc3339
+
+_NAMES_NOTED: Final = 1000
+_NAMES_SHOWN: Final = 5
+
+
+class Chosen:
+    """Lets the chosen items through, and counts."""
+
+    def __init__(self, filters: Filters) -> None:
+        self._filters = filters
+        self._chooser = Chooser(filters)
+        self._asked: dict[str, tuple[Patterns, tuple[str, ...]]] = {
+            "protocol": (Patterns(filters.protocols), filters.protocols),
+            "name": (Patterns(filters.names, ignore_case=True), filters.names),
+            "topic": (Patterns(filters.topics), filters.topics),
+            "group": (Patterns(filters.groups), filters.groups),
+            "client": (Patterns(filters.clients), filters.clients),
+        }
+        self._seen: dict[str, Counter[str]] = {option: Counter() for option in self._asked}
+        self._first_ns: int | None = None
+        self._last_ns = 0
+        self._unnamed = 0
+        self.messages = 0
+        self.matched = 0
+
+    def of(self, items: Iterable[Item | None]) -> Iterator[Item | None]:
+        """The items that the filters choose; None stays where it is."""
+        for item in items:
+            if item is None:
+                yield None
+                continue
+            if isinstance(item, Decoded):
+                self._passed(item)
+            for chosen in self._chooser.choose(item):
+                self.matched += isinstance(chosen, Decoded)
+                yield chosen
+
+    def sentence(self) -> str:
+        """The outcome in one line, with what there is instead of what was asked for."""
+        text = f"{self.matched:,} of {self.messages:,} messages matched {described(self._filters)}"
+        missed = self._missed() if self.messages and not self.matched else ()
+        return "; ".join((text, *missed, *self._passed_over()))
+
+    def _passed(self, item: Decoded) -> None:
+        """Note a message, whether it is chosen or not."""
+        message = item.message
+        self.messages += 1
+        self._unnamed += bool(self._filters.topics and message.topic_ids and not message.topics)
+        if self.matched:
+            return
+        ts_ns = message.frame.first_ts_ns
+        self._first_ns = ts_ns if self._first_ns is None else min(self._first_ns, ts_ns)
+        self._last_ns = max(self._last_ns, ts_ns)
+        for option, name in _names(message, item.connection):
+            seen = self._seen[option]
+            if self._asked[option][0] and (name in seen or len(seen) < _NAMES_NOTED):
+                seen[name] += 1
+
+    def _passed_over(self) -> Iterator[str]:
+        """What a topic's name could not find."""
+        if self._unnamed:
+            yield f"{self._unnamed:,} name their topics by ids that nobody had taught yet"
+
+    def _missed(self) -> Iterator[str]:
+        """For each option that no message met on its own: what was there."""
+        found = False
+        for option, (patterns, wanted) in self._asked.items():
+            seen = self._seen[option]
+            if patterns and not any(patterns.fit(form) for name in seen for form in topic_forms(name)):
+                found = True
+                yield f"{option}s seen: {_nearest(wanted, seen)}" if seen else f"no {option} was seen"
+        start, stop = self._filters.from_ns, self._filters.to_ns
+        late = start is not None and self._last_ns < start
+        early = stop is not None and self._first_ns is not None and self._first_ns >= stop
+        if late or early:
+            found = True
+            yield f"times seen: {rfc3339(self._first_ns or 0)} to {rfc3339(self._last_ns)}"
+        if not found and sum(1 for _ in _options(self._filters)) > 1:
+            yield "none met all of these"
+
+
+def described(filters: Filters) -> str:
+    """Filters as the options that the user wrote."""
+    return " ".join(
+        option if value is None else f"{option} {safe(quote(value))}" for option, value in _options(filters)
+    )
+
+
+def _options(filters: Filters) -> Iterator[tuple[str, str | None]]:
+    texts = (
+        ("--protocol", filters.protocols),
+        ("--name", filters.names),
+        ("--topic", filters.topics),
+        ("--group", filters.groups),
+        ("--partition", filters.partitions),
+        ("--offset", map(_range, filters.offsets)),
+        ("--key", (key.decode(errors="backslashreplace") for key in filters.keys)),
+        ("--client", filters.clients),
+        ("--host", (n.network_address if n.num_addresses == 1 else n for n in filters.hosts)),
+        ("--port", filters.ports),
+        ("--connection", filters.connections),
+    )
+    for option, values in texts:
+        for value in values:
+            yield option, str(value)
+    if filters.errors:
+        yield "--errors", None
+    for option, time_ns in (("--from", filters.from_ns), ("--to", filters.to_ns)):
+        if time_ns is not None:
+            yield option, rfc3339(time_ns) or str(time_ns // SECOND_NS)
+
+
+def _range(offsets: OffsetRange) -> str:
+    first, last = offsets
+    if last == first:
+        return str(first)
+    return f"{first}-" if last == OFFSET_MAX else f"{first}-{last}"
+
+
+def _names(message: Message, connection: ConnectionInfo) -> Iterator[tuple[str, str]]:
+    """What a message would be chosen by, option by option."""
+    yield "protocol", message.protocol
+    yield "name", message.name
+    for topic in message.topics:
+        yield "topic", topic
+    identity = connection.identity
+    if (group := message.group or identity.group) is not None:
+        yield "group", group
+    for client in (message.client_id or identity.client_id, connection.client_ip, connection.client):
+        if client is not None:
+            yield "client", client
+
+
+def _nearest(wanted: Sequence[str], seen: Counter[str]) -> str:
+    """What was seen, most like what was wanted first, then most frequent."""
+
+    def likeness(name: str) -> float:
+        return max(SequenceMatcher(None, name.lower(), want.lower()).ratio() for want in wanted)
+
+    shown = sorted(seen, key=lambda name: (-round(likeness(name), 1), -seen[name], name))[:_NAMES_SHOWN]
+    more = len(seen) - len(shown)
+    return ", ".join(map(safe, shown)) + (f" and {more} more" if more else "")

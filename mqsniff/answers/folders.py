@@ -1,0 +1,185 @@
+"""A folder of tables in, the Parquet files of each table out, as Arrow datasets.
+
+1. A table is a sub-folder by its name; below it files may lie in partition folders (``day=2026-11-21``), whose values
+   become columns.
+2. Where the folder has manifests (``_mqsniff/runs/*.json``, as ``mqsniff batch`` writes), only files that they name
+   count, and no run that a later one replaced. Otherwise all ``*.parquet`` count, but for hidden ones (``.`` or ``_``).
+3. Any other sub-folder with such files is a table too, such as ``files``, which ``mqsniff batch`` adds.
+4. Tables of several folders together are one table; columns that a file lacks are null, those it adds are kept. Other
+   writers have other widths for the same (int32, large strings, dictionaries, nanoseconds): they are read as our own.
+5. Every file is looked at first: one that is damaged, of another major version, or of another table is named.
+6. A manifest names files of its folder alone: folders come from elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES, arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+_RUNS: Final = Path("_mqsniff", "runs")
+_MAJOR: Final = SCHEMA_VERSION.partition(".")[0]
+
+
+class FolderError(Exception):
+    """A folder that holds no tables, or none that can be read, in one line."""
+
+
+def is_table_folder(path: Path) -> bool:
+    """Whether a folder holds tables, or is meant to."""
+    return path.is_dir() and ((path / _RUNS).is_dir() or any((path / table).is_dir() for table in TABLES))
+
+
+def table_files(folder: Path) -> dict[str, list[Path]]:
+    """The files of each table of a folder that has any folder for it; raises FolderError where it has none."""
+    if (folder / _RUNS).is_dir():
+        found = _committed(folder)
+    else:
+        found = {path.name: sorted(_plain(path)) for path in sorted(folder.iterdir()) if path.is_dir()}
+        found = {table: files for table, files in found.items() if files or table in TABLES}
+    if not found:
+        raise FolderError(f"{folder}: no tables in this folder (expected sub-folders such as messages)")
+    return found
+
+
+def table_dataset(table: str, folders: Sequence[tuple[Path, Sequence[Path]]]) -> ds.Dataset:
+    """One table of several (folder, files); raises FolderError for files that are no Parquet, or of other columns."""
+    import pyarrow as pa  # noqa: PLC0415  # heavy, and only SQL needs it
+    import pyarrow.dataset as ds  # noqa: PLC0415
+
+    ours = next((arrow_schema(name) for name in TABLES if name == table), pa.schema([]))
+    schema = _bare(ours)
+    parts = []
+    for folder, files in folders:
+        if not files:
+            continue
+        for file in files:
+            schema = _with_columns(schema, file, table)
+        found = _dataset(folder / table, files, None)
+        schema = _merged(schema, found.schema, files[0], table)
+        parts.append((folder / table, files, found.partitioning))
+    if not parts:
+        return ds.dataset(ours.empty_table())
+    return ds.dataset([_dataset(*part, schema) for part in parts], schema=schema)
+
+
+def _committed(folder: Path) -> dict[str, list[Path]]:
+    """Files by table, as the manifests say; a table that a run wrote no row of is there without files."""
+    runs: dict[str, dict[str, list[Path]]] = {}
+    replaced: set[str] = set()
+    for file in sorted((folder / _RUNS).glob("*.json")):
+        try:
+            run = orjson.loads(file.read_bytes())
+            files: dict[str, list[Path]] = {str(table): [] for table in run["options"].get("tables", TABLES)}
+            for part in run["parts"]:
+                files.setdefault(str(part["table"]), []).append(_inside(folder, part["path"]))
+            replaced |= set(map(str, run["replaces"]))
+            runs[str(run["run"])] = files
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise FolderError(f"{file}: no manifest: {error}") from None
+    found: dict[str, list[Path]] = {}
+    for files in (files for name, files in runs.items() if name not in replaced):
+        for table, paths in files.items():
+            found.setdefault(table, []).extend(paths)
+    return found
+
+
+def _inside(folder: Path, path: str) -> Path:
+    """A file of a folder; ValueError for a path that leads out of it."""
+    relative = PurePosixPath(path)
+    if relative.is_absolute() or ".." in relative.parts:
+        raise ValueError(f"{path!r} lies outside of the folder")
+    return folder / relative
+
+
+def _plain(folder: Path) -> Iterable[Path]:
+    """Parquet files below a folder that nobody hides."""
+    for file in folder.rglob("*.parquet"):
+        hidden = any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+        if not hidden and not file.is_dir():
+            yield file
+
+
+def _dataset(
+    folder: Path, files: Sequence[Path], partitioning: ds.Partitioning | None, schema: pa.Schema | None = None
+) -> ds.FileSystemDataset:
+    """Files as a dataset; without a partitioning, that of their folders is found out."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.dataset as ds  # noqa: PLC0415
+
+    if partitioning is None and any("=" in file.parent.name for file in files if file.parent != folder):
+        partitioning = ds.HivePartitioning.discover(infer_dictionary=False)
+    names = [str(file) for file in files]
+    try:
+        return ds.dataset(names, schema, format="parquet", partitioning=partitioning, partition_base_dir=str(folder))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise FolderError(f"{folder}: {_first_line(error)}") from None
+
+
+def _with_columns(schema: pa.Schema, file: Path, table: str) -> pa.Schema:
+    """A schema with the columns that a file adds; FolderError for a file that is none of the table."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    if file.exists() and not file.is_file():  # a pipe would be waited for
+        raise FolderError(f"{file}: no regular file")
+    try:
+        found = pq.read_schema(file)
+    except (pa.ArrowException, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else _first_line(error)
+        raise FolderError(f"{file}: no Parquet file that can be read: {reason}") from None
+    told = {name: value.decode(errors="replace") for name, value in (found.metadata or {}).items()}
+    version, holds = told.get(b"mqsniff.schema_version", SCHEMA_VERSION), told.get(b"mqsniff.table", table)
+    if version.partition(".")[0] != _MAJOR:
+        raise FolderError(f"{file}: tables of schema {version}, this is {SCHEMA_VERSION}")
+    if holds != table or (table in TABLES and not set(found.names) & set(schema.names)):
+        raise FolderError(f"{file}: not the columns of {table}" + (f" but of {holds}" if holds != table else ""))
+    return _merged(schema, found, file, table)
+
+
+def _merged(schema: pa.Schema, found: pa.Schema, file: Path, table: str) -> pa.Schema:
+    """A schema with the columns of another, of which those that are the same but for their width give way."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    found = _bare(found)
+    for index, field in enumerate(found):
+        if field.name in schema.names and _kin(field.type) == _kin(schema.field(field.name).type):
+            found = found.set(index, schema.field(field.name))
+    try:
+        return pa.unify_schemas([schema, found])
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise FolderError(f"{file}: not the columns of {table}: {_first_line(error)}") from None
+
+
+def _kin(kind: pa.DataType) -> object:
+    """What types have in common that Arrow turns into each other when it reads."""
+    from pyarrow import types  # noqa: PLC0415
+
+    if types.is_dictionary(kind):
+        return _kin(kind.value_type)
+    families = {
+        "integer": types.is_integer(kind),
+        "text": types.is_string(kind) or types.is_large_string(kind),
+        "bytes": types.is_binary(kind) or types.is_large_binary(kind),
+        "time": types.is_timestamp(kind),
+    }
+    return next((family for family, member in families.items() if member), kind)
+
+
+def _bare(schema: pa.Schema) -> pa.Schema:
+    """A schema of nullable columns without metadata: what files of different runs agree on."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.schema([field.with_nullable(True).remove_metadata() for field in schema])  # noqa: FBT003  # its signature
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,216 @@
+"""The items of a run and a condition in SQL in, the items whose rows meet it out, in their order.
+
+1. The condition is asked of rows as they go out, redacted and cut, table by table; one row at a time: it has no
+   subqueries.
+2. A table that lacks a column of the condition is left out; it is an error when every table does.
+3. An item stays with those of its rows that meet the condition: single records and partitions, a message without its
+   partitions, partitions without their message.
+4. A connection's opening comes with the first of its items that stays.
+5. At most ``_ROWS`` rows, and one item's, wait before they are asked; nothing waits when the input pauses, and what
+   waits at a Ctrl-C is asked then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import duckdb
+import pyarrow as pa
+
+from mqsniff.answers.sql import QueryError, locked, one_line, waited
+from mqsniff.model import (
+    Closed,
+    ConnectionInfo,
+    Decoded,
+    Exchanged,
+    Item,
+    Noticed,
+    Opened,
+    Partitioned,
+    Recorded,
+    Taught,
+)
+from mqsniff.tables.cells import array_of
+from mqsniff.tables.narrowing import take
+from mqsniff.tables.rows import Captures, Row, rows_of
+from mqsniff.tables.schemas import TABLES, Column, TableName, arrow_schema
+from mqsniff.tables.values import Shown
+
+_ROWS: Final = 4096
+
+Kept: TypeAlias = dict[TableName, list[bool]]
+"""Of one item: for each table that it has rows in, which of these stay."""
+
+
+class Where:
+    """Lets the items through whose rows meet a condition."""
+
+    def __init__(self, condition: str, wanted: Collection[TableName], captures: Captures, shown: Shown) -> None:
+        """Raises QueryError for a condition that no wanted table can meet."""
+        self._captures = captures
+        self._shown = shown
+        self._connection = locked(None, {})
+        self._worker = ThreadPoolExecutor(1)
+        self._asked = {table: asked for table in TABLES if table in wanted and (asked := self._bound(table, condition))}
+        self.left_out = tuple(table for table in TABLES if table in wanted and table not in self._asked)
+        """Wanted tables that lack a column of the condition."""
+        if not self._asked:
+            raise QueryError(self._why(condition, wanted))
+        self._opened: dict[str, Opened] = {}
+        self._known: dict[str, ConnectionInfo] = {}
+        self.rows = self.met = 0
+
+    def of(self, items: Iterable[Item | None]) -> Iterator[Item | None]:
+        """The items that stay; None stays where it is."""
+        portion = _Portion(self._asked)
+        try:
+            for item in items:
+                if item is not None:
+                    portion.add(self._as_of_now(item), rows_of(item, self._captures, self._asked, self._shown))
+                if item is None or portion.count >= _ROWS:
+                    full, portion = portion, _Portion(self._asked)  # never asked again where this is interrupted
+                    yield from self._staying(full)
+                if item is None:
+                    yield None
+        except KeyboardInterrupt:
+            yield from self._staying(portion)
+            raise
+        yield from self._staying(portion)
+
+    def _as_of_now(self, item: Item) -> Item:
+        """The item with what is known of its connection now: what is learned while it waits comes too late for it."""
+        if isinstance(item, Taught | Opened | Closed) or item.connection is None:
+            return item
+        info = item.connection
+        known = self._known.get(info.connection_id)
+        if known != info:
+            known = self._known[info.connection_id] = replace(info, identity=replace(info.identity))
+        return replace(item, connection=known)
+
+    def _staying(self, portion: _Portion) -> Iterator[Item]:
+        rows = portion.rows
+        met = {table: self._ask(table, rows[table]) for table in rows}
+        self.rows += sum(map(len, rows.values()))
+        self.met += sum(map(len, met.values()))
+        for item, places in portion.items:
+            kept: Kept = {}
+            for table, index in places:
+                kept.setdefault(table, []).append(index in met[table])
+            for part in _parts(item, kept):
+                yield from self._told(part)
+            if isinstance(item, Opened):
+                self._opened[item.connection.connection_id] = item
+            elif isinstance(item, Closed):
+                self._opened.pop(item.connection.connection_id, None)
+                self._known.pop(item.connection.connection_id, None)
+
+    def _told(self, item: Item) -> Iterator[Item]:
+        connection = None if isinstance(item, Taught) else item.connection
+        if connection is not None and (opened := self._opened.pop(connection.connection_id, None)) is not None:
+            yield opened
+        yield item
+
+    # ---- DuckDB
+
+    def _bound(self, table: TableName, condition: str) -> _Asked | None:
+        """How a table is asked; None when the condition cannot be meant for it."""
+        columns = tuple(c for c in TABLES[table] if re.search(rf"\b{re.escape(c.name)}\b", condition, re.IGNORECASE))
+        query = f'SELECT "#" FROM asked AS "{table}" WHERE ({condition}\n)'  # noqa: S608  # the user's own condition
+        asked = _Asked(query, columns)
+        self._connection.register("asked", asked.arrow([], self._shown))
+        try:
+            if len(self._connection.extract_statements(query)) != 1:
+                return None
+            self._connection.execute(f"PREPARE checked AS {query}")
+            self._connection.execute("DEALLOCATE checked")
+        except duckdb.Error:
+            return None
+        return asked
+
+    def _ask(self, table: TableName, rows: list[Row]) -> set[int]:
+        """The indexes of the rows that meet the condition."""
+        if not rows:
+            return set()
+        asked = self._asked[table]
+        self._connection.register("asked", asked.arrow(rows, self._shown))
+        try:
+            met = waited(self._connection, self._worker, lambda: self._connection.execute(asked.query).fetchall())
+        except duckdb.Error as error:
+            raise QueryError(f"--where: {one_line('', str(error))}") from None
+        return {index for (index,) in met}
+
+    def _why(self, condition: str, wanted: Collection[TableName]) -> str:
+        """Why no table can be asked: others could, or what DuckDB says of the one that has the most of it."""
+        tables = [table for table in TABLES if table in wanted]
+        if fits := [table for table in TABLES if table not in wanted and self._bound(table, condition)]:
+            choice = " or ".join(f"--table {table}" for table in fits)
+            return f"--where {condition!r} does not fit {', '.join(tables)}; it fits {choice}"
+        table = max(tables, key=lambda name: sum(column.name in condition for column in TABLES[name]))
+        self._connection.register(table, arrow_schema(table).empty_table())
+        try:
+            self._connection.execute(f'PREPARE checked AS SELECT * FROM "{table}" WHERE {condition}')  # noqa: S608  # as above
+        except duckdb.Error as error:
+            return f"--where: {one_line(condition, str(error))}; asked: {', '.join(tables)}"
+        return f"--where {condition!r} is no condition on one row"
+
+
+class _Portion:
+    """Items that wait, and their rows by table."""
+
+    def __init__(self, tables: Iterable[TableName]) -> None:
+        self.items: list[tuple[Item, list[tuple[TableName, int]]]] = []
+        """Each with the places of its rows."""
+        self.rows: dict[TableName, list[Row]] = {table: [] for table in tables}
+        self.count = 0
+
+    def add(self, item: Item, made: Iterable[tuple[TableName, Row]]) -> None:
+        """Let an item wait."""
+        places = []
+        for table, row in made:
+            places.append((table, len(self.rows[table])))
+            self.rows[table].append(row)
+        self.items.append((item, places))
+        self.count += len(places)
+
+
+class _Asked(NamedTuple):
+    """How a table is asked: the query, and the columns that it names."""
+
+    query: str
+    columns: tuple[Column, ...]
+
+    def arrow(self, rows: list[Row], shown: Shown) -> pa.Table:
+        """Rows as Arrow, each with its number."""
+        arrays = {"#": pa.array(range(len(rows)), pa.int64())}
+        for column in self.columns:
+            values: list[Any] = [row[column.name] for row in rows]
+            if column.type == "json":
+                values = [None if value is None else shown.json(value) for value in values]
+            arrays[column.name] = array_of(values, column.type)
+        return pa.table(arrays)
+
+
+def _parts(item: Item, kept: Kept) -> Iterator[Item]:
+    """What stays of an item."""
+    match item:
+        case Decoded(connection, message) | Partitioned(connection, message):
+            stays = kept.get("partitions", [False] * len(message.partitions))
+            partitions = tuple(row for row, stay in zip(message.partitions, stays, strict=True) if stay)
+            narrowed = message if all(stays) else replace(message, partitions=partitions)
+            if isinstance(item, Decoded) and any(kept.get("messages", ())):
+                yield item if narrowed is message else replace(item, message=narrowed)
+            elif partitions:
+                yield Partitioned(connection, narrowed)
+        case Recorded():
+            indexes = [index for index, stays in enumerate(kept.get("records", ())) if stays]
+            if indexes:
+                yield item if len(indexes) == item.batch.count else replace(item, batch=take(item.batch, indexes))
+        case Exchanged() | Noticed() | Taught() | Closed():
+            if any(any(rows) for rows in kept.values()):
+                yield item
+        case Opened():
+            pass

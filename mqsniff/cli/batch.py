@@ -1,0 +1,216 @@
+"""``mqsniff batch IN… OUT``: archives of captures in, committed Parquet tables out, on Apache Spark.
+
+1. Without Spark, Java or a plan that works, one line says what is missing.
+2. The report goes to stderr, with ``--json`` to stdout; so do the lists that ``--dry-run`` and ``--list`` make.
+3. Exit 2 for usage, for what Spark failed at, and where inputs could not be read; these are named, the others are done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from mqsniff.cli.filtering import filter_options, filters_of, read_time, reading
+from mqsniff.cli.options import decode_options
+from mqsniff.cli.sections import SectionedCommand, all_of, option
+from mqsniff.tables.schemas import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from mqsniff.batch.job import Options, Report
+
+EPILOG: Final = """\b
+Examples:
+  mqsniff batch captures/ tables/                    this machine, all cores
+  mqsniff batch --dry-run 'captures/**/*.pcap.zst' tables/
+  mqsniff batch --append new/ tables/                what is there stays and is not read again
+  mqsniff batch --master yarn --package env.tar.gz hdfs:///taps hdfs:///tables
+  mqsniff batch --remote sc://spark:15002 s3://taps/2026 s3://tables/mq
+  mqsniff batch --list tables/                       runs and files that count
+"""
+
+_WHERE: Final = "Where it runs"
+_WHAT: Final = "What is written"
+_HOW: Final = "How"
+
+_batch_options: Final = all_of((
+    option(_WHERE, "--master", metavar="URL",
+           help="Spark master, such as local[4,4], yarn or spark://host:7077.  [default: local[*,4]: all cores, "
+                "four attempts a task]"),
+    option(_WHERE, "--remote", metavar="URL", help="Spark Connect server, sc://host:port."),
+    option(_WHERE, "--package", metavar="FILE", help="Packed Python environment for the workers of a cluster."),
+    option(_WHAT, "--table", "tables", multiple=True, type=click.Choice(list(TABLES)), metavar="NAME",
+           help=f"Table to write, of {', '.join(TABLES)}; repeatable.  [default: all]"),
+    option(_WHAT, "--no-body", is_flag=True, help="Leave the bodies of messages out."),
+    option(_WHAT, "--value-bytes", metavar="N", type=click.IntRange(min=0),
+           help="Bytes of a record's key or value that are kept.  [default: all]"),
+    option(_WHAT, "--folders", metavar="NAMES", default="",
+           help="Folders in a table, of protocol and day: --folders protocol,day."),
+    option(_WHAT, "--overwrite", is_flag=True, help="Replace what stands in OUT."),
+    option(_WHAT, "--append", is_flag=True, help="Add to what stands in OUT; inputs that were taken are skipped."),
+    option(_HOW, "--domain", metavar="PATTERN", default="",
+           help="folder, or a regular expression such as 'tap-[0-9]+': files in whose names it finds the same text "
+                "are one capture.  [default: all are one]"),
+    option(_HOW, "--cut-from", "cut_from_ns", metavar="TIME", callback=reading(read_time),
+           help="Pass over packets before this time, as if the captures began there; quicker than --from."),
+    option(_HOW, "--cut-to", "cut_to_ns", metavar="TIME", callback=reading(read_time),
+           help="And over those from this time on."),
+    option(_HOW, "--split-size", metavar="SIZE", default="128m", show_default=True,
+           help="Bytes of a capture that one task reads: 64m, 1g."),
+    option(_HOW, "--tasks", metavar="N", type=click.IntRange(min=1),
+           help="Tasks that decode.  [default: by the size of the traffic]"),
+    option(_HOW, "--fail-fast", is_flag=True, help="Stop at the first input that cannot be read."),
+    option(_HOW, "--dry-run", is_flag=True, help="Show files, splits, tasks and expected shuffle bytes, and stop."),
+    option(_HOW, "--list", "listed", is_flag=True, help="Show the runs and files of OUT that count, and stop."),
+    option(_HOW, "--json", "as_json", is_flag=True, help="Report on stdout, as JSON."),
+    filter_options,
+    decode_options,
+))  # fmt: skip
+
+
+@click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
+@click.argument("paths", nargs=-1, required=True, metavar="IN... OUT")
+@_batch_options
+def command(paths: tuple[str, ...], *, dry_run: bool, listed: bool, as_json: bool, **options: Any) -> int:
+    """Decode archives of captures into Parquet tables with Apache Spark.
+
+    IN is a capture, a folder (with all below it), a glob or a URI; captures given together are one capture. OUT is the
+    folder of the tables. The same command again does nothing; it finishes what a crash left.
+    """
+    from mqsniff.batch.commit import CommitError
+    from mqsniff.batch.inputs import InputError
+    from mqsniff.batch.session import SessionError
+    from mqsniff.batch.store import StoreError, redacted
+
+    try:
+        if listed:
+            return _list(paths, as_json=as_json)
+        if len(paths) < 2:
+            raise click.UsageError("inputs and a folder for the tables are needed: mqsniff batch IN... OUT")
+        where = {name: options.pop(name) for name in ("master", "remote", "package")}
+        wanted = _options(options)
+        if dry_run:
+            return _dry_run(paths[:-1], wanted, as_json=as_json)
+        return _run(paths[:-1], paths[-1], wanted, where, as_json=as_json)
+    except (CommitError, InputError, SessionError, StoreError) as error:
+        click.echo(f"mqsniff: {redacted(str(error))}", err=True)
+        return 2
+    except KeyboardInterrupt:
+        click.echo("mqsniff: interrupted", err=True)
+        return 130
+
+
+def _options(given: dict[str, Any]) -> Options:
+    """What the user wants, as the job knows it; click.UsageError for what cannot be meant."""
+    from mqsniff.batch.job import SPLIT_SIZE_MIN, Options
+
+    if given["overwrite"] and given["append"]:
+        raise click.UsageError("--overwrite replaces what stands there, --append adds to it: choose one")
+    folders = tuple(name.strip() for name in given.pop("folders").split(",") if name.strip())
+    if not set(folders) <= {"protocol", "day"}:
+        raise click.UsageError(f"--folders {','.join(folders)}: there are protocol and day")
+    split_size = _size(given.pop("split_size"))
+    if split_size < SPLIT_SIZE_MIN:
+        raise click.UsageError(f"--split-size must be at least {SPLIT_SIZE_MIN} bytes")
+    filters, body = filters_of(given), not given.pop("no_body")
+    tables, tasks = given.pop("tables") or tuple(TABLES), given.pop("tasks")
+    return Options(
+        tables=tables, body=body, folders=folders, split_size=split_size, filters=filters, partitions=tasks, **given
+    )
+
+
+def _size(text: str) -> int:
+    units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+    number, unit = (text[:-1], units[text[-1].lower()]) if text[-1:].lower() in units else (text, 1)
+    if not number.isdecimal():
+        raise click.UsageError(f"{text!r} is no size, such as 64m or 1g")
+    return int(number) * unit
+
+
+def _run(inputs: tuple[str, ...], out: str, options: Options, where: dict[str, Any], *, as_json: bool) -> int:
+    """The job, with progress while it runs and a report at its end."""
+    from mqsniff.batch.session import need_pyspark, open_session
+    from mqsniff.cli.stages import Stages
+
+    def opened() -> SparkSession:
+        stages.begin("starting Spark")
+        session = open_session(**where)
+        stages.watch(session)
+        return session
+
+    need_pyspark()
+    from mqsniff.batch.spark import run_opened
+
+    with Stages() as stages:
+        report = run_opened(opened, inputs, out, options, stages.begin)
+    _show_report(report, as_json=as_json)
+    return 2 if report.unreadable else 0
+
+
+def _show_report(report: Report, *, as_json: bool) -> None:
+    import orjson
+
+    if as_json:
+        click.echo(orjson.dumps(report.plain(), option=orjson.OPT_INDENT_2).decode())
+    for line in report.recovered:
+        click.echo(f"mqsniff: {line}", err=True)
+    for uri in report.skipped:
+        click.echo(f"mqsniff: {uri}: taken before", err=True)
+    for uri, why in report.unreadable:
+        click.echo(f"mqsniff: {uri}: {why}", err=True)
+    for line in report.lines():
+        click.echo(line, err=True)
+
+
+def _dry_run(inputs: tuple[str, ...], options: Options, *, as_json: bool) -> int:
+    """What would be done, without doing it."""
+    import orjson
+
+    from mqsniff.batch.preview import preview
+    from mqsniff.cli.grid import show_grid
+
+    found = preview(inputs, options)
+    if as_json:
+        click.echo(orjson.dumps(found.plain(), option=orjson.OPT_INDENT_2).decode())
+        return 0
+    show_grid("", ("file", "bytes", "format", "first packet", "domain", "status"), found.file_cells())
+    click.echo()
+    show_grid("", ("split", "bytes", "holds"), found.split_cells())
+    click.echo(found.total(), err=True)
+    return 0
+
+
+def _list(paths: tuple[str, ...], *, as_json: bool) -> int:
+    """The runs and files that count."""
+    import orjson
+
+    from mqsniff.batch.commit import Archive
+    from mqsniff.batch.store import Store, shown_uri
+    from mqsniff.cli.grid import show_grid
+
+    if len(paths) != 1:
+        raise click.UsageError("--list takes the folder of the tables and nothing else")
+    runs = Archive(Store.at(paths[0])).runs()
+    if not runs:
+        click.echo(f"mqsniff: no run is committed in {shown_uri(paths[0])}", err=True)
+    if as_json:
+        plain = [orjson.loads(manifest.encoded()) for manifest in runs]
+        click.echo(orjson.dumps(plain, option=orjson.OPT_INDENT_2).decode())
+        return 0
+    show_grid("", ("run", "inputs", "rows", "bytes", "files", "mqsniff"), [
+        (
+            manifest.run,
+            str(len(manifest.inputs)),
+            str(sum(part.rows for part in manifest.parts)),
+            str(sum(part.size for part in manifest.parts)),
+            str(len(manifest.parts)),
+            manifest.version,
+        )
+        for manifest in runs
+    ])  # fmt: skip
+    click.echo()
+    rows = [(part.path, str(part.rows), str(part.size)) for manifest in runs for part in manifest.parts]
+    show_grid("", ("file", "rows", "bytes"), rows)
+    return 0

@@ -1,0 +1,152 @@
+"""The filter options, the same for every command: click parameters in, ``Filters`` out.
+
+What each of them means stands in ``mqsniff/tables/filters.py``. A value that cannot be meant is refused before anything
+is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any, Final
+
+import click
+
+from mqsniff.cli.sections import all_of, option
+from mqsniff.tables.filters import Filters, Network
+from mqsniff.tables.narrowing import OFFSET_MAX, OffsetRange
+from mqsniff.tables.times import SECOND_NS
+
+_SECTION: Final = "Filters (values of one option are alternatives, different options must all be met)"
+_YEAR_10000_S: Final = 253_402_300_800
+_FRACTION: Final = re.compile(r"\.(\d+)")
+_OFFSETS: Final = re.compile(r"(\d{1,19})(?:(-)(\d{0,19}))?\Z", re.ASCII)
+_ZONE: Final = re.compile(r"%[^/]*")
+_MAPPED: Final = IPv6Network("::ffff:0:0/96")
+
+
+def read_time(text: str) -> int:
+    """A moment as nanoseconds since 1970, exact: epoch seconds, or RFC 3339 text (UTC where it names no zone)."""
+    seconds = _decimal(text)
+    if seconds is not None and -_YEAR_10000_S < seconds < _YEAR_10000_S:
+        return int(seconds * SECOND_NS)
+    fraction = _FRACTION.search(text)
+    try:
+        moment = datetime.fromisoformat(_FRACTION.sub("", text, count=1))
+    except ValueError:
+        raise ValueError(f"{text!r} is no time, such as 2026-11-21T09:38:50.7Z or 1795253930.7") from None
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    nanoseconds = int(fraction[1][:9].ljust(9, "0")) if fraction else 0
+    return int(zoned.timestamp()) * SECOND_NS + nanoseconds
+
+
+def _decimal(text: str) -> Decimal | None:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
+
+
+def read_name(text: str) -> str:
+    """A name or pattern; an empty one is a variable that a script forgot to set."""
+    if not text:
+        raise ValueError("the value is empty; leave the option out to choose everything")
+    return text
+
+
+def read_network(text: str) -> Network:
+    """An address, or a network of addresses, as packets carry it: without brackets and zone, IPv4 as such."""
+    bare = _ZONE.sub("", text.removeprefix("[").removesuffix("]"))
+    try:
+        network = ip_network(bare, strict=False)
+    except ValueError:
+        raise ValueError(f"{text!r} is no address, such as 10.0.0.7, 10.0.0.0/8 or fe80::1") from None
+    if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
+        return IPv4Network((int(network.network_address) & 0xFFFF_FFFF, network.prefixlen - _MAPPED.prefixlen))
+    return network
+
+
+def read_offsets(text: str) -> OffsetRange:
+    """One offset (``1200``), a range (``1200-1299``) or one without end (``1200-``)."""
+    found = _OFFSETS.match(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no offset, such as 1200, 1200-1299 or 1200-")
+    first, dash, last = found.groups()
+    offsets = OffsetRange(int(first), int(last) if last else OFFSET_MAX if dash else int(first))
+    if offsets.last < offsets.first:
+        raise ValueError(f"{text!r} ends before it begins")
+    return offsets
+
+
+def read_key(text: str) -> bytes:
+    """A record's key: text, or ``0x`` and hex digits."""
+    if not text.startswith("0x"):
+        return text.encode(errors="surrogateescape")
+    try:
+        return bytes.fromhex(text[2:])
+    except ValueError:
+        raise ValueError(f"{text!r} has an odd number of hex digits, or other characters") from None
+
+
+def reading(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """A callback of click that reads one value, or each of many; a ValueError of ``read`` is told in one line."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        try:
+            if isinstance(value, tuple):
+                return tuple(map(read, value))
+            return None if value is None else read(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+    return callback
+
+
+def _many(
+    name: str, *, into: str, metavar: str, text: str, read: Callable[[str], Any] | None = None, **more: Any
+) -> Any:
+    callback = None if read is None else reading(read)
+    return option(
+        _SECTION, name, into, multiple=True, metavar=metavar, callback=callback, help=f"{text}; repeatable.", **more
+    )
+
+
+filter_options: Final = all_of((
+    _many("--protocol", into="protocols", metavar="NAME", read=read_name, text="kafka, pulsar, rocketmq, nsq, …"),
+    _many("--name", into="names", metavar="NAME", read=read_name,
+          text="Command, such as Fetch or 'PUB*', in any case; an answer goes by its request's name too"),
+    _many("--topic", into="topics", metavar="NAME", read=read_name,
+          text="Topic, such as orders or 'orders-*'; Pulsar's also by their last part"),
+    _many("--group", into="groups", metavar="NAME", read=read_name,
+          text="Consumer group, subscription or channel; * fits any text"),
+    _many("--partition", into="partitions", metavar="N", type=click.IntRange(min=0), text="Partition or queue"),
+    _many("--offset", into="offsets", metavar="N[-M]", read=read_offsets,
+          text="Offset at the broker, or a range of them"),
+    _many("--key", into="keys", metavar="TEXT", read=read_key, text="Key of a record, exact; 0x… for bytes"),
+    _many("--client", into="clients", metavar="NAME", read=read_name,
+          text="Client by its id, ip or ip:port; * fits any text"),
+    _many("--host", into="hosts", metavar="IP", read=read_network, text="Address of either end, or a network"),
+    _many("--port", into="ports", metavar="N", type=click.IntRange(1, 65_535), text="Port of either end"),
+    _many("--connection", into="connections", metavar="ID", read=read_name, text="connection_id, or how it begins"),
+    option(_SECTION, "--errors", is_flag=True,
+           help="What went wrong: answers with an error, exchanges that failed or had no answer, records that were not "
+                "accepted, connections that were refused, problems of severity error."),
+    option(_SECTION, "--from", "from_ns", metavar="TIME", callback=reading(read_time),
+           help="From this time on: RFC 3339 (UTC without a zone) or seconds since 1970."),
+    option(_SECTION, "--to", "to_ns", metavar="TIME", callback=reading(read_time), help="Before this time."),
+))  # fmt: skip
+"""Decorates a command with all filters but ``--where``."""
+
+where_option: Final = option(
+    _SECTION, "--where", metavar="SQL", callback=reading(read_name),
+    help="Rows for which this is true, such as 'latency_ns > 5e6', of the tables that have its columns; decides last."
+)  # fmt: skip
+
+
+def filters_of(options: dict[str, Any]) -> Filters:
+    """Take the filters out of the parameters of a command."""
+    return Filters(**{name: options.pop(name) for name in Filters.__dataclass_fields__})

@@ -1,0 +1,96 @@
+"""What the user asked for in, the sink that writes it out; each sink is imported when it is wanted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import click
+
+from mqsniff.cli.options import RunOptions
+from mqsniff.model import CaptureInfo, Message
+
+if TYPE_CHECKING:
+    from mqsniff.sinks import Sink
+
+TEXT_MAX_BYTES: Final = 256
+"""Bytes of a record's key or value in text, where the user does not say."""
+
+
+def output_of(options: RunOptions) -> str:
+    """The form of the output: as the user says, else text for people and NDJSON for programs."""
+    return options.output or ("text" if sys.stdout.isatty() else "ndjson")
+
+
+class Output(NamedTuple):
+    """A sink, and what belongs to it."""
+
+    sink: Sink
+    close: Callable[[], object]
+    """Ends it: a flush of stdout, or files that are closed."""
+    learn: Callable[[Message], object] | None = None
+    """Takes messages that teach topic names and are not chosen."""
+
+
+def make_output(options: RunOptions, captures: list[CaptureInfo]) -> Output:
+    """The output that the user asked for: files for Parquet, else stdout.
+
+    Raises click.UsageError for a folder that cannot, or must not, be written to.
+    """
+    if output_of(options) == "parquet":
+        from mqsniff.sinks.parquet import OutputFolderError, ParquetSink, prepare_folder
+
+        folder = str(options.out)
+        try:
+            prepare_folder(folder, overwrite=options.overwrite)
+        except OutputFolderError as error:
+            raise click.UsageError(str(error)) from None
+        sink = ParquetSink(folder, captures, options.wanted("parquet"), options.shown, limits=options.limits)
+        return Output(sink, sink.close, sink.teachings.learn)
+    stream = _stream_sink(options, captures)
+    return Output(stream, stream.tick)
+
+
+def _stream_sink(options: RunOptions, captures: list[CaptureInfo]) -> Sink:
+    output = output_of(options)
+    match output:
+        case "ndjson":
+            from mqsniff.sinks.ndjson import NdjsonSink
+
+            return NdjsonSink(sys.stdout.buffer, captures, options.wanted(output), options.shown)
+        case "csv":
+            from mqsniff.sinks.csv import CsvSink
+
+            (table,) = options.wanted(output)
+            return CsvSink(sys.stdout.buffer, captures, table, options.shown, terminal=sys.stdout.isatty())
+    return _text_sink(options, captures)
+
+
+def wants_color(choice: str, *, terminal: bool) -> bool:
+    """Whether to colour: as the user says, else on a terminal that can and whose user has not set NO_COLOR."""
+    if choice != "auto":
+        return choice == "always"
+    return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _text_sink(options: RunOptions, captures: list[CaptureInfo]) -> Sink:
+    from dataclasses import replace
+
+    from mqsniff.sinks.text import TextOptions, TextSink
+
+    terminal = sys.stdout.isatty()
+    shown = options.shown if options.max_bytes is not None else replace(options.shown, max_bytes=TEXT_MAX_BYTES)
+    text = TextOptions(
+        time=options.time,
+        body=options.verbose,
+        records=options.records,
+        color=wants_color(options.color, terminal=terminal),
+        width=shutil.get_terminal_size().columns if terminal else None,
+        encoding=sys.stdout.encoding if terminal else "utf-8",
+        tables=options.wanted("text"),
+        shown=shown,
+    )
+    return TextSink(sys.stdout.buffer, captures, text)

@@ -1,0 +1,245 @@
+"""Blocks of tables in, Parquet part files of a folder out: ``<folder>/<table>/<prefix>-NNNNN.parquet``.
+
+1. A part stands under ``….tmp`` until it is whole, and is renamed then. File systems that show nothing before it is
+   whole (object stores) get the name at once.
+2. A part that cannot be written to its end (a full disk) is taken away; the others become whole.
+3. A part begins a new one at ``part_size`` bytes, a row group ends at ``row_group_size`` bytes of Arrow; what waits for
+   row groups of all tables together stays below ``tables_buffer``.
+4. zstd level 1; dictionaries where values repeat, statistics where a reader may skip by them.
+5. The footer holds the table's name and the version of its schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from mqsniff.limits import Limits
+from mqsniff.tables.arrow import Block, TopicIds, note_topic
+from mqsniff.tables.schemas import TABLES, TableName, arrow_schema
+
+UNFINISHED: Final = ".tmp"
+
+_DIVERSE: Final = frozenset(
+    (
+        *(
+            "stream_offset",
+            "request_stream_offset",
+            "response_stream_offset",
+            "correlation",
+            "message_id",
+            "unique_key",
+        ),
+        *("packet", "first_packet", "last_packet", "request_packet", "response_packet", "ts_ns", "latency_ns"),
+        *("total_ns", "queue_ns", "client_rtt_ns", "server_rtt_ns", "offset", "client_offset", "sequence"),
+        *("record_index", "community_id", "client_port", "detail"),
+    )
+)
+"""Columns whose values hardly repeat, beside times, payloads and JSON: a dictionary would be made and thrown away."""
+_RENAMING: Final = frozenset(("local", "hdfs"))
+"""File systems that show a file while it is written, and rename at once."""
+
+
+@dataclass(slots=True)
+class Part:
+    """A part file that is whole."""
+
+    table: TableName
+    path: str
+    """Where it stands in its file system."""
+    rows: int
+    bytes: int
+    topic_ids: TopicIds = field(default_factory=dict)
+    """Topic ids that its rows name, and what stands for them: see ``mqsniff.tables.arrow.TopicIds``."""
+
+
+class PartFile:
+    """A part file at work."""
+
+    def __init__(self, filesystem: pafs.FileSystem, table: TableName, path: str, extra: Iterable[str] = ()) -> None:
+        self.table: TableName = table
+        self.path = path
+        self.topic_ids: TopicIds = {}
+        self._filesystem = filesystem
+        self._written = path + UNFINISHED if _base_of(filesystem).type_name in _RENAMING else path
+        self._rows = 0
+        schema = table_schema(table, extra)
+        filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+        self._stream = filesystem.open_output_stream(self._written)
+        self._writer = pq.ParquetWriter(
+            self._stream,
+            schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=_dictionaries(table, extra),
+            write_statistics=_ordered(table, extra),
+        )
+
+    def write(self, rows: pa.Table, topic_ids: TopicIds) -> None:
+        """Write a row group."""
+        self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+        self._rows += rows.num_rows
+        for key, name in topic_ids.items():
+            note_topic(self.topic_ids, key, name)
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return int(self._stream.tell())
+
+    def close(self) -> Part:
+        """Make it whole; where that fails nothing is left behind."""
+        try:
+            self._writer.close()
+            size = self.size
+            self._stream.close()
+            if self._written != self.path:
+                self._filesystem.move(self._written, self.path)
+        except OSError:
+            self.discard()
+            raise
+        return Part(self.table, self.path, self._rows, size, self.topic_ids)
+
+    def discard(self) -> None:
+        """Leave nothing behind, also where its disk is full."""
+        for end in (self._writer.close, self._stream.close, lambda: self._filesystem.delete_file(self._written)):
+            with suppress(OSError):
+                end()
+        self._writer.is_open = False  # a close that failed would be tried again, and complain, when it is collected
+
+
+class PartFiles:
+    """The part files of one run, or of one task of a batch job."""
+
+    def __init__(
+        self,
+        filesystem: pafs.FileSystem,
+        folder: str,
+        *,
+        prefix: str = "part",
+        limits: Limits | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
+        """``extra``: columns of text behind each table's own, and the value that all rows have there."""
+        self._filesystem = filesystem
+        self._folder = folder.rstrip("/")
+        self._prefix = prefix
+        self._limits = limits or Limits()
+        self._extra = dict(extra or {})
+        self._waiting: dict[TableName, list[Block]] = {}
+        self._sizes: dict[TableName, int] = {}
+        self._open: dict[TableName, PartFile] = {}
+        self._begun: dict[TableName, int] = {}
+        self._parts: list[Part] = []
+
+    def write(self, block: Block) -> None:
+        """Take a block of a table."""
+        table = block.table
+        self._waiting.setdefault(table, []).append(block)
+        self._sizes[table] = self._sizes.get(table, 0) + block.rows.nbytes
+        if self._sizes[table] >= self._limits.row_group_size:
+            self._write_group(table)
+        while self.waiting > self._limits.tables_buffer:
+            self._write_group(max(self._sizes, key=self._sizes.__getitem__))
+
+    @property
+    def waiting(self) -> int:
+        """Bytes of rows that wait for their row groups."""
+        return sum(self._sizes.values())
+
+    def close(self, tables: Collection[TableName] = ()) -> list[Part]:
+        """Write what waits, make all parts whole and tell them; each of ``tables`` gets a part, be it without rows.
+
+        Where one fails (a full disk), those that can be made whole are; then the first OSError is raised.
+        """
+        failed: OSError | None = None
+        for table in [*self._waiting, *(table for table in tables if not self._begun.get(table)), *self._open]:
+            try:
+                self._complete(table)
+            except OSError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        return self._parts
+
+    def _complete(self, table: TableName) -> None:
+        """Write what waits of a table, and make its part whole."""
+        if table in self._waiting:
+            self._write_group(table)
+        if table not in self._open and not self._begun.get(table):
+            self._begin(table)
+        if table in self._open:
+            self._finish(table)
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        for part in self._open.values():
+            part.discard()
+        for whole in self._parts:
+            self._filesystem.delete_file(whole.path)
+        self._open, self._parts, self._waiting = {}, [], {}
+
+    def _begin(self, table: TableName) -> PartFile:
+        number = self._begun.get(table, 0)
+        self._begun[table] = number + 1
+        path = f"{self._folder}/{table}/{self._prefix}-{number:05d}.parquet"
+        part = self._open[table] = PartFile(self._filesystem, table, path, self._extra)
+        return part
+
+    def _write_group(self, table: TableName) -> None:
+        blocks = self._waiting.pop(table)
+        del self._sizes[table]
+        part = self._open.get(table) or self._begin(table)
+        rows = pa.Table.from_batches([block.rows for block in blocks])
+        for name, value in self._extra.items():
+            rows = rows.append_column(pa.field(name, pa.string()), pa.repeat(value, rows.num_rows))
+        topic_ids: TopicIds = {}
+        for block in blocks:
+            for key, topic in block.topic_ids.items():
+                note_topic(topic_ids, key, topic)
+        try:
+            part.write(rows, topic_ids)
+        except OSError:  # what it wrote before cannot be told from what is broken now
+            self._open.pop(table).discard()
+            raise
+        if part.size >= self._limits.part_size:
+            self._finish(table)
+
+    def _finish(self, table: TableName) -> None:
+        self._parts.append(self._open.pop(table).close())
+
+
+def table_schema(table: TableName, extra: Iterable[str] = ()) -> pa.Schema:
+    """The schema of a table with columns of text behind its own."""
+    schema = arrow_schema(table)
+    for name in extra:
+        schema = schema.append(pa.field(name, pa.string()))
+    return schema
+
+
+def _dictionaries(table: TableName, extra: Iterable[str]) -> list[str]:
+    """Paths of the columns that get a dictionary."""
+    paths = [*extra]
+    for column in TABLES[table]:
+        if column.name not in _DIVERSE and column.type in ("text", "int64"):
+            paths.append(column.name)
+        elif column.type == "texts":
+            paths.append(f"{column.name}.list.element")
+        elif column.type == "headers":
+            paths.append(f"{column.name}.list.element.key")
+    return paths
+
+
+def _ordered(table: TableName, extra: Iterable[str]) -> list[str]:
+    """Paths of the columns that get statistics."""
+    return [*extra, *(c.name for c in TABLES[table] if c.type in ("text", "int64", "bool", "timestamp"))]
+
+
+def _base_of(filesystem: pafs.FileSystem) -> pafs.FileSystem:
+    return _base_of(filesystem.base_fs) if isinstance(filesystem, pafs.SubTreeFileSystem) else filesystem

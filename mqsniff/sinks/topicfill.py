@@ -1,0 +1,135 @@
+"""Part files and the topic names that count in; the parts whose rows show other names, written once more, out.
+
+1. Only parts that name a topic id by another name than the one that counts are rewritten, row group by row group.
+2. Records whose topic changes are decoded anew where it is an internal one, from what their part holds: not where key
+   or value is redacted or cut.
+3. A part is replaced when its successor is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from mqsniff.decode.internal import InternalTopics
+from mqsniff.model import Int64s
+from mqsniff.sinks.parts import Part, PartFile
+from mqsniff.tables.arrow import MANY
+from mqsniff.tables.cells import array_of
+from mqsniff.tables.schemas import TABLES
+from mqsniff.tables.topics import Names, final_topic, final_topics
+from mqsniff.tables.values import Shown
+
+_WHOLE: Final = (None, "utf8", "base64")
+"""Encodings of keys and values that are there as they were."""
+_CONTENT: Final = ("protocol", "control", "key", "key_encoding", "value", "value_encoding", "value_size")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFill:
+    """What it takes to fill parts."""
+
+    filesystem: pafs.FileSystem
+    names: Names
+    internal: InternalTopics
+    shown: Shown = field(default_factory=Shown)
+
+    def parts(self, parts: Iterable[Part]) -> list[Part]:
+        """All parts, those that needed it rewritten in their places."""
+        return [self.part(part, part.path) if self.needed(part) else part for part in parts]
+
+    def needed(self, part: Part) -> bool:
+        """Whether a part shows another name than the one that counts."""
+        noted = part.topic_ids
+        return MANY in noted or any(key in self.names and self.names[key][0] != name for key, name in noted.items())
+
+    def part(self, part: Part, path: str) -> Part:
+        """A part with the names that count, written to ``path``, which may be its own."""
+        with self.filesystem.open_input_file(part.path) as stream, pq.ParquetFile(stream) as source:
+            extra = source.schema_arrow.names[len(TABLES[part.table]) :]
+            target = PartFile(self.filesystem, part.table, path, extra)
+            for index in range(source.num_row_groups):
+                target.write(self._filled(part, source.read_row_group(index)), {})
+        target.topic_ids = {
+            key: self.names[key][0] if key in self.names else name for key, name in part.topic_ids.items()
+        }
+        return target.close()
+
+    def _filled(self, part: Part, rows: pa.Table) -> pa.Table:
+        if part.table in ("messages", "exchanges"):
+            return _replaced(rows, "topics", self._topics(rows))
+        topics = self._topic(rows)
+        if part.table == "records":
+            rows = _replaced(rows, "decoded", self._decoded(rows, topics))
+        return _replaced(rows, "topic", topics)
+
+    def _topics(self, rows: pa.Table) -> pa.Array:
+        """The column ``topics`` of messages and exchanges."""
+        filled: list[Any] = []
+        columns = (rows[name].to_pylist() for name in ("protocol", "topics", "topic_ids"))
+        for protocol, topics, topic_ids in zip(*columns, strict=True):
+            keys = [(protocol, topic_id) for topic_id in topic_ids or ()]
+            filled.append(final_topics(topics or (), keys, self.names) if keys else topics)
+        return array_of(filled, "texts")
+
+    def _topic(self, rows: pa.Table) -> pa.Array:
+        """The column ``topic`` of partitions and records; Python sees each (protocol, topic id, topic) once."""
+        values, codes = zip(*(_encoded(rows[name]) for name in ("protocol", "topic_id", "topic")), strict=True)
+        sizes = [len(one) for one in values]
+        combined = (codes[0] * sizes[1] + codes[1]) * sizes[2] + codes[2]
+        distinct, where = np.unique(combined, return_inverse=True)
+        finals: list[str | None] = []
+        for code in distinct.tolist():
+            rest, topic = divmod(code, sizes[2])
+            protocol, topic_id = divmod(rest, sizes[1])
+            key = values[0][protocol], values[1][topic_id]
+            finals.append(final_topic(values[2][topic], key, self.names))
+        return array_of(finals, "text").take(pa.array(where.reshape(-1)))
+
+    def _decoded(self, rows: pa.Table, topics: pa.Array) -> pa.Array:
+        """The column ``decoded`` of records that are to get these topics: rule 2."""
+        decoded = rows["decoded"].combine_chunks()
+        before = rows["topic"].combine_chunks()
+        changed = pc.fill_null(pc.not_equal(before, topics), fill_value=True)
+        changed = pc.and_(changed, pc.is_valid(topics))
+        chosen = np.flatnonzero(changed.to_numpy(zero_copy_only=False))
+        if not len(chosen):
+            return decoded
+        found = rows.select([*_CONTENT]).append_column("final", topics).take(pa.array(chosen))
+        contents = decoded.to_pylist()
+        for index, row in zip(chosen.tolist(), found.to_pylist(), strict=True):
+            if self._decodable(row):
+                content = self.internal.decode(row["protocol"], row["final"], row["key"], row["value"])
+                contents[index] = None if content is None else self.shown.json(content)
+        return array_of(contents, "json")
+
+    def _decodable(self, row: dict[str, Any]) -> bool:
+        """Whether a record of an internal topic is there as it was."""
+        if row["control"] or not self.internal.knows(row["protocol"], row["final"]):
+            return False
+        if row["key_encoding"] not in _WHOLE or row["value_encoding"] not in _WHOLE:
+            return False
+        key, value, most = row["key"], row["value"], self.shown.max_bytes
+        if value is not None and len(value) < row["value_size"]:
+            return False
+        return key is None or most is None or len(key) < most
+
+
+def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], Int64s]:
+    """(the distinct values of a column and None, which of them each row has)."""
+    encoded = column.combine_chunks().dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    codes = encoded.indices.cast(pa.int64()).fill_null(len(values)).to_numpy()
+    return [*values, None], codes
+
+
+def _replaced(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    index = rows.schema.get_field_index(name)
+    return rows.set_column(index, rows.schema.field(index), values)

@@ -1,0 +1,182 @@
+"""Items in, Arrow blocks of the tables out, in the order in which they fill up.
+
+1. A block has the schema of its table. Records stay columns (``recordcolumns``); other rows come from ``tables.rows``
+   and are turned round here.
+2. Bodies become JSON text when their row is taken, so what waits is bounded by its bytes, not by objects.
+3. ``topics`` comes at the end, as only then the names that count are known.
+4. Topic names are filled from what was taught so far, a row's names all or none; a block tells which topic ids its rows
+   name, and what stands for them: ``mqsniff.sinks.topicfill`` fills what is known at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from mqsniff.model import Decoded, Exchanged, Item, Message, Recorded, Taught
+from mqsniff.tables.cells import array_of
+from mqsniff.tables.recordcolumns import RecordColumns
+from mqsniff.tables.rows import Captures, Row, rows_of
+from mqsniff.tables.schemas import TABLES, TableName, arrow_schema, names_of
+from mqsniff.tables.topics import Teachings, TopicKey, final_topic, final_topics
+from mqsniff.tables.values import Shown
+
+ROWS: Final = 4_096
+"""Rows of dicts that wait, so that objects never pile up."""
+JSON_BYTES: Final = 4 << 20
+"""Bytes of JSON text that wait with them."""
+TOPIC_IDS_MAX: Final = 1 << 16
+"""Topic ids of a part that are noted one by one: traffic may name ids without end."""
+MANY: Final[TopicKey] = ("", "")
+"""Stands for all topic ids beyond them."""
+
+TopicIds: TypeAlias = dict[TopicKey, str | None]
+"""Topic ids that rows name -> the name that all of these rows have for it; None where any has none, or another."""
+
+_JSON: Final = {table: names_of(table, "json") for table in TABLES}
+
+
+class Block(NamedTuple):
+    """Rows of one table."""
+
+    table: TableName
+    rows: pa.RecordBatch
+    topic_ids: TopicIds
+
+
+def note_topic(topic_ids: TopicIds, key: TopicKey, name: str | None) -> None:
+    """Note what a row has for a topic id."""
+    if len(topic_ids) >= TOPIC_IDS_MAX and key not in topic_ids:
+        topic_ids[MANY] = None
+        return
+    if topic_ids.setdefault(key, name) != name:
+        topic_ids[key] = None
+
+
+class _Rows:
+    """Rows of one table that wait for their block."""
+
+    def __init__(self, table: TableName) -> None:
+        self._table = table
+        self._rows: list[Row] = []
+        self._json_bytes = 0
+        self.topic_ids: TopicIds = {}
+
+    def add(self, row: Row, shown: Shown) -> None:
+        """Take a row."""
+        for name in _JSON[self._table]:
+            if (value := row[name]) is not None:
+                row[name] = text = bytes(bytearray(shown.json(value)))  # orjson's bytes hold 4 KB behind their end
+                self._json_bytes += len(text)
+        self._rows.append(row)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def full(self) -> bool:
+        """Whether enough waits for a block."""
+        return len(self._rows) >= ROWS or self._json_bytes >= JSON_BYTES
+
+    def block(self) -> Block:
+        """What waits, as a block; nothing waits then."""
+        rows, topic_ids = self._rows, self.topic_ids
+        self._rows, self._json_bytes, self.topic_ids = [], 0, {}
+        arrays = [array_of([row[column.name] for row in rows], column.type) for column in TABLES[self._table]]
+        return Block(self._table, pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self._table)), topic_ids)
+
+
+class ArrowTables:
+    """The wanted tables of one run, block by block."""
+
+    def __init__(self, captures: Captures, wanted: Collection[TableName], shown: Shown) -> None:
+        self._captures = captures
+        self._shown = shown
+        self._rows = {table: _Rows(table) for table in TABLES if table in wanted and table not in ("records", "topics")}
+        self._records = RecordColumns(captures, shown) if "records" in wanted else None
+        self._record_ids: TopicIds = {}
+        self._topics = "topics" in wanted
+        self.teachings = Teachings()
+
+    def take(self, item: Item) -> Iterator[Block]:
+        """Take an item; gives the blocks that are full."""
+        if isinstance(item, Recorded):
+            if self._records is not None:
+                self._note_records(item)
+                for rows in self._records.add(item.connection, item.message, item.batch):
+                    yield self._record_block(rows)
+                    self._note_records(item)
+            return
+        if isinstance(item, Decoded) and item.message.teaches:
+            self.teachings.learn(item.message)
+        for table, row in rows_of(item, self._captures, self._rows, self._shown):
+            waiting = self._rows[table]
+            if row.get("topic_ids") or row.get("topic_id"):
+                self._name(item, row, waiting.topic_ids)
+            waiting.add(row, self._shown)
+            if waiting.full:
+                yield waiting.block()
+
+    def rest(self) -> Iterator[Block]:
+        """The blocks of what still waits, and the topics."""
+        for waiting in self._rows.values():
+            if len(waiting):
+                yield waiting.block()
+        if self._records is not None and self._records.waiting:
+            yield self._record_block(self._records.block())
+        if self._topics and (topics := list(self.teachings.final())):
+            yield topics_block(topics)
+
+    # ---- topic names
+
+    def _name(self, item: Item, row: Row, topic_ids: TopicIds) -> None:
+        """Fill what is known of a row that names topic ids, and note it."""
+        protocol, names = row["protocol"], self.teachings.names
+        if "topic_id" in row:
+            key = protocol, row["topic_id"]
+            row["topic"] = final_topic(row["topic"], key, names)
+            note_topic(topic_ids, key, row["topic"])
+            return
+        keys = [(protocol, topic_id) for topic_id in row["topic_ids"]]
+        known = all(key in names for key in keys)
+        row["topics"] = final_topics(_written(item), keys, names if known else {})
+        for key in keys:
+            note_topic(topic_ids, key, names[key][0] if known else None)
+
+    def _note_records(self, item: Recorded) -> None:
+        """Note the topic ids of a batch; the pipeline has filled and decoded what it knew."""
+        constant, columns, protocol = item.batch.constant, item.batch.columns, item.message.protocol
+        if "topic_id" in columns:
+            topics = columns.get("topic") or [constant.get("topic")] * item.batch.count
+            pairs: Any = set(zip(columns["topic_id"], topics, strict=True))
+        else:
+            pairs = ((constant.get("topic_id"), constant.get("topic")),)
+        for topic_id, topic in pairs:
+            if topic_id is not None:
+                note_topic(self._record_ids, (protocol, topic_id), topic)
+
+    def _record_block(self, rows: pa.RecordBatch) -> Block:
+        topic_ids, self._record_ids = self._record_ids, {}
+        return Block("records", rows, topic_ids)
+
+
+def topics_block(topics: Sequence[Taught]) -> Block:
+    """The rows of ``topics``."""
+    rows = [row for each in topics for _, row in rows_of(each, (), ("topics",), Shown())]
+    arrays = [array_of([row[column.name] for row in rows], column.type) for column in TABLES["topics"]]
+    return Block("topics", pa.RecordBatch.from_arrays(arrays, schema=arrow_schema("topics")), {})
+
+
+def _written(item: Item) -> tuple[str, ...]:
+    """The topics that stand in the messages of an item, without those that the pipeline filled."""
+    messages: tuple[Message | None, ...] = ()
+    if isinstance(item, Decoded):
+        messages = (item.message,)
+    elif isinstance(item, Exchanged):
+        asked = item.exchange.asked
+        messages = (asked.message if asked is not None else None, item.exchange.answer)
+    topics = (message.topics[: len(message.topics) - message.filled] for message in messages if message is not None)
+    return tuple(dict.fromkeys(chain.from_iterable(topics)))

@@ -1,0 +1,310 @@
+"""Items of a run in, those that the user's filters choose out: the one place that knows what a filter means.
+
+1. Values of one option are alternatives, different options must all be met. Patterns may hold ``*``, ``?`` and ``[…]``.
+2. A message is chosen by what it says itself, and an answer also by what its request says (its time and its errors are
+   its own). Its problems come along. A request is written before its answer is known, so it is never chosen by it.
+3. An exchange is chosen when each option is met by either half; ``--errors`` also by its status.
+4. Records come when their message is chosen; those of a request wait for the answer, and ``--errors`` takes them when
+   it failed them. ``--topic``, ``--partition``, ``--offset`` and ``--key`` select rows of ``records`` and
+   ``partitions`` too, so that one topic of a large answer comes alone; ``--errors`` those partitions that failed.
+5. A connection comes when something of it is chosen. Where all options are such as a connection can meet by itself
+   (protocol, client, host, port, connection, time, errors), it comes when it meets them.
+6. A problem without message comes when its connection meets all options by itself; one of a whole input always comes.
+7. Topics by id go by the names that the traffic taught before; the rows of ``topics`` are chosen by protocol and topic
+   alone, since they explain the others.
+8. Memory: one ``Opened`` a connection that waits for its first choice, and the ids of connections that had one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_address
+from operator import is_
+from typing import Final, Literal, TypeAlias, assert_never
+
+from mqsniff.model import (
+    Closed,
+    ConnectionInfo,
+    Decoded,
+    Exchanged,
+    Item,
+    Message,
+    Noticed,
+    Opened,
+    Partitioned,
+    Recorded,
+    Status,
+    Taught,
+    packet_number,
+)
+from mqsniff.tables.narrowing import OffsetRange, Place
+from mqsniff.tables.patterns import Patterns
+
+Network: TypeAlias = IPv4Network | IPv6Network
+
+Option: TypeAlias = Literal[
+    "protocol", "name", "place", "group", "client", "host", "port", "connection", "errors", "time"
+]
+"""What is decided together; ``place`` is topic, partition, offset and key, which one part of a message must meet."""
+
+_BY_CONNECTION: Final[frozenset[Option]] = frozenset(
+    ("protocol", "client", "host", "port", "connection", "errors", "time")
+)
+_BAD: Final[frozenset[Status]] = frozenset(("error", "partial", "unanswered", "lost"))
+_UNMET: Final = ("refused", "no answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What the user chooses; empty options choose everything."""
+
+    protocols: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    partitions: tuple[int, ...] = ()
+    offsets: tuple[OffsetRange, ...] = ()
+    keys: tuple[bytes, ...] = ()
+    clients: tuple[str, ...] = ()
+    hosts: tuple[Network, ...] = ()
+    ports: tuple[int, ...] = ()
+    connections: tuple[str, ...] = ()
+    errors: bool = False
+    from_ns: int | None = None
+    """First time that is chosen."""
+    to_ns: int | None = None
+    """First time after it that is not."""
+
+    def __bool__(self) -> bool:
+        return self != NO_FILTERS
+
+    @property
+    def needs_records(self) -> bool:
+        """Whether record batches have to be opened to decide."""
+        return bool(self.offsets or self.keys)
+
+
+NO_FILTERS: Final = Filters()
+
+
+class Chooser:
+    """Decides item by item; keeps what the connections of the moment need."""
+
+    def __init__(self, filters: Filters) -> None:
+        self._filters = filters
+        self._protocols = Patterns(filters.protocols)
+        self._names = Patterns(filters.names, ignore_case=True)
+        self._groups = Patterns(filters.groups)
+        self._clients = Patterns(filters.clients)
+        self._place = Place(Patterns(filters.topics), filters.partitions, filters.offsets, filters.keys)
+        self._given: tuple[Option, ...] = tuple(_given(filters))
+        self._whole_connections = _BY_CONNECTION.issuperset(self._given)
+        self._waiting: dict[str, Opened] = {}
+        self._chosen: set[str] = set()
+
+    def choose(self, item: Item) -> Iterator[Item]:
+        """What goes out instead of an item: nothing, itself, or the part of it that was chosen."""
+        match item:
+            case Opened(connection):
+                self._waiting[connection.connection_id] = item
+            case Closed(connection):
+                yield from self._closed(item, connection)
+            case Taught():
+                if self._protocols.fit(item.protocol) and self._place.names_topic(item.name, item.topic_id):
+                    yield item
+            case Decoded() | Exchanged() | Recorded() | Noticed():
+                if (chosen := self._part(item)) is not None:
+                    yield from self._told(item.connection)
+                    yield chosen
+            case Partitioned():
+                yield item  # what --where left of an item that was chosen here
+            case _:
+                assert_never(item)
+
+    def _part(self, item: Decoded | Exchanged | Recorded | Noticed) -> Item | None:
+        match item:
+            case Decoded(connection, message):
+                return self._message(item) if self._meets(connection, _about(message), (message,)) else None
+            case Exchanged():
+                return item if self._exchange(item) else None
+            case Recorded():
+                return self._records(item)
+            case Noticed():
+                return item if self._problem(item) else None
+
+    # ---- what is chosen
+
+    def _message(self, item: Decoded) -> Decoded:
+        message = item.message
+        partitions = self._place.partitions(message)
+        if self._filters.errors:
+            partitions = tuple(row for row in partitions if row.get("error_code")) or partitions
+        batches = (self._place.records(message, batch) for batch in message.records)
+        records = tuple(batch for batch in batches if batch is not None)
+        whole = len(records) == len(message.records) and all(map(is_, records, message.records))
+        if whole and partitions is message.partitions:
+            return item
+        return replace(item, message=replace(message, partitions=partitions, records=records))
+
+    def _exchange(self, item: Exchanged) -> bool:
+        exchange = item.exchange
+        asked = exchange.asked.message if exchange.asked is not None else None
+        halves = tuple(half for half in (asked, exchange.answer) if half is not None)
+        return self._meets(item.connection, halves, halves, bad=exchange.status in _BAD)
+
+    def _records(self, item: Recorded) -> Recorded | None:
+        message, batch = item.message, item.batch
+        failed = batch.constant.get("ack") == "failed"
+        if not self._meets(item.connection, _about(message), (message,), bad=failed):
+            return None
+        kept = self._place.records(message, batch)
+        if kept is None:
+            return None
+        return item if kept is batch else replace(item, batch=kept)
+
+    def _problem(self, item: Noticed) -> bool:
+        connection, message = item.connection, item.message
+        if message is not None and connection is not None:
+            return self._meets(connection, _about(message), (message,))
+        if connection is None:
+            whole_input = item.packet is None or not packet_number(item.packet)
+            return whole_input or ({"errors", "time"}.issuperset(self._given) and self._meets_alone(item))
+        return all(
+            self._own(option, connection) for option in self._given if option not in ("errors", "time")
+        ) and self._meets_alone(item)
+
+    def _meets_alone(self, item: Noticed) -> bool:
+        """Whether a problem's own severity and time are chosen."""
+        severe = not self._filters.errors or item.problem.severity == "error"
+        return severe and (item.ts_ns is None or self._in_time(item.ts_ns, item.ts_ns))
+
+    def _closed(self, item: Closed, connection: ConnectionInfo) -> Iterator[Item]:
+        key = connection.connection_id
+        if key in self._chosen or (self._whole_connections and self._connection(connection)):
+            yield from self._told(connection)
+            yield item
+        self._waiting.pop(key, None)
+        self._chosen.discard(key)
+
+    def _connection(self, connection: ConnectionInfo) -> bool:
+        """Whether a connection without any chosen message comes, seen at its end."""
+        for option in self._given:
+            match option:
+                case "errors":
+                    met = connection.outcome in _UNMET
+                case "time":
+                    met = self._in_time(connection.first_ts_ns, connection.last_ts_ns)
+                case _:
+                    met = self._own(option, connection)
+            if not met:
+                return False
+        return True
+
+    def _told(self, connection: ConnectionInfo | None) -> Iterator[Item]:
+        """Note that something of a connection is chosen; its opening comes in front of the first."""
+        if connection is None:
+            return
+        self._chosen.add(connection.connection_id)
+        if (opened := self._waiting.pop(connection.connection_id, None)) is not None:
+            yield opened
+
+    # ---- the options
+
+    def _meets(
+        self,
+        connection: ConnectionInfo,
+        about: Sequence[Message],
+        itself: Sequence[Message],
+        *,
+        bad: bool = False,
+    ) -> bool:
+        """Whether all options are met: by any of the messages it is about; time and errors by those it is itself."""
+        for option in self._given:
+            match option:
+                case "errors":
+                    met = bad or any(has_error(message) for message in itself)
+                case "time":
+                    met = any(self._in_time(m.frame.first_ts_ns, m.frame.first_ts_ns) for m in itself)
+                case "host" | "port" | "connection":
+                    met = self._own(option, connection)
+                case _:
+                    met = any(self._says(option, connection, message) for message in about)
+                    met = met or (not about and self._own(option, connection))
+            if not met:
+                return False
+        return True
+
+    def _says(self, option: Option, connection: ConnectionInfo, message: Message) -> bool:
+        match option:
+            case "protocol":
+                return self._protocols.fit(message.protocol)
+            case "name":
+                return self._names.fit(message.name)
+            case "place":
+                return self._place.inside(message)
+            case "group":
+                return self._groups.fit(message.group or connection.identity.group)
+            case "client":
+                return self._clients.fit(message.client_id) or self._own(option, connection)
+        return self._own(option, connection)
+
+    def _own(self, option: Option, connection: ConnectionInfo) -> bool:
+        """Whether a connection meets an option by itself."""
+        filters = self._filters
+        match option:
+            case "protocol":
+                return self._protocols.fit(connection.protocol)
+            case "group":
+                return self._groups.fit(connection.identity.group)
+            case "client":
+                names = (connection.identity.client_id, connection.client_ip, connection.client)
+                return any(self._clients.fit(name) for name in names)
+            case "host":
+                return any(_lies_in(ip, filters.hosts) for ip in (connection.client_ip, connection.server_ip))
+            case "port":
+                return connection.client_port in filters.ports or connection.server_port in filters.ports
+            case "connection":
+                return connection.connection_id.startswith(filters.connections)
+        return False
+
+    def _in_time(self, first_ns: int, last_ns: int) -> bool:
+        start, stop = self._filters.from_ns, self._filters.to_ns
+        return (start is None or last_ns >= start) and (stop is None or first_ns < stop)
+
+
+def has_error(message: Message) -> bool:
+    """Whether a message carries an error of its protocol, or could not be decoded without one."""
+    named = message.error_name is not None and message.error_code is None
+    broken = any(problem.severity == "error" for problem in message.problems)
+    return bool(message.error_code or message.error_count) or named or broken
+
+
+@lru_cache(maxsize=4096)
+def _lies_in(ip: str, networks: tuple[Network, ...]) -> bool:
+    address = ip_address(ip)
+    return any(address in network for network in networks)
+
+
+def _about(message: Message) -> tuple[Message, ...]:
+    """A message and the requests that it answers."""
+    asked = (asked for asked in message.closed if asked.link == "answer" and asked.answer is message)
+    return (message, *(each.message for each in asked if each.message is not None))
+
+
+def _given(filters: Filters) -> Iterator[Option]:
+    """The options that choose something, those that are decided fastest first."""
+    given: tuple[tuple[Option, object], ...] = (
+        ("connection", filters.connections),
+        ("host", filters.hosts),
+        ("port", filters.ports),
+        ("protocol", filters.protocols),
+        ("time", filters.from_ns is not None or filters.to_ns is not None),
+        ("name", filters.names),
+        ("group", filters.groups),
+        ("client", filters.clients),
+        ("errors", filters.errors),
+        ("place", filters.topics or filters.partitions or filters.offsets or filters.keys),
+    )
+    return (option for option, value in given if value)

@@ -1,0 +1,293 @@
+"""Record batches in, Arrow blocks of the table ``records`` out: columns from the batch to the block. Hot.
+
+1. What a batch has once is repeated by an index, places become arrays by ``tables.spans``; Python touches a batch, not
+   its records. The exceptions: columns that a dissector gives as a list are read once, headers without places and
+   values that are cut are made one by one.
+2. Rows equal those of ``tables.rows.record_rows``, its slow twin, which NDJSON is made of.
+3. What is waiting is bounded by ``BLOCK_BYTES``, ``BLOCK_ROWS``, ``BLOCK_BATCHES`` and one batch; a larger batch
+   becomes many blocks.
+4. What a connection says of its ends is taken when a batch comes, not when its block is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, repeat
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mqsniff.model import ConnectionInfo, HeaderSpans, Int64s, Message, RecordBatch
+from mqsniff.tables.cells import array_of, numbers_of
+from mqsniff.tables.rows import Captures, Row, record_columns, record_constants
+from mqsniff.tables.schemas import TABLES, Column, arrow_schema, arrow_type
+from mqsniff.tables.spans import as_text, gathered, is_text
+from mqsniff.tables.values import Shown
+
+BLOCK_BYTES: Final = 8 << 20
+BLOCK_ROWS: Final = 1 << 16
+BLOCK_BATCHES: Final = 1 << 13
+"""Batches of one record each cost some 3 KB while they wait: rows alone would bound them at 200 MB."""
+
+_COLUMNS: Final = {column.name: column for column in TABLES["records"]}
+_ENCODINGS: Final = ("utf8", "base64", "cut", "redacted")
+_UTF8, _BASE64, _CUT, _REDACTED = range(len(_ENCODINGS))
+_CODES: Final = {name: code for code, name in enumerate(_ENCODINGS)}
+
+
+@dataclass(slots=True)
+class _Held:
+    """Some records of a batch that wait for their block."""
+
+    constants: Row
+    columns: dict[str, Sequence[Any]]
+    batch: RecordBatch
+    start: int
+    stop: int
+    base: int
+    """Where the batch's data begin among the data of the block."""
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def column(self, name: str) -> Sequence[Any] | repeat[Any]:
+        """A column of its records."""
+        values = self.columns.get(name)
+        if values is None:
+            return repeat(self.constants[name], self.stop - self.start)
+        return _part(values, self.start, self.stop)
+
+    def places(self, spans: tuple[Sequence[int], Sequence[int]] | None, edge: int) -> Sequence[int] | repeat[int]:
+        """Starts (edge 0) or stops (edge 1) of its keys or values in the batch's data; -1 for null."""
+        return repeat(-1, len(self)) if spans is None else _part(spans[edge], self.start, self.stop)
+
+
+def _part(values: Sequence[Any], start: int, stop: int) -> Sequence[Any]:
+    return values if start == 0 and stop == len(values) else values[start:stop]
+
+
+class RecordColumns:
+    """Collects record batches until they make a block."""
+
+    def __init__(self, captures: Captures, shown: Shown) -> None:
+        self._captures = captures
+        self._shown = shown
+        self._forget()
+
+    def _forget(self) -> None:
+        self._held: list[_Held] = []
+        self._data: list[bytes] = []
+        self._size = 0
+        self._rows = 0
+
+    def add(self, connection: ConnectionInfo, message: Message, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take a batch; gives the blocks that are full."""
+        constants = record_constants(connection, message, batch, self._captures)
+        columns = record_columns(batch, self._shown)
+        for start in range(0, batch.count, BLOCK_ROWS):
+            stop = min(start + BLOCK_ROWS, batch.count)
+            self._held.append(_Held(constants, columns, batch, start, stop, self._place(batch.data)))
+            self._rows += stop - start
+            if self._rows >= BLOCK_ROWS or self._size >= BLOCK_BYTES or len(self._held) >= BLOCK_BATCHES:
+                yield self.block()
+
+    def _place(self, data: bytes) -> int:
+        """Where data begin in the block; batches of one message often share theirs."""
+        if not self._data or self._data[-1] is not data:
+            self._data.append(data)
+            self._size += len(data)
+        return self._size - len(data)
+
+    @property
+    def waiting(self) -> int:
+        """Records that wait for a block."""
+        return self._rows
+
+    def block(self) -> pa.RecordBatch:
+        """What waits, as a block; nothing waits then."""
+        made = _Block(self._held, self._data, self._shown).made()
+        self._forget()
+        return made
+
+
+class _Block:
+    """One block at work."""
+
+    def __init__(self, held: list[_Held], data: list[bytes], shown: Shown) -> None:
+        self._held = held
+        self._data = data[0] if len(data) == 1 else b"".join(data)
+        self._shown = shown
+        self._counts = np.fromiter(map(len, held), np.int64, len(held))
+        self._rows = int(self._counts.sum())
+        self._owner = np.repeat(np.arange(len(held), dtype=np.int32), self._counts)
+        """Which of ``held`` a record belongs to."""
+        self._varying = frozenset().union(*(each.columns for each in held))
+        constants = (each.constants.values() for each in held)
+        self._constants = dict(zip(held[0].constants, zip(*constants, strict=True), strict=True))
+        """Column -> what each of ``held`` has there; all name their columns in the same order."""
+        self._base = self._repeated([each.base for each in held])
+        self._end = self._repeated([each.base + len(each.batch.data) for each in held])
+
+    def _repeated(self, numbers: list[int]) -> Int64s:
+        """A number of each batch, for each of its records."""
+        return np.array(numbers, np.int64)[self._owner]
+
+    def made(self) -> pa.RecordBatch:
+        """The block."""
+        special = {**self._payloads(), "headers": self._headers(), "decoded": self._decoded()}
+        special["record_index"] = self._record_index()
+        arrays = [special[name] if name in special else self._plain(column) for name, column in _COLUMNS.items()]
+        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema("records"))
+
+    # ---- columns as the dissector gave them
+
+    def _plain(self, column: Column) -> pa.Array:
+        name = column.name
+        if name in self._varying:
+            return array_of(list(chain.from_iterable(each.column(name) for each in self._held)), column.type)
+        values = self._constants[name]
+        first = values[0]
+        if values.count(first) < len(values):
+            return array_of(values, column.type).take(pa.array(self._owner))
+        if first is None:
+            return pa.nulls(self._rows, arrow_type(column.type))
+        return pa.repeat(array_of([first], column.type)[0], self._rows)
+
+    def _record_index(self) -> pa.Array:
+        indexes = (
+            each.column("record_index") if "record_index" in each.columns else range(each.start, each.stop)
+            for each in self._held
+        )
+        return array_of(list(chain.from_iterable(indexes)), "int64")
+
+    def _decoded(self) -> pa.Array:
+        if "decoded" not in self._varying:
+            return pa.nulls(self._rows, arrow_type("json"))
+        values = chain.from_iterable(each.column("decoded") for each in self._held)
+        return array_of([None if value is None else self._shown.json(value) for value in values], "json")
+
+    # ---- keys and values
+
+    def _payloads(self) -> dict[str, pa.Array]:
+        starts, stops = self._spans([each.batch.keys for each in self._held])
+        key, key_encoding = self._payload(starts, stops, stops - starts)
+        starts, stops = self._spans([each.batch.values for each in self._held])
+        null = starts < 0
+        told = self._plain(_COLUMNS["value_size"])
+        sizes = np.where(null, 0, np.maximum(stops - starts, told.fill_null(0).to_numpy()))
+        value, value_encoding = self._payload(starts, stops, sizes)
+        return {
+            "key": key,
+            "key_encoding": key_encoding,
+            "value": value,
+            "value_encoding": pc.if_else(pa.array(null), self._plain(_COLUMNS["value_encoding"]), value_encoding),
+            "value_size": pc.if_else(pa.array(null), told, pa.array(sizes)),
+        }
+
+    def _spans(self, spans: list[tuple[Sequence[int], Sequence[int]] | None]) -> tuple[Int64s, Int64s]:
+        """Places in the data of the block; (-1, -1) for null."""
+        pairs = list(zip(self._held, spans, strict=True))
+        starts, stops = (numbers_of(each.places(own, edge) for each, own in pairs) for edge in (0, 1))
+        null = starts < 0
+        return np.where(null, -1, starts + self._base), np.where(null, -1, stops + self._base)
+
+    def _payload(self, starts: Int64s, stops: Int64s, sizes: Int64s) -> tuple[pa.Array, pa.Array]:
+        """(what is shown of keys or values that are ``sizes`` long, how they stand)."""
+        null = starts < 0
+        if not self._shown.payload:
+            codes = np.full(self._rows, _REDACTED)
+            return pa.nulls(self._rows, pa.binary()), _encodings(codes, null)
+        starts, stops = np.minimum(starts, self._end), np.minimum(stops, self._end)
+        most = self._shown.max_bytes
+        if most is not None:
+            stops = np.minimum(stops, starts + most)
+        cut = np.flatnonzero(~null & (stops - starts < sizes))
+        kinds = self._cut(cut, starts, stops, sizes) if len(cut) else []
+        values = gathered(self._data, starts, stops)
+        codes = np.where(is_text(values), _UTF8, _BASE64)
+        codes[cut] = kinds
+        return values, _encodings(codes, null)
+
+    def _cut(self, cut: Int64s, starts: Int64s, stops: Int64s, sizes: Int64s) -> list[int]:
+        """How values stand of which only the beginning is shown; text gets shorter by a character that was divided."""
+        kinds: list[int] = []
+        for index in cut.tolist():
+            start = int(starts[index])
+            shown, encoding = self._shown.record_data(self._data[start : int(stops[index])], int(sizes[index]))
+            stops[index] = start + len(shown or b"")
+            kinds.append(_CODES[encoding])
+        return kinds
+
+    # ---- headers
+
+    def _headers(self) -> pa.Array:
+        places, counts, null, made = self._header_places()
+        lists = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))).astype(np.int32)
+        data = b"".join((self._data, *made)) if any(made) else self._data
+        keys = as_text(gathered(data, places[0::4], places[1::4]))
+        shown = self._shown.payload
+        values = gathered(data, places[2::4], places[3::4]) if shown else pa.nulls(len(keys), pa.binary())
+        kind = arrow_type("headers")
+        members = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
+        mask = pa.array(null) if null.any() else None
+        return pa.ListArray.from_arrays(pa.array(lists), members, type=kind, mask=mask)
+
+    def _header_places(self) -> tuple[Int64s, Int64s, Any, list[bytes]]:
+        """(places of all headers as ``HeaderSpans`` has them, counts, which are null, data behind the block's own)."""
+        places: list[list[int]] = []
+        bases: list[int] = []
+        counts: list[Sequence[int] | repeat[int]] = []
+        made: list[bytes] = []
+        room = len(self._data)
+        for each in self._held:
+            if each.batch.headers is None:
+                counts.append(repeat(-1 if each.constants["headers"] is None else 0, len(each)))
+                continue
+            spans, base, data = _header_spans(each, room)
+            counts.append(spans.counts)
+            places.append(spans.places)
+            bases.append(base)
+            made.append(data)
+            room += len(data)
+        sizes = [len(one) for one in places]
+        joined = numbers_of(places)
+        joined = np.where(joined < 0, -1, joined + np.repeat(np.array(bases, np.int64), sizes))
+        flat = numbers_of(counts)
+        return joined, np.maximum(flat, 0), flat < 0, made
+
+
+def _encodings(codes: Any, null: Any) -> pa.Array:
+    return pa.array(_ENCODINGS).take(pa.array(codes, pa.int8(), mask=null))
+
+
+def _header_spans(held: _Held, room: int) -> tuple[HeaderSpans, int, bytes]:
+    """(places of the headers, what to add to them, data that they stand in where these are new)."""
+    spans = held.batch.header_spans() if held.batch.header_spans is not None else None
+    if spans is None:
+        return _made(held, room)
+    if len(held) < held.batch.count:
+        ends = [0, *accumulate(spans.counts)]
+        places = spans.places[4 * ends[held.start] : 4 * ends[held.stop]]
+        spans = HeaderSpans(spans.counts[held.start : held.stop], places)
+    return spans, held.base, b""
+
+
+def _made(held: _Held, room: int) -> tuple[HeaderSpans, int, bytes]:
+    """As above, of headers that the dissector gives as pairs."""
+    counts: list[int] = []
+    places: list[int] = []
+    parts: list[bytes] = []
+    at = 0
+    for headers in _part(held.batch.headers or (), held.start, held.stop):
+        counts.append(len(headers))
+        for key, value in headers:
+            name = key.encode(errors="backslashreplace")
+            parts += (name, value or b"")
+            stop = at + len(name)
+            end = stop + len(value or b"")
+            places += (at, stop, -1, -1) if value is None else (at, stop, stop, end)
+            at = end
+    return HeaderSpans(counts, places), room, b"".join(parts)

@@ -1,0 +1,35 @@
+"""What a run asks of dissectors: what its output shows, and all that filters look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mqsniff.cli.options import RunOptions
+from mqsniff.limits import Limits
+from mqsniff.tables.filters import Filters
+
+
+def options(**given: Any) -> RunOptions:
+    return RunOptions(decode_as={}, show_secrets=False, show_raw=False, redact=(), limits=Limits(), **given)
+
+
+@pytest.mark.parametrize(
+    ("output", "given", "wanted"),
+    [
+        ("ndjson", {}, set()),
+        ("ndjson", {"records": True}, {"records"}),
+        ("ndjson", {"tables": ("partitions",)}, {"partitions"}),
+        ("ndjson", {"tables": ("messages", "exchanges")}, {"exchanges"}),
+        ("csv", {}, set()),
+        ("csv", {"tables": ("exchanges",)}, {"exchanges"}),
+        ("parquet", {}, {"records", "partitions", "exchanges"}),
+        ("text", {}, {"partitions", "notes", "exchanges"}),
+        ("ndjson", {"filters": Filters(errors=True)}, {"partitions", "notes", "exchanges"}),
+        ("ndjson", {"where": "size > 1"}, {"partitions", "notes", "exchanges"}),
+    ],
+)
+def test_only_what_somebody_looks_at_is_asked_for(output, given, wanted):
+    settings = options(**given).settings(output)
+    assert {name for name in ("records", "partitions", "notes", "exchanges") if getattr(settings, name)} == wanted
