@@ -19,11 +19,20 @@ PROBLEMS_MAX: Final = 64
 
 
 def report(
-    info: CaptureInfo, detail: str, offset: int, severity: Severity = "error", kind: ProblemKind = "input"
+    info: CaptureInfo,
+    detail: str,
+    offset: int,
+    severity: Severity = "error",
+    kind: ProblemKind = "input",
+    *,
+    packet: int | None = None,
 ) -> None:
-    """Add a problem of a capture at its byte ``offset`` (of the plain bytes), the first of its words only."""
+    """Add a problem of a capture at its byte ``offset`` (of the plain bytes), the first of its words only.
+
+    ``packet`` is the number that ``detail`` names, if it names one.
+    """
     if len(info.problems) < PROBLEMS_MAX and all(problem.detail != detail for problem in info.problems):
-        info.problems.append(Problem(kind, severity, detail, offset=offset))
+        info.problems.append(Problem(kind, severity, detail, offset=offset, packet=packet))
 
 
 def new_batch(

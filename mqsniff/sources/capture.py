@@ -3,66 +3,98 @@
 1. An input that is no capture says so in ``info.unreadable`` and has no packets; a capture that is cut or damaged gives
    the packets before that place, and a problem.
 2. No batch is empty, and each is valid until the next is asked for.
+3. A stretch of a capture (``Stretch``) is read as the same bytes are in the whole capture.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-from mqsniff.codecs.files import RawFile, open_bytes
+from mqsniff.codecs.files import RawBytes, open_bytes
 from mqsniff.limits import Limits
 from mqsniff.model import CaptureInfo, PacketBatch
 from mqsniff.sources.batches import report
 from mqsniff.sources.heads import HEAD_MIN, HEAD_SIZE, parser_for
+from mqsniff.sources.parsers import Parser
 from mqsniff.sources.window import Window
+
+
+class Stretch(NamedTuple):
+    """A stretch of a capture that is not compressed."""
+
+    offset: int = 0
+    parser: Parser | None = None
+    """One that was brought to ``offset`` by ``resume``; None at the start of the capture."""
+    is_last: bool = True
+    """Whether the end of the bytes is the end of the capture."""
 
 
 class CaptureReader:
     """Reads one capture that was opened; making it waits for the first bytes.
 
-    ``on_read`` is told how many bytes of the file itself were read each time.
+    ``raw`` gives the bytes of the ``stretch``; ``on_read`` is told how many bytes of it were read each time.
     """
 
     def __init__(
         self,
-        raw: RawFile,
+        raw: RawBytes,
         info: CaptureInfo,
         limits: Limits,
         window: int,
         on_read: Callable[[int], None] = lambda _size: None,
+        *,
+        stretch: Stretch | None = None,
     ) -> None:
         self._raw = raw
         self._info = info
         self._on_read = on_read
         self._told = 0
-        self._source = open_bytes(raw, limits)
-        self._window = Window(self._source, window)
+        stretch = stretch or Stretch()
+        self._is_last = stretch.is_last
+        self._source = raw if stretch.parser else open_bytes(raw, limits)
+        self._window = Window(self._source, window, stretch.offset)
         self._need = HEAD_MIN
+        self._ended = False
+        self.over = False
         info.compression = self._source.compression
         while self._window.left < HEAD_MIN and not self._window.ended:
             self._fill()
-        self._parser = parser_for(self._window.head(HEAD_SIZE), info, limits)
-        if not self._parser:
+        self.parser = stretch.parser or parser_for(self._window.head(HEAD_SIZE), info, limits)
+        if not self.parser:
+            self.over = True
             self._explain()
 
+    @property
+    def offset(self) -> int:
+        """Offset in the capture of the first byte that was not used."""
+        return self._window.offset
+
     def next_batch(self) -> PacketBatch | None:
-        """The next packets; None at the end."""
+        """The next packets; None at the end.
+
+        Then ``over`` tells whether nothing can be read from ``offset`` on, whatever stands there.
+        """
         window = self._window
-        while self._parser:
+        while self.parser and not self.over and not self._ended:
             if window.left >= self._need:
-                parsed = self._parser.parse(window.buffer, window.start, window.stop, window.offset)
+                parsed = self.parser.parse(window.buffer, window.start, window.stop, window.offset)
                 window.start = parsed.position
                 self._need = parsed.need
-                self._parser = None if parsed.over else self._parser
+                self.over = parsed.over
                 if parsed.batch:
                     return parsed.batch
             elif not window.ended:
                 self._fill()
             else:
-                self._parser.finish(window.left, window.offset)
-                self._parser = None
-                self._explain()
+                self._end(self.parser)
         return None
+
+    def _end(self, parser: Parser) -> None:
+        self._ended = True
+        if self._is_last:
+            parser.finish(self._window.left, self._window.offset)
+            self._explain()
 
     def close(self) -> None:
         """Give the file back."""

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from mqsniff.codecs.files import STDIN, RawFile
@@ -26,6 +26,11 @@ NEVER_NS: Final = (1 << 63) - 1
 
 Progress: TypeAlias = Callable[[int, int | None], None]
 """Is told the bytes read so far, and how many there are in all (None with pipes among the inputs)."""
+
+
+def capture_order(first_ns: Sequence[int], names: Sequence[str]) -> list[int]:
+    """The places of captures in the order in which they are numbered; ``NEVER_NS`` for one without packets."""
+    return sorted(range(len(names)), key=lambda place: (first_ns[place], names[place]))
 
 
 class FileSource:
@@ -50,7 +55,8 @@ class FileSource:
         try:
             for item in inputs:
                 self._look(item)
-            inputs.sort(key=lambda item: (item.first_ns, item.info.name))
+            order = capture_order([item.first_ns for item in inputs], [item.info.name for item in inputs])
+            inputs = [inputs[place] for place in order]
             for index, item in enumerate(inputs):
                 item.number(index)
                 self.captures.append(item.info)

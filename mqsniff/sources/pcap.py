@@ -13,6 +13,7 @@ Hot: 0.17 µs a packet on one core (``benchmarks/sources.py``), all of it in Num
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from mqsniff.limits import KIB, SECOND_NS, Limits
 from mqsniff.model import CaptureInfo, Int32s, Int64s, PacketBatch
 from mqsniff.sources.batches import new_batch, report
-from mqsniff.sources.parsers import Layout, Parsed, gather, walk
+from mqsniff.sources.parsers import Head, Heads, Layout, Parsed, SectionLosses, Spent, gather, walk
 
 FILE_HEAD: Final = 24
 SNAPLEN_MIN: Final = 256 * KIB
@@ -59,17 +60,37 @@ class PcapParser:
         self._magic: _Magic | None = None
         self._size_max = 0
         self._linktype = 0
+        self.heads = Heads()
+        self.last_ns = 0
+        self.begins_untimed = False
         info.format = "pcap"
+
+    def resume(self, heads: Sequence[Head], last_ns: int) -> None:
+        """See Parser; the last head alone says how records are to be read."""
+        for head in heads:
+            self.heads.add(*head)
+        self.last_ns = last_ns
+        self._read_file_head(heads[-1].data)
+
+    def losses(self) -> SectionLosses:
+        """See Parser; the format has no place for them."""
+        return SectionLosses({}, 0, None)
+
+    def notes(self) -> Spent:
+        """See Parser; nor for these."""
+        return Spent()
 
     def parse(self, buffer: bytearray, start: int, stop: int, offset: int) -> Parsed:
         """See Parser."""
         if self._magic is None:
             if stop - start < FILE_HEAD:
                 return Parsed(None, start, FILE_HEAD)
-            why = self._read_file_head(bytes(buffer[start : start + FILE_HEAD]))
+            head = bytes(buffer[start : start + FILE_HEAD])
+            why = self._read_file_head(head)
             if why:
                 self._refuse(why, offset)
                 return Parsed(None, start, 0, over=True)
+            self.heads.add(offset, head)
             return Parsed(None, start + FILE_HEAD, 0)
         return self._parse_records(self._magic, buffer, start, stop, offset)
 
@@ -78,7 +99,8 @@ class PcapParser:
         if self._magic is None:
             self._refuse("cut inside its file head", offset)
         elif left:
-            report(self._info, f"cut at byte {offset + left}, inside packet {self._info.packets + 1}", offset + left)
+            packet = self._info.packets + 1
+            report(self._info, f"cut at byte {offset + left}, inside packet {packet}", offset + left, packet=packet)
 
     def _read_file_head(self, head: bytes) -> str:
         """Take over a file head; what is wrong with it."""
@@ -92,7 +114,7 @@ class PcapParser:
         return ""
 
     def _refuse(self, why: str, offset: int) -> None:
-        if self._info.packets:
+        if self.heads.found:
             report(self._info, f"the next pcap file in it cannot be read: {why}", offset)
         else:
             self._info.unreadable = why
@@ -126,10 +148,12 @@ class PcapParser:
 
     def _batch(self, magic: _Magic, buffer: bytearray, records: Int64s, heads: Int64s) -> PacketBatch:
         caplen = heads[:, 2].copy()
+        ts_ns = heads[:, 0] * SECOND_NS + heads[:, 1] * magic.tick_ns
+        self.last_ns = int(ts_ns[-1])
         return new_batch(
             self._info,
             buffer,
-            ts_ns=heads[:, 0] * SECOND_NS + heads[:, 1] * magic.tick_ns,
+            ts_ns=ts_ns,
             start=records + magic.record_head,
             caplen=caplen,
             wirelen=np.maximum(heads[:, 3], caplen),
@@ -146,7 +170,8 @@ class PcapParser:
             return Parsed(batch, at, FILE_HEAD)
         other = next((name for start, name in OTHER_HEADS.items() if head.startswith(start)), "")
         what = f"a {other} file begins there" if other else "its length is impossible" if any(head) else "zeros"
-        report(self._info, f"no packet {self._info.packets + 1} at byte {offset}: {what}", offset)
+        packet = self._info.packets + 1
+        report(self._info, f"no packet {packet} at byte {offset}: {what}", offset, packet=packet)
         return Parsed(batch, at, 0, over=True)
 
 

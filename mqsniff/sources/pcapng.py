@@ -14,6 +14,7 @@ pcapng_blocks.py.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy as np
 from mqsniff.limits import MIB, Limits
 from mqsniff.model import CaptureInfo, Int64s, PacketBatch, ProblemKind, Severity
 from mqsniff.sources.batches import join_batches, new_batch, report
-from mqsniff.sources.parsers import Layout, Parsed, gather, walk
+from mqsniff.sources.parsers import Head, Heads, Layout, Losses, Parsed, SectionLosses, Spent, gather, lost, walk
 from mqsniff.sources.pcap import MAGICS
 from mqsniff.sources.pcapng_blocks import COMMENT, Interfaces, Kind, Notes
 from mqsniff.sources.pcapng_packets import (
@@ -69,24 +70,48 @@ class PcapngParser:
         self._notes = Notes(info, limits)
         self._order = ""
         self._interfaces = Interfaces(0)
-        self._lost_before = 0  # packets that earlier sections lost
-        self._last_ns = 0
+        self._losses_first: Losses | None = None  # set when the section at the start is over
+        self._lost_between = 0
+        self.heads = Heads()
+        self.last_ns = 0
+        self.begins_untimed = False
         info.format = "pcapng"
+
+    def resume(self, heads: Sequence[Head], last_ns: int) -> None:
+        """See Parser."""
+        for offset, data in heads:
+            self.parse(bytearray(data), 0, len(data), offset)
+        self.last_ns = last_ns
+        self._losses_first = None
+        self._lost_between = 0
+        self._notes.spent = Spent()
 
     def parse(self, buffer: bytearray, start: int, stop: int, offset: int) -> Parsed:
         """See Parser."""
         shift = offset - start
-        told = len(self._info.problems)
+        known = len(self._info.problems)
         batches: list[PacketBatch] = []
         at, need, over = start, 0, False
         while not need and not over:
             at, over = self._read_run(buffer, at, stop, shift, batches)
             if not over:
                 at, need, over = self._read_single(buffer, at, stop, shift)
-        self._info.dropped = self._lost_before + self._interfaces.lost()
+        told = self.losses()
+        self._info.dropped = lost(told.first) + told.between + lost(told.last or {})
         # Packets are looked at after the blocks between them; their problems come in file order all the same.
-        self._info.problems[told:] = sorted(self._info.problems[told:], key=lambda problem: problem.offset or 0)
+        self._info.problems[known:] = sorted(self._info.problems[known:], key=lambda problem: problem.offset or 0)
         return Parsed(join_batches(batches) if batches else None, at, need, over)
+
+    def losses(self) -> SectionLosses:
+        """See Parser."""
+        now = self._interfaces.losses()
+        if self._losses_first is None:
+            return SectionLosses(now, 0, None)
+        return SectionLosses(self._losses_first, self._lost_between, now)
+
+    def notes(self) -> Spent:
+        """See Parser."""
+        return self._notes.spent
 
     def finish(self, left: int, offset: int) -> None:
         """See Parser."""
@@ -153,8 +178,10 @@ class PcapngParser:
         body = block[8:-4]
         match kind:
             case Kind.SECTION:
+                self.heads.add(offset, block)
                 return self._begin_section(body, order, offset)
             case Kind.INTERFACE:
+                self.heads.add(offset, block)
                 self._add_interface(body, offset)
             case Kind.NAMES:
                 self._notes.read_names(body, order, offset)
@@ -169,8 +196,11 @@ class PcapngParser:
         major, minor = struct.unpack_from(order + "2H", body, 4)
         if major != 1:
             return self._stop(offset, b"", f"pcapng of version {major}.{minor}, only 1 is known")
+        if self._order and self._losses_first is None:
+            self._losses_first = self._interfaces.losses()
+        elif self._order:
+            self._lost_between += lost(self._interfaces.losses())
         self._order = order
-        self._lost_before += self._interfaces.lost()
         self._interfaces = Interfaces(self._interfaces.first + len(self._interfaces))
         self._notes.add_comments(body[16:], order, offset)
         return False
@@ -201,8 +231,9 @@ class PcapngParser:
         self._limit_simple(blocks, row)
         ts_ns, held = self._interfaces.times(row, blocks.ticks)
         if blocks.simple.any():
+            self.begins_untimed |= bool(blocks.simple[0]) and not self._info.packets
             ts_ns = self._fill_times(ts_ns, blocks.simple)
-        self._last_ns = int(ts_ns[-1])
+        self.last_ns = int(ts_ns[-1])
         self._report_odd(blocks, row, held, shift)
         if blocks.lost is not None:
             self._interfaces.lose(row, blocks.lost)
@@ -228,7 +259,7 @@ class PcapngParser:
     def _fill_times(self, ts_ns: Int64s, simple: NDArray[np.bool_]) -> Int64s:
         """Give each packet without a time that of the packet before it."""
         timed = np.maximum.accumulate(np.where(simple, -1, np.arange(len(simple))))
-        return np.where(timed >= 0, ts_ns[timed], self._last_ns)
+        return np.where(timed >= 0, ts_ns[timed], self.last_ns)
 
     def _read_options(self, buffer: bytearray, blocks: PacketBlocks, row: Int64s, shift: int) -> None:
         """Take comments and counts of losses from the options of packets."""

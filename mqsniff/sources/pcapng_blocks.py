@@ -23,6 +23,7 @@ import numpy as np
 from mqsniff.limits import SECOND_NS, Limits
 from mqsniff.model import CaptureInfo, Int32s, Int64s
 from mqsniff.sources.batches import report
+from mqsniff.sources.parsers import NOT_TOLD, Losses, Spent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,6 +44,8 @@ class Kind(IntEnum):
     SECTION = 0x0A0D0D0A
 
 
+MORE_SECRETS: Final = "more decryption secrets than secrets_max; the rest is not kept"
+MORE_NOTES: Final = "more comments and names than notes_max; the rest is not kept"
 COMMENT: Final = 1
 IF_TSRESOL: Final = 9
 IF_TSOFFSET: Final = 14
@@ -89,7 +92,7 @@ class Interfaces:
         self._table = np.array([UNDESCRIBED], np.int64)
         self._exact: dict[int, int] = {}  # ticks a second of interfaces beyond FAST_TICKS, whose rows hold 0
         self._told = np.zeros(0, np.int64)  # packets lost by interface, as packets tell it
-        self._totals = np.zeros(0, np.int64)  # the same as statistics blocks tell it
+        self._totals: dict[int, int] = {}  # the same as statistics blocks tell it
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -156,12 +159,14 @@ class Interfaces:
             if code in ISB_LOSSES and len(value) == 8
         ]
         if values and interface < len(self):
-            self._totals = _grown(self._totals, len(self))
             self._totals[interface] = sum(min(value, LOSS_MAX) for value in values if value != NOT_KNOWN)
 
-    def lost(self) -> int:
-        """Packets that the capturing side says it lost."""
-        return int(np.maximum(_grown(self._told, len(self)), _grown(self._totals, len(self))).sum())
+    def losses(self) -> Losses:
+        """Packets that the capturing side says it lost, by interface."""
+        losses: Losses = {index: (0, total) for index, total in self._totals.items()}
+        for index in np.flatnonzero(self._told).tolist():
+            losses[index] = int(self._told[index]), self._totals.get(index, NOT_TOLD)
+        return losses
 
 
 def _grown(counts: Int64s, size: int) -> Int64s:
@@ -174,7 +179,8 @@ class Notes:
     def __init__(self, info: CaptureInfo, limits: Limits) -> None:
         self._info = info
         self._comment_offsets: list[int] = []
-        self._room = limits.notes_max
+        self._size_max = limits.notes_max
+        self.spent = Spent()
         self._secrets_room = limits.secrets_max
 
     def add_comment(self, text: bytes | bytearray, offset: int, packet: int = 0) -> bool:
@@ -209,16 +215,15 @@ class Notes:
         kind, size = struct.unpack_from(order + "2I", body)
         data = body[8 : 8 + size]
         if len(data) > self._secrets_room:
-            report(
-                self._info, "more decryption secrets than secrets_max; the rest is not kept", offset, "error", "limit"
-            )
+            report(self._info, MORE_SECRETS, offset, "error", "limit")
             return
         self._secrets_room -= len(data)
         self._info.secrets.append((kind, data))
 
     def _spend(self, size: int, offset: int) -> bool:
-        if self._room <= 0:
-            report(self._info, "more comments and names than notes_max; the rest is not kept", offset, "info", "limit")
+        if self.spent.size >= self._size_max:
+            report(self._info, MORE_NOTES, offset, "info", "limit")
             return False
-        self._room -= max(size, NOTE_COST)
+        cost = max(size, NOTE_COST)
+        self.spent = Spent(self.spent.size + cost, cost)
         return True

@@ -25,7 +25,7 @@ class Window:
     ``start`` may be set beyond ``stop``: the bytes between are passed over by the next ``fill``.
     """
 
-    def __init__(self, source: ByteSource, size_max: int) -> None:
+    def __init__(self, source: ByteSource, size_max: int, offset: int = 0) -> None:
         self._size = min(size_max, FIRST_SIZE)
         self._size_max = size_max
         self.buffer = bytearray(self._size)
@@ -33,7 +33,7 @@ class Window:
         self.stop = 0
         self.ended = False
         self._source = source
-        self._base = 0  # offset of buffer[0]
+        self._base = offset  # of buffer[0]
 
     @property
     def offset(self) -> int:

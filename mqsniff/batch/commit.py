@@ -1,0 +1,245 @@
+"""Staged files of a run in, a folder of tables out that holds all of the run or nothing of it.
+
+1. The manifests in ``_mqsniff/runs`` decide which files count; readers who ask ``committed`` see the state before a run
+   or the one behind it, never one between.
+2. Where files can be renamed, tasks write below ``_mqsniff/staging/<run>``, which readers of folders pass over. A run
+   is decided when its manifest stands there; from then on every step can be done again, and who comes next does it.
+3. On object stores tasks write where the files stay, and putting the manifest is the whole of the publication.
+4. What no manifest names and carries the name of a run is an orphan, and goes. Other files are never touched.
+5. A run that is not decided leaves nothing. One run at a time: on local file systems a lock sees to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mqsniff.batch.manifest import Manifest, ManifestError, Published
+from mqsniff.batch.store import Store
+
+HOME: Final = "_mqsniff"
+RUNS: Final = f"{HOME}/runs"
+STAGING: Final = f"{HOME}/staging"
+_BEGUN: Final = "begun"
+_DECIDED: Final = "manifest.json"
+_RUN: Final = re.compile(r"(?:^|/)(\d{8}T\d{6}-[0-9a-f]{8})-[^/]*$")
+"""File names of tables begin with their run."""
+
+
+class CommitError(Exception):
+    """A folder that cannot be published to, in one line that says what to do."""
+
+
+@dataclass(slots=True)
+class Recovery:
+    """What was found of runs before, and done about it."""
+
+    completed: list[str] = field(default_factory=list)
+    rolled_back: list[str] = field(default_factory=list)
+    orphans: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """In words; nothing where nothing was found."""
+        said = [f"run {run}, which died while it was published, is complete now" for run in self.completed]
+        said += [f"run {run}, which did not get so far, is gone" for run in self.rolled_back]
+        if self.orphans:
+            said.append(f"{len(self.orphans)} files that no run counts are gone")
+        return said
+
+
+class Changed(NamedTuple):
+    """What an earlier run already took, and what is different now."""
+
+    done: list[str]
+    changed: list[str]
+
+
+def new_run(now: datetime | None = None) -> str:
+    """A name for a run: sorts by time, tells two of the same second apart."""
+    moment = now or datetime.now(UTC)
+    return f"{moment:%Y%m%dT%H%M%S}-{os.urandom(4).hex()}"
+
+
+class Archive:
+    """A folder of tables and the runs that made it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def runs(self) -> list[Manifest]:
+        """The committed runs that count, oldest first; CommitError for a manifest that cannot be understood."""
+        every = [self._manifest(path) for path in self._manifests()]
+        replaced = {run for manifest in every for run in manifest.replaces}
+        return [manifest for manifest in every if manifest.run not in replaced]
+
+    def committed(self, table: str | None = None) -> list[Published]:
+        """The files that count, of one table or of all."""
+        return [part for run in self.runs() for part in run.parts if table in (None, part.table)]
+
+    def ledger(self) -> dict[str, tuple[int, str]]:
+        """The inputs that were taken, URI -> (size, mark); those that could not be read were not."""
+        every = (taken for run in self.runs() for taken in run.inputs if taken.status not in ("unreadable", "skipped"))
+        return {taken.uri: (taken.size, taken.mark) for taken in every}
+
+    def foreign(self) -> list[str]:
+        """Parquet files that no run made: readers of the folder would take them for rows of ours."""
+        return [path for path in self._tables_files() if path.endswith(".parquet") and not _run_of(path)]
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other runs of this machine out; CommitError when one is at work.
+
+        The lock goes with the process that holds it, however that ends.
+        """
+        if self.store.filesystem.type_name != "local":
+            yield
+            return
+        import fcntl  # noqa: PLC0415  # not on every system
+
+        home = Path(self.store.place(HOME))
+        home.mkdir(parents=True, exist_ok=True)
+        with (home / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise CommitError(f"{self.store.root}: another run is writing here") from None
+            yield
+
+    # ---- a run
+
+    def staging(self, run: str) -> str:
+        """The folder below which the tasks of a run write its tables."""
+        return f"{STAGING}/{run}" if self.store.renames else ""
+
+    def begin(self, run: str) -> None:
+        """Leave a trace of a run, so that who comes next can say what became of it."""
+        if self.store.renames:
+            self.store.replace(f"{self.staging(run)}/{_BEGUN}", b"")
+
+    def publish(self, manifest: Manifest) -> None:
+        """Make a run count whose files stand below ``staging(run)``, at the paths that the manifest names there.
+
+        CommitError when a file that the manifest names is missing or is not of its size: then nothing counts.
+        """
+        self._check(manifest)
+        self._drop_unnamed(manifest)
+        if self.store.renames:
+            self.store.replace(f"{STAGING}/{manifest.run}/{_DECIDED}", manifest.encoded())
+            self._complete(manifest)
+        else:
+            self.store.replace(f"{RUNS}/{manifest.run}.json", manifest.encoded())
+            self._clear(manifest)
+
+    def roll_back(self, run: str) -> None:
+        """Leave nothing of a run; one that was decided stays, for ``recover`` to complete."""
+        if self.store.exists(f"{STAGING}/{run}/{_DECIDED}") or self.store.exists(f"{RUNS}/{run}.json"):
+            return
+        self.store.delete_tree(f"{STAGING}/{run}")
+        if not self.store.renames:
+            for path in self._tables_files():
+                if _run_of(path) == run:
+                    self.store.delete(path)
+
+    def recover(self) -> Recovery:
+        """Bring what earlier runs left to an end: what was decided is completed, the rest rolled back."""
+        recovery = Recovery()
+        for run in self.store.folders(STAGING):
+            decided = self.store.read(f"{STAGING}/{run}/{_DECIDED}")
+            if decided is not None:
+                self._complete(self._decoded(decided, f"{STAGING}/{run}/{_DECIDED}"))
+                recovery.completed.append(run)
+                continue
+            if self.store.read(f"{RUNS}/{run}.json") is None:
+                recovery.rolled_back.append(run)
+            self.store.delete_tree(f"{STAGING}/{run}")
+        for manifest in self.runs():
+            self._clear(manifest)
+        recovery.orphans = self._sweep()
+        return recovery
+
+    # ---- steps
+
+    def _check(self, manifest: Manifest) -> None:
+        staging = self.staging(manifest.run)
+        sizes = {stored.path: stored.size for stored in self.store.files(staging)}
+        for part in manifest.parts:
+            path = f"{staging}/{part.path}" if staging else part.path
+            if sizes.get(path) != part.size:
+                found = f"has {sizes[path]} bytes" if path in sizes else "is gone"
+                raise CommitError(f"{part.path} {found}, not {part.size} bytes: something else writes here")
+
+    def _drop_unnamed(self, manifest: Manifest) -> None:
+        """Files of attempts that nobody reported."""
+        staging = self.staging(manifest.run)
+        named = {f"{staging}/{part.path}" if staging else part.path for part in manifest.parts}
+        for stored in list(self.store.files(staging)):
+            if stored.path not in named and (staging or _run_of(stored.path) == manifest.run):
+                self.store.delete(stored.path)
+
+    def _complete(self, manifest: Manifest) -> None:
+        """Carry out what was decided; every step may have been done before."""
+        for part in manifest.parts:
+            self.store.move(f"{STAGING}/{manifest.run}/{part.path}", part.path)
+        if not self.store.exists(f"{RUNS}/{manifest.run}.json"):  # HDFS renames onto nothing that is there
+            self.store.replace(f"{RUNS}/{manifest.run}.json", manifest.encoded())
+        self.store.delete(f"{STAGING}/{manifest.run}/{_DECIDED}")
+        self._clear(manifest)
+
+    def _clear(self, manifest: Manifest) -> None:
+        """Take away what a committed run no longer needs: its staging folder, and the runs that it replaces."""
+        self.store.delete_tree(f"{STAGING}/{manifest.run}")
+        for run in manifest.replaces:
+            data = self.store.read(f"{RUNS}/{run}.json")
+            if data is None:
+                continue
+            for part in self._decoded(data, f"{RUNS}/{run}.json").parts:
+                self.store.delete(part.path)
+            self.store.delete(f"{RUNS}/{run}.json")
+
+    def _sweep(self) -> list[str]:
+        """Delete files that carry the name of a run and that no committed run names."""
+        named = {part.path for part in self.committed()}
+        orphans = [path for path in self._tables_files() if path not in named and _run_of(path)]
+        for path in orphans:
+            self.store.delete(path)
+        return orphans
+
+    def _tables_files(self) -> list[str]:
+        return [stored.path for stored in self.store.files() if not stored.path.startswith(f"{HOME}/")]
+
+    def _manifests(self) -> list[str]:
+        return [stored.path for stored in self.store.files(RUNS) if stored.path.endswith(".json")]
+
+    def _manifest(self, path: str) -> Manifest:
+        data = self.store.read(path)
+        if data is None:
+            raise CommitError(f"{path} has gone while it was read: another run is writing here")
+        return self._decoded(data, path)
+
+    def _decoded(self, data: bytes, path: str) -> Manifest:
+        try:
+            return Manifest.decoded(data)
+        except ManifestError as error:
+            raise CommitError(f"{self.store.place(path)}: {error}") from None
+
+
+def compare(ledger: Mapping[str, tuple[int, str]], inputs: Iterable[tuple[str, int, str]]) -> Changed:
+    """Which of the inputs (URI, size, mark) a ledger knows, and which of these are no longer what they were."""
+    found = Changed([], [])
+    for uri, size, mark in inputs:
+        known = ledger.get(uri)
+        if known is not None:
+            (found.done if known == (size, mark) else found.changed).append(uri)
+    return found
+
+
+def _run_of(path: str) -> str:
+    """The run that made a file, by its name; '' for a file of somebody else."""
+    found = _RUN.search(path)
+    return found.group(1) if found else ""

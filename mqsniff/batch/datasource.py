@@ -1,0 +1,206 @@
+"""Captures as a Spark data source, ``spark.read.format("mqsniff")``: options in, rows of one table out.
+
+1. ``packets`` are read file by file. Other tables need whole connections, and a reader of files sees of each only what
+   one file holds: the user has to ask for that (``scope=file``); ``mqsniff.batch.spark.frames`` sees them whole.
+2. A file is one task. A file that cannot be read is no row of any table but ``problems``.
+3. Workers give Arrow batches of bounded size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Final, cast, get_args
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from mqsniff.batch.inputs import ByteRange, Location, why
+from mqsniff.limits import MIB, Limits
+from mqsniff.model import PACKET_MASK, CaptureInfo, Noticed, PacketBatch, Problem, packet_id
+from mqsniff.sources.capture import CaptureReader
+from mqsniff.tables.schemas import TableName, arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+NAME: Final = "mqsniff"
+PACKETS: Final = "packets"
+TABLE_NAMES: Final = get_args(TableName)
+BATCH_BYTES: Final = 8 * MIB
+
+
+class Captures(DataSource):
+    """``spark.read.format("mqsniff").option("table", "packets").load("captures/")``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` takes."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """The columns of the table; ValueError for a table or a scope that there is not."""
+        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  # it needs pandas
+
+        return from_arrow_schema(_schema(self._table()))
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  # Spark's signature
+        """A reader of the files."""
+        return _Reader(self._table(), self.options.get("path", ""))
+
+    def _table(self) -> str:
+        table, scope = self.options.get("table", PACKETS), self.options.get("scope", "")
+        if not self.options.get("path"):
+            raise ValueError('format("mqsniff") needs .load(path): a capture, a folder, a glob or a URI')
+        if table not in (PACKETS, *TABLE_NAMES):
+            raise ValueError(f"no table {table!r}; there are {PACKETS}, {', '.join(TABLE_NAMES)}")
+        if table != PACKETS and scope != "file":
+            raise ValueError(
+                f"{table} need whole connections, which go on from file to file: use "
+                "mqsniff.batch.spark.frames(spark, inputs), or option('scope', 'file') for each file by itself"
+            )
+        return table
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format known to a session."""
+    spark.dataSource.register(Captures)
+
+
+@dataclass
+class _File(InputPartition):
+    location: Location
+    name: str
+
+
+class _OneFile:
+    """A source of the packets of one file."""
+
+    def __init__(self, file: _File, limits: Limits) -> None:
+        self.captures = [CaptureInfo(0, file.name)]
+        self._location = file.location
+        self._limits = limits
+
+    def batches(self) -> Iterator[PacketBatch]:
+        """The packets in file order; none of a file that cannot be read, whose CaptureInfo says why."""
+        info, ordinal = self.captures[0], 0
+        try:
+            raw = ByteRange(self._location)
+        except OSError as error:
+            info.unreadable = why(error)
+            return
+        reader = CaptureReader(raw, info, self._limits, self._limits.window)
+        try:
+            while (batch := reader.next_batch()) is not None:
+                batch.ordinal = ordinal
+                ordinal += len(batch)
+                yield batch
+        finally:
+            reader.close()
+
+
+class _Reader(DataSourceReader):
+    """Reads one table of every file."""
+
+    def __init__(self, table: str, path: str) -> None:
+        self._table = table
+        self._path = path
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """A task a file."""
+        from mqsniff.batch.inputs import list_inputs, names_of  # noqa: PLC0415  # only the driver lists
+
+        files = list_inputs([self._path])
+        return [_File(file.location, name) for file, name in zip(files, names_of(f.uri for f in files), strict=True)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one file."""
+        file = cast("_File", partition)
+        return _packets(file) if self._table == PACKETS else _rows(file, cast("TableName", self._table))
+
+
+@cache
+def _schema(table: str) -> pa.Schema:
+    import pyarrow as pa  # noqa: PLC0415  # workers import it when they have work
+
+    if table != PACKETS:
+        return arrow_schema(cast("TableName", table)).remove_metadata()
+    return pa.schema([
+        ("capture", pa.string()),
+        ("packet", pa.int64()),
+        ("ts", pa.timestamp("us", tz="UTC")),
+        ("ts_ns", pa.int64()),
+        ("captured", pa.int64()),
+        ("size", pa.int64()),
+        ("linktype", pa.int64()),
+        ("interface", pa.int64()),
+        ("data", pa.binary()),
+    ])  # fmt: skip
+
+
+def _packets(file: _File) -> Iterator[pa.RecordBatch]:
+    """The packets of a capture in file order; ``packet`` is 1-based, as Wireshark counts frames."""
+    from mqsniff.sources.batches import slice_batch  # noqa: PLC0415  # only workers read
+
+    for batch in _OneFile(file, Limits()).batches():
+        for first, stop in pairwise(_cuts(batch)):
+            yield _packet_rows(file.name, slice_batch(batch, first, stop))
+
+
+def _cuts(batch: PacketBatch) -> list[int]:
+    """Where a window is cut so that no batch of rows is much larger than ``BATCH_BYTES``."""
+    cuts, size = [0], 0
+    for row, captured in enumerate(batch.caplen.tolist()):
+        if size > BATCH_BYTES:
+            cuts.append(row)
+            size = 0
+        size += captured
+    return [*cuts, len(batch)]
+
+
+def _packet_rows(name: str, batch: PacketBatch) -> pa.RecordBatch:
+    import pyarrow as pa  # noqa: PLC0415  # workers import it when they have work
+
+    view = memoryview(batch.buffer)
+    starts, captured = batch.start.tolist(), batch.caplen.tolist()
+    columns = [
+        pa.repeat(name, len(batch)),
+        pa.array(batch.packet & PACKET_MASK),
+        pa.array(batch.ts_ns // 1000).cast(pa.timestamp("us", tz="UTC")),
+        pa.array(batch.ts_ns),
+        pa.array(batch.caplen),
+        pa.array(batch.wirelen),
+        pa.array(batch.linktype).cast(pa.int64()),
+        pa.array(batch.interface).cast(pa.int64()),
+        pa.array([bytes(view[at : at + size]) for at, size in zip(starts, captured, strict=True)], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_schema(PACKETS))
+
+
+def _rows(file: _File, table: TableName) -> Iterator[pa.RecordBatch]:
+    """The rows of a table that one capture gives by itself."""
+    from mqsniff.dissector import Settings  # noqa: PLC0415  # only workers decode
+    from mqsniff.pipeline import Pipeline  # noqa: PLC0415  # as above
+    from mqsniff.tables.arrow import ArrowTables  # noqa: PLC0415  # as above
+    from mqsniff.tables.values import Shown  # noqa: PLC0415  # as above
+
+    limits = Limits()
+    source = _OneFile(file, limits)
+    pipeline = Pipeline(source, Settings(limits, records=table == "records"))
+    tables = ArrowTables(pipeline.captures, (table,), Shown())
+    schema = _schema(table)
+    for item in chain(pipeline.items(), _unreadable(source.captures[0])):
+        if item is not None:
+            for block in tables.take(item):
+                yield block.rows.cast(schema)
+    for block in tables.rest():
+        yield block.rows.cast(schema)
+
+
+def _unreadable(info: CaptureInfo) -> Iterator[Noticed]:
+    """Why nothing of a file could be read, as its problem."""
+    if info.unreadable:
+        yield Noticed(None, Problem("input", "error", info.unreadable), None, packet_id(info.index, 0))

@@ -1,0 +1,273 @@
+"""Inputs and somebody who runs tasks in, committed tables and a report out: the job, step by step.
+
+1. Nothing here knows Spark. ``Steps`` runs tasks somewhere and gives back what those that succeeded have said.
+2. What earlier runs left is put right first. The same command on finished work does nothing and says so.
+3. A run that fails, whatever the reason, leaves nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol, TypeAlias
+
+import orjson
+
+from mqsniff import __version__
+from mqsniff.batch.bundles import Placing
+from mqsniff.batch.closing import Closing
+from mqsniff.batch.commit import Archive, CommitError, compare, new_run
+from mqsniff.batch.facts import FileFacts
+from mqsniff.batch.inputs import InputError, Listed, list_inputs
+from mqsniff.batch.job import Options, Report, counted
+from mqsniff.batch.manifest import Manifest, Published, Taken, run_digest
+from mqsniff.batch.names import Rewrite, Rewriter, rewrites
+from mqsniff.batch.plan import Plan, Split, plan
+from mqsniff.batch.prefix import Prefix, prefix
+from mqsniff.batch.reduce import Done, Output
+from mqsniff.batch.report import PieceReport
+from mqsniff.batch.store import Store, shown_uri
+from mqsniff.decode.registry import load_dissectors
+from mqsniff.limits import MIB
+from mqsniff.model import Item, Noticed, Problem
+from mqsniff.sinks.parts import Part
+from mqsniff.tables.schemas import SCHEMA_VERSION
+from mqsniff.tables.topics import Teachings
+
+Told: TypeAlias = Callable[[str], None]
+"""Is told the stage of the job that begins."""
+
+PARTITION_MIN: Final = 32 * MIB
+PARTITION_MAX: Final = 512 * MIB
+"""Bytes of bundles of one reduce task."""
+PARTITIONS_GOOD: Final = 64
+"""Tasks that a job is divided into as long as they are neither too small nor too large."""
+
+
+class Steps(Protocol):
+    """Runs tasks; each method gives what the tasks that succeeded have said."""
+
+    def check_workers(self) -> None:
+        """See that tasks run what the driver runs."""
+
+    def scan(self, work: Plan, splits: Sequence[Split]) -> list[str]:
+        """Scan splits, keep their bundles, give their reports."""
+
+    def reduce(self, placing: Placing, names: Sequence[str], output: Output, partitions: int) -> list[str]:
+        """Decode all bundles that were kept, by flow; then they can go."""
+
+    def rewrite(self, wanted: Sequence[Rewrite], rewriter: Rewriter) -> list[str]:
+        """Write parts once more."""
+
+    def forget(self) -> None:
+        """Let go of everything that is kept."""
+
+
+def partitions_of(shuffle_bytes: int) -> int:
+    """Reduce tasks for so many bytes of bundles."""
+    size = min(max(shuffle_bytes // PARTITIONS_GOOD, PARTITION_MIN), PARTITION_MAX)
+    return max(1, -(-shuffle_bytes // size))
+
+
+def run_job(
+    steps: Steps, inputs: Iterable[str], out: str, options: Options | None = None, told: Told = lambda _stage: None
+) -> Report:
+    """Do everything; raises InputError, StoreError, CommitError, or what ``steps`` raises."""
+    started = time.monotonic()
+    options = options or Options()
+    archive = Archive(Store.at(out))
+    with archive.locked():
+        told("looking at the inputs")
+        recovered = archive.recover().lines()
+        listed = list_inputs(inputs)
+        runs = archive.runs()
+        done = _already_done(archive, runs, [taken_of(each) for each in listed], options)
+        if done is not None and len(done) == len(listed):
+            return _nothing_to_do(runs, listed, shown_uri(out), recovered)
+        work = _plan(listed, options, done or ())
+        told("looking at the workers")
+        steps.check_workers()
+        ready = time.monotonic()
+        run = new_run()
+        job = _Job(steps, archive, Output(out, archive.staging(run), run, options), told)
+        try:
+            archive.begin(run)
+            report = job.run(work, listed, tuple(each.run for each in runs) if options.overwrite else ())
+        except BaseException:
+            archive.roll_back(run)
+            raise
+        finally:
+            steps.forget()
+    report.out, report.recovered = shown_uri(out), recovered
+    report.seconds, report.start_seconds = time.monotonic() - started, ready - started
+    return report
+
+
+def _already_done(
+    archive: Archive, runs: Sequence[Manifest], inputs: Sequence[Taken], options: Options
+) -> set[str] | None:
+    """URIs of the inputs that earlier runs took; None where all are to be taken. CommitError where it is not clear."""
+    where = archive.store.root
+    if (foreign := archive.foreign()) and not runs:
+        raise CommitError(f"{where} holds files of somebody else, such as {foreign[0]}: choose another folder")
+    if not runs or options.overwrite:
+        return None
+    if options.append:
+        found = compare(archive.ledger(), ((taken.uri, taken.size, taken.mark) for taken in inputs))
+        if found.changed:
+            raise CommitError(f"{found.changed[0]} has changed since it was taken: --overwrite takes all anew")
+        return set(found.done)
+    digest = run_digest(inputs, options.row_options())
+    if any(run.digest == digest for run in runs):
+        return {taken.uri for taken in inputs}
+    raise CommitError(
+        f"{where} holds run {runs[-1].run} of other inputs or options: --append adds to it, --overwrite replaces it"
+    )
+
+
+def _plan(listed: Sequence[Listed], options: Options, done: Collection[str]) -> Plan:
+    """The plan; InputError where not one of the inputs can be read."""
+    work = plan(listed, options.scan_options, done)
+    if all(file.status == "unreadable" for file in work.files):
+        more = f", and {len(work.files) - 1} more cannot be read" if len(work.files) > 1 else ""
+        raise InputError(f"{work.files[0].uri}: {work.files[0].error}{more}")
+    return work
+
+
+def _nothing_to_do(runs: Sequence[Manifest], listed: Sequence[Listed], out: str, recovered: list[str]) -> Report:
+    report = Report(runs[-1].run, out, "nothing to do", recovered=recovered)
+    report.skipped = [each.uri for each in listed]
+    for run in runs:
+        for part in run.parts:
+            report.tables[part.table] += part.rows
+    return report
+
+
+class _Job:
+    """One run, from the plan to the manifest."""
+
+    def __init__(self, steps: Steps, archive: Archive, output: Output, told: Told) -> None:
+        self._steps = steps
+        self._archive = archive
+        self._output = output
+        self._told = told
+        self._report = Report(output.run, "")
+        self._done = Done()
+
+    def run(self, work: Plan, listed: Sequence[Listed], replaces: tuple[str, ...]) -> Report:
+        """Do it; raises where it cannot."""
+        settled = self._scan(work)
+        closing = Closing(self._archive, self._output, settled.captures())
+        self._reduce(settled)
+        told = closing.items((*_registry_problems(), *settled.problems))
+        told.memory = 0  # it is the driver's, no worker's
+        self._done.add(told.plain())
+        teachings = Teachings(self._done.taught)
+        parts = closing.filled(self._rewrite(teachings), teachings)
+        self._told("publishing")
+        published = [closing.published(part) for part in parts]
+        published.append(closing.files([_file_row(facts) for facts in settled.files]))
+        self._conclude(settled, work.done, published)
+        self._archive.publish(self._manifest(listed, settled, published, replaces))
+        return self._report
+
+    def _scan(self, work: Plan) -> Prefix:
+        """Scan until every byte is read by a piece that is proven to begin where the one before it ended."""
+        splits = work.splits
+        reports: list[PieceReport] = []
+        while True:
+            self._told(f"scanning {work.size / 1e6:.0f} MB in {counted(len(work.files), 'file')}")
+            reports += map(PieceReport.from_json, self._steps.scan(work, splits)) if splits else ()
+            self._report.splits += len(splits)
+            settled = prefix(work, reports)
+            if isinstance(settled, Prefix):
+                return settled
+            work, splits = settled.plan, settled.splits
+            self._report.scanned_again += len(settled.files)
+
+    def _reduce(self, settled: Prefix) -> None:
+        if not settled.placing.places or not settled.bundle_bytes:
+            return
+        partitions = self._output.options.partitions or partitions_of(settled.bundle_bytes)
+        self._report.partitions, self._report.shuffle_bytes = partitions, settled.bundle_bytes
+        self._told(f"decoding {settled.bundle_bytes / 1e6:.0f} MB of segments")
+        names = [capture.name for capture in settled.captures()]
+        for done in self._steps.reduce(settled.placing, names, self._output, partitions):
+            self._done.add(orjson.loads(done))
+
+    def _rewrite(self, teachings: Teachings) -> list[Part]:
+        """The parts of all tasks, with the names that count, small ones put together."""
+        staying, wanted = rewrites(self._done.parts, teachings.names, self._output.options.folders)
+        if not wanted:
+            return staying
+        self._told(f"finishing {counted(sum(len(each.parts) for each in wanted), 'part')}")
+        again = Done()
+        for done in self._steps.rewrite(wanted, Rewriter(self._output, tuple(teachings.rows()))):
+            again.add(orjson.loads(done))
+        self._report.rewritten = sum(len(each.parts) for each in wanted)
+        self._done.memory = max(self._done.memory, again.memory)
+        return staying + again.parts
+
+    def _conclude(self, settled: Prefix, skipped: Sequence[str], published: Sequence[Published]) -> None:
+        report, done = self._report, self._done
+        report.files = len(settled.files)
+        report.bytes = sum(facts.size for facts in settled.files)
+        report.unreadable = [(facts.uri, facts.error) for facts in settled.files if facts.status == "unreadable"]
+        report.skipped = list(skipped)
+        report.packets, report.other_packets = settled.packets, settled.other_packets
+        report.dropped = sum(facts.dropped for facts in settled.files)
+        report.connections, report.messages, report.problems = done.connections, done.messages, done.problems
+        report.worker_memory = done.memory
+        for part in published:
+            report.tables[part.table] += part.rows
+
+    def _manifest(
+        self, listed: Sequence[Listed], settled: Prefix, published: Sequence[Published], replaces: tuple[str, ...]
+    ) -> Manifest:
+        options = self._output.options.row_options()
+        statuses = {facts.uri: facts.status for facts in settled.files}
+        every = [taken_of(each) for each in listed]
+        return Manifest(
+            run=self._output.run,
+            digest=run_digest(every, options),
+            version=__version__,
+            schema_version=SCHEMA_VERSION,
+            inputs=tuple(taken._replace(status=statuses[taken.uri]) for taken in every if taken.uri in statuses),
+            parts=tuple(published),
+            replaces=replaces,
+            options=options,
+            report=self._report.plain(),
+        )
+
+
+def _registry_problems() -> Iterator[Item]:
+    """Dissectors that cannot be imported."""
+    for entry in load_dissectors():
+        if entry.problem:
+            yield Noticed(None, Problem("internal", "error", entry.problem), None, None)
+
+
+def _file_row(facts: FileFacts) -> dict[str, Any]:
+    """A row of ``files``."""
+    return {
+        "uri": facts.uri,
+        "capture": facts.name,
+        "size": facts.size,
+        "mark": None if facts.mtime_ns is None else str(facts.mtime_ns),
+        "format": facts.format,
+        "compression": facts.compression,
+        "linktypes": [str(number) for number in facts.linktypes],
+        "first_ts": facts.first_ns,
+        "last_ts": facts.last_ns,
+        "packets": facts.packets,
+        "other_packets": facts.other_packets,
+        "dropped": facts.dropped,
+        "status": facts.status,
+        "error": facts.error or None,
+        "domain": facts.domain,
+    }
+
+
+def taken_of(listed: Listed) -> Taken:
+    """An input as manifests name it."""
+    return Taken(listed.uri, listed.size, "" if listed.mtime_ns is None else str(listed.mtime_ns))

@@ -1,0 +1,256 @@
+"""Paths, folders, globs and URIs in; the capture files that they name, and the bytes of these files, out.
+
+1. A file, or what a glob finds, is taken whatever its name; below folders only names that captures have are taken.
+2. A file named twice is one file. Local paths become absolute: executors do not share the driver's folder.
+3. Names are relative to the folder that all inputs have in common, so they do not depend on where the job ran; they are
+   what ``mqsniff decode`` shows for the same files when it runs in that folder.
+4. ``Location.store`` may hold credentials, and is shown to nobody; no URI, no name and no message does.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from mqsniff.batch.store import redacted, shown_uri
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+_CAPTURE: Final = re.compile(r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.(gz|zst|lz4|xz|bz2))?$", re.IGNORECASE)
+"""tcpdump appends a number to the names of rotated files."""
+_MAGIC: Final = re.compile(r"[*?[]")
+
+
+class InputError(Exception):
+    """An input that cannot be used, in one line."""
+
+
+class Location(NamedTuple):
+    """Where a file lies."""
+
+    path: str
+    store: str = ""
+    """A URI of the file system on which ``path`` is; empty for the machine's own."""
+
+
+class Listed(NamedTuple):
+    """A file that was found."""
+
+    uri: str
+    """Its absolute path, or URI."""
+    location: Location
+    size: int
+    mtime_ns: int | None
+
+
+def list_inputs(inputs: Iterable[str]) -> list[Listed]:
+    """The files that some inputs name, by URI.
+
+    InputError where a glob or a folder holds none, or a URI cannot be used. A path that names nothing is listed with
+    size 0: that it cannot be opened is told where it is read.
+    """
+    found: dict[str, Listed] = {}
+    for given in inputs:
+        some = {file.uri: file for file in (_of_uri(given) if "://" in given else _of_path(given))}
+        if not some:
+            raise InputError(f"{shown_uri(given)}: no captures there")
+        found |= some
+    return [found[uri] for uri in sorted(found)]
+
+
+def names_of(uris: Iterable[str]) -> list[str]:
+    """Each relative to the folder that all have in common."""
+    parts = [uri.split("/") for uri in uris]
+    depth = 0
+    for level in zip(*(each[:-1] for each in parts), strict=False):
+        if len(set(level)) > 1:
+            break
+        depth += 1
+    return ["/".join(each[depth:]) for each in parts]
+
+
+def is_capture(name: str) -> bool:
+    """Whether a file below a folder is taken, by its name."""
+    return _CAPTURE.search(name) is not None
+
+
+def _of_path(given: str) -> Iterator[Listed]:
+    path = Path(os.path.normpath(Path(given).absolute()))
+    if path.is_dir():
+        yield from _below(path)
+    elif path.exists() or not _MAGIC.search(given):
+        yield _local(path)
+    else:
+        for match in Path(path.anchor).glob(str(path.relative_to(path.anchor))):
+            yield from _below(match) if match.is_dir() else (_local(match),)
+
+
+def _below(folder: Path) -> Iterator[Listed]:
+    return (_local(path) for path in folder.rglob("*") if is_capture(path.name) and path.is_file())
+
+
+def _local(path: Path) -> Listed:
+    location = Location(str(path))
+    try:
+        status = path.stat()
+    except OSError:
+        return Listed(str(path), location, 0, None)
+    return Listed(str(path), location, status.st_size, status.st_mtime_ns)
+
+
+def _of_uri(given: str) -> Iterator[Listed]:
+    filesystem, path = _filesystem(given)
+    from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415  # start-up is a budget
+
+    folder = path
+    while _MAGIC.search(folder):
+        folder = folder.rpartition("/")[0]
+    try:
+        every = [filesystem.get_file_info(path)] if folder == path else []
+        if folder != path or every[0].type == FileType.Directory:
+            every = filesystem.get_file_info(FileSelector(folder, recursive=True, allow_not_found=True))
+    except OSError as error:
+        raise InputError(f"{shown_uri(given)}: {why(error)}") from None
+    is_wanted = _wanted(path, folder)
+    for info in every:
+        if info.type == FileType.NotFound or (info.type == FileType.File and is_wanted(info.path)):
+            yield Listed(_uri_of(given, info.path), Location(info.path, given), info.size or 0, info.mtime_ns)
+
+
+def _wanted(path: str, folder: str) -> Callable[[str], bool]:
+    """Which paths on a remote file system a path, folder or glob names."""
+    if path == folder:
+        return lambda found: found == path or is_capture(found)
+    pattern = re.compile(_regex(path) + r"(?P<below>/.*)?")
+
+    def is_wanted(found: str) -> bool:
+        match = pattern.fullmatch(found)
+        return match is not None and (match["below"] is None or is_capture(found))
+
+    return is_wanted
+
+
+def _regex(pattern: str) -> str:
+    """A glob as a regular expression."""
+    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^]]+\])", pattern)
+    sets = (part.replace("[!", "[^") if part.startswith("[") and part.endswith("]") else None for part in parts)
+    return "".join(words.get(part) or each or re.escape(part) for part, each in zip(parts, sets, strict=True))
+
+
+def _uri_of(given: str, path: str) -> str:
+    """The URI of a path on the file system of another URI, without credentials."""
+    parts = urlsplit(given)
+    host = parts.netloc.rpartition("@")[2] if path.startswith("/") else ""
+    return f"{parts.scheme}://{host}{path}"
+
+
+@lru_cache(maxsize=64)
+def _filesystem(uri: str) -> tuple[FileSystem, str]:
+    """The file system of a URI, and the path there; InputError where there is none."""
+    from pyarrow import ArrowException, fs  # noqa: PLC0415  # start-up is a budget
+
+    try:
+        filesystem, path = fs.FileSystem.from_uri(uri)
+    except (ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{shown_uri(uri)}: {redacted(str(error)).splitlines()[0]}") from None
+    return filesystem, path
+
+
+def why(error: OSError) -> str:
+    """What an error of the file system says, in a few words and without paths or credentials."""
+    if error.errno:
+        return os.strerror(error.errno).lower()
+    return redacted(str(error)).splitlines()[0] if str(error) else "cannot be opened"
+
+
+# ---- bytes
+
+
+class _File(Protocol):
+    def readinto(self, view: memoryview, /) -> int | None: ...
+    def seek(self, offset: int, /) -> Any: ...
+    def close(self) -> None: ...
+
+
+class ByteRange:
+    """The bytes of a file from ``start`` to ``stop``, or its end: a ``RawBytes`` of the codecs' room.
+
+    Opening raises OSError; a read that fails ends the bytes with a ``failure``.
+    """
+
+    compression = ""
+
+    def __init__(self, location: Location, start: int = 0, stop: int | None = None) -> None:
+        self._file, size = _open(location)
+        self.size: int | None = max(min(size, size if stop is None else stop) - start, 0)
+        self.taken = 0
+        self.failure = ""
+        self._left = self.size
+        self._head = b""
+        self._file.seek(start)
+
+    def head(self, size: int) -> bytes:
+        """See RawBytes."""
+        head = self.read(size)
+        while 0 < len(head) < size and (more := self.read(size - len(head))):
+            head += more
+        self._head = head
+        return head
+
+    def read(self, size: int, timeout_s: float | None = None) -> bytes:
+        """See RawBytes; a file is never waited for."""
+        buffer = bytearray(size)
+        return bytes(memoryview(buffer)[: self.readinto(memoryview(buffer), timeout_s)])
+
+    def readinto(self, view: memoryview, timeout_s: float | None = None) -> int:
+        """See ByteSource."""
+        del timeout_s
+        if self._head:
+            taken = min(len(view), len(self._head))
+            view[:taken] = self._head[:taken]
+            self._head = self._head[taken:]
+            return taken
+        try:
+            taken = self._file.readinto(view[: self._left]) or 0
+        except OSError as error:
+            self.failure = f"reading failed: {why(error)}"
+            return 0
+        self._left -= taken
+        self.taken += taken
+        return taken
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._file.close()
+
+
+def read_range(location: Location, start: int, stop: int) -> bytes:
+    """These bytes of a file, fewer at its end; OSError where it cannot be opened."""
+    source = ByteRange(location, start, stop)
+    try:
+        return source.head(stop - start)
+    finally:
+        source.close()
+
+
+def _open(location: Location) -> tuple[_File, int]:
+    """A file and its size."""
+    if not location.store:
+        status = Path(location.path).stat()
+        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for, and could not be read twice
+            raise OSError("not a regular file")
+        return io.FileIO(location.path), status.st_size
+    try:
+        remote = _filesystem(location.store)[0].open_input_file(location.path)
+    except (InputError, ValueError) as error:  # Arrow's own errors are ValueErrors
+        raise OSError(redacted(str(error))) from None
+    return remote, remote.size()

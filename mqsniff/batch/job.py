@@ -1,0 +1,168 @@
+"""What a run is asked to do, and what it says at its end: plain data that travels to tasks and into manifests.
+
+1. Options are immutable and hold all that a task needs; two that make the same rows have the same ``row_options``.
+2. A report adds up: packets are those that the files held, rows those that were committed.
+3. Nothing in a report holds credentials.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final, Literal, TypeAlias
+
+from mqsniff.batch.keep import Keep
+from mqsniff.batch.plan import SPLIT_SIZE, ScanOptions
+from mqsniff.limits import KIB, Limits
+from mqsniff.tables.filters import Filters
+from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES, TableName
+from mqsniff.tables.values import Shown
+
+Folder: TypeAlias = Literal["protocol", "day"]
+
+SPLIT_SIZE_MIN: Final = KIB
+_LAYOUT: Final = frozenset(("split_size", "partitions", "fail_fast", "overwrite", "append", "staging"))
+"""Options that change no row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a run is done."""
+
+    tables: tuple[TableName, ...] = tuple(TABLES)
+    body: bool = True
+    """Whether messages keep their bodies."""
+    value_bytes: int | None = None
+    """Bytes of a record's key or value that are kept; None for all."""
+    show_secrets: bool = False
+    show_raw: bool = False
+    redact: tuple[str, ...] = ()
+    decode_as: Mapping[int, str] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    domain: str = ""
+    """``folder``, or a regular expression on the names of captures: what it finds tells capture domains apart."""
+    filters: Filters = field(default_factory=Filters)
+    cut_from_ns: int | None = None
+    """Packets before this time are left out before anything is decoded."""
+    cut_to_ns: int | None = None
+    """And those from this time on."""
+    split_size: int = SPLIT_SIZE
+    partitions: int | None = None
+    """Reduce tasks; None lets the bytes of the shuffle decide."""
+    folders: tuple[Folder, ...] = ()
+    """Folders that the files of a table are put into, ``protocol=kafka/day=2026-01-31``."""
+    fail_fast: bool = False
+    overwrite: bool = False
+    append: bool = False
+
+    @property
+    def shown(self) -> Shown:
+        """What is shown of secrets, undecoded bytes and record data."""
+        return Shown(self.show_secrets, self.show_raw, "payload" not in self.redact, self.value_bytes)
+
+    @property
+    def needs_records(self) -> bool:
+        """Whether record batches have to be opened."""
+        return "records" in self.tables or self.filters.needs_records
+
+    @property
+    def scan_options(self) -> ScanOptions:
+        """What scan has to know; ports and hosts choose whole flows, so the others need not travel."""
+        filters = self.filters
+        keep = Keep(self.cut_from_ns, self.cut_to_ns, filters.ports, tuple(map(str, filters.hosts)))
+        return ScanOptions(self.limits, self.split_size, keep, self.domain, self.fail_fast)
+
+    def row_options(self) -> dict[str, Any]:
+        """The options that change rows or where they stand, JSON-able: part of what tells runs apart."""
+        named = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name not in _LAYOUT}
+        return named | {
+            "tables": sorted(self.tables),
+            "decode_as": {str(port): name for port, name in sorted(self.decode_as.items())},
+            "limits": asdict(self.limits),
+            "filters": repr(self.filters) if self.filters else "",
+            "schema_version": SCHEMA_VERSION,
+        }
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run came to."""
+
+    run: str
+    out: str
+    status: Literal["finished", "nothing to do"] = "finished"
+    files: int = 0
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+    """(URI, why) of inputs that could not be read."""
+    skipped: list[str] = field(default_factory=list)
+    """Inputs that an earlier run took (``--append``)."""
+    packets: int = 0
+    other_packets: int = 0
+    dropped: int = 0
+    bytes: int = 0
+    connections: int = 0
+    messages: Counter[str] = field(default_factory=Counter)
+    """By protocol."""
+    problems: Counter[str] = field(default_factory=Counter)
+    """By severity."""
+    tables: Counter[str] = field(default_factory=Counter)
+    """Rows that were committed."""
+    splits: int = 0
+    scanned_again: int = 0
+    partitions: int = 0
+    shuffle_bytes: int = 0
+    rewritten: int = 0
+    """Files that were written a second time, for names or for their size."""
+    seconds: float = 0.0
+    start_seconds: float = 0.0
+    """Those of them before the first task: inputs were looked at, Spark was started."""
+    worker_memory: int = 0
+    """Peak of a Python worker, bytes."""
+    recovered: list[str] = field(default_factory=list)
+    """What was put right of runs before."""
+
+    @property
+    def mb_per_second(self) -> float:
+        """Million bytes of captures a second."""
+        return self.bytes / 1e6 / self.seconds if self.seconds else 0.0
+
+    def plain(self) -> dict[str, Any]:
+        """JSON-able."""
+        return asdict(self) | {
+            "messages": dict(self.messages),
+            "problems": dict(self.problems),
+            "tables": dict(self.tables),
+            "mb_per_second": round(self.mb_per_second, 1),
+        }
+
+    def lines(self) -> Iterable[str]:
+        """The report for people, without the inputs that could not be read."""
+        if self.status == "nothing to do":
+            yield f"nothing to do: {counted(len(self.skipped), 'input')} taken before"
+            yield from self._last_line()
+            return
+        messages = ", ".join(f"{name} {count}" for name, count in self.messages.most_common())
+        problems = ", ".join(f"{name} {count}" for name, count in self.problems.most_common())
+        asides = ((self.other_packets, "not TCP"), (self.dropped, "more dropped by the capture"))
+        aside = ", ".join(f"{number} {what}" for number, what in asides if number)
+        yield (
+            f"{counted(self.files, 'file')}, {self.bytes / 1e6:.1f} MB, {counted(self.packets, 'packet')}"
+            f"{f' ({aside})' if aside else ''}, {counted(self.connections, 'connection')}, "
+            f"{counted(self.messages.total(), 'message')}{f' ({messages})' if messages else ''}, "
+            f"{f'problems: {problems}' if problems else 'no problems'}"
+        )
+        yield (
+            f"{counted(self.splits, 'split')}, {counted(self.partitions, 'reduce task')}, "
+            f"{self.seconds:.1f} s, {self.mb_per_second:.1f} MB/s, workers up to {self.worker_memory / 1e6:.0f} MB"
+        )
+        yield from self._last_line()
+
+    def _last_line(self) -> Iterable[str]:
+        tables = ", ".join(f"{name} {rows}" for name, rows in self.tables.items())
+        yield f"{self.out} holds run {self.run}: {tables}"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

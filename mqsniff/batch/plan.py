@@ -1,0 +1,255 @@
+"""Listed files in, a plan out: the files in the order of their packets' times, and the splits that tasks scan.
+
+1. Files are numbered, ranked and named as ``mqsniff decode`` does with the same files (sources/files.py).
+2. Small files are packed into splits in that order; a plain file larger than a split is cut at nominal offsets, which
+   scan moves to where packets begin; a compressed file cannot be cut.
+3. Of a file only the head is read. What cannot be read is a file with a reason, or with ``fail_fast`` an error.
+4. A plan knows no more of credentials than ``Location.store``, which ``as_dict`` leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from mqsniff.batch.cuts import REACH_MAX
+from mqsniff.batch.inputs import ByteRange, InputError, Listed, Location, names_of, why
+from mqsniff.batch.keep import Keep
+from mqsniff.limits import MIB, Limits
+from mqsniff.model import CaptureInfo
+from mqsniff.sources.capture import CaptureReader
+from mqsniff.sources.domains import domain_finder
+from mqsniff.sources.files import HEAD_WINDOW, NEVER_NS, capture_order
+from mqsniff.sources.parsers import Head
+
+SPLIT_SIZE: Final = 128 * MIB
+EXPANSION: Final = 4
+"""What a compressed file is expected to become, as a multiple of its size."""
+LOOKS: Final = 16
+"""Files on remote file systems that are looked at at once."""
+
+Status: TypeAlias = Literal["ok", "damaged", "empty", "unreadable", "skipped"]
+"""ok; damaged: read as far as it goes; empty: no packets; skipped: outside of the time span."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """What decides which packets a job takes, and how it reads them."""
+
+    limits: Limits = field(default_factory=Limits)
+    split_size: int = SPLIT_SIZE
+    keep: Keep = field(default_factory=Keep)
+    domain: str = ""
+    """Which files are one capture: see ``sources.domains``."""
+    fail_fast: bool = False
+
+    @property
+    def reach(self) -> int:
+        """See cuts.py; less where splits are small."""
+        return min(REACH_MAX, self.split_size // 8)
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One capture file. ``index`` is the capture number in packet ids, ``rank`` the place of its name among all."""
+
+    index: int
+    rank: int
+    name: str
+    uri: str
+    location: Location = field(repr=False)
+    size: int
+    mtime_ns: int | None
+    format: str = "unknown"
+    compression: str = ""
+    first_ns: int | None = None
+    domain: str = ""
+    status: Status = "ok"
+    error: str = ""
+    heads: tuple[Head, ...] = field(default=(), repr=False)
+    """Those that are known; scan takes those before a piece for all there are, and prefix sees whether that was so."""
+
+    def heads_before(self, offset: int) -> list[Head]:
+        """The known heads that stand before an offset."""
+        return [head for head in self.heads if head.offset < offset]
+
+
+class Piece(NamedTuple):
+    """A part of a file, from one nominal offset to another; ``stop`` is None at the end of the file."""
+
+    number: int
+    """Over the whole plan."""
+    file: int
+    start: int = 0
+    stop: int | None = None
+    is_exact: bool = True
+    """Whether ``start`` is where a record begins, and no nominal offset."""
+    last_ns: int = 0
+    """Time of the packet before the piece, where that is known."""
+
+
+class Split(NamedTuple):
+    """What one task scans."""
+
+    number: int
+    pieces: tuple[Piece, ...]
+    size: int
+    """Bytes to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The files by index, and the splits that are to be scanned."""
+
+    files: tuple[InputFile, ...]
+    splits: tuple[Split, ...]
+    options: ScanOptions
+    done: tuple[str, ...] = ()
+    """URIs that were left out because an earlier run took them."""
+    round: int = 0
+    """How often pieces were made anew because of the landing check."""
+    next_piece: int = 0
+    next_split: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files that are read."""
+        return sum(split.size for split in self.splits)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data for people and for JSON, without credentials and heads."""
+        files = [
+            {name: value for name, value in asdict(file).items() if name not in {"location", "heads"}}
+            for file in self.files
+        ]
+        splits = [split._asdict() | {"pieces": [piece._asdict() for piece in split.pieces]} for split in self.splits]
+        return {"files": files, "splits": splits, "options": asdict(self.options), "done": list(self.done)}
+
+
+class PieceMaker:
+    """Numbers pieces and splits."""
+
+    def __init__(self, split_size: int, piece: int = 0, split: int = 0) -> None:
+        self._split_size = split_size
+        self.next_piece = piece
+        self.next_split = split
+
+    def whole(self, files: Sequence[InputFile]) -> Iterator[Split]:
+        """Splits of the files, small ones packed."""
+        packed: list[InputFile] = []
+        size = 0
+        for file in files:
+            if file.size > self._split_size and file.heads and not file.compression:
+                yield from self.cut(file, 0)
+                continue
+            weight = file.size * (EXPANSION if file.compression else 1)
+            if packed and size + weight > self._split_size:
+                yield self._pack(packed)
+                packed, size = [], 0
+            packed.append(file)
+            size += weight
+        if packed:
+            yield self._pack(packed)
+
+    def cut(self, file: InputFile, start: int, last_ns: int = 0) -> Iterator[Split]:
+        """Splits of a plain file from the record at ``start`` on."""
+        count = max(-(-(file.size - start) // self._split_size), 1)
+        step = -(-(file.size - start) // count)
+        edges = [start + index * step for index in range(count)]
+        for index, edge in enumerate(edges):
+            stop = edges[index + 1] if index + 1 < count else None
+            yield self.single(file, edge, stop, is_exact=not index, last_ns=0 if index else last_ns)
+
+    def single(
+        self, file: InputFile, start: int, stop: int | None = None, *, is_exact: bool = True, last_ns: int = 0
+    ) -> Split:
+        """A split of one piece."""
+        size = (file.size if stop is None else stop) - start
+        return self._number(size, [Piece(0, file.index, start, stop, is_exact, last_ns)])
+
+    def _pack(self, files: Sequence[InputFile]) -> Split:
+        return self._number(sum(file.size for file in files), [Piece(0, file.index) for file in files])
+
+    def _number(self, size: int, pieces: Sequence[Piece]) -> Split:
+        numbered = tuple(piece._replace(number=self.next_piece + place) for place, piece in enumerate(pieces))
+        split = Split(self.next_split, numbered, size)
+        self.next_piece += len(pieces)
+        self.next_split += 1
+        return split
+
+
+def plan(listed: Sequence[Listed], options: ScanOptions | None = None, done: Collection[str] = ()) -> Plan:
+    """The plan for some files; those whose URI is in ``done`` give their share to the names, and are left out.
+
+    InputError for a domain pattern that is none, and with ``fail_fast`` for the first file that cannot be read.
+    """
+    options = options or ScanOptions()
+    try:
+        domain_of = domain_finder(options.domain)
+    except ValueError as error:
+        raise InputError(f"--domain: {error}") from None
+    names = names_of([file.uri for file in listed])
+    wanted = [(file, name) for file, name in zip(listed, names, strict=True) if file.uri not in done]
+    looked = _look_at_all([file for file, _ in wanted], options)
+    files = [replace(file, name=name, domain=domain_of(name)) for file, (_, name) in zip(looked, wanted, strict=True)]
+    files = _in_order([_skipped(file, options.keep) for file in files])
+    if options.fail_fast:
+        for file in files:
+            if file.status == "unreadable":
+                raise InputError(f"{file.uri}: {file.error}")
+    readable = [file for file in files if file.status not in {"unreadable", "skipped"}]
+    maker = PieceMaker(options.split_size)
+    splits = tuple(maker.whole(readable))
+    left_out = tuple(sorted(file.uri for file in listed if file.uri in done))
+    return Plan(tuple(files), splits, options, left_out, 0, maker.next_piece, maker.next_split)
+
+
+def _in_order(files: Sequence[InputFile]) -> list[InputFile]:
+    """Files with their numbers and ranks, by number."""
+    order = capture_order(
+        [NEVER_NS if file.first_ns is None else file.first_ns for file in files], [file.name for file in files]
+    )
+    ranks = {name: rank for rank, name in enumerate(sorted(file.name for file in files))}
+    return [replace(files[place], index=index, rank=ranks[files[place].name]) for index, place in enumerate(order)]
+
+
+def _skipped(file: InputFile, keep: Keep) -> InputFile:
+    if file.status == "ok" and file.first_ns is not None and keep.is_over_before(file.first_ns):
+        return replace(file, status="skipped")
+    return file
+
+
+def _look_at_all(files: Sequence[Listed], options: ScanOptions) -> list[InputFile]:
+    """What the heads of files tell, many at once where each is a wait for a network."""
+    if not any(file.location.store for file in files):
+        return [look(file, options.limits) for file in files]
+    with ThreadPoolExecutor(LOOKS) as pool:
+        return list(pool.map(lambda file: look(file, options.limits), files))
+
+
+def look(listed: Listed, limits: Limits) -> InputFile:
+    """What the head of a file tells; its numbers and name are not known yet."""
+    file = InputFile(0, 0, "", listed.uri, listed.location, listed.size, listed.mtime_ns)
+    try:
+        raw = ByteRange(listed.location)
+    except OSError as error:
+        return replace(file, status="unreadable", error=why(error))
+    info = CaptureInfo(0, listed.uri)
+    reader = CaptureReader(raw, info, limits, HEAD_WINDOW)
+    try:
+        reader.next_batch()
+        heads = tuple(reader.parser.heads.found) if reader.parser and reader.parser.heads.whole else ()
+        return replace(
+            file,
+            size=raw.size or 0,
+            format=info.format,
+            compression=info.compression,
+            first_ns=info.first_ts_ns,
+            status="unreadable" if info.unreadable else "ok",
+            error=info.unreadable,
+            heads=heads,
+        )
+    finally:
+        reader.close()

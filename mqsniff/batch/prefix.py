@@ -1,0 +1,218 @@
+"""A plan and the reports of its pieces in; where every piece stands in the run out, or what is to be scanned again.
+
+1. The landing check: the first piece of a file begins at its head. Every other one counts if it began where the one
+   before it landed, and took for all heads before it those that stand there. So, piece by piece, every packet was read
+   as one reader would have read it, whatever the cuts were guessed from.
+2. What is behind a piece that fails is scanned again from the last place that is proven: once more in splits where
+   heads had not been known, else as one piece. That comes to three rounds at most.
+3. What is behind a place from where nothing can be read does not count.
+4. Results are those of one reader: packet numbers, merge times, and the problems of a file in its order, each once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from mqsniff.batch.bundles import TIME_MIN, Place, Placing
+from mqsniff.batch.facts import FileFacts, Reading, Secrets, facts_of, problems_of, secrets_of
+from mqsniff.batch.inputs import InputError
+from mqsniff.batch.plan import InputFile, Piece, PieceMaker, Plan, Split
+from mqsniff.batch.report import PieceReport, digest_of
+from mqsniff.model import PACKET_BITS, CaptureInfo, Noticed, packet_id
+from mqsniff.sources.parsers import Head
+
+ROUNDS: Final = 3
+DISJOINT: Final = "its pieces do not meet"
+"""Why a file is not read on where the last round failed, too: it was changed meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """What every task behind the scan knows of the whole run."""
+
+    placing: Placing
+    files: tuple[FileFacts, ...]
+    """By index."""
+    problems: tuple[Noticed, ...]
+    """Of files, ready for the table of problems."""
+    secrets: dict[str, Secrets] = field(repr=False)
+    """Capture domain -> what its files hold."""
+    packets: int
+    other_packets: int
+    segments: int
+    bundle_bytes: int
+
+    def captures(self) -> list[CaptureInfo]:
+        """The files as those who make rows ask for them."""
+        return [CaptureInfo(file.index, file.name, file.format, file.compression) for file in self.files]
+
+
+class Again(NamedTuple):
+    """Files that failed the landing check: a plan with new pieces for them, and the splits that are to be scanned."""
+
+    plan: Plan
+    splits: tuple[Split, ...]
+    files: tuple[str, ...]
+    """Names of these files."""
+
+
+class _Chain(NamedTuple):
+    """The pieces of a file that count, in file order, and what comes behind them."""
+
+    pieces: list[Piece]
+    reports: list[PieceReport]
+    heads: list[Head]
+    end: int
+    """Where the last of them landed."""
+    last_ns: int
+    """Time of the last packet."""
+    broken: bool
+    """Whether there are pieces behind ``end`` that do not count, but should."""
+    failure: str = ""
+    """Why the next piece could not be opened."""
+
+
+_NOTHING: Final = _Chain([], [], [], 0, 0, broken=False)
+
+
+def prefix(plan: Plan, reports: Iterable[PieceReport]) -> Prefix | Again:
+    """The places of all pieces that count, or a plan for the next round.
+
+    ``reports`` are those of all pieces of the plan, others are passed over. InputError with ``fail_fast`` for the first
+    file that could not be read to its end.
+    """
+    by_piece = {report.piece: report for report in reports}
+    pieces: dict[int, list[Piece]] = {file.index: [] for file in plan.files}
+    for split in plan.splits:
+        for piece in split.pieces:
+            pieces[piece.file].append(piece)
+    chains = {
+        index: _chain(sorted(some, key=lambda piece: piece.start), by_piece) for index, some in pieces.items() if some
+    }
+    broken = {index: chain for index, chain in chains.items() if chain.broken}
+    if broken and plan.round + 1 < ROUNDS:
+        return _again(plan, broken, by_piece)
+    return _prefix(plan, chains)
+
+
+def _chain(pieces: Sequence[Piece], reports: dict[int, PieceReport]) -> _Chain:
+    """How far the pieces of a file are proven."""
+    counted: list[PieceReport] = []
+    heads: list[Head] = []
+    end = last_ns = 0
+    for piece in pieces:
+        report = reports[piece.number]
+        if counted and counted[-1].is_over:
+            break
+        if not _fits(piece, report, end, heads):
+            counting = list(pieces[: len(counted)])
+            return _Chain(counting, counted, heads, end, last_ns, broken=True, failure=report.failure)
+        counted.append(report)
+        heads += report.heads
+        assert report.end is not None
+        end = report.end
+        last_ns = report.last_ns if report.packets else last_ns
+    return _Chain(list(pieces[: len(counted)]), counted, heads, end, last_ns, broken=False)
+
+
+def _fits(piece: Piece, report: PieceReport, end: int, heads: list[Head]) -> bool:
+    """Whether a piece goes on where the pieces before it ended."""
+    if report.failure or report.begin != end or report.heads_before != digest_of(heads):
+        return False
+    return piece.is_exact or not report.begins_untimed
+
+
+def _again(plan: Plan, broken: dict[int, _Chain], reports: dict[int, PieceReport]) -> Again:
+    """The next round."""
+    maker = PieceMaker(plan.options.split_size, plan.next_piece, plan.next_split)
+    files = list(plan.files)
+    by_file: dict[int, list[PieceReport]] = defaultdict(list)
+    for report in reports.values():
+        by_file[report.file].append(report)
+    kept: dict[int, set[int]] = {}
+    new: list[Split] = []
+    for index, chain in broken.items():
+        found = [head for report in by_file[index] for head in report.heads]
+        files[index], kept[index], some = _rest(files[index], chain, found, maker, first_round=plan.round == 0)
+        new += some
+    old = (_without(split, kept) for split in plan.splits)
+    following = replace(
+        plan,
+        files=tuple(files),
+        splits=(*(split for split in old if split.pieces), *new),
+        round=plan.round + 1,
+        next_piece=maker.next_piece,
+        next_split=maker.next_split,
+    )
+    return Again(following, tuple(new), tuple(plan.files[index].name for index in broken))
+
+
+def _rest(
+    file: InputFile, chain: _Chain, found: Sequence[Head], maker: PieceMaker, *, first_round: bool
+) -> tuple[InputFile, set[int], list[Split]]:
+    """A file with what is now known of it, the pieces of it that stay, and splits of what is behind them."""
+    if not all(report.heads_whole for report in chain.reports):
+        file = replace(file, heads=())
+        return file, set(), [maker.single(file, 0)]
+    kept = {piece.number for piece in chain.pieces}
+    heads = {head.offset: head for head in (*found, *chain.heads)}
+    if first_round and heads.keys() - {head.offset for head in file.heads}:
+        file = replace(file, heads=tuple(heads[offset] for offset in sorted(heads)))
+        return file, kept, list(maker.cut(file, chain.end, chain.last_ns))
+    file = replace(file, heads=tuple(chain.heads))
+    return file, kept, [maker.single(file, chain.end, last_ns=chain.last_ns)]
+
+
+def _without(split: Split, kept: dict[int, set[int]]) -> Split:
+    """A split without the pieces of some files, but for these."""
+    return split._replace(
+        pieces=tuple(each for each in split.pieces if each.file not in kept or each.number in kept[each.file])
+    )
+
+
+def _prefix(plan: Plan, chains: dict[int, _Chain]) -> Prefix:
+    """What is proven, placed."""
+    places: dict[int, Place] = {}
+    facts: list[FileFacts] = []
+    problems: list[Noticed] = []
+    secrets: dict[str, Secrets] = {}
+    for file in plan.files:
+        chain = chains.get(file.index, _NOTHING)
+        failure = chain.failure or (DISJOINT if chain.broken else "")
+        reading = Reading(file, chain.reports, failure, chain.end)
+        places |= _places(reading)
+        some = problems_of(reading, plan.options.limits)
+        problems += some
+        facts.append(facts_of(reading, some))
+        if plan.options.fail_fast and facts[-1].status in {"unreadable", "damaged"}:
+            raise InputError(f"{file.uri}: {facts[-1].error}")
+        known = secrets_of(chain.reports, plan.options.limits)
+        if known:
+            secrets[file.domain] = secrets.get(file.domain, ()) + known
+    every = [report for chain in chains.values() for report in chain.reports]
+    return Prefix(
+        placing=Placing(places),
+        files=tuple(facts),
+        problems=tuple(problems),
+        secrets=secrets,
+        packets=sum(report.packets for report in every),
+        other_packets=sum(report.other_packets for report in every),
+        segments=sum(report.segments for report in every),
+        bundle_bytes=sum(report.bundle_bytes for report in every),
+    )
+
+
+def _places(reading: Reading) -> dict[int, Place]:
+    """Where the pieces of a file stand."""
+    file = reading.file
+    places: dict[int, Place] = {}
+    packets, floor_ns = 0, TIME_MIN
+    for report in reading.reports:
+        order = file.rank << PACKET_BITS | packets
+        places[report.piece] = Place(floor_ns, order, packet_id(file.index, packets))
+        packets += report.packets
+        floor_ns = floor_ns if report.largest_ns is None else max(floor_ns, report.largest_ns)
+    return places

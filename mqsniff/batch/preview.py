@@ -1,0 +1,83 @@
+"""A plan in, what it would come to out: files, splits, tasks, and how many bytes the shuffle is expected to move.
+
+Bundles hold the payloads and some 46 bytes a segment, where captures hold headers: about the same. What a compressed
+file becomes is a guess (``plan.EXPANSION``), and what filters leave out is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mqsniff.batch.driver import partitions_of
+from mqsniff.batch.inputs import list_inputs
+from mqsniff.batch.job import Options, counted
+from mqsniff.batch.plan import EXPANSION, Plan, Split, plan
+from mqsniff.tables.times import rfc3339
+
+Cells = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What would be done."""
+
+    work: Plan
+    partitions: int
+    shuffle_bytes: int
+
+    def plain(self) -> dict[str, Any]:
+        """JSON-able."""
+        counts = {"scan_tasks": len(self.work.splits), "reduce_tasks": self.partitions}
+        return self.work.as_dict() | counts | {"expected_shuffle_bytes": self.shuffle_bytes}
+
+    def file_cells(self) -> list[Cells]:
+        """File, bytes, format, first packet, domain, status."""
+        return [
+            (
+                file.name,
+                str(file.size),
+                f"{file.format} {file.compression}".strip(),
+                "" if file.first_ns is None else rfc3339(file.first_ns) or "",
+                file.domain,
+                f"{file.status}: {file.error}" if file.error else file.status,
+            )
+            for file in self.work.files
+        ]
+
+    def split_cells(self) -> list[Cells]:
+        """Split, bytes, what it holds."""
+        return [(str(split.number), str(split.size), self._holds(split)) for split in self.work.splits]
+
+    def _holds(self, split: Split) -> str:
+        names = [self.work.files[piece.file].name for piece in split.pieces]
+        if len(names) > 1:
+            return f"{len(names)} files, {names[0]} to {names[-1]}"
+        piece = split.pieces[0]
+        if not piece.start and piece.stop is None:
+            return names[0]
+        return f"{names[0]} from byte {piece.start} {f'to {piece.stop}' if piece.stop is not None else 'on'}"
+
+    def total(self) -> str:
+        """All in one line."""
+        return (
+            f"{counted(len(self.work.files), 'file')}, {self.work.size / 1e6:.1f} MB, "
+            f"{counted(len(self.work.splits), 'scan task')}, {counted(self.partitions, 'reduce task')}, "
+            f"about {self.shuffle_bytes / 1e6:.1f} MB to shuffle"
+        )
+
+
+def preview(inputs: Iterable[str], options: Options) -> Preview:
+    """What a run would do; raises InputError."""
+    work = plan(list_inputs(inputs), options.scan_options)
+    shuffle_bytes = sum(_expected(work))
+    return Preview(work, options.partitions or partitions_of(shuffle_bytes), shuffle_bytes)
+
+
+def _expected(work: Plan) -> Iterator[int]:
+    for split in work.splits:
+        for piece in split.pieces:
+            file = work.files[piece.file]
+            stop = file.size if piece.stop is None else piece.stop
+            yield (stop - piece.start) * (EXPANSION if file.compression else 1)

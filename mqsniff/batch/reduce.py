@@ -1,0 +1,208 @@
+"""Bundles sorted by flow in, part files of the tables out, and what the task has to say of them.
+
+1. The decoding is that of one process (``flowitems``, ``tables.arrow``, ``sinks.parts``).
+2. Names of topics that a task learns fill its rows; those of all tasks are filled in at the end (``names``).
+3. Files carry the run and the attempt in their names. An attempt that fails takes its files away, where it can.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import Any, Final
+
+from mqsniff.batch.bundles import Bundle, Placing, problems_of
+from mqsniff.batch.filestable import RUN_ID
+from mqsniff.batch.flowitems import items_of
+from mqsniff.batch.job import Options
+from mqsniff.batch.store import Store
+from mqsniff.decode.conversation import Context
+from mqsniff.decode.internal import InternalTopics
+from mqsniff.decode.names import TopicNames
+from mqsniff.decode.registry import Registry, load_dissectors
+from mqsniff.dissector import Settings
+from mqsniff.limits import MIB
+from mqsniff.model import CaptureInfo, Closed, Decoded, Item, Noticed, Problem, Recorded
+from mqsniff.sinks.parts import Part, PartFiles
+from mqsniff.tables.arrow import ArrowTables
+from mqsniff.tables.filters import Chooser
+from mqsniff.tables.topics import Teaching
+
+ROW_GROUP_SIZE: Final = 8 * MIB
+TABLES_BUFFER: Final = 24 * MIB
+"""What waits to be written in a task, at most: as many tasks as a machine has cores share its memory."""
+
+_KIB: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where the tasks of a run write, and what."""
+
+    uri: str = field(repr=False)
+    """The folder of the tables; may hold credentials."""
+    folder: str
+    """Below it: where attempts write."""
+    run: str
+    options: Options
+
+
+@dataclass(slots=True)
+class Done:
+    """What a task that succeeded has done."""
+
+    parts: list[Part] = field(default_factory=list)
+    taught: list[Teaching] = field(default_factory=list)
+    connections: int = 0
+    messages: Counter[str] = field(default_factory=Counter)
+    problems: Counter[str] = field(default_factory=Counter)
+    memory: int = 0
+
+    def plain(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "parts": [plain_part(part) for part in self.parts],
+            "taught": self.taught,
+            "connections": self.connections,
+            "messages": self.messages,
+            "problems": self.problems,
+            "memory": self.memory,
+        }
+
+    def add(self, plain: Mapping[str, Any]) -> None:
+        """Take in what another task has done."""
+        self.parts += [part_of(part) for part in plain["parts"]]
+        self.taught += [(protocol, topic_id, name, ts_ns) for protocol, topic_id, name, ts_ns in plain["taught"]]
+        self.connections += plain["connections"]
+        self.messages.update(plain["messages"])
+        self.problems.update(plain["problems"])
+        self.memory = max(self.memory, plain["memory"])
+
+
+def plain_part(part: Part) -> dict[str, Any]:
+    """A part, JSON-able."""
+    ids = [[protocol, topic_id, name] for (protocol, topic_id), name in part.topic_ids.items()]
+    return {"table": part.table, "path": part.path, "rows": part.rows, "bytes": part.bytes, "topic_ids": ids}
+
+
+def part_of(plain: Mapping[str, Any]) -> Part:
+    """What ``plain_part`` gave, as a part."""
+    ids = {(protocol, topic_id): name for protocol, topic_id, name in plain["topic_ids"]}
+    return Part(plain["table"], plain["path"], plain["rows"], plain["bytes"], ids)
+
+
+class Writer:
+    """Items in, part files out, counting what passes."""
+
+    def __init__(self, output: Output, captures: Sequence[CaptureInfo], attempt: str) -> None:
+        options = output.options
+        store = Store.at(output.uri)
+        tables = [table for table in options.tables if table != "topics"]  # those are written once, at the end
+        self._chooser = Chooser(options.filters) if options.filters else None
+        self._bodies = options.body
+        self._tables = ArrowTables(captures, tables, options.shown)
+        self._files = PartFiles(
+            store.filesystem,
+            store.place(output.folder),
+            prefix=f"{output.run}-{attempt}",
+            limits=replace(
+                options.limits,
+                row_group_size=min(options.limits.row_group_size, ROW_GROUP_SIZE),
+                tables_buffer=min(options.limits.tables_buffer, TABLES_BUFFER),
+            ),
+            extra={RUN_ID.name: output.run},
+        )
+        self.done = Done()
+
+    def take(self, item: Item) -> None:
+        """Take an item."""
+        for chosen in (item,) if self._chooser is None else self._chooser.choose(item):
+            self._count(chosen)
+            if not self._bodies and isinstance(chosen, Decoded):
+                chosen = replace(chosen, message=replace(chosen.message, body={}))  # noqa: PLW2901  # the item to write
+            for block in self._tables.take(chosen):
+                self._files.write(block)
+
+    def close(self) -> Done:
+        """Make everything whole, and tell it."""
+        for block in self._tables.rest():
+            self._files.write(block)
+        self.done.parts = self._files.close()
+        self.done.taught = list(self._tables.teachings.rows())
+        self.done.memory = peak_memory()
+        return self.done
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        self._files.discard()
+
+    def _count(self, item: Item) -> None:
+        match item:
+            case Decoded(_, message):
+                self.done.messages[message.protocol] += 1
+            case Noticed(_, problem):
+                self.done.problems[problem.severity] += 1
+            case Closed():
+                self.done.connections += 1
+
+
+class Reducer:
+    """One task: the flows of a partition, one after the other."""
+
+    def __init__(self, output: Output, placing: Placing, names: Sequence[str], attempt: str) -> None:
+        """``names`` are those of the captures by their numbers."""
+        options = output.options
+        settings = Settings(options.limits, records=options.needs_records)
+        self._context = Context(Registry(load_dissectors(), options.decode_as), settings)
+        self._internal = InternalTopics(self._context.registry.dissectors)
+        self._topics = TopicNames()
+        self._placing = placing
+        self._writer = Writer(output, [CaptureInfo(index, name) for index, name in enumerate(names)], attempt)
+
+    def run(self, bundles: Iterable[Bundle]) -> Done:
+        """Everything; raises what fails the attempt, and leaves nothing then."""
+        try:
+            for _, flow in groupby(bundles, key=attrgetter("flow")):
+                self._flow(flow)
+            while self._internal.faults:
+                self._writer.take(Noticed(None, Problem("internal", "error", self._internal.faults.pop()), None, None))
+            return self._writer.close()
+        except BaseException:
+            self._writer.discard()
+            raise
+
+    def _flow(self, flow: Iterator[Bundle]) -> None:
+        first = next(flow)
+        if not first.key:
+            for bundle in (first, *flow):
+                self._packet_problems(bundle)
+            return
+        for item in items_of(chain((first,), flow), self._placing, self._context):
+            self._name(item)
+            self._writer.take(item)
+
+    def _packet_problems(self, bundle: Bundle) -> None:
+        for odd in problems_of(bundle, self._placing):
+            self._writer.take(Noticed(None, odd.problem, odd.ts_ns, odd.packet))
+
+    def _name(self, item: Item) -> None:
+        """Fill the names that are known here, and what records of internal topics hold."""
+        if isinstance(item, Decoded):
+            message = item.message
+            for _ in self._topics.learn(message):
+                """The tables learn by themselves."""
+            self._topics.resolve(message)
+        elif isinstance(item, Recorded):
+            self._topics.resolve_records(item.message.protocol, item.batch)
+            item.batch = self._internal.decoded(item.message.protocol, item.batch)
+
+
+def peak_memory() -> int:
+    """The most memory that this process has had, bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * _KIB

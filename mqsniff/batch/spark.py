@@ -1,0 +1,239 @@
+"""The batch job on Spark: captures and a session in, committed tables and a report out.
+
+1. The DataFrame API only, so that it runs over Spark Connect too; what tasks do stands in modules without Spark.
+2. Bundles stay on the executors' disks between scan and shuffle; a lost executor has them made again.
+3. Tasks write under names of their own attempt. What Spark hands back of tasks that succeeded is what is published.
+4. The plan and its URIs travel inside the tasks' closures, never as text in a query plan.
+5. Whatever Spark fails with is told in one line: SessionError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from py4j.protocol import Py4JError
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812  # the field's name for it
+
+from mqsniff.batch.bundles import BUNDLE_DDL, Placing
+from mqsniff.batch.commit import Archive, CommitError
+from mqsniff.batch.driver import Told, run_job
+from mqsniff.batch.filestable import run_schema
+from mqsniff.batch.job import Options, Report
+from mqsniff.batch.names import Rewrite, Rewriter
+from mqsniff.batch.plan import Plan, Split
+from mqsniff.batch.reduce import Output
+from mqsniff.batch.session import SessionError, calm, described, job_settings, one_line
+from mqsniff.batch.store import Store
+from mqsniff.batch.versions import difference
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+Batches: TypeAlias = "Iterator[pa.RecordBatch]"
+
+SCAN_DDL: Final = f"{BUNDLE_DDL}, report string"
+TEXT_DDL: Final = "text string"
+_SPARKS_NAMES: Final = {"s3": "s3a"}
+"""Schemes of file systems that Spark knows by another name than pyarrow."""
+
+
+def run(
+    spark: SparkSession,
+    inputs: Iterable[str],
+    out: str,
+    options: Options | None = None,
+    told: Told = lambda _stage: None,
+    **more: Any,
+) -> Report:
+    """Decode captures into the folder ``out``; ``more`` are fields of ``Options``.
+
+    Raises InputError, StoreError, CommitError and SessionError, each with one line of text; then nothing is committed.
+    """
+    return _run(SparkSteps(lambda: spark), inputs, out, options or Options(**more), told)
+
+
+def run_opened(
+    opened: Callable[[], SparkSession], inputs: Iterable[str], out: str, options: Options, told: Told
+) -> Report:
+    """As ``run``, in a session that is opened when there is work for it, and stopped at the end."""
+    steps = SparkSteps(opened)
+    try:
+        return _run(steps, inputs, out, options, told)
+    finally:
+        steps.stop()
+
+
+def _run(steps: SparkSteps, inputs: Iterable[str], out: str, options: Options, told: Told) -> Report:
+    def tell(stage: str) -> None:
+        steps.stage = stage
+        told(stage)
+
+    with calm(), _in_one_line():
+        return run_job(steps, inputs, out, options, tell)
+
+
+def frames(spark: SparkSession, inputs: Iterable[str], staging: str | None = None, **more: Any) -> dict[str, DataFrame]:
+    """The tables of some captures as frames, by name.
+
+    The rows stand below ``staging``, a folder that driver and workers share; without it in a temporary one, which
+    serves sessions on this machine. They are the caller's to delete.
+    """
+    folder = staging or tempfile.mkdtemp(prefix="mqsniff-")
+    run(spark, inputs, folder, **more)
+    return read(spark, folder)
+
+
+def read(spark: SparkSession, out: str) -> dict[str, DataFrame]:
+    """The tables in a folder of a batch run as frames, by name: the files that are committed now, and no others."""
+    archive = Archive(Store.at(out))
+    paths: dict[str, list[str]] = {}
+    for part in archive.committed():
+        paths.setdefault(part.table, []).append(_sparks_uri(out, archive.store, part.path))
+    if not paths:
+        raise CommitError(f"{out}: no run is committed there")
+    return {table: spark.read.schema(_spark_schema(table)).parquet(*some) for table, some in paths.items()}
+
+
+class SparkSteps:
+    """The steps of one job as frames of one session, which is asked for at the first."""
+
+    def __init__(self, opened: Callable[[], SparkSession]) -> None:
+        self._opened = opened
+        self._session: SparkSession | None = None
+        self._settings = contextlib.ExitStack()
+        self._scanned: list[DataFrame] = []
+        self.stage = ""
+
+    @property
+    def _spark(self) -> SparkSession:
+        if self._session is None:
+            self._session = self._opened()
+            self._settings.enter_context(job_settings(self._session))
+        return self._session
+
+    def stop(self) -> None:
+        """Stop the session, if there was any."""
+        if self._session is not None:
+            self._session.stop()
+
+    def check_workers(self) -> None:
+        """See that tasks run what the driver runs; SessionError, in one line, where they do not."""
+
+        def task(_: Batches) -> Batches:
+            import json  # noqa: PLC0415  # on the worker, where mqsniff may be missing
+
+            import pyarrow as pa  # noqa: PLC0415  # as above
+
+            try:
+                from mqsniff.batch.versions import versions  # noqa: PLC0415  # as above
+
+                said = versions()
+            except ImportError as error:
+                said = {"missing": str(error)}
+            yield pa.RecordBatch.from_arrays([pa.array([json.dumps(said)])], names=["text"])
+
+        theirs = json.loads(self._texts(self._numbers(1).mapInArrow(task, TEXT_DDL))[0])
+        if "missing" in theirs:
+            raise SessionError(f"workers have no mqsniff ({theirs['missing']}): install it there, or give --package")
+        if (differing := difference(theirs)) is not None:
+            raise SessionError(f"workers have {differing}: install the same there, or give --package")
+
+    def scan(self, work: Plan, splits: Sequence[Split]) -> list[str]:
+        """Scan splits, a task each; their bundles stay on disk."""
+        wanted = list(splits)
+
+        def task(batches: Batches) -> Batches:
+            from mqsniff.batch.tasks import scan_task  # noqa: PLC0415  # on the worker
+
+            for batch in batches:
+                for row in batch.column(0).to_pylist():
+                    yield from scan_task(work, wanted[row])
+
+        scanned = self._numbers(len(wanted)).mapInArrow(task, SCAN_DDL).persist(StorageLevel.DISK_ONLY)
+        self._scanned.append(scanned)
+        return self._texts(scanned.where(F.col("report").isNotNull()).select("report"))
+
+    def reduce(self, placing: Placing, names: Sequence[str], output: Output, partitions: int) -> list[str]:
+        """Sort the bundles of all scans by flow and order of merge, decode and write them."""
+        captures = list(names)
+
+        def task(batches: Batches) -> Batches:
+            from mqsniff.batch.tasks import reduce_task, task_name, text_rows  # noqa: PLC0415  # on the worker
+
+            yield from text_rows(reduce_task(batches, placing, captures, output, task_name()))
+
+        bundles = self._scanned[0]
+        for more in self._scanned[1:]:
+            bundles = bundles.unionByName(more)
+        places = self._spark.createDataFrame(placing.sort_rows(), "piece int, floor_ns bigint, place bigint")
+        ordered = (
+            bundles.where(F.col("report").isNull())
+            .drop("report")
+            .join(F.broadcast(places), "piece")
+            .withColumn("t_star", F.greatest("floor_ns", "first_ns"))
+            .withColumn("place", F.col("place") + F.col("position"))
+            .repartition(partitions, "flow")
+            .sortWithinPartitions("flow", "t_star", "place")
+            .drop("t_star", "place", "floor_ns")
+        )
+        return self._texts(ordered.mapInArrow(task, TEXT_DDL))
+
+    def rewrite(self, wanted: Sequence[Rewrite], rewriter: Rewriter) -> list[str]:
+        """Write parts once more, a task each."""
+        every = list(wanted)
+
+        def task(batches: Batches) -> Batches:
+            from mqsniff.batch.tasks import rewrite_task, task_name, text_rows  # noqa: PLC0415  # on the worker
+
+            for batch in batches:
+                for row in batch.column(0).to_pylist():
+                    yield from text_rows(rewrite_task(every[row], rewriter, task_name()))
+
+        return self._texts(self._numbers(len(every)).mapInArrow(task, TEXT_DDL))
+
+    def forget(self) -> None:
+        """Free the executors' disks and take our settings back; a session that is gone has none of both."""
+        for scanned in self._scanned:
+            with contextlib.suppress(Exception):
+                scanned.unpersist()
+        self._scanned = []
+        with contextlib.suppress(Exception):
+            self._settings.close()
+
+    def _numbers(self, count: int) -> DataFrame:
+        """A row and a task for each number below ``count``."""
+        return self._spark.range(0, count, 1, max(count, 1))
+
+    def _texts(self, frame: DataFrame) -> list[str]:
+        """What the tasks of a frame with one column say."""
+        with described(self._spark, self.stage):
+            return [row[0] for row in frame.collect()]
+
+
+@contextlib.contextmanager
+def _in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise SessionError(f"Spark: {one_line(error)}") from error
+
+
+def _sparks_uri(out: str, store: Store, path: str) -> str:
+    """Where Spark finds a file of the folder."""
+    if "://" not in out:
+        return f"file://{store.place(path)}"
+    scheme, _, rest = out.partition("?")[0].partition("://")
+    return f"{_SPARKS_NAMES.get(scheme, scheme)}://{rest.rpartition('@')[2].rstrip('/')}/{path}"
+
+
+def _spark_schema(table: str) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  # it needs pandas
+
+    return from_arrow_schema(run_schema(table).remove_metadata())

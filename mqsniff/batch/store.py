@@ -1,0 +1,140 @@
+"""A folder on any of pyarrow's file systems: what commit, reduce and readers of tables do with files.
+
+1. Paths are relative to the folder and use ``/``; nothing above the folder is touched.
+2. ``replace`` puts a small file in place at once: readers see all of it or nothing.
+3. ``renames`` says whether files can be moved at once. On object stores they cannot: there a move is a copy.
+4. What is shown of a URI holds no credentials.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+_RENAMING: Final = frozenset(("local", "hdfs", "viewfs"))
+_HARMLESS: Final = frozenset(("endpoint_override", "scheme", "region", "use_ssl"))
+"""Parameters of pyarrow's URIs that hold no credentials."""
+_URI: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+")
+_UNFINISHED: Final = ".tmp"
+
+
+class StoreError(Exception):
+    """A folder that cannot be used, in one line."""
+
+
+class Stored(NamedTuple):
+    """A file in a store."""
+
+    path: str
+    size: int
+
+
+class Store:
+    """One folder; made where it is used, from the URI that travels instead of it."""
+
+    def __init__(self, filesystem: FileSystem, root: str, *, renames: bool) -> None:
+        self.filesystem = filesystem
+        self.root = root.rstrip("/")
+        self.renames = renames
+
+    @classmethod
+    def at(cls, uri: str) -> Store:
+        """The folder with this URI or local path; StoreError where pyarrow knows no such file system."""
+        from pyarrow import ArrowException, fs  # noqa: PLC0415  # start-up is a budget
+
+        if "://" not in uri:
+            return cls(fs.LocalFileSystem(), Path(uri).absolute().as_posix(), renames=True)
+        try:
+            filesystem, root = fs.FileSystem.from_uri(uri)
+        except (ArrowException, OSError, ValueError) as error:
+            raise StoreError(f"{shown_uri(uri)}: {redacted(str(error))}") from None
+        return cls(filesystem, root, renames=filesystem.type_name in _RENAMING)
+
+    def place(self, path: str) -> str:
+        """The path on the file system of a path in the folder."""
+        return posixpath.join(self.root, path)
+
+    def read(self, path: str) -> bytes | None:
+        """A small file; None where there is none."""
+        try:
+            with self.filesystem.open_input_stream(self.place(path)) as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            return None
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Put a small file in place, whole or not at all."""
+        self.filesystem.create_dir(posixpath.dirname(self.place(path)), recursive=True)
+        written = path + _UNFINISHED if self.renames else path
+        with self.filesystem.open_output_stream(self.place(written)) as stream:
+            stream.write(data)
+        if written != path:
+            self.filesystem.move(self.place(written), self.place(path))
+
+    def move(self, source: str, target: str) -> None:
+        """Move a file; one that was moved already stays where it is, so that a move can be done again."""
+        if not self.exists(source) and self.exists(target):
+            return
+        self.filesystem.create_dir(posixpath.dirname(self.place(target)), recursive=True)
+        self.filesystem.move(self.place(source), self.place(target))
+
+    def delete(self, path: str) -> None:
+        """Delete a file if it is there."""
+        try:
+            self.filesystem.delete_file(self.place(path))
+        except FileNotFoundError:
+            return
+
+    def delete_tree(self, path: str) -> None:
+        """Delete a folder and everything in it if it is there."""
+        try:
+            self.filesystem.delete_dir(self.place(path))
+        except FileNotFoundError:
+            return
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file."""
+        from pyarrow.fs import FileType  # noqa: PLC0415  # as in ``at``
+
+        return bool(self.filesystem.get_file_info(self.place(path)).type == FileType.File)
+
+    def files(self, path: str = "") -> Iterator[Stored]:
+        """All files below a folder of the folder, by path; none where there is no such folder."""
+        from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415  # as in ``at``
+
+        selector = FileSelector(self.place(path) if path else self.root, allow_not_found=True, recursive=True)
+        for info in sorted(self.filesystem.get_file_info(selector), key=lambda info: str(info.path)):
+            if info.type == FileType.File:
+                yield Stored(str(info.path)[len(self.root) :].lstrip("/"), int(info.size))
+
+    def folders(self, path: str) -> list[str]:
+        """Names of the folders in a folder."""
+        from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415  # as in ``at``
+
+        found = self.filesystem.get_file_info(FileSelector(self.place(path), allow_not_found=True))
+        return sorted(str(info.base_name) for info in found if info.type == FileType.Directory)
+
+
+def shown_uri(uri: str) -> str:
+    """A URI without its credentials: no user part, and of its parameters those that hold none."""
+    if "://" not in uri:
+        return uri
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return uri.partition("://")[0] + "://…"
+    host = parts.netloc.rpartition("@")[2]
+    kept = [(name, value) for name, value in parse_qsl(parts.query) if name in _HARMLESS]
+    return urlunsplit((parts.scheme, host, parts.path.partition(";")[0], urlencode(kept, safe=":/"), ""))
+
+
+def redacted(text: str) -> str:
+    """A text of somebody else, with every URI in it shown without credentials."""
+    return _URI.sub(lambda found: shown_uri(found.group()), text)

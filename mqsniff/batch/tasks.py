@@ -1,0 +1,102 @@
+"""What Spark's tasks do, as functions of Arrow batches: this module knows no Spark.
+
+1. A task takes a stream and gives a stream; what it holds is bounded by a window, a flow, and what waits to be written.
+2. What a task has done it says in its last rows; files that no such row names do not count.
+3. Nothing here raises on traffic; what is raised fails the attempt, and another one does the same again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+
+from mqsniff.batch.bundles import Bundle, Placing
+from mqsniff.batch.names import Rewrite, Rewriter
+from mqsniff.batch.plan import Plan, Split
+from mqsniff.batch.reduce import Output, Reducer
+from mqsniff.batch.report import PieceReport
+from mqsniff.batch.scan import scan
+from mqsniff.limits import MIB
+
+BATCH_BYTES: Final = 4 * MIB
+"""Bundles that leave a task at once."""
+
+BUNDLE_SCHEMA: Final = pa.schema([
+    ("flow", pa.binary()),
+    ("piece", pa.int32()),
+    ("position", pa.int64()),
+    ("first_ns", pa.int64()),
+    ("segments", pa.int32()),
+    ("key", pa.binary()),
+    ("columns", pa.binary()),
+    ("payload", pa.binary()),
+])  # fmt: skip
+SCAN_SCHEMA: Final = BUNDLE_SCHEMA.append(pa.field("report", pa.string()))
+"""Rows of a scan: bundles, and reports (JSON) without any bundle."""
+
+
+def scan_task(work: Plan, split: Split) -> Iterator[pa.RecordBatch]:
+    """Bundles and reports of a split, as Arrow batches of bounded size."""
+    waiting: list[Bundle] = []
+    size = 0
+    for each in scan(split, work.files, work.options):
+        if isinstance(each, PieceReport):
+            yield pa.RecordBatch.from_pylist([{"report": each.to_json().decode()}], SCAN_SCHEMA)
+            continue
+        waiting.append(each)
+        size += len(each.columns) + len(each.payload)
+        if size >= BATCH_BYTES:
+            yield _bundle_rows(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _bundle_rows(waiting)
+
+
+def reduce_task(
+    batches: Iterable[pa.RecordBatch], placing: Placing, names: Sequence[str], output: Output, attempt: str
+) -> Iterator[str]:
+    """What decoding the bundles of a partition has done, as JSON; nothing for a partition without bundles."""
+    bundles = bundles_of(batches)
+    first = next(bundles, None)
+    if first is not None:
+        done = Reducer(output, placing, names, attempt).run(chain((first,), bundles))
+        yield orjson.dumps(done.plain()).decode()
+
+
+def rewrite_task(wanted: Rewrite, rewriter: Rewriter, attempt: str) -> Iterator[str]:
+    """What writing some parts once more has done, as JSON."""
+    yield orjson.dumps(rewriter.run(wanted, attempt).plain()).decode()
+
+
+def _bundle_rows(bundles: Sequence[Bundle]) -> pa.RecordBatch:
+    columns: list[Any] = [
+        pa.array(column, field.type) for column, field in zip(zip(*bundles, strict=True), BUNDLE_SCHEMA, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays([*columns, pa.nulls(len(bundles), pa.string())], schema=SCAN_SCHEMA)
+
+
+def bundles_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Bundle]:
+    """The bundles of Arrow batches, one batch in memory at a time."""
+    for batch in batches:
+        for row in zip(*(batch.column(name).to_pylist() for name in BUNDLE_SCHEMA.names), strict=True):
+            yield Bundle(*row)
+
+
+def text_rows(texts: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """Texts as the rows of a task."""
+    for text in texts:
+        yield pa.RecordBatch.from_arrays([pa.array([text], pa.string())], names=["text"])
+
+
+def task_name() -> str:
+    """A name for this attempt of a task that no other attempt has."""
+    from pyspark import TaskContext  # noqa: PLC0415  # there where Spark runs the task
+
+    context = TaskContext.get()
+    where = "0" if context is None else f"{context.partitionId():05d}-{context.attemptNumber()}"
+    return f"{where}-{os.urandom(4).hex()}"

@@ -1,0 +1,62 @@
+"""The tasks of a batch job one after the other in this process: the oracle for what Spark schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from mqsniff.batch.bundles import Bundle, Placing
+from mqsniff.batch.names import Rewrite, Rewriter
+from mqsniff.batch.plan import Plan, Split
+from mqsniff.batch.reduce import Output
+from mqsniff.batch.tasks import BUNDLE_SCHEMA, bundles_of, reduce_task, rewrite_task, scan_task
+from mqsniff.tables.topics import Teachings
+
+
+class InProcess:
+    """Keeps bundles in memory; partitions, sorts and attempts as Spark does."""
+
+    def __init__(self) -> None:
+        self._bundles: list[Bundle] = []
+        self.names = 0
+        self.stale = 0
+        """Parts that were rewritten because they showed other names than the one that counts."""
+
+    def check_workers(self) -> None:
+        """The worker is the driver."""
+
+    def scan(self, work: Plan, splits: Sequence[Split]) -> list[str]:
+        reports = []
+        for split in splits:
+            for rows in scan_task(work, split):
+                told = [text for text in rows.column("report").to_pylist() if text is not None]
+                reports += told
+                if not told:
+                    self._bundles += bundles_of([rows])
+        return reports
+
+    def reduce(self, placing: Placing, names: Sequence[str], output: Output, partitions: int) -> list[str]:
+        shares: list[list[Bundle]] = [[] for _ in range(partitions)]
+        for bundle in self._bundles:
+            if bundle.piece in placing.places:
+                shares[bundle.flow[0] % partitions].append(bundle)
+        done = []
+        for share in shares:
+            share.sort(key=lambda bundle: (bundle.flow, *placing.key(bundle)))
+            rows = [pa.RecordBatch.from_pylist([bundle._asdict() for bundle in share], BUNDLE_SCHEMA)] if share else []
+            done += reduce_task(rows, placing, names, output, self._name())
+        return done
+
+    def rewrite(self, wanted: Sequence[Rewrite], rewriter: Rewriter) -> list[str]:
+        names = Teachings(rewriter.taught).names
+        for part in (part for each in wanted for part in each.parts):
+            self.stale += any(key in names and names[key][0] != name for key, name in part.topic_ids.items())
+        return [text for each in wanted for text in rewrite_task(each, rewriter, self._name())]
+
+    def forget(self) -> None:
+        self._bundles = []
+
+    def _name(self) -> str:
+        self.names += 1
+        return f"{self.names:05d}-0-00000000"

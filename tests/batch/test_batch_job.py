@@ -1,0 +1,272 @@
+"""A job from inputs to tables: what is done again and what is not, bad inputs, options; tasks in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from batchrows import PCAPS, committed
+from inprocess import InProcess
+
+from mqsniff.batch.commit import Archive, CommitError
+from mqsniff.batch.driver import partitions_of, run_job
+from mqsniff.batch.inputs import InputError
+from mqsniff.batch.job import Options, Report
+from mqsniff.batch.plan import Plan, Split
+from mqsniff.batch.store import Store
+from mqsniff.limits import MIB
+from mqsniff.tables.filters import Filters
+from mqsniff.tables.schemas import TABLES, arrow_schema
+
+ONE, OTHER = PCAPS / "nsq" / "nsq-1.3.0-auth.pcap", PCAPS / "kafka" / "kafka-3.9.1-portreuse-rua.pcap"
+
+
+class Broken(InProcess):
+    """Fails at one step, after tasks have written."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__()
+        self._step = step
+
+    def reduce(self, *args: Any) -> list[str]:
+        done = super().reduce(*args)
+        if self._step == "reduce":
+            raise RuntimeError("the cluster is gone")
+        return done
+
+    def rewrite(self, *args: Any) -> list[str]:
+        super().rewrite(*args)
+        raise RuntimeError("the cluster is gone")
+
+
+def job(inputs: list[Path] | list[str], out: Path, **options: Any) -> Report:
+    return run_job(InProcess(), map(str, inputs), str(out), Options(**options))
+
+
+def rows(out: Path, table: str) -> list[dict[str, Any]]:
+    store = Store.at(str(out))
+    paths = [store.place(part.path) for part in Archive(store).committed(table)]
+    return [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
+
+
+def test_every_row_says_its_run_and_files_say_where_it_came_from(tmp_path: Path) -> None:
+    report = job([ONE, OTHER], tmp_path / "out")
+    for table in TABLES:
+        assert {row["run_id"] for row in rows(tmp_path / "out", table)} <= {report.run}
+    files = {row["capture"]: row for row in rows(tmp_path / "out", "files")}
+    assert set(files) == {"nsq/nsq-1.3.0-auth.pcap", "kafka/kafka-3.9.1-portreuse-rua.pcap"}
+    one = files["nsq/nsq-1.3.0-auth.pcap"]
+    assert (one["uri"], one["size"], one["status"], one["format"]) == (str(ONE), ONE.stat().st_size, "ok", "pcap")
+    assert sum(file["packets"] for file in files.values()) == report.packets
+    assert one["first_ts"] <= one["last_ts"]
+    assert one["linktypes"]
+    assert {row["capture"] for row in rows(tmp_path / "out", "messages")} == set(files)
+
+
+def test_tables_have_their_schemas_and_the_run_behind_them_and_each_has_a_file(tmp_path: Path) -> None:
+    job([ONE], tmp_path / "out")
+    for table in TABLES:
+        schema = ds.dataset(str(tmp_path / "out" / table)).schema
+        assert schema.names == [*arrow_schema(table).names, "run_id"]
+        assert schema.metadata[b"mqsniff.table"] == table.encode()
+
+
+def test_the_same_command_again_does_nothing_and_says_so(tmp_path: Path) -> None:
+    first = job([ONE, OTHER], tmp_path / "out")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.parquet")}
+    again = job([OTHER, ONE], tmp_path / "out")
+    assert (again.status, again.run, again.tables) == ("nothing to do", first.run, first.tables)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.parquet")} == before
+    assert "nothing to do" in "\n".join(again.lines())
+
+
+@pytest.mark.parametrize(("inputs", "options"), [([OTHER], {}), ([ONE], {"body": False})], ids=["inputs", "options"])
+def test_other_work_in_a_folder_that_is_taken_is_refused_with_what_to_say(
+    tmp_path: Path, inputs: list[Path], options: dict[str, Any]
+) -> None:
+    job([ONE], tmp_path / "out")
+    with pytest.raises(CommitError, match=r"--append adds to it, --overwrite replaces it"):
+        job(inputs, tmp_path / "out", **options)
+
+
+def test_overwrite_replaces_and_append_adds_what_was_not_taken(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    job([ONE], out)
+    second = job([OTHER], out, overwrite=True)
+    assert {row["run_id"] for row in rows(out, "messages")} == {second.run}
+    third = job([ONE, OTHER], out, append=True)
+    assert third.skipped == [str(OTHER)]
+    assert {row["run_id"] for row in rows(out, "messages")} == {second.run, third.run}
+    assert committed(out)["messages"] == sorted({*committed(out)["messages"]})
+    nothing = job([ONE, OTHER], out, append=True)
+    assert nothing.status == "nothing to do"
+    assert nothing.skipped == sorted(map(str, (ONE, OTHER)))
+
+
+def test_appending_a_file_that_has_changed_is_refused(tmp_path: Path) -> None:
+    capture = tmp_path / "a.pcap"
+    shutil.copy(ONE, capture)
+    job([capture], tmp_path / "out")
+    shutil.copy(OTHER, capture)
+    with pytest.raises(CommitError, match=r"a\.pcap has changed since it was taken"):
+        job([capture], tmp_path / "out", append=True)
+
+
+def test_a_folder_with_files_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "messages").mkdir()
+    (tmp_path / "messages" / "part-00000.parquet").write_bytes(b"mine")
+    with pytest.raises(CommitError, match="holds files of somebody else"):
+        job([ONE], tmp_path)
+
+
+@pytest.mark.parametrize("step", ["reduce", "rewrite"])
+def test_a_job_that_fails_leaves_nothing_and_keeps_what_was_there(tmp_path: Path, step: str) -> None:
+    out = tmp_path / "out"
+    job([ONE], out)
+    before = sorted(path.relative_to(out) for path in out.rglob("*") if path.is_file())
+    with pytest.raises(RuntimeError, match="gone"):
+        run_job(Broken(step), [str(OTHER)], str(out), Options(append=True, folders=("day",)))
+    assert sorted(path.relative_to(out) for path in out.rglob("*") if path.is_file()) == before
+
+
+@pytest.fixture
+def bad_inputs(tmp_path: Path) -> Path:
+    """A good capture among bad ones."""
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    shutil.copy(ONE, folder / "good.pcap")
+    (folder / "cut.pcap").write_bytes(OTHER.read_bytes()[:-100])
+    (folder / "empty.pcap").write_bytes(b"")
+    (folder / "text.pcap").write_text("no capture at all, just words")
+    return folder
+
+
+def test_bad_inputs_are_rows_and_the_job_goes_on(bad_inputs: Path, tmp_path: Path) -> None:
+    report = job([bad_inputs, bad_inputs / "vanished.pcap"], tmp_path / "out")
+    statuses = {row["capture"]: row["status"] for row in rows(tmp_path / "out", "files")}
+    assert statuses == {
+        "good.pcap": "ok",
+        "cut.pcap": "damaged",
+        "empty.pcap": "unreadable",
+        "text.pcap": "unreadable",
+        "vanished.pcap": "unreadable",
+    }
+    told = {Path(uri).name for uri, _ in report.unreadable}
+    assert told == {"empty.pcap", "text.pcap", "vanished.pcap"}
+    problems = [row for row in rows(tmp_path / "out", "problems") if row["kind"] == "input"]
+    assert told <= {row["capture"] for row in problems}
+    assert {row["capture"] for row in rows(tmp_path / "out", "messages")} == {"good.pcap", "cut.pcap"}
+
+
+class Vanishing(InProcess):
+    """A file goes between the plan and the scan."""
+
+    def scan(self, work: Plan, splits: Sequence[Split]) -> list[str]:
+        Path(work.files[0].uri).unlink(missing_ok=True)
+        return super().scan(work, splits)
+
+
+def test_a_file_that_vanishes_in_the_middle_is_a_row_and_the_job_goes_on(bad_inputs: Path, tmp_path: Path) -> None:
+    report = run_job(Vanishing(), [str(bad_inputs)], str(tmp_path / "out"), Options())
+    [gone] = [row for row in rows(tmp_path / "out", "files") if row["error"] == "no such file or directory"]
+    assert gone["status"] == "unreadable"
+    assert gone["uri"] in {uri for uri, _ in report.unreadable}
+    assert rows(tmp_path / "out", "messages")
+
+
+def test_what_could_not_be_read_is_taken_when_it_is_there(bad_inputs: Path, tmp_path: Path) -> None:
+    job([bad_inputs, bad_inputs / "late.pcap"], tmp_path / "out")
+    shutil.copy(PCAPS / "nsq" / "nsqlookupd-1.3.0-raw.pcap", bad_inputs / "late.pcap")
+    report = job([bad_inputs], tmp_path / "out", append=True)
+    assert "late.pcap" in {row["capture"] for row in rows(tmp_path / "out", "messages")}
+    assert {Path(uri).name for uri in report.skipped} == {"good.pcap", "cut.pcap"}
+
+
+def test_fail_fast_stops_at_bad_inputs_and_leaves_nothing(bad_inputs: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"\.pcap: "):
+        job([bad_inputs], tmp_path / "out", fail_fast=True)
+    assert not list((tmp_path / "out").rglob("*.parquet"))
+
+
+def test_where_nothing_can_be_read_nothing_is_committed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a\.pcap: .*1 more cannot be read"):
+        job([tmp_path / "a.pcap", tmp_path / "b.pcap"], tmp_path / "out")
+    assert Archive(Store.at(str(tmp_path / "out"))).runs() == []
+
+
+def test_options_bound_what_is_written(tmp_path: Path) -> None:
+    job([ONE], tmp_path / "all")
+    job([ONE], tmp_path / "less", tables=("messages", "records"), body=False, value_bytes=3)
+    assert {path.name for path in (tmp_path / "less").iterdir()} == {"_mqsniff", "files", "messages", "records"}
+    assert {row["body"] for row in rows(tmp_path / "less", "messages")} == {"{}"}
+    assert len(rows(tmp_path / "less", "messages")) == len(rows(tmp_path / "all", "messages"))
+    whole = [row["value"] for row in rows(tmp_path / "all", "records")]
+    cut = [row["value"] for row in rows(tmp_path / "less", "records")]
+    assert max(len(value) for value in whole if value) > 3
+    assert sorted(value[:3] for value in whole if value) == sorted(value for value in cut if value)
+
+
+def test_filters_choose_what_they_choose_in_decode(tmp_path: Path) -> None:
+    job([ONE, OTHER], tmp_path / "out", filters=Filters(protocols=("nsq",), names=("PUB",)))
+    assert {row["name"] for row in rows(tmp_path / "out", "messages")} <= {"PUB", "RESPONSE", "ERROR"}
+    assert "PUB" in {row["name"] for row in rows(tmp_path / "out", "messages")}
+
+
+def test_folders_by_protocol_and_day_hold_every_row_where_it_belongs(tmp_path: Path) -> None:
+    job([ONE, OTHER], tmp_path / "flat")
+    job([ONE, OTHER], tmp_path / "out", folders=("protocol", "day"), partitions=2)
+    assert committed(tmp_path / "out") == committed(tmp_path / "flat")
+    store = Store.at(str(tmp_path / "out"))
+    for part in Archive(store).committed("messages"):
+        _, protocol, day, _ = part.path.split("/")
+        for row in pq.ParquetFile(store.place(part.path)).read().to_pylist():
+            assert (protocol, day) == (f"protocol={row['protocol']}", f"day={row['ts']:%Y-%m-%d}")
+    assert len({part.path.split("/")[1] for part in Archive(store).committed("messages")}) == 2
+
+
+def test_domains_tell_captures_apart_that_share_addresses(tmp_path: Path) -> None:
+    captures = tmp_path / "captures"
+    for tap in ("tap-1", "tap-2"):
+        (captures / tap).mkdir(parents=True)
+        shutil.copy(ONE, captures / tap / "a.pcap")
+    job([captures], tmp_path / "one")
+    job([captures], tmp_path / "two", domain="tap-[0-9]")
+    alone = job([ONE], tmp_path / "alone")
+    assert len(rows(tmp_path / "two", "connections")) == 2 * alone.connections
+    ids = [row["connection_id"] for row in rows(tmp_path / "two", "connections")]
+    assert len(set(ids)) == len(ids)
+    assert sum(row["duplicate_packets"] for row in rows(tmp_path / "one", "connections")) > 0
+    assert sum(row["duplicate_packets"] for row in rows(tmp_path / "two", "connections")) == 0
+
+
+def test_a_manifest_holds_what_was_done_and_no_credentials(tmp_path: Path) -> None:
+    report = job([ONE], tmp_path / "out", decode_as={14150: "nsq"})
+    manifest = json.loads((tmp_path / "out" / "_mqsniff" / "runs" / f"{report.run}.json").read_text())
+    assert manifest["options"]["decode_as"] == {"14150": "nsq"}
+    assert manifest["inputs"] == [
+        {"uri": str(ONE), "size": ONE.stat().st_size, "mark": str(ONE.stat().st_mtime_ns), "status": "ok"}
+    ]
+    assert sum(part["rows"] for part in manifest["parts"]) == report.tables.total()
+    assert all((tmp_path / "out" / part["path"]).stat().st_size == part["size"] for part in manifest["parts"])
+
+
+def test_tasks_are_neither_too_small_nor_too_large() -> None:
+    assert partitions_of(0) == 1
+    assert partitions_of(20 * MIB) == 1
+    assert partitions_of(100 * MIB) == 4
+    assert partitions_of(10_000 * MIB) == 64
+    assert partitions_of(1 << 40) == (1 << 40) // (512 * MIB)
+
+
+@pytest.fixture(autouse=True)
+def no_folder_is_left(tmp_path: Path) -> Iterator[None]:
+    """No test leaves a staging folder."""
+    yield
+    assert [found for found in tmp_path.rglob("staging") for _ in os.scandir(found)] == []

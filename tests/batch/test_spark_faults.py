@@ -1,0 +1,154 @@
+"""What breaks in the middle: workers that raise, are killed or starve, and a driver that dies; no row changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import saboteur
+from batchrows import PCAPS, Tables, committed, decoded, differing
+
+from mqsniff.batch.commit import Archive
+from mqsniff.batch.spark import run
+from mqsniff.batch.store import Store
+
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+
+ROOT = Path(__file__).parents[2]
+CAPTURES = (
+    "kafka/kafka-3.9.1-portreuse-rua.pcap",
+    "nsq/nsq-1.3.0-raw-errors.pcap",
+    "nsq/nsqlookupd-1.3.0-restart.pcap",
+    "rocketmq/rocketmq-5.5.0-b-bserrocket-pop-raw.pcap",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("captures")
+    for name in CAPTURES:
+        shutil.copy(PCAPS / name, found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    return decoded(folder, [path.name for path in folder.iterdir()], tmp_path_factory.mktemp("decode"))
+
+
+class Sabotage:
+    """A plugin folder for a job of its own process, and what it is to break."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        saboteur.install(folder / "plugin")
+
+    def environment(self, partitions: dict[str, Sequence[int]], attempts: int) -> dict[str, str]:
+        plan = self._folder / "plan.json"
+        plan.write_text(json.dumps({"partitions": partitions, "attempts": attempts}))
+        path = os.pathsep.join((str(self._folder / "plugin"), str(ROOT)))
+        return os.environ | {"PYTHONPATH": path, "SABOTAGE": str(plan), "PYSPARK_PYTHON": sys.executable}
+
+    @property
+    def struck(self) -> set[str]:
+        return {path.name for path in (self._folder / "struck").glob("*")}
+
+
+@pytest.fixture
+def sabotage(tmp_path: Path) -> Sabotage:
+    return Sabotage(tmp_path)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from mqsniff.cli import main; main()", "batch", *arguments]
+
+
+def files_of(out: Path) -> set[str]:
+    return {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file() and path.name != "lock"}
+
+
+def holds_one_run_and_nothing_else(out: Path) -> bool:
+    archive = Archive(Store.at(str(out)))
+    [manifest] = archive.runs()
+    return files_of(out) == {part.path for part in manifest.parts} | {f"_mqsniff/runs/{manifest.run}.json"}
+
+
+@pytest.mark.usefixtures("spark")  # it knows whether there is Java
+def test_workers_that_raise_are_killed_or_starve_twice_each_change_no_row(
+    folder: Path, expected: Tables, tmp_path: Path, sabotage: Sabotage
+) -> None:
+    environment = sabotage.environment({"exception": [0], "kill": [1], "memory": [2]}, attempts=2)
+    out = tmp_path / "out"
+    done = subprocess.run(
+        command("--master", "local[2,4]", "--tasks", "4", "--json", str(folder), str(out)),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    faults = (("exception", 0), ("kill", 1), ("memory", 2))
+    assert sabotage.struck == {f"{fault}-{where}-{attempt}" for fault, where in faults for attempt in (0, 1)}
+    assert differing(expected, committed(out)) == {}
+    assert holds_one_run_and_nothing_else(out)
+    assert json.loads(done.stdout)["tables"]["messages"] == len(expected["messages"])
+
+
+class Driver(NamedTuple):
+    process: subprocess.Popen[bytes]
+    inputs: Path
+
+
+@pytest.fixture
+def driver(folder: Path, tmp_path: Path, sabotage: Sabotage) -> Iterator[Driver]:
+    """A job that never ends: of its two tasks one hangs."""
+    environment = sabotage.environment({"hang": [0]}, attempts=9)
+    arguments = command("--master", "local[2,4]", "--tasks", "2", str(folder), str(tmp_path / "out"))
+    with subprocess.Popen(arguments, env=environment, stderr=subprocess.DEVNULL) as process:
+        yield Driver(process, folder)
+        process.kill()
+
+
+def test_a_driver_that_was_killed_leaves_a_folder_that_the_same_command_finishes(
+    spark: Any, expected: Tables, tmp_path: Path, sabotage: Sabotage, driver: Driver
+) -> None:
+    process, folder = driver
+    out = tmp_path / "out"
+    wait_for(lambda: sabotage.struck and list(out.rglob("*.parquet")), process)
+    children = descendants(process.pid)
+    [staged] = (out / "_mqsniff" / "staging").iterdir()
+    process.kill()
+    process.wait()
+    assert Archive(Store.at(str(out))).runs() == []
+    report = run(spark, [str(folder)], str(out), partitions=2)
+    assert report.recovered == [f"run {staged.name}, which did not get so far, is gone"]
+    assert differing(expected, committed(out)) == {}
+    for child in children:  # they would write on, below a folder of their own
+        wait_for(lambda child=child: not Path(f"/proc/{child}").exists(), None)
+    Archive(Store.at(str(out))).recover()
+    assert holds_one_run_and_nothing_else(out)
+
+
+def wait_for(condition: Any, process: subprocess.Popen[bytes] | None, seconds: float = 120) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it never came to that"
+        assert process is None or process.poll() is None, "the driver ended by itself"
+        time.sleep(0.1)
+
+
+def descendants(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            found += [int(child), *descendants(int(child))]
+    return found

@@ -1,0 +1,102 @@
+"""The job on Spark: the rows of one process, what a session is given, and what of it can be read again."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batchrows import PCAPS, committed, decoded, differing
+
+from mqsniff.batch.commit import CommitError
+from mqsniff.batch.datasource import register
+from mqsniff.batch.session import calm
+from mqsniff.batch.spark import frames, read, run
+from mqsniff.tables.schemas import TABLES
+
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some captures of every protocol."""
+    found = tmp_path_factory.mktemp("captures")
+    for protocol in ("kafka", "nsq", "pulsar", "rocketmq"):
+        for path in sorted((PCAPS / protocol).glob("*.pcap*"))[:9:2]:
+            if not path.name.endswith(".ndjson"):
+                shutil.copy(path, found)
+    return found
+
+
+def test_a_cluster_gives_the_rows_of_one_process(spark: Any, folder: Path, tmp_path: Path) -> None:
+    names = [path.name for path in folder.iterdir()]
+    expected = decoded(folder, names, tmp_path / "decode")
+    stages: list[str] = []
+    before = dict(spark.conf.getAll)
+    report = run(spark, [str(folder)], str(tmp_path / "out"), told=stages.append, partitions=7, split_size=20_000)
+    assert differing(expected, committed(tmp_path / "out")) == {}
+    assert dict(spark.conf.getAll) == before
+    assert report.splits > 1
+    assert report.partitions == 7
+    assert 0 < report.worker_memory < 600 * 1_000_000
+    assert [stage.split()[0] for stage in stages] == [
+        "looking",
+        "looking",
+        "scanning",
+        "decoding",
+        "finishing",
+        "publishing",
+    ]
+    tables = read(spark, str(tmp_path / "out"))
+    assert {name: frame.count() for name, frame in tables.items()} == dict(report.tables)
+    again = run(spark, [str(folder)], str(tmp_path / "out"), partitions=2, split_size=20_000)
+    assert again.status == "nothing to do"
+
+
+def test_frames_are_the_tables_of_captures_without_a_folder_to_name(spark: Any, tmp_path: Path) -> None:
+    capture = PCAPS / "nsq" / "nsq-1.3.0-auth.pcap"
+    tables = frames(spark, [str(capture)], staging=str(tmp_path))
+    assert set(tables) == {*TABLES, "files"}
+    joined = tables["exchanges"].join(
+        tables["files"].withColumnRenamed("capture", "request_capture"), "request_capture"
+    )
+    assert joined.count() == tables["exchanges"].where("request_capture is not null").count() > 0
+    with pytest.raises(CommitError, match="no run is committed there"):
+        read(spark, str(tmp_path / "elsewhere"))
+
+
+def test_the_data_source_gives_packets_and_with_a_scope_the_tables_of_each_file(spark: Any, folder: Path) -> None:
+    register(spark)
+    captures = spark.read.format("mqsniff")
+    packets = captures.load(str(folder)).groupBy("capture").count().collect()
+    assert {row["capture"] for row in packets} == {path.name for path in folder.iterdir()}
+    messages = captures.option("table", "messages").option("scope", "file").load(str(folder))
+    assert messages.columns[:3] == ["connection_id", "side", "stream_offset"]
+    capture = PCAPS / "nsq" / "nsq-1.3.0-auth.pcap"
+    alone = captures.option("table", "messages").option("scope", "file").load(str(capture))
+    assert alone.where("name = 'AUTH'").count() > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"table": "messages"}, "frames"),
+        ({"table": "nosuch"}, "no table 'nosuch'"),
+    ],
+)
+def test_the_data_source_says_what_it_cannot_do(spark: Any, folder: Path, options: dict[str, str], said: str) -> None:
+    register(spark)
+    with pytest.raises(Exception, match=said):
+        spark.read.format("mqsniff").options(**options).load(str(folder))
+
+
+def test_a_session_without_the_same_mqsniff_is_refused_in_one_line(
+    spark: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mqsniff.batch import versions
+    from mqsniff.batch.session import SessionError
+
+    monkeypatch.setattr(versions, "versions", lambda: {"Python": "2.7", "mqsniff": "0", "protocol data": "x"})
+    with calm(), pytest.raises(SessionError, match=r"workers have Python 3\.\d+, not 2\.7, mqsniff .*--package$"):
+        run(spark, [str(folder)], str(tmp_path / "out"))
