@@ -1,0 +1,138 @@
+"""Commands in, what they took out: CPU seconds, wall seconds, peak of memory; and captures that are made once.
+
+1. What is measured are whole processes as the kernel counts them (user and system time, resident memory). This process
+   stays small, since a child inherits its peak.
+2. The smallest figures of some runs count, since other work on the machine only ever adds.
+3. Captures and outputs live in ``benchmarks/data/``, which is not committed; outputs go when they have been measured.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+DATA = HERE / "data"
+OUTPUT = DATA / "output"
+MQSNIFF = (sys.executable, "-c", "from mqsniff.cli import main; main()")
+MB = 1_000_000
+PASSES = 3
+COMPARED = ("capture", "command", "CPU s", "wall s", "peak MB", "output MB", "times faster")
+"""Columns of ``compared``."""
+
+
+class Used(NamedTuple):
+    """What a process took."""
+
+    cpu_s: float
+    wall_s: float
+    peak_mb: float
+    output_mb: float
+
+
+class Capture(NamedTuple):
+    """A file that was made, and how many messages and rows of records are in it."""
+
+    path: Path
+    messages: int
+    records: int = 0
+
+    @property
+    def mb(self) -> float:
+        """Its size."""
+        return self.path.stat().st_size / MB
+
+
+def script(name: str, *arguments: str) -> str:
+    """What a script beside this one prints."""
+    command = [sys.executable, str(HERE / name), *arguments]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def made(writer: str, name: str, *arguments: object, mode: str = "") -> Capture:
+    """A capture by this writer, from the folder of data where it is there already."""
+    DATA.mkdir(exist_ok=True)
+    path, count = DATA / f"{name}.pcap", DATA / f"{name}.messages"
+    if not count.exists():
+        count.write_text(script(writer, *filter(None, (mode,)), str(path), *map(str, arguments)))
+    return Capture(path, *map(int, count.read_text().split()))
+
+
+def run(*command: str) -> Used:
+    """One run of a command, its output into a file or the folder that it is told, ``OUTPUT``."""
+    DATA.mkdir(exist_ok=True)
+    forget_output()
+    started = time.perf_counter()
+    with (
+        (DATA / "stdout").open("wb") as stdout,
+        subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL) as process,
+    ):
+        _, status, usage = os.wait4(process.pid, 0)
+        wall_s = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{' '.join(command)}: exit code {process.returncode}")
+    written = sum(path.stat().st_size for path in (DATA / "stdout", *OUTPUT.rglob("*")) if path.is_file())
+    forget_output()
+    return Used(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss * 1024 / MB, written / MB)
+
+
+def forget_output() -> None:
+    """Remove what the last run has written."""
+    (DATA / "stdout").unlink(missing_ok=True)
+    shutil.rmtree(OUTPUT, ignore_errors=True)
+
+
+def best(*command: str, passes: int = PASSES) -> Used:
+    """The smallest figures of some runs."""
+    runs = [run(*command) for _ in range(passes)]
+    return Used(*(min(figures) for figures in zip(*runs, strict=True)))
+
+
+def microseconds(work: Callable[[], object], number: int, units: int = 1, passes: int = 7) -> str:
+    """CPU time of one unit, where a call of ``work`` does so many: the best of some passes of ``number`` units."""
+    seconds = []
+    for _ in range(passes):
+        started = time.process_time()
+        for _ in range(number // units):
+            work()
+        seconds.append(time.process_time() - started)
+    return f"{min(seconds) / (number // units * units) * 1e6:.1f}"
+
+
+def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A plain table."""
+    print(f"\n{title}")
+    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    for row in (columns, *rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), flush=True)
+
+
+def compared(
+    capture: Capture, theirs: Mapping[str, Sequence[str]], ours: Mapping[str, Sequence[str]], passes: int
+) -> list[list[str]]:
+    """Commands of others and of ours over one capture; behind ours, the CPU seconds of each of theirs for one of it."""
+    rows: list[list[str]] = []
+    by_others: list[float] = []
+    for name, command in {**theirs, **ours}.items():
+        used = best(*command, passes=passes)
+        if name in theirs:
+            by_others.append(used.cpu_s)
+        ratios = "" if name in theirs else ", ".join(f"{other / used.cpu_s:.2f}" for other in by_others)
+        figures = f"{used.cpu_s:.2f}", f"{used.wall_s:.2f}", f"{used.peak_mb:.0f}", f"{used.output_mb:.0f}"
+        rows.append([capture.path.stem, name, *figures, ratios])
+    return rows
+
+
+def has_tshark() -> bool:
+    """Whether there is something to compare with."""
+    if shutil.which("tshark") is None:
+        print("\ntshark is not there: no comparison")
+        return False
+    return True
