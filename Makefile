@@ -29,8 +29,9 @@ types: .venv/ready
 walls: .venv/ready  ## imports go one way
 	$(BIN)/lint-imports
 
-data: .venv/ready  ## dissectors/data is what proto/ says
+data: .venv/ready  ## dissectors/data is what proto/ says, docs/tables.md what the schemas say
 	$(BIN)/python proto/build.py --check
+	$(BIN)/python docs/build_tables.py --check
 
 format: .venv/ready
 	$(BIN)/ruff format .

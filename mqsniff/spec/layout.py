@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from mqsniff.limits import Limits
 from mqsniff.model import Span
@@ -42,6 +42,15 @@ class Layout:
     def source(self) -> str:
         """The Python text of the compiled decoder."""
         return source(self.struct)
+
+    def exact(self, data: bytes, pos: int, limits: Limits = DEFAULT_LIMITS) -> dict[str, Any] | None:
+        """The body where nothing is odd and it ends with the data; else None, and ``decode`` tells why. Hot."""
+        end = len(data)
+        try:
+            body, stop = self.fast(data, pos, end, min(limits.elements_max, end - pos))
+        except STUMBLES:
+            return None
+        return body if stop == end else None
 
     def decode(
         self,

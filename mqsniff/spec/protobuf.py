@@ -9,7 +9,7 @@
 5. What the fast path returns equals what ``interpret`` returns, and then ``interpret`` has nothing to note.
 
 Sources: the Protocol Buffers encoding guide and descriptor.proto. Measured on one core: a command of three fields
-1.5 µs by the runtime, 3.9 µs by ``interpret``; ``benchmarks/pulsar.py`` measures it again.
+1.5 µs by the runtime, 3.9 µs by ``interpret``; ``benchmarks/pieces.py`` measures it again.
 """
 
 from __future__ import annotations

@@ -1,0 +1,59 @@
+"""What nobody wants is left out, and what is wanted stays as it was."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from mqsniff.dissector import Settings
+from mqsniff.model import Decoded, Exchanged, Item
+from mqsniff.pipeline import Pipeline
+from mqsniff.sinks.ndjson import NdjsonSink
+from mqsniff.sources.files import FileSource
+from mqsniff.tables.schemas import TABLES
+from mqsniff.tables.values import Shown
+
+PCAPS = Path(__file__).parents[1] / "pcaps"
+SAMPLES = sorted(path for path in PCAPS.glob("*/*.pcap*") if path.suffix in {".pcap", ".pcapng"})
+KAFKA = [path for path in SAMPLES if path.parent.name == "kafka"]
+
+
+def told(path: Path, settings: Settings, tables: tuple[str, ...]) -> tuple[bytes, list[Item]]:
+    """(rows of some tables as NDJSON, all items)."""
+    stream = io.BytesIO()
+    run = Pipeline(FileSource([str(path)]), settings)
+    sink = NdjsonSink(stream, run.captures, tables, Shown())
+    items = []
+    for item in run.items():
+        if item is not None:
+            sink.write(item)
+            items.append(item)
+    return stream.getvalue(), items
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("records", [False, True], ids=["heads", "records"])
+def test_the_other_tables_stay_as_they_are(path, records):
+    others = tuple(table for table in TABLES if table not in {"exchanges", "partitions"})
+    everything, _ = told(path, Settings(records=records), others)
+    little = Settings(records=records, partitions=False, notes=False, exchanges=False)
+    wanted, items = told(path, little, others)
+    assert wanted == everything
+    assert not any(isinstance(item, Exchanged) for item in items)
+
+
+@pytest.mark.parametrize("table", ["partitions", "exchanges"])
+def test_each_is_wanted_by_itself(table):
+    settings = Settings(notes=False, partitions=table == "partitions", exchanges=table == "exchanges")
+    for path in KAFKA:
+        assert told(path, settings, (table,))[0] == told(path, Settings(), (table,))[0]
+
+
+def test_nothing_is_noted_of_bodies_where_nobody_wants_notes():
+    little = Settings(partitions=False, notes=False, exchanges=False)
+    for path in KAFKA:
+        messages = [item.message for item in told(path, little, ())[1] if isinstance(item, Decoded)]
+        assert not any(label == "acks" for message in messages for label, _ in message.notes)
+        assert not any(message.partitions for message in messages if message.name == "Produce")
