@@ -11,8 +11,8 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 
-from dissectors.kafka.batches import HEAD, read_batches
-from dissectors.kafka.recordwalk import walk, walk_slowly
+from dissectors.kafka.records.batches import HEAD, read_batches
+from dissectors.kafka.records.walk import walk, walk_slowly
 from mqsniff.limits import Limits
 
 with warnings.catch_warnings():

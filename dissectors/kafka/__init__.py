@@ -1,10 +1,9 @@
 """Apache Kafka: how its frames are found; the rest is loaded with the first connection.
 
 The modules in the order in which a frame passes them: ``heads`` (sizes), ``logins`` (by ``sasl``), ``bodies`` (by the
-layouts of ``specs``), ``marks`` (what all APIs have in common), ``recorddata`` (by ``recordfields`` and ``batches``; of
-the ``metadatalog`` and its ``snapshots``; without what ``recordsecrets`` hides), ``membership``, ``fetching``,
-``embedded`` (by ``formats``), ``releases``, ``outcomes``, ``rows``, ``naming``, ``notes``; ``requests`` and
-``responses`` join them, ``session`` those two.
+layouts of ``specs``), ``marks`` (what all APIs have in common), ``records`` (fields of record data), ``membership``,
+``fetching``, ``embedded`` (by ``formats``), ``releases``, ``outcomes``, ``rows``, ``naming``, ``notes``; ``requests``
+and ``responses`` join them, ``session`` those two.
 """
 
 from __future__ import annotations

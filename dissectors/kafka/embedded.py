@@ -17,7 +17,7 @@ from dissectors.kafka import bodies, heads
 from dissectors.kafka.bodies import Version
 from dissectors.kafka.formats import EXPECTED, TEXTS, Context, decode_marked
 from dissectors.kafka.marks import Body
-from dissectors.kafka.recorddata import replace_all
+from dissectors.kafka.records.data import replace_all
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, Undecoded
 from mqsniff.spec.layout import Layout

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from dissectors.kafka import bodies, heads, specs
-from dissectors.kafka.batches import read_batches
 from dissectors.kafka.configs import hide_spans
 from dissectors.kafka.marks import marks_of
-from dissectors.kafka.recordsecrets import hide_secrets, may_hold_secret
+from dissectors.kafka.records.batches import read_batches
+from dissectors.kafka.records.secrets import hide_secrets, may_hold_secret
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Secret, Side, Span, Undecoded, Value
 from mqsniff.spec.layout import Layout

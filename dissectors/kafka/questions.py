@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from dissectors.kafka.bodies import Version
 from dissectors.kafka.fetching import Fetching
 from dissectors.kafka.formats import NO_CONTEXT, Context
-from dissectors.kafka.recorddata import Produced
+from dissectors.kafka.records.data import Produced
 from mqsniff.model import Asked, Message
 
 PROTOCOL: Final = "kafka"

@@ -18,7 +18,7 @@ from dissectors.kafka.membership import JOIN_GROUP, SYNC_GROUP, Membership
 from dissectors.kafka.naming import name_message
 from dissectors.kafka.notes import notes_of
 from dissectors.kafka.questions import ENVELOPE, PRODUCE, PROTOCOL, Question, RequestRule
-from dissectors.kafka.recorddata import RecordData
+from dissectors.kafka.records.data import RecordData
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import MILLISECOND_NS
 from mqsniff.model import Frame, Message, Problem

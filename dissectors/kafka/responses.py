@@ -23,7 +23,7 @@ from dissectors.kafka.naming import name_message
 from dissectors.kafka.notes import notes_of
 from dissectors.kafka.outcomes import judge, was_held
 from dissectors.kafka.questions import ENVELOPE, FETCH_SNAPSHOT, PRODUCE, PROTOCOL, Question, Reply, ResponseRule
-from dissectors.kafka.recorddata import RecordData, complete, replace_all
+from dissectors.kafka.records.data import RecordData, complete, replace_all
 from dissectors.kafka.releases import release_of
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import MILLISECOND_NS

@@ -14,7 +14,7 @@ from dissectors.kafka import heads
 from dissectors.kafka.fetching import Sessions
 from dissectors.kafka.logins import Logins
 from dissectors.kafka.membership import Membership
-from dissectors.kafka.recorddata import RecordData
+from dissectors.kafka.records.data import RecordData
 from dissectors.kafka.requests import Requests
 from dissectors.kafka.responses import CORRELATION, Responses
 from mqsniff.dissector import NO_FRAME, WAIT_PEER, Sized, Switch

@@ -4,7 +4,7 @@
 2. Keys and values of records are text; base64 where their ``*_encoding`` says so.
 3. Everything else is shown as ``tables.values`` rules.
 
-Hot: 137,000 small messages a second on one core, rows made and written.
+Hot: 200,000 small messages a second on one core, lines made (``messagelines``) and written.
 """
 
 from __future__ import annotations

@@ -55,9 +55,9 @@ def test_the_same_capture_in_two_domains_is_two_captures(tmp_path, monkeypatch, 
     found = connections(["a/1.pcap", "b/1.pcap"], domain)
     assert len(found) == copies * len(alone)
     assert len({connection.connection_id for connection in found}) == len(found)
-    assert len({connection.connection_id for connection in found} & {connection.connection_id for connection in alone}) == (
-        len(alone) if not domain else 0
-    )
+    assert len(
+        {connection.connection_id for connection in found} & {connection.connection_id for connection in alone}
+    ) == (len(alone) if not domain else 0)
 
 
 def test_a_domain_that_is_no_pattern_is_told_before_anything_is_read():

@@ -13,7 +13,7 @@ import pkgutil
 from functools import cache
 from typing import Any, Final
 
-from dissectors.kafka.compression import LZ4_MAGIC, XERIAL_MAGIC, plain_records
+from dissectors.kafka.records.compression import LZ4_MAGIC, XERIAL_MAGIC, plain_records
 from mqsniff.limits import MIB
 from mqsniff.spec.protobuf import MessageType, MessageTypes
 from mqsniff.spec.wire import Malformed

@@ -6,7 +6,7 @@ from typing import Any
 
 from record_craft import SOME, Plain
 
-from dissectors.kafka.batches import Reading, read_batches
+from dissectors.kafka.records.batches import Reading, read_batches
 
 MS = 1_000_000
 

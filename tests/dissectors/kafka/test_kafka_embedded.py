@@ -13,7 +13,7 @@ from wirecraft import chunks, client, server
 
 from dissectors.kafka import Kafka
 from dissectors.kafka.formats import TEXTS, decode_marked
-from dissectors.kafka.recorddata import _count_deliveries
+from dissectors.kafka.records.data import _count_deliveries
 from mqsniff.model import Message, RecordBatch
 
 PUSH_TELEMETRY, TXN_OFFSET_COMMIT = 72, 28

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dissectors.kafka import batches, bodies, embedded, recordfields
-from dissectors.kafka.batches import CHECKED_FROM, CONTROL, HEAD, lone_head, read_batches
+from dissectors.kafka import bodies, embedded
 from dissectors.kafka.bodies import REPEATED, REPEATED_SIZE, read_request_body, read_response_body, version_of
 from dissectors.kafka.marks import marks_of
+from dissectors.kafka.records import batches, fields
+from dissectors.kafka.records.batches import CHECKED_FROM, CONTROL, HEAD, lone_head, read_batches
 from dissectors.kafka.specs import apis
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
@@ -37,7 +38,7 @@ def rows(path: Path) -> bytes:
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
 def test_a_sample_without_shortcuts_is_the_same(path, monkeypatch):
     straight = rows(path)
-    monkeypatch.setattr(recordfields, "lone_head", lambda *_: None)
+    monkeypatch.setattr(fields, "lone_head", lambda *_: None)
     monkeypatch.setattr(bodies, "REPEATED", frozenset())
     monkeypatch.setattr("mqsniff.spec.layout.Layout.exact", lambda *_: None)
     assert rows(path) == straight

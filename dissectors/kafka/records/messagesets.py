@@ -20,8 +20,8 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
-from dissectors.kafka.compression import CODEC_MASK, codec_name, plain_records
-from dissectors.kafka.reading import Batch, Reading, int64, time_ns
+from dissectors.kafka.records.compression import CODEC_MASK, codec_name, plain_records
+from dissectors.kafka.records.reading import Batch, Reading, int64, time_ns
 from mqsniff.codecs.blocks import CUT as PACKED_CUT
 from mqsniff.codecs.blocks import TOO_LARGE
 from mqsniff.model import RecordBatch

@@ -4,7 +4,7 @@
 2. Produced records wait for the broker's answer, which is found by topic and partition.
 3. Records of the metadata log are opened always, for the topics that they name; a message has them where asked for.
 
-Fields are read by ``recordfields``, and get their columns from ``recordrows``.
+Fields are read by ``fields``, and get their columns from ``marking``.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dissectors.kafka.batches import Reading
 from dissectors.kafka.fetching import Fetching
 from dissectors.kafka.marks import NO_ID, Body, Branch, holders
-from dissectors.kafka.metadatalog import is_metadata_log, topics_named
-from dissectors.kafka.recordfields import RecordFields
-from dissectors.kafka.recordrows import mark_all, mark_answered, mark_delivered, mark_produced
-from dissectors.kafka.recordsecrets import hide_secrets
-from dissectors.kafka.snapshots import Snapshots
+from dissectors.kafka.records.batches import Reading
+from dissectors.kafka.records.fields import RecordFields
+from dissectors.kafka.records.marking import mark_all, mark_answered, mark_delivered, mark_produced
+from dissectors.kafka.records.metadatalog import is_metadata_log, topics_named
+from dissectors.kafka.records.secrets import hide_secrets
+from dissectors.kafka.records.snapshots import Snapshots
 from mqsniff.dissector import Settings
 from mqsniff.model import Message, Problem, RecordBatch
 from mqsniff.spec.layout import Layout

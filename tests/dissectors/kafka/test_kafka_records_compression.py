@@ -8,7 +8,7 @@ import lz4.frame
 import pytest
 from record_craft import PACKINGS
 
-from dissectors.kafka.compression import codec_name, header_checksum, plain_records
+from dissectors.kafka.records.compression import codec_name, header_checksum, plain_records
 from mqsniff.codecs.blocks import CUT, TOO_LARGE
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from dissectors.kafka.recordwalk import Walked
+from dissectors.kafka.records.walk import Walked
 
 KEPT_BYTES: Final = 32 << 20
 NUMBER_BYTES: Final = 40

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from dissectors.kafka.reading import Batch, Reading, int64, offsets_from, time_ns
+from dissectors.kafka.records.reading import Batch, Reading, int64, offsets_from, time_ns
 from mqsniff.model import RecordBatch
 
 ABORT: Final = 0

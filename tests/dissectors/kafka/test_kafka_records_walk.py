@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from record_craft import HEAD, Plain, batch
 
-from dissectors.kafka import recordwalk
-from dissectors.kafka.recordwalk import RECORD_MIN, Headers, walk, walk_slowly
+from dissectors.kafka.records import walk as module
+from dissectors.kafka.records.walk import RECORD_MIN, Headers, walk, walk_slowly
 
 QUICK = settings(max_examples=50, deadline=None)
 
@@ -54,7 +54,7 @@ def test_headers_are_what_was_written_and_stand_where_their_places_say(records: 
 
 
 def test_headers_of_a_batch_are_limited(monkeypatch):
-    monkeypatch.setattr(recordwalk, "HEADERS_MAX", 3)
+    monkeypatch.setattr(module, "HEADERS_MAX", 3)
     records = (Plain(1, b"k", b"v", (("a", b"1"), ("b", b"2"))),) * 2
     data = batch(records)[HEAD:]
     walked = walk(data, 0, len(data), 2)

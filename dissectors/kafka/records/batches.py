@@ -19,12 +19,12 @@ from typing import Any, Final
 
 from crc32c import crc32c
 
-from dissectors.kafka.compression import CODEC_MASK, codec_name, plain_records
 from dissectors.kafka.formats.control import control_type, decode_control
-from dissectors.kafka.messagesets import read_messages
-from dissectors.kafka.openedbatches import Opened, OpenedBatches
-from dissectors.kafka.reading import BATCHES_MAX, Batch, Reading, int64, offsets_from, time_ns, times_ns
-from dissectors.kafka.recordwalk import WIDTH, Headers, Record, Walked, walk
+from dissectors.kafka.records.compression import CODEC_MASK, codec_name, plain_records
+from dissectors.kafka.records.messagesets import read_messages
+from dissectors.kafka.records.opened import Opened, OpenedBatches
+from dissectors.kafka.records.reading import BATCHES_MAX, Batch, Reading, int64, offsets_from, time_ns, times_ns
+from dissectors.kafka.records.walk import WIDTH, Headers, Record, Walked, walk
 from mqsniff.codecs.blocks import CUT as PACKED_CUT
 from mqsniff.codecs.blocks import TOO_LARGE, Partial
 from mqsniff.model import RecordBatch, Value

@@ -8,9 +8,9 @@ import pytest
 from record_craft import HEAD, batch, patched
 from record_reading import expected, kinds, read, rows
 
-from dissectors.kafka import batches as module
-from dissectors.kafka.openedbatches import Opened, OpenedBatches
-from dissectors.kafka.recordwalk import walk
+from dissectors.kafka.records import batches as module
+from dissectors.kafka.records.opened import Opened, OpenedBatches
+from dissectors.kafka.records.walk import walk
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from record_craft import HEAD, PACKINGS, SOME, XERIAL, Plain, batch, kafka_python_reads, message_set, patched, wrapper
 from record_reading import expected, kinds, read, rows
 
-from dissectors.kafka import batches as module
-from dissectors.kafka.batches import read_batches
+from dissectors.kafka.records import batches as module
+from dissectors.kafka.records.batches import read_batches
 
 QUICK = settings(max_examples=50, deadline=None)
 

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 from dissectors.kafka.formats.connect import PROPERTIES, SECRET_KEYS, SESSION_KEY, decode_config
 from dissectors.kafka.formats.internaltopics import decode_framed
-from dissectors.kafka.metadatalog import PAGE, is_metadata_log
-from dissectors.kafka.reading import Reading
+from dissectors.kafka.records.metadatalog import PAGE, is_metadata_log
+from dissectors.kafka.records.reading import Reading
 from mqsniff.model import RecordBatch, Secret, Value
 from mqsniff.spec.wire import Malformed
 

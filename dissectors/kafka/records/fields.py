@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dissectors.kafka.batches import Reading, lone_head, read_batches
 from dissectors.kafka.marks import Body
-from dissectors.kafka.snapshots import Snapshots
+from dissectors.kafka.records.batches import Reading, lone_head, read_batches
+from dissectors.kafka.records.snapshots import Snapshots
 from mqsniff.model import Problem
 from mqsniff.spec.wire import Extent, Malformed, read_uvarint
 

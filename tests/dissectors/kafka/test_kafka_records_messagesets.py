@@ -9,7 +9,7 @@ import pytest
 from record_craft import PACKINGS, SOME, Plain, kafka_python_reads, message_set, wrapper
 from record_reading import expected, kinds, read, rows
 
-from dissectors.kafka.recordrows import mark_delivered
+from dissectors.kafka.records.marking import mark_delivered
 
 
 @pytest.mark.parametrize("magic", [0, 1])

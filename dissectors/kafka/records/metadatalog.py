@@ -13,7 +13,7 @@ from typing import Final
 
 from dissectors.kafka.formats.internaltopics import METADATA_TOPICS, decode_framed
 from dissectors.kafka.marks import METADATA_LOG
-from dissectors.kafka.reading import Reading
+from dissectors.kafka.records.reading import Reading
 from mqsniff.spec.wire import Malformed
 
 PAGE: Final = "cluster_metadata"
