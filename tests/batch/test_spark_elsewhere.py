@@ -29,8 +29,10 @@ def test_the_command_gives_the_rows_of_one_process(tmp_path: Path, where: tuple[
     events.mkdir()
     environment["PYSPARK_SUBMIT_ARGS"] = (
         f"--conf spark.eventLog.enabled=true --conf spark.eventLog.dir={events.as_uri()} "
-        "--conf spark.ui.enabled=false pyspark-shell"
+        "--conf spark.eventLog.compress=false --conf spark.ui.enabled=false pyspark-shell"
     )
+    if "--remote" in where:
+        environment["SPARK_TESTING"] = "1"  # the server takes a port that is free
     main = "from mqsniff.cli import main; main()"
     arguments = [*where, "--tasks", "2", "--split-size", "20k", "--json", *inputs, str(tmp_path / "out")]
     done = subprocess.run(
