@@ -89,7 +89,8 @@ def run_job(
         steps.check_workers()
         ready = time.monotonic()
         run = new_run()
-        job = _Job(steps, archive, Output(out, archive.staging(run), run, options), told)
+        where = out if "://" in out else archive.store.root  # a worker stands in a folder of its own
+        job = _Job(steps, archive, Output(where, archive.staging(run), run, options), told)
         try:
             archive.begin(run)
             report = job.run(work, listed, tuple(each.run for each in runs) if options.overwrite else ())

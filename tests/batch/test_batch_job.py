@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -46,6 +47,22 @@ class Broken(InProcess):
         raise RuntimeError("the cluster is gone")
 
 
+class Elsewhere(InProcess):
+    """Its tasks run in another folder than the driver, as those of a cluster do."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def scan(self, *args: Any) -> list[str]:
+        with contextlib.chdir(self._folder):
+            return super().scan(*args)
+
+    def reduce(self, *args: Any) -> list[str]:
+        with contextlib.chdir(self._folder):
+            return super().reduce(*args)
+
+
 def job(inputs: list[Path] | list[str], out: Path, **options: Any) -> Report:
     return run_job(InProcess(), map(str, inputs), str(out), Options(**options))
 
@@ -54,6 +71,18 @@ def rows(out: Path, table: str) -> list[dict[str, Any]]:
     store = Store.at(str(out))
     paths = [store.place(part.path) for part in Archive(store).committed(table)]
     return [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
+
+
+def test_relative_paths_mean_the_same_for_tasks_that_run_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("driver", "worker"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "driver")
+    shutil.copy(ONE, "x.pcap")
+    report = run_job(Elsewhere(tmp_path / "worker"), ["x.pcap"], "out")
+    assert len(rows(tmp_path / "driver" / "out", "messages")) == report.tables["messages"] > 0
+    assert not [*(tmp_path / "worker").iterdir()]
 
 
 def test_every_row_says_its_run_and_files_say_where_it_came_from(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from dissectors.kafka.records.walk import Walked
 
-KEPT_BYTES: Final = 32 << 20
+KEPT_BYTES: Final = 8 << 20
 NUMBER_BYTES: Final = 40
 """What a number in a list takes at most: itself and the reference to it."""
 
