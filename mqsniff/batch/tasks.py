@@ -61,7 +61,6 @@ def reduce_task(
     batches: Iterable[pa.RecordBatch], placing: Placing, names: Sequence[str], output: Output, attempt: str
 ) -> Iterator[str]:
     """What decoding the bundles of a partition has done, as JSON; nothing for a partition without bundles."""
-    _give_memory_back()
     bundles = bundles_of(batches)
     first = next(bundles, None)
     if first is not None:
@@ -71,17 +70,7 @@ def reduce_task(
 
 def rewrite_task(wanted: Rewrite, rewriter: Rewriter, attempt: str) -> Iterator[str]:
     """What writing some parts once more has done, as JSON."""
-    _give_memory_back()
     yield orjson.dumps(rewriter.run(wanted, attempt).plain()).decode()
-
-
-def _give_memory_back() -> None:
-    """Let Arrow return what it frees to the system at once: a worker is smaller by 20 MB, for 2 % more CPU."""
-    try:
-        pa.jemalloc_set_decay_ms(0)
-        pa.set_memory_pool(pa.jemalloc_memory_pool())
-    except NotImplementedError:  # pyarrow was built without it
-        return
 
 
 def _bundle_rows(bundles: Sequence[Bundle]) -> pa.RecordBatch:
