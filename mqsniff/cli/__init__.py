@@ -73,9 +73,8 @@ class Commands(click.Group):
         """Run the command; a reader that has gone away ends it quietly."""
         # numpy would start threads for linear algebra that nobody does here: half of its start-up.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        # Decoding makes many objects and hardly a cycle: looking for cycles as often as Python does took a tenth of it,
-        # most of that among the old objects, which are modules and code.
-        gc.set_threshold(10_000, 20, 100)
+        # Decoding makes many objects and hardly a cycle: looking for cycles as often as Python does took a tenth of it.
+        gc.set_threshold(10_000)
         try:
             code: int = super().invoke(ctx)
             sys.stdout.flush()

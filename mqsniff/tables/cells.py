@@ -36,8 +36,8 @@ def array_of(values: Sequence[Any], kind: ColumnType) -> pa.Array:
 
 
 def numbers_of(parts: Iterable[Iterable[int]]) -> Int64s:
-    """The integers of many parts one after the other, by way of an array of C: 20 ns each, ``np.fromiter`` takes 70."""
-    return np.frombuffer(array("q", [*chain.from_iterable(parts)]), np.int64)
+    """The integers of many parts one after the other."""
+    return np.fromiter(chain.from_iterable(parts), np.int64)
 
 
 def _numbers(values: Sequence[Any]) -> pa.Array:

