@@ -39,7 +39,7 @@ def large_capture(scale: int) -> Path:
     path = DATA / f"batchscan-{scale}.pcap"
     if not path.exists():
         records = made("kafkatraffic.py", "kafka-records-128", 128, 100, 1, mode="records").path
-        small = made("kafkatraffic.py", "kafka-small-200000", 200_000, 1, mode="small").path
+        small = made("kafkatraffic.py", "kafka-small-acknowledged-200000", 200_000, 1, mode="small").path
         with path.open("wb") as out:
             append(out, records, 0)
             for _ in range(scale // 2):

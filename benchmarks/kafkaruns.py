@@ -14,7 +14,7 @@ from __future__ import annotations
 import subprocess
 
 from kafkarecords import CODECS
-from measuring import COMPARED, MQSNIFF, OUTPUT, Capture, compared, has_tshark, made, show
+from measuring import COMPARED, MQSNIFF, OUTPUT, Capture, builds, compared, has_tshark, made, show
 
 SEED = 7
 TOLD = (
@@ -58,13 +58,13 @@ def record_capture(scale: int, codec: str = "") -> Capture:
 def messages(scale: int) -> None:
     """Many small messages."""
     requests = 20_000 * scale
-    name = f"kafka-small-{requests}-seed{SEED}"
+    name = f"kafka-small-acknowledged-{requests}-seed{SEED}"
     capture = made("kafkatraffic.py", name, requests, SEED, mode="small")
     theirs = {
         f"tshark -T fields, {len(TOLD)} fields": tshark(capture, *fields(TOLD)),
         "tshark -T json": tshark(capture, "-T", "json"),
     }
-    ours = {"NDJSON of messages": ndjson(capture, "messages")}
+    ours = builds("NDJSON of messages", ndjson(capture, "messages"))
     title = f"{capture.messages:,} small messages; times faster than tshark's fields, than its JSON"
     show(title, COMPARED, compared(capture, theirs if has_tshark() else {}, ours, 1))
 
@@ -73,7 +73,9 @@ def records(scale: int) -> None:
     """Records in batches."""
     for capture in (record_capture(scale), *(record_capture(scale, codec) for codec in CODECS)):
         theirs = {"tshark -T json": tshark(capture, "-T", "json")} if has_tshark() else {}
-        ours = {f"NDJSON of {table}": ndjson(capture, table) for table in ("messages", "records")}
+        ours: dict[str, list[str]] = {}
+        for table in ("messages", "records"):
+            ours |= builds(f"NDJSON of {table}", ndjson(capture, table))
         title = f"messages and records; {capture.mb:.0f} MB with {capture.records:,} rows of records"
         show(title, COMPARED, compared(capture, theirs, ours, 1))
 
@@ -85,7 +87,8 @@ def parquet(scale: int) -> None:
         print("\nParquet is not there yet: no comparison")
         return
     theirs = {"tshark -T fields: offset, key, value": tshark(capture, *fields(RECORD_FIELDS))} if has_tshark() else {}
-    ours = {"Parquet of all tables": [*MQSNIFF, "decode", str(capture.path), "-o", "parquet", "--out", str(OUTPUT)]}
+    command = [*MQSNIFF, "decode", str(capture.path), "-o", "parquet", "--out", str(OUTPUT)]
+    ours = builds("Parquet of all tables", command)
     title = f"Parquet; {capture.mb:.0f} MB with {capture.records:,} rows of records"
     show(title, COMPARED, compared(capture, theirs, ours, 1))
 

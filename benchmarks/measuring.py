@@ -21,6 +21,10 @@ HERE = Path(__file__).parent
 DATA = HERE / "data"
 OUTPUT = DATA / "output"
 MQSNIFF = (sys.executable, "-c", "from mqsniff.cli import main; main()")
+COMPILED = HERE.parent / "build" / "compiled"
+"""Where ``make compiled`` puts its build."""
+ODD = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
+"""Variables that images for machines like to set, and people do not."""
 MB = 1_000_000
 PASSES = 3
 COMPARED = ("capture", "command", "CPU s", "wall s", "peak MB", "output MB", "times faster")
@@ -68,10 +72,11 @@ def run(*command: str) -> Used:
     """One run of a command, its output into a file or the folder that it is told, ``OUTPUT``."""
     DATA.mkdir(exist_ok=True)
     forget_output()
+    environment = {name: value for name, value in os.environ.items() if name not in ODD}
     started = time.perf_counter()
     with (
         (DATA / "stdout").open("wb") as stdout,
-        subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL) as process,
+        subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL, env=environment) as process,
     ):
         _, status, usage = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - started
@@ -81,6 +86,14 @@ def run(*command: str) -> Used:
     written = sum(path.stat().st_size for path in (DATA / "stdout", *OUTPUT.rglob("*")) if path.is_file())
     forget_output()
     return Used(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss * 1024 / MB, written / MB)
+
+
+def builds(name: str, command: Sequence[str]) -> dict[str, list[str]]:
+    """A command of ours by the Python sources, and by the build of ``make compiled`` where it is there."""
+    found = {name: list(command)}
+    if COMPILED.exists():
+        found[f"{name}, compiled"] = ["env", f"PYTHONPATH={COMPILED}", *command]
+    return found
 
 
 def forget_output() -> None:

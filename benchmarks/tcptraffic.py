@@ -69,6 +69,10 @@ class Tcp:
         if len(data) > MSS:
             self._packet(1 - side, ACK, b"")
 
+    def acknowledge(self, side: int) -> None:
+        """One side has nothing to say for a while, and acknowledges what it was told."""
+        self._packet(side, ACK, b"")
+
     def leave(self) -> None:
         """Both sides close."""
         for side, flags in ((0, FIN | ACK), (1, FIN | ACK), (0, ACK)):

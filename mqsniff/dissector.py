@@ -64,13 +64,10 @@ class Broken(NamedTuple):
 class Switch(NamedTuple):
     """No frame starts here: from this byte on the side speaks another layer, though no answer of the peer told so."""
 
-    to: str
+    to: Any
+    """As ``Upgrade`` has it."""
     needed: int
     """Bytes from there on that it took to tell."""
-
-
-class Sure(int):
-    """A size that ``probe`` vouches for: the head proves the frame where nobody can look behind it."""
 
 
 Probed: TypeAlias = int | Literal[FrameAnswer.NEED, FrameAnswer.NO_FRAME]

@@ -2,6 +2,7 @@
 
 1. Packets are taken in slices, so that the items of a window never stand in memory together.
 2. The connections of a slice are lazy streams of items; one merge puts them in order of release, then connection.
+   Those of which each event was released by one packet, as small messages are, are sorted before, and are one stream.
 3. Topic names are resolved behind the merge: an item shows what was taught before it in that order, and records of
    internal topics are decoded by it.
 4. ``None`` is yielded after each batch: a moment to flush for who writes as the packets come.
@@ -19,12 +20,12 @@ from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.names import TopicNames
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import Settings
-from mqsniff.model import CaptureInfo, Decoded, Item, Noticed, PacketBatch, Problem, Recorded, packet_id
+from mqsniff.model import CaptureInfo, Chunk, Decoded, Item, Noticed, PacketBatch, Problem, Recorded, packet_id
 from mqsniff.sources.batches import slice_batch
 from mqsniff.sources.domains import domain_finder
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.domains import DomainFlows
-from mqsniff.streams.events import ConnectionClosed
+from mqsniff.streams.events import ConnectionClosed, StreamEvent
 from mqsniff.streams.flows import FlowEvents, Flows
 from mqsniff.streams.packets import PacketDecoder
 
@@ -116,11 +117,21 @@ class Pipeline:
         odd: Iterator[Placed] = (
             (each.ordinal, -1, Noticed(None, each.problem, each.ts_ns, each.packet)) for each in segments.problems
         )
-        flows = [self._flow(events) for events in self._flows.feed(segments)]
-        return self._merged([*flows, odd] if segments.problems else flows)
+        flows: list[FlowEvents] = []
+        apart: FlowEvents = []
+        for events in self._flows.feed(segments):
+            if all(map(_is_of_one_packet, events)):
+                apart += events
+            else:
+                flows.append(events)
+        if apart:
+            apart.sort(key=_place)
+            flows.append(apart)
+        streams = [self._flow(events) for events in flows]
+        return self._merged([*streams, odd] if segments.problems else streams)
 
     def _flow(self, events: FlowEvents) -> Iterator[Placed]:
-        """The items of one flow, whose connections follow each other."""
+        """The items of one flow, whose connections follow each other, or of several whose events are in order."""
         for release, connection, event in events:
             conversation = self._conversations.get(connection)
             if conversation is None:
@@ -160,3 +171,14 @@ class Pipeline:
     def _notice(self, problem: Problem) -> Item:
         self._count(problem)
         return Noticed(None, problem, problem.ts_ns, problem.packet)
+
+
+def _is_of_one_packet(placed: tuple[int, Connection, StreamEvent]) -> bool:
+    """Whether all that an event brings about is released with it."""
+    event = placed[2]
+    return not isinstance(event, Chunk) or len(event.marks) == 1
+
+
+def _place(placed: tuple[int, Connection, StreamEvent]) -> tuple[int, int]:
+    """Where an event stands among those of all connections."""
+    return placed[0], placed[1].first_ordinal

@@ -8,6 +8,7 @@ import tracemalloc
 
 import pyarrow as pa
 import pytest
+from builds import python_only
 from tinycapture import OK, conversation, pcap
 
 from mqsniff.dissector import Settings
@@ -81,6 +82,7 @@ def test_the_messages_of_a_long_connection_are_let_go(tmp_path, steps):
     assert messages_alive() - before < 200
 
 
+@python_only
 def test_ten_times_the_capture_needs_no_more_memory_on_its_way_to_parquet(tmp_path, monkeypatch):
     monkeypatch.setattr(arrow, "ROWS", 64)
     monkeypatch.setattr(recordcolumns, "BLOCK_ROWS", 64)

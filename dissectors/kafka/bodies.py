@@ -11,9 +11,10 @@ Sources: RequestHeader.json, ResponseHeader.json and ``ApiMessageType`` of Apach
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from dissectors.kafka import configs, heads, specs
 from dissectors.kafka.marks import Marks, collect, marks_of
@@ -36,7 +37,8 @@ REPEATED_MAX: Final = 4096
 """Bodies that are remembered."""
 
 
-class Version(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Version:
     """An API at one version, or the little that is known of an unknown one."""
 
     key: int
@@ -87,16 +89,22 @@ def _unknown(key: int, version: int) -> Version:
     return Version(key, version, api.name, (), (), flexible, newer and key != API_VERSIONS, problem)
 
 
-class Body(NamedTuple):
-    """A decoded body."""
+@dataclass(slots=True)
+class Body:
+    """A decoded body. Nobody changes one: many messages may share it."""
 
     value: dict[str, Any]
     marks: Marks | None
     """Where the values with columns of their own stand; None for a body without layout."""
     layout: Layout | None = None
 
+    def with_tags(self, tags: dict[str, bytes]) -> Body:
+        """The same with the unknown tags of its header."""
+        return Body({**self.value, "header_unknown_tags": tags}, self.marks, self.layout)
 
-class Header(NamedTuple):
+
+@dataclass(slots=True)
+class Header:
     """What stands behind key, version and correlation id."""
 
     client_id: str | None

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -24,7 +25,8 @@ SENSITIVE: Final = "is_sensitive"
 """What a broker says of a configuration entry."""
 
 
-class Branch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Branch:
     """A struct: its own fields of the wanted meaning, and the fields whose structs have some."""
 
     fields: tuple[str, ...]
@@ -45,7 +47,8 @@ class Named(NamedTuple):
     """Whether the structs themselves say if they are sensitive."""
 
 
-class Marks(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Marks:
     """Where the values of a layout stand that have columns of their own; None where it has none."""
 
     errors: Branch | None

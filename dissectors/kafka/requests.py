@@ -55,10 +55,11 @@ class Requests:
         key, number, correlation = heads.REQUEST_HEAD.unpack_from(data, 4)
         version = bodies.version_of(key, number)
         try:
-            client_id, pos, tags = bodies.read_request_header(data, version)
-            body, problems = bodies.read_request_body(version, data, pos, frame.size, self._limits)
-            if tags:
-                body = body._replace(value={**body.value, "header_unknown_tags": tags})
+            header = bodies.read_request_header(data, version)
+            body, problems = bodies.read_request_body(version, data, header.stop, frame.size, self._limits)
+            client_id = header.client_id
+            if header.tags:
+                body = body.with_tags(header.tags)
         except Malformed as error:
             client_id, body = None, bodies.raw_body(data, 12, frame.size)
             problems = [Problem("malformed", "error", str(error), "header")] if frame.whole else []

@@ -112,7 +112,7 @@ class Responses:
             body = bodies.raw_body(data, 8, frame.size)
             problems = [Problem("malformed", "error", str(error), "header")] if frame.whole else []
         if tags:
-            body = body._replace(value={**body.value, "header_unknown_tags": tags})
+            body = body.with_tags(tags)
         return body, problems
 
     def _pass_over(self, correlation: int, frame: Frame) -> None:

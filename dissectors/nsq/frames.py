@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from dissectors.nsq.lines import INT32, text
 from dissectors.nsq.tables import ERROR, HEARTBEAT, MAGIC_SIZE, MESSAGE, MESSAGE_HEAD, RESPONSE
-from mqsniff.dissector import NEED, NO_FRAME, Probed, Sized, Sure
-from mqsniff.model import Frame, Undecoded, Value
+from mqsniff.dissector import NEED, NO_FRAME, Probed, Sized
+from mqsniff.model import Frame, Sure, Undecoded, Value
 from mqsniff.spec.wire import Malformed, text_or_bytes
 
 HEAD: Final = 8

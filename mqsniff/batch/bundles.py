@@ -73,7 +73,7 @@ class Bundle(NamedTuple):
     """Domain and FlowKey (``read_key``); empty for a bundle of problems."""
     columns: bytes
     """``segments`` rows of ``SEGMENT``, or as many problems."""
-    payload: bytes
+    payload: bytes | memoryview
     """Captured payload bytes of the segments, one behind the other."""
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import warnings
@@ -18,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from mqsniff.batch import java
 from mqsniff.batch.store import redacted, shown_uri
 
 if TYPE_CHECKING:
@@ -28,16 +28,22 @@ DEFAULT_MASTER: Final = "local[*,4]"
 """All cores of this machine, four attempts a task: plain local[*] gives a task one."""
 _UNDER_SUBMIT: Final = "PYSPARK_GATEWAY_PORT"
 _UNPACKED: Final = "mqsniff-environment"
-_JAVA_OPTIONS: Final = "-XX:+UseParallelGC -XX:TieredStopAtLevel=1"
-"""For a session of our own on this machine: it copies bytes for a minute and is gone, so that neither the second
-compiler nor a collector that works beside it earn what they cost (1 GB took 24 CPU seconds of the JVM, not 41)."""
 _HEAP: Final = "2g"
 """Here the driver's JVM does the work of executors too: a row is up to a megabyte, on every core."""
-_USERS_JAVA: Final = ("SPARK_CONF_DIR", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
-"""Variables by which a user chooses options for the JVM."""
+_WORKERS: Final = "spark.python.daemon.module"
+_LOCAL_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.driver.memory": _HEAP,
+    _WORKERS: "mqsniff.batch.daemon",
+    # What is shuffled stays on this machine, and is payload, which often is compressed: it is written once, as it is.
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.checksum.enabled": "false",
+    "spark.shuffle.sort.bypassMergeThreshold": "1",
+}
+"""For sessions of our own on this machine."""
 _JOB_SETTINGS: Final[Mapping[str, str]] = {
-    # A batch of bundles in a worker's memory; rows of a megabyte make the usual count of rows meaningless.
-    "spark.sql.execution.arrow.maxBytesPerBatch": "4m",
+    # A batch of bundles in a worker's memory; rows of a megabyte make the usual count of rows meaningless. A worker's
+    # peak was 278 MB, 294 MB with four times as much.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "1m",
     # Bundles are compressed captures or payload: a second compression of what is kept on disk costs time only.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
@@ -53,26 +59,24 @@ def open_session(master: str | None = None, remote: str | None = None, package: 
     ``package`` is a packed Python environment (``venv-pack``, ``conda-pack``) for the workers of a cluster.
     """
     need_pyspark()
-    if remote is None and _UNDER_SUBMIT not in os.environ:
-        _need_java()
+    version = _need_java() if remote is None and _UNDER_SUBMIT not in os.environ else ""
     local = remote is None and (master or DEFAULT_MASTER).startswith("local")
     if local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with calm(), _failures_in_one_line(shown_uri(remote) if remote else "Spark"):
-        return _remote_session(remote, package) if remote is not None else _classic_session(master, package)
+        return _remote_session(remote, package) if remote is not None else _classic_session(master, package, version)
 
 
-def _classic_session(master: str | None, package: str | None) -> SparkSession:
+def _classic_session(master: str | None, package: str | None, version: str) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415  # an extra
 
     builder = SparkSession.builder.appName("mqsniff batch")
     under_submit = _UNDER_SUBMIT in os.environ
     if master is not None or not under_submit:
         builder = builder.master(master or DEFAULT_MASTER)
-    if not under_submit and (master or DEFAULT_MASTER).startswith("local") and not _has_java_options():
-        builder = builder.config("spark.driver.defaultJavaOptions", _JAVA_OPTIONS)
-        if "memory" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
-            builder = builder.config("spark.driver.memory", _HEAP)
+    if not under_submit and (master or DEFAULT_MASTER).startswith("local") and not java.users_choice():
+        for name, value in local_settings(version).items():
+            builder = builder.config(name, value)
     if not under_submit:  # spark-submit decides all of these
         builder = builder.config("spark.executorEnv.OPENBLAS_NUM_THREADS", "1")
         builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.log.level", "ERROR")
@@ -83,9 +87,18 @@ def _classic_session(master: str | None, package: str | None) -> SparkSession:
     return session
 
 
-def _has_java_options() -> bool:
-    """Whether the user may have chosen options for the JVM, which ours could contradict."""
-    return "java" in os.environ.get("PYSPARK_SUBMIT_ARGS", "").lower() or any(map(os.environ.get, _USERS_JAVA))
+def local_settings(version: str) -> dict[str, str]:
+    """Our settings for a session on this machine, without those that the user chose; ``version`` is Java's."""
+    import pyspark  # noqa: PLC0415  # an extra
+
+    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    settings = {"spark.driver.defaultJavaOptions": java.options(version, Path(home) / "jars"), **_LOCAL_SETTINGS}
+    chosen = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if "memory" in chosen:
+        del settings["spark.driver.memory"]
+    if os.environ.get("PYSPARK_PYTHON") != sys.executable:  # another may have no mqsniff, which is told in our words
+        del settings[_WORKERS]
+    return {name: value for name, value in settings.items() if name not in chosen}
 
 
 def _remote_session(remote: str, package: str | None) -> SparkSession:
@@ -175,18 +188,16 @@ def need_pyspark() -> None:
         raise SessionError("batch needs PySpark: pip install 'mqsniff[spark]'") from None
 
 
-def _need_java() -> None:
-    """See that there is a Java that Spark can start; SessionError says what to install."""
+def _need_java() -> str:
+    """See that there is a Java that Spark can start, and what it says of itself; SessionError says what to install."""
     install = f"Spark needs Java {JAVA_MIN} or newer: install it (Debian, Ubuntu: apt install openjdk-17-jre-headless)"
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     try:
-        if java is None:
-            raise FileNotFoundError("java")
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr  # noqa: S603
+        said = java.version_of()
     except (OSError, subprocess.CalledProcessError):
+        home = os.environ.get("JAVA_HOME")
         where = f", JAVA_HOME is {home}" if home else ""
         raise SessionError(f"{install}{where}") from None
     version = re.search(r'version "(\d+)', said)
     if version is not None and int(version.group(1)) < JAVA_MIN:
-        raise SessionError(f"{install}; {java} is version {version.group(1)}")
+        raise SessionError(f"{install}; {java.program()} is version {version.group(1)}")
+    return said

@@ -30,6 +30,7 @@ from mqsniff.batch.plan import Plan, Split
 from mqsniff.batch.reduce import Output
 from mqsniff.batch.session import SessionError, calm, described, job_settings, one_line
 from mqsniff.batch.store import Store
+from mqsniff.batch.tasks import place_table
 from mqsniff.batch.versions import difference
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class SparkSteps:
     def check_workers(self) -> None:
         """See that tasks run what the driver runs; SessionError, in one line, where they do not."""
 
-        def task(_: Batches) -> Batches:
+        def task(batches: Batches) -> Batches:
             import json  # noqa: PLC0415  # on the worker, where mqsniff may be missing
 
             import pyarrow as pa  # noqa: PLC0415  # as above
@@ -137,7 +138,8 @@ class SparkSteps:
                 said = versions()
             except ImportError as error:
                 said = {"missing": str(error)}
-            yield pa.RecordBatch.from_arrays([pa.array([json.dumps(said)])], names=["text"])
+            for _ in batches:  # a worker that leaves something unread is not used again
+                yield pa.RecordBatch.from_arrays([pa.array([json.dumps(said)])], names=["text"])
 
         theirs = json.loads(self._texts(self._numbers(1).mapInArrow(task, TEXT_DDL))[0])
         if "missing" in theirs:
@@ -172,7 +174,7 @@ class SparkSteps:
         bundles = self._scanned[0]
         for more in self._scanned[1:]:
             bundles = bundles.unionByName(more)
-        places = self._spark.createDataFrame(placing.sort_rows(), "piece int, floor_ns bigint, place bigint")
+        places = self._spark.createDataFrame(place_table(placing))  # rows would go through a Python worker of their own
         ordered = (
             bundles.where(F.col("report").isNull())
             .drop("report")

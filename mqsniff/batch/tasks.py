@@ -7,11 +7,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
-from typing import Any, Final
+from contextlib import contextmanager
+from itertools import chain, pairwise
+from typing import Final
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -26,6 +29,8 @@ from mqsniff.limits import MIB
 BATCH_BYTES: Final = 4 * MIB
 """Bundles that leave a task at once."""
 
+OBJECTS: Final = 10_000
+"""Decoding makes many objects and hardly a cycle."""
 BUNDLE_SCHEMA: Final = pa.schema([
     ("flow", pa.binary()),
     ("piece", pa.int32()),
@@ -38,6 +43,8 @@ BUNDLE_SCHEMA: Final = pa.schema([
 ])  # fmt: skip
 SCAN_SCHEMA: Final = BUNDLE_SCHEMA.append(pa.field("report", pa.string()))
 """Rows of a scan: bundles, and reports (JSON) without any bundle."""
+
+PLACE_SCHEMA: Final = pa.schema([("piece", pa.int32()), ("floor_ns", pa.int64()), ("place", pa.int64())])
 
 
 def scan_task(work: Plan, split: Split) -> Iterator[pa.RecordBatch]:
@@ -64,8 +71,20 @@ def reduce_task(
     bundles = bundles_of(batches)
     first = next(bundles, None)
     if first is not None:
-        done = Reducer(output, placing, names, attempt).run(chain((first,), bundles))
+        with rarely_collected():
+            done = Reducer(output, placing, names, attempt).run(chain((first,), bundles))
         yield orjson.dumps(done.plain()).decode()
+
+
+@contextmanager
+def rarely_collected() -> Iterator[None]:
+    """Look for cycles as seldom as ``mqsniff decode`` does; a worker may serve others behind us."""
+    before = gc.get_threshold()
+    gc.set_threshold(OBJECTS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def rewrite_task(wanted: Rewrite, rewriter: Rewriter, attempt: str) -> Iterator[str]:
@@ -74,17 +93,45 @@ def rewrite_task(wanted: Rewrite, rewriter: Rewriter, attempt: str) -> Iterator[
 
 
 def _bundle_rows(bundles: Sequence[Bundle]) -> pa.RecordBatch:
-    columns: list[Any] = [
-        pa.array(column, field.type) for column, field in zip(zip(*bundles, strict=True), BUNDLE_SCHEMA, strict=True)
+    columns = [
+        _joined(column) if field.name == "payload" else pa.array(column, field.type)
+        for column, field in zip(zip(*bundles, strict=True), BUNDLE_SCHEMA, strict=True)
     ]
     return pa.RecordBatch.from_arrays([*columns, pa.nulls(len(bundles), pa.string())], schema=SCAN_SCHEMA)
 
 
+def _joined(values: Sequence[bytes]) -> pa.Array:
+    """Binary values as an array, each byte copied once; there are few of them, and large."""
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(list(map(len, values)), out=offsets[1:])
+    return pa.Array.from_buffers(
+        pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))]
+    )
+
+
 def bundles_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Bundle]:
-    """The bundles of Arrow batches, one batch in memory at a time."""
+    """The bundles of Arrow batches, one batch in memory at a time; their payloads are views on it."""
     for batch in batches:
-        for row in zip(*(batch.column(name).to_pylist() for name in BUNDLE_SCHEMA.names), strict=True):
+        *small, payload = (batch.column(name) for name in BUNDLE_SCHEMA.names)
+        for row in zip(*(column.to_pylist() for column in small), _views(payload), strict=True):
             yield Bundle(*row)
+
+
+def _views(values: pa.Array) -> Iterator[memoryview]:
+    """The values of a binary array without nulls."""
+    if not len(values):
+        return iter(())
+    _, offsets, data = values.buffers()
+    edges = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].tolist()
+    view = memoryview(data or b"")
+    return (view[start:stop] for start, stop in pairwise(edges))
+
+
+def place_table(placing: Placing) -> pa.Table:
+    """What the shuffle sorts by, a row a piece: ``Placing.sort_rows``."""
+    rows = placing.sort_rows()
+    columns = [pa.array([row[index] for row in rows], kind) for index, kind in enumerate(PLACE_SCHEMA.types)]
+    return pa.table(columns, schema=PLACE_SCHEMA)
 
 
 def text_rows(texts: Iterable[str]) -> Iterator[pa.RecordBatch]:

@@ -74,7 +74,7 @@ class Commands(click.Group):
         # numpy would start threads for linear algebra that nobody does here: half of its start-up.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         # Decoding makes many objects and hardly a cycle: looking for cycles as often as Python does took a tenth of it.
-        gc.set_threshold(10_000)
+        gc.set_threshold(50_000)
         try:
             code: int = super().invoke(ctx)
             sys.stdout.flush()

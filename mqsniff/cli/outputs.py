@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 import click
 
@@ -54,18 +55,24 @@ def make_output(options: RunOptions, captures: list[CaptureInfo]) -> Output:
     return Output(stream, stream.tick)
 
 
+def _stdout() -> BinaryIO:
+    """Stdout, which takes blocks also where Python was told not to buffer: sinks flush it whenever the input pauses."""
+    stream = sys.stdout.buffer
+    return open(stream.fileno(), "wb", closefd=False) if isinstance(stream, io.RawIOBase) else stream
+
+
 def _stream_sink(options: RunOptions, captures: list[CaptureInfo]) -> Sink:
     output = output_of(options)
     match output:
         case "ndjson":
             from mqsniff.sinks.ndjson import NdjsonSink
 
-            return NdjsonSink(sys.stdout.buffer, captures, options.wanted(output), options.shown)
+            return NdjsonSink(_stdout(), captures, options.wanted(output), options.shown)
         case "csv":
             from mqsniff.sinks.csv import CsvSink
 
             (table,) = options.wanted(output)
-            return CsvSink(sys.stdout.buffer, captures, table, options.shown, terminal=sys.stdout.isatty())
+            return CsvSink(_stdout(), captures, table, options.shown, terminal=sys.stdout.isatty())
     return _text_sink(options, captures)
 
 
@@ -93,4 +100,4 @@ def _text_sink(options: RunOptions, captures: list[CaptureInfo]) -> Sink:
         tables=options.wanted("text"),
         shown=shown,
     )
-    return TextSink(sys.stdout.buffer, captures, text)
+    return TextSink(_stdout(), captures, text)

@@ -12,9 +12,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol
 
-from mqsniff.dissector import NEED, Probed, Sample, Sure, Verdict
+from mqsniff.dissector import NEED, Probed, Sample, Verdict
 from mqsniff.limits import Limits
-from mqsniff.model import Side
+from mqsniff.model import Side, Sure
 
 
 class Run(Enum):

@@ -31,8 +31,8 @@ def contained(
                 event.lost = max(0, event.length - frame.captured)
                 claimed = True
             events.append(event)
-    except Malformed as error:
-        events.append(_placed(Problem("malformed", "error", str(error)), frame))
+    except Malformed as damage:
+        events.append(_placed(Problem("malformed", "error", str(damage)), frame))
     except Exception as error:  # noqa: BLE001  # the border of the plugin
         events.append(_placed(Problem("internal", "error", f"{type(error).__name__} in {plugin}.decode"), frame))
     if not claimed:

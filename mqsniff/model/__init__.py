@@ -35,8 +35,6 @@ from mqsniff.model.messages import (
     Upgrade,
 )
 from mqsniff.model.packets import (
-    PACKET_BITS,
-    PACKET_MASK,
     Buffer,
     Bytes8,
     CaptureInfo,
@@ -46,10 +44,15 @@ from mqsniff.model.packets import (
     PacketBatch,
     PacketProblem,
     SegmentBatch,
+)
+from mqsniff.model.places import (
+    PACKET_BITS,
+    PACKET_MASK,
     packet_capture,
     packet_id,
     packet_number,
 )
+from mqsniff.model.sizes import Sure
 from mqsniff.model.streams import (
     Chunk,
     Gap,
@@ -108,6 +111,7 @@ __all__ = [
     "Skipped",
     "Span",
     "Status",
+    "Sure",
     "Taught",
     "Undecoded",
     "Upgrade",

@@ -90,9 +90,9 @@ class HeaderSpans(NamedTuple):
     its value starts (-1: null) and stops.
     """
 
-    counts: list[int]
+    counts: Sequence[int]
     """Headers of each record."""
-    places: list[int]
+    places: Sequence[int]
 
 
 @dataclass(slots=True)

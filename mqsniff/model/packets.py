@@ -1,13 +1,13 @@
 """Captures, their packets and the TCP segments in them, as columns.
 
-1. A packet is named by one integer: ``capture index << 40 | number``, number 1-based as Wireshark counts frames.
+1. Packets are named as ``model.places`` says.
 2. Order is told by ``ordinal``: the position of a packet in the merged input, counted from 0.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mqsniff.model.values import Problem
 
@@ -19,24 +19,6 @@ Int64s: TypeAlias = "NDArray[np.int64]"
 Int32s: TypeAlias = "NDArray[np.int32]"
 Bytes8: TypeAlias = "NDArray[np.uint8]"
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
-
-PACKET_BITS: Final = 40
-PACKET_MASK: Final = (1 << PACKET_BITS) - 1
-
-
-def packet_id(capture: int, number: int) -> int:
-    """The one-integer name of packet ``number`` (1-based) of the capture with this index."""
-    return capture << PACKET_BITS | number
-
-
-def packet_number(packet: int) -> int:
-    """The 1-based number inside its capture of a packet named by ``packet_id``."""
-    return packet & PACKET_MASK
-
-
-def packet_capture(packet: int) -> int:
-    """The index of the capture of a packet named by ``packet_id``."""
-    return packet >> PACKET_BITS
 
 
 @dataclass(slots=True)

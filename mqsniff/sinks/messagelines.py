@@ -18,11 +18,13 @@ import orjson
 from mqsniff.model import ConnectionInfo, Message, Side, packet_capture, packet_number
 from mqsniff.model.items import endpoint
 from mqsniff.tables.rows import Captures
-from mqsniff.tables.times import SECOND_NS, utc_second
+from mqsniff.tables.times import utc_second
 from mqsniff.tables.values import Shown
 
 REMEMBERED: Final = 1024
 """Parts of lines of each sort that are remembered."""
+_DIGITS: Final = 9
+"""Of the nanoseconds of a second."""
 LONG: Final = 512
 """Characters of texts from which on a part that holds them is not remembered."""
 
@@ -30,10 +32,11 @@ LONG: Final = 512
 def message_line(connection: ConnectionInfo, message: Message, captures: Captures, shown: Shown) -> bytes | None:
     """The line, its newline included; None where only its row can tell."""
     frame = message.frame
-    body = shown.sure_json({"body": message.body}, finite=message.finite)
-    ts = ended = _time(frame.first_ts_ns)
+    body = shown.sure_json(message.body, finite=message.finite)
+    ts_ns = str(frame.first_ts_ns)
+    ts = ended = _time(ts_ns)
     if frame.last_ts_ns != frame.first_ts_ns:
-        ended = _time(frame.last_ts_ns)
+        ended = _time(str(frame.last_ts_ns))
     if body is None or ts is None or ended is None:
         return None
     try:
@@ -41,12 +44,17 @@ def message_line(connection: ConnectionInfo, message: Message, captures: Capture
         head = (
             f"{_place(connection.connection_id, frame.side)}{frame.offset}{_who_of(connection, message, captures)}"
             f'{packet_number(frame.first_packet)},"last_capture":{_text(where)}'
-            f',"last_packet":{packet_number(frame.last_packet)},"ts":"{ts}","ts_ns":{frame.first_ts_ns}'
-            f',"last_ts":"{ended}","size":{frame.size}{_what_of(message)}{_about(message)},'
+            f',"last_packet":{packet_number(frame.last_packet)},"ts":"{ts}","ts_ns":{ts_ns}'
+            f',"last_ts":"{ended}","size":{frame.size}{_what_of(message)}{_about(message)},"body":'
         ).encode()
     except TypeError:  # a lone surrogate
         return None
-    return b'%b%b,"problems":%d}\n' % (head, body[1:-1], len(message.problems))
+    return b"".join((head, body, _end(len(message.problems))))
+
+
+@lru_cache(REMEMBERED)
+def _end(problems: int) -> bytes:
+    return b',"problems":%d}\n' % problems
 
 
 @lru_cache(REMEMBERED)
@@ -59,15 +67,29 @@ def _who_of(connection: ConnectionInfo, message: Message, captures: Captures) ->
     identity = connection.identity
     client_id, group = message.client_id or identity.client_id, message.group or identity.group
     who = _who if len(client_id or "") + len(group or "") < LONG else _who.__wrapped__
-    client, server = (connection.client_ip, connection.client_port), (connection.server_ip, connection.server_port)
-    return who(client, server, client_id, group, captures[packet_capture(message.frame.first_packet)].name)
+    return who(
+        connection.client_ip,
+        connection.client_port,
+        connection.server_ip,
+        connection.server_port,
+        client_id,
+        group,
+        captures[packet_capture(message.frame.first_packet)].name,
+    )
 
 
 @lru_cache(REMEMBERED)
-def _who(
-    client: tuple[str, int], server: tuple[str, int], client_id: str | None, group: str | None, capture: str
+def _who(  # noqa: PLR0917  # the key of what is remembered
+    client_ip: str,
+    client_port: int,
+    server_ip: str,
+    server_port: int,
+    client_id: str | None,
+    group: str | None,
+    capture: str,
 ) -> str:
-    ends = f',"client":{_text(endpoint(*client))},"server":{_text(endpoint(*server))}'
+    client, server = endpoint(client_ip, client_port), endpoint(server_ip, server_port)
+    ends = f',"client":{_text(client)},"server":{_text(server)}'
     return f'{ends}{_cell("client_id", client_id)}{_cell("group", group)},"capture":{_text(capture)},"first_packet":'
 
 
@@ -101,7 +123,11 @@ def _about(message: Message) -> str:
 
 def _cell(name: str, value: str | tuple[str, ...] | None) -> str:
     """A column of text with its name in front; nothing for null."""
-    return "" if value is None else f',"{name}":{orjson.dumps(value).decode()}'
+    if value is None:
+        return ""
+    if type(value) is str and value.isdecimal() and value.isascii():
+        return f',"{name}":"{value}"'
+    return f',"{name}":{orjson.dumps(value).decode()}'
 
 
 @lru_cache(REMEMBERED)
@@ -110,8 +136,12 @@ def _text(value: str) -> str:
     return orjson.dumps(value).decode()
 
 
-def _time(ts_ns: int) -> str | None:
-    """``times.rfc3339``."""
-    seconds, rest = divmod(ts_ns, SECOND_NS)
-    second = utc_second(seconds)
-    return None if second is None else f"{second}.{rest:09d}Z"
+def _time(digits: str) -> str | None:
+    """``times.rfc3339`` of the nanoseconds that these digits say; None for a time that it has to name, or cannot."""
+    second = _second(digits[:-_DIGITS]) if len(digits) > _DIGITS else None
+    return None if second is None else f"{second}.{digits[-_DIGITS:]}Z"
+
+
+@lru_cache(REMEMBERED)
+def _second(digits: str) -> str | None:
+    return utc_second(int(digits)) if digits.isdecimal() else None

@@ -22,6 +22,7 @@ from mqsniff.decode.internal import InternalTopics
 from mqsniff.model import Int64s
 from mqsniff.sinks.parts import Part, PartFile
 from mqsniff.tables.arrow import MANY
+from mqsniff.tables.buffers import bools_in, number_array, numbers_in
 from mqsniff.tables.cells import array_of
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.topics import Names, final_topic, final_topics
@@ -91,18 +92,17 @@ class TopicFill:
             protocol, topic_id = divmod(rest, sizes[1])
             key = values[0][protocol], values[1][topic_id]
             finals.append(final_topic(values[2][topic], key, self.names))
-        return array_of(finals, "text").take(pa.array(where.reshape(-1)))
+        return array_of(finals, "text").take(number_array(where.reshape(-1)))
 
     def _decoded(self, rows: pa.Table, topics: pa.Array) -> pa.Array:
         """The column ``decoded`` of records that are to get these topics: rule 2."""
         decoded = rows["decoded"].combine_chunks()
         before = rows["topic"].combine_chunks()
-        changed = pc.fill_null(pc.not_equal(before, topics), fill_value=True)
-        changed = pc.and_(changed, pc.is_valid(topics))
-        chosen = np.flatnonzero(changed.to_numpy(zero_copy_only=False))
+        same = bools_in(pc.equal(before, topics))
+        chosen = np.flatnonzero(~same & bools_in(topics.is_valid()))
         if not len(chosen):
             return decoded
-        found = rows.select([*_CONTENT]).append_column("final", topics).take(pa.array(chosen))
+        found = rows.select([*_CONTENT]).append_column("final", topics).take(number_array(chosen))
         contents = decoded.to_pylist()
         for index, row in zip(chosen.tolist(), found.to_pylist(), strict=True):
             if self._decodable(row):
@@ -126,8 +126,8 @@ def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], Int64s]:
     """(the distinct values of a column and None, which of them each row has)."""
     encoded = column.combine_chunks().dictionary_encode()
     values = encoded.dictionary.to_pylist()
-    codes = encoded.indices.cast(pa.int64()).fill_null(len(values)).to_numpy()
-    return [*values, None], codes
+    codes = numbers_in(encoded.indices.cast(pa.int64()))
+    return [*values, None], np.where(bools_in(encoded.is_valid()), codes, len(values))
 
 
 def _replaced(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, Final
 
 from mqsniff.limits import Limits
@@ -24,19 +23,25 @@ class Layout:
         self.version: Final = version
         self.note: Final = note
         self._spec = spec
+        self._struct: Struct | None = None
+        self._fast: Fast | None = None
 
     def __repr__(self) -> str:
         return f"<Layout {self.name} v{self.version}{' ' + self.note if self.note else ''}>"
 
-    @cached_property
+    @property
     def struct(self) -> Struct:
         """What stands on the wire; ValueError for a version that the definition does not have."""
-        return resolve(self._spec, self.version)
+        if self._struct is None:
+            self._struct = resolve(self._spec, self.version)
+        return self._struct
 
-    @cached_property
+    @property
     def fast(self) -> Fast:
         """The compiled decoder."""
-        return compile_struct(self.struct)
+        if self._fast is None:
+            self._fast = compile_struct(self.struct)
+        return self._fast
 
     @property
     def source(self) -> str:
@@ -45,9 +50,9 @@ class Layout:
 
     def exact(self, data: bytes, pos: int, limits: Limits = DEFAULT_LIMITS) -> dict[str, Any] | None:
         """The body where nothing is odd and it ends with the data; else None, and ``decode`` tells why. Hot."""
-        end = len(data)
+        end, fast = len(data), self.fast
         try:
-            body, stop = self.fast(data, pos, end, min(limits.elements_max, end - pos))
+            body, stop = fast(data, pos, end, min(limits.elements_max, end - pos))
         except STUMBLES:
             return None
         return body if stop == end else None
@@ -68,8 +73,9 @@ class Layout:
         """
         end = len(data) if end is None else end
         if claimed is None or claimed <= end:
+            fast = self.fast
             try:
-                body, stop = self.fast(data, pos, end, min(limits.elements_max, end - pos))
+                body, stop = fast(data, pos, end, min(limits.elements_max, end - pos))
             except STUMBLES:
                 claimed = end
             else:

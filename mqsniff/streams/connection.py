@@ -31,7 +31,7 @@ from mqsniff.streams.handshake import Handshake
 from mqsniff.streams.ordering import Ordering
 from mqsniff.streams.reassembly import Direction
 from mqsniff.streams.runs import Run, Sheet
-from mqsniff.streams.segment import ACK, FIN, MASK, RST, SYN, Segment, distance
+from mqsniff.streams.segment import ACK, FIN, MASK, RST, SYN, Segment, SegmentRow, distance
 
 Ending: TypeAlias = Literal["idle", "replaced", "limit", "end"]
 """Why no more packets will be counted to a connection."""
@@ -173,9 +173,9 @@ class Connection:
 
     # ---- segments that go through at once
 
-    def take_plain(self, segment: Segment, view: memoryview) -> bool:
+    def take_plain(self, row: SegmentRow, view: memoryview) -> bool:
         """Take a segment if it goes on where its side is and nothing else is to be looked at; else return False."""
-        seq, size, flags, _, ack, ts_ns, _, direction, start, stop, packet, ordinal = segment
+        seq, size, flags, ip_id, ack, ts_ns, interface, direction, start, stop, packet, ordinal = row
         if not self._flowing or flags & (SYN | FIN | RST | ACK) != ACK or stop - start != size:
             return False
         me, peer = self._pair(direction)
@@ -189,9 +189,10 @@ class Connection:
         if size:
             ordering.told = True
             data = bytes(view[start:stop])
-            ordering.outbox.put_bytes(me.side, me.next, data, (Mark(me.next, ts_ns, packet, ordinal),))
+            ordering.outbox.put_bytes(me.side, me.next, data, [Mark(me.next, ts_ns, packet, ordinal)])
             me.remember(data)
-            recent.remember(me.recent, segment, self._limits)
+            identity = recent.IDENTITY.pack(seq, size, flags, ip_id, ack, ts_ns, interface)
+            recent.remember_packed(me.recent, identity, self._limits)
             me.next += size
         return True
 

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -98,13 +97,14 @@ StreamEvent: TypeAlias = ConnectionOpened | Chunk | Gap | StreamProblem | SideCl
 class Outbox:
     """Collects a connection's events in order and joins neighbouring bytes of one direction to chunks."""
 
-    __slots__ = ("_chunk", "_chunk_max", "_events", "_size")
+    __slots__ = ("_chunk", "_chunk_max", "_events", "_parts", "_size")
 
     def __init__(self, chunk_max: int) -> None:
         self._chunk_max = chunk_max
         self._events: list[tuple[int, StreamEvent]] = []
-        self._chunk: tuple[Side, int, list[bytes], list[Mark]] | None = None
-        """Side, offset, parts and marks of the chunk that is being joined."""
+        self._chunk: Chunk | None = None
+        """The last chunk, which may still grow: by ``_parts``, to ``_size`` bytes."""
+        self._parts: list[bytes] = []
         self._size = 0
 
     def take(self) -> list[tuple[int, StreamEvent]]:
@@ -115,27 +115,26 @@ class Outbox:
 
     def put(self, event: ConnectionOpened | Gap | StreamProblem | SideClosed | ConnectionClosed) -> None:
         """Add an event that is not bytes; it ends the chunk before it."""
-        if self._chunk is not None:
-            self._flush()
+        self._flush()
         self._events.append((event.mark.release, event))
 
-    def put_bytes(self, side: Side, offset: int, data: bytes, marks: Sequence[Mark]) -> None:
+    def put_bytes(self, side: Side, offset: int, data: bytes, marks: list[Mark]) -> None:
         """Add bytes at a stream offset; ``marks`` lie inside them, the first at ``offset``."""
-        size = len(data)
-        if self._chunk is not None:
-            last, start, parts, chunk_marks = self._chunk
-            if last is side and start + self._size == offset and self._size + size <= self._chunk_max:
-                parts.append(data)
-                chunk_marks += marks
+        size, chunk = len(data), self._chunk
+        if chunk is not None:
+            fits = chunk.offset + self._size == offset and self._size + size <= self._chunk_max
+            if fits and chunk.side is side:
+                self._parts.append(data)
+                chunk.marks += marks
                 self._size += size
                 return
             self._flush()
         if size > self._chunk_max:
             self._put_cut(side, offset, data, marks)
         else:
-            self._chunk, self._size = (side, offset, [data], list(marks)), size
+            self._chunk, self._size = Chunk(side, offset, data, marks), size
 
-    def _put_cut(self, side: Side, offset: int, data: bytes, marks: Sequence[Mark]) -> None:
+    def _put_cut(self, side: Side, offset: int, data: bytes, marks: list[Mark]) -> None:
         stops = [*(mark.offset for mark in marks[1:]), offset + len(data)]
         for mark, stop in zip(marks, stops, strict=True):
             for at in range(mark.offset, stop, self._chunk_max):
@@ -143,9 +142,11 @@ class Outbox:
                 self._events.append((mark.release, Chunk(side, at, piece, [mark])))
 
     def _flush(self) -> None:
-        if self._chunk is None:
+        chunk = self._chunk
+        if chunk is None:
             return
-        side, offset, parts, marks = self._chunk
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._events.append((marks[0].release, Chunk(side, offset, data, marks)))
-        self._chunk, self._size = None, 0
+        if self._parts:
+            chunk.data = b"".join((chunk.data, *self._parts))
+            self._parts = []
+        self._events.append((chunk.marks[0].release, chunk))
+        self._chunk = None

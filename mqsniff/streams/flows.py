@@ -20,6 +20,7 @@ from mqsniff.model import FlowKey, SegmentBatch
 from mqsniff.streams.connection import Connection, Ending
 from mqsniff.streams.events import StreamEvent
 from mqsniff.streams.runs import Group, Run, Sheet
+from mqsniff.streams.segment import SIZE, Segment
 from mqsniff.streams.sweeps import SWEEP_NS, SweepClock, Turn
 
 FlowEvents: TypeAlias = list[tuple[int, Connection, StreamEvent]]
@@ -114,15 +115,16 @@ class Flows:
         told: FlowEvents = []
         connection = self._connections.get(key)
         retry = run.first + _RETRY_ROWS if run.fast else run.stop
-        for row, segment in sheet.segments(run):
-            if row >= retry and segment.size and connection is not None:
+        for row, fields in sheet.rows(run):
+            if row >= retry and connection is not None and fields[SIZE]:
                 rest = sheet.rest(run, row)
                 if connection.can_take(rest):
                     connection.take_run(rest, sheet)
                     break
                 retry = row + _RETRY_ROWS
-            if self._find_runs and connection is not None and connection.take_plain(segment, sheet.view):
+            if self._find_runs and connection is not None and connection.take_plain(fields, sheet.view):
                 continue
+            segment = Segment(*fields)
             if connection is None or not connection.owns(segment):
                 if connection is not None:
                     over = segment.ts_ns > connection.deadline_ns

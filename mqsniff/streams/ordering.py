@@ -130,7 +130,7 @@ class Ordering:
         if piece.data is None:
             self._tell_gap(me, Gap(me.side, piece.offset, piece.stop - piece.offset, mark))
         else:
-            self.outbox.put_bytes(me.side, piece.offset, piece.data, (mark,))
+            self.outbox.put_bytes(me.side, piece.offset, piece.data, [mark])
             me.remember(piece.data)
         me.advance(piece.stop)
         self._check_end(me)

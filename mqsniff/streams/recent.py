@@ -14,18 +14,19 @@ from mqsniff.limits import Limits
 from mqsniff.streams.segment import FIN, SYN, Segment
 
 IDENTITY_FIELDS: Final = 7
-_IDENTITY: Final = struct.Struct(f"={IDENTITY_FIELDS}q")
+IDENTITY: Final = struct.Struct(f"={IDENTITY_FIELDS}q")
+"""The first fields of ``Segment``, as a segment is remembered."""
 
 
 def remember(recent: bytearray, segment: Segment, limits: Limits) -> None:
     """Add a segment."""
-    remember_packed(recent, _IDENTITY.pack(*segment[:IDENTITY_FIELDS]), limits)
+    remember_packed(recent, IDENTITY.pack(*segment[:IDENTITY_FIELDS]), limits)
 
 
 def remember_packed(recent: bytearray, identities: bytes, limits: Limits) -> None:
     """Add segments given as rows of seven native int64: the first fields of ``Segment``."""
     recent += identities
-    excess = len(recent) - limits.recent_segments * _IDENTITY.size
+    excess = len(recent) - limits.recent_segments * IDENTITY.size
     if excess > 0:
         del recent[:excess]
 
@@ -44,7 +45,7 @@ def _same(recent: bytearray, segment: Segment) -> list[tuple[int, ...]]:
     ends = segment.flags & (SYN | FIN)
     return [
         row
-        for row in _IDENTITY.iter_unpack(recent)
+        for row in IDENTITY.iter_unpack(recent)
         if row[0] == segment.seq and row[1] == segment.size and row[2] & (SYN | FIN) == ends
     ]
 

@@ -21,7 +21,7 @@ import numpy as np
 from mqsniff.limits import Limits
 from mqsniff.model import SegmentBatch
 from mqsniff.streams.recent import IDENTITY_FIELDS
-from mqsniff.streams.segment import ACK, FIN, HALF, MASK, RST, SYN, Segment
+from mqsniff.streams.segment import ACK, FIN, HALF, MASK, RST, SYN, Segment, SegmentRow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,11 +109,11 @@ class Sheet:
         """The runs of a flow, in packet order."""
         return [Run._make(row) for row in self._runs[group.first_run : group.stop_run].tolist()]
 
-    def segments(self, run: Run) -> Iterator[tuple[int, Segment]]:
-        """(row, segment) of each row of a run."""
+    def rows(self, run: Run) -> Iterator[tuple[int, SegmentRow]]:
+        """(row, fields of its segment) of each row of a run."""
         for first in range(run.first, run.stop, _BLOCK):
             columns = self._columns[:, first : min(first + _BLOCK, run.stop)].tolist()
-            yield from enumerate(map(Segment, *columns), first)
+            yield from enumerate(zip(*columns, strict=True), first)
 
     def rest(self, run: Run, row: int) -> Run:
         """What is left of a fast run from a row with payload on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 FIN: Final = 1
 SYN: Final = 2
@@ -16,6 +16,10 @@ HALF: Final = 0x8000_0000
 def distance(later: int, earlier: int) -> int:
     """How far a sequence number lies ahead of another, modulo 2**32: negative when it lies behind."""
     return ((later - earlier + HALF) & MASK) - HALF
+
+
+SegmentRow: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
+"""The fields of a ``Segment``, for those who do not need it as one: most segments are taken as they come."""
 
 
 class Segment(NamedTuple):
@@ -43,3 +47,6 @@ class Segment(NamedTuple):
     def stop_seq(self) -> int:
         """Sequence number of what its sender sends next: SYN and FIN take one each."""
         return self.seq + self.size + (self.flags >> 1 & 1) + (self.flags & FIN) & MASK
+
+
+SIZE: Final = Segment._fields.index("size")

@@ -4,8 +4,8 @@
    its records. The exceptions: columns that a dissector gives as a list are read once, headers without places and
    values that are cut are made one by one.
 2. Rows equal those of ``tables.rows.record_rows``, its slow twin, which NDJSON is made of.
-3. What is waiting is bounded by ``BLOCK_BYTES``, ``BLOCK_ROWS``, ``BLOCK_BATCHES`` and one batch; a larger batch
-   becomes many blocks.
+3. What is waiting is bounded by ``BLOCK_BYTES``, ``BLOCK_ROWS``, ``BLOCK_BATCHES``, ``BLOCK_TEXT`` and one batch; a
+   larger batch becomes many blocks.
 4. What a connection says of its ends is taken when a batch comes, not when its block is made.
 """
 
@@ -21,9 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqsniff.model import ConnectionInfo, HeaderSpans, Int64s, Message, RecordBatch
-from mqsniff.tables.cells import array_of, numbers_of
+from mqsniff.tables.buffers import bool_array, number_array, numbers_in, offsets_of
+from mqsniff.tables.cells import array_of, numbers_array, numbers_of, repeated
 from mqsniff.tables.rows import Captures, Row, record_columns, record_constants
-from mqsniff.tables.schemas import TABLES, Column, arrow_schema, arrow_type
+from mqsniff.tables.schemas import TABLES, Column, arrow_schema, arrow_type, names_of
 from mqsniff.tables.spans import as_text, gathered, is_text
 from mqsniff.tables.values import Shown
 
@@ -32,7 +33,11 @@ BLOCK_ROWS: Final = 1 << 16
 BLOCK_BATCHES: Final = 1 << 13
 """Batches of one record each cost some 3 KB while they wait: rows alone would bound them at 200 MB."""
 
+BLOCK_TEXT: Final = 64 << 20
+"""Bytes of text that rows repeat: a client id of 32 KB before 65,536 records of 8 bytes would make 2 GB."""
+
 _COLUMNS: Final = {column.name: column for column in TABLES["records"]}
+_TEXTS: Final = names_of("records", "text")
 _ENCODINGS: Final = ("utf8", "base64", "cut", "redacted")
 _UTF8, _BASE64, _CUT, _REDACTED = range(len(_ENCODINGS))
 _CODES: Final = {name: code for code, name in enumerate(_ENCODINGS)}
@@ -53,11 +58,11 @@ class _Held:
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def column(self, name: str) -> Sequence[Any] | repeat[Any]:
+    def column(self, name: str) -> Sequence[Any]:
         """A column of its records."""
         values = self.columns.get(name)
         if values is None:
-            return repeat(self.constants[name], self.stop - self.start)
+            return [self.constants[name]] * len(self)
         return _part(values, self.start, self.stop)
 
     def places(self, spans: tuple[Sequence[int], Sequence[int]] | None, edge: int) -> Sequence[int] | repeat[int]:
@@ -82,17 +87,30 @@ class RecordColumns:
         self._data: list[bytes] = []
         self._size = 0
         self._rows = 0
+        self._text = 0
 
     def add(self, connection: ConnectionInfo, message: Message, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch; gives the blocks that are full."""
         constants = record_constants(connection, message, batch, self._captures)
         columns = record_columns(batch, self._shown)
-        for start in range(0, batch.count, BLOCK_ROWS):
-            stop = min(start + BLOCK_ROWS, batch.count)
+        width = sum(len(value) for value in map(constants.get, _TEXTS) if isinstance(value, str))
+        step = max(1, min(BLOCK_ROWS, BLOCK_TEXT // (width + 1)))
+        for start in range(0, batch.count, step):
+            stop = min(start + step, batch.count)
             self._held.append(_Held(constants, columns, batch, start, stop, self._place(batch.data)))
             self._rows += stop - start
-            if self._rows >= BLOCK_ROWS or self._size >= BLOCK_BYTES or len(self._held) >= BLOCK_BATCHES:
+            self._text += width * (stop - start)
+            if self._full:
                 yield self.block()
+
+    @property
+    def _full(self) -> bool:
+        return (
+            self._rows >= BLOCK_ROWS
+            or self._size >= BLOCK_BYTES
+            or self._text >= BLOCK_TEXT
+            or len(self._held) >= BLOCK_BATCHES
+        )
 
     def _place(self, data: bytes) -> int:
         """Where data begin in the block; batches of one message often share theirs."""
@@ -147,21 +165,22 @@ class _Block:
     def _plain(self, column: Column) -> pa.Array:
         name = column.name
         if name in self._varying:
-            return array_of(list(chain.from_iterable(each.column(name) for each in self._held)), column.type)
+            parts = (each.column(name) for each in self._held)
+            if column.type in {"int64", "timestamp"}:
+                return numbers_array(parts, column.type)
+            return array_of(list(chain.from_iterable(parts)), column.type)
         values = self._constants[name]
         first = values[0]
         if values.count(first) < len(values):
-            return array_of(values, column.type).take(pa.array(self._owner))
-        if first is None:
-            return pa.nulls(self._rows, arrow_type(column.type))
-        return pa.repeat(array_of([first], column.type)[0], self._rows)
+            return array_of(values, column.type).take(number_array(self._owner))
+        return repeated(first, column.type, self._rows)
 
     def _record_index(self) -> pa.Array:
         indexes = (
             each.column("record_index") if "record_index" in each.columns else range(each.start, each.stop)
             for each in self._held
         )
-        return array_of(list(chain.from_iterable(indexes)), "int64")
+        return numbers_array(indexes, "int64")
 
     def _decoded(self) -> pa.Array:
         if "decoded" not in self._varying:
@@ -177,14 +196,14 @@ class _Block:
         starts, stops = self._spans([each.batch.values for each in self._held])
         null = starts < 0
         told = self._plain(_COLUMNS["value_size"])
-        sizes = np.where(null, 0, np.maximum(stops - starts, told.fill_null(0).to_numpy()))
+        sizes = np.where(null, 0, np.maximum(stops - starts, numbers_in(told)))
         value, value_encoding = self._payload(starts, stops, sizes)
         return {
             "key": key,
             "key_encoding": key_encoding,
             "value": value,
-            "value_encoding": pc.if_else(pa.array(null), self._plain(_COLUMNS["value_encoding"]), value_encoding),
-            "value_size": pc.if_else(pa.array(null), told, pa.array(sizes)),
+            "value_encoding": pc.if_else(bool_array(null), self._plain(_COLUMNS["value_encoding"]), value_encoding),
+            "value_size": pc.if_else(bool_array(null), told, number_array(sizes)),
         }
 
     def _spans(self, spans: list[tuple[Sequence[int], Sequence[int]] | None]) -> tuple[Int64s, Int64s]:
@@ -225,19 +244,19 @@ class _Block:
 
     def _headers(self) -> pa.Array:
         places, counts, null, made = self._header_places()
-        lists = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))).astype(np.int32)
+        lists = number_array(offsets_of(counts))
         data = b"".join((self._data, *made)) if any(made) else self._data
         keys = as_text(gathered(data, places[0::4], places[1::4]))
         shown = self._shown.payload
         values = gathered(data, places[2::4], places[3::4]) if shown else pa.nulls(len(keys), pa.binary())
         kind = arrow_type("headers")
         members = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
-        mask = pa.array(null) if null.any() else None
-        return pa.ListArray.from_arrays(pa.array(lists), members, type=kind, mask=mask)
+        mask = bool_array(null) if null.any() else None
+        return pa.ListArray.from_arrays(lists, members, type=kind, mask=mask)
 
     def _header_places(self) -> tuple[Int64s, Int64s, Any, list[bytes]]:
         """(places of all headers as ``HeaderSpans`` has them, counts, which are null, data behind the block's own)."""
-        places: list[list[int]] = []
+        places: list[Sequence[int]] = []
         bases: list[int] = []
         counts: list[Sequence[int] | repeat[int]] = []
         made: list[bytes] = []
@@ -260,7 +279,7 @@ class _Block:
 
 
 def _encodings(codes: Any, null: Any) -> pa.Array:
-    return pa.array(_ENCODINGS).take(pa.array(codes, pa.int8(), mask=null))
+    return array_of(_ENCODINGS, "text").take(number_array(codes.astype(np.int8), null))
 
 
 def _header_spans(held: _Held, room: int) -> tuple[HeaderSpans, int, bytes]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
-from mqsniff.batch.session import calm, job_settings
+from mqsniff.batch.session import calm, job_settings, local_settings
 from mqsniff.batch.spark import SparkSteps
+
+if TYPE_CHECKING:
+    import pytest
 
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 
@@ -18,7 +22,7 @@ def test_workers_of_this_machine_run_what_the_driver_runs(spark: Any) -> None:
 def test_settings_are_ours_only_where_the_user_has_none_and_only_for_a_while(spark: Any) -> None:
     before = dict(spark.conf.getAll)
     with job_settings(spark):
-        assert spark.conf.get(ARROW_BYTES) == "4m"
+        assert spark.conf.get(ARROW_BYTES) == "1m"
     assert dict(spark.conf.getAll) == before
     spark.conf.set(ARROW_BYTES, "32m")
     try:
@@ -27,3 +31,20 @@ def test_settings_are_ours_only_where_the_user_has_none_and_only_for_a_while(spa
         assert spark.conf.get(ARROW_BYTES) == "32m"
     finally:
         spark.conf.unset(ARROW_BYTES)
+
+
+def test_settings_of_a_session_of_this_machine_are_ours_where_the_user_chose_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-memory 9g --conf spark.shuffle.compress=true pyspark-shell")
+    settings = local_settings("no archive of classes")
+    assert "spark.driver.memory" not in settings
+    assert "spark.shuffle.compress" not in settings
+    assert settings["spark.shuffle.checksum.enabled"] == "false"
+    assert settings["spark.python.daemon.module"] == "mqsniff.batch.daemon"
+
+
+def test_workers_of_another_python_are_started_as_pyspark_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/python3")
+    assert "spark.python.daemon.module" not in local_settings("no archive of classes")

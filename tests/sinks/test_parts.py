@@ -127,6 +127,30 @@ def test_columns_are_packed_with_zstd_and_dictionaries_stay_out_of_what_never_re
     assert columns["value"].statistics is None
 
 
+def records_with(values):
+    """A block of ``records`` that have these values."""
+    rows = pa.Table.from_batches([RECORDS] * len(values))
+    index = rows.schema.get_field_index("value")
+    rows = rows.set_column(index, rows.schema.field(index), pa.array(values, pa.binary()))
+    return Block("records", rows.combine_chunks().to_batches()[0], {})
+
+
+@pytest.mark.parametrize(
+    ("values", "packed"),
+    [([b"a", b"b"] * 4, True), ([b"%d" % at for at in range(8)], False), ([b"a", None, None, b"b"], True)],
+    ids=["twice", "once", "null"],
+)
+def test_values_get_a_dictionary_where_they_repeat(values, packed, tmp_path):
+    files = PartFiles(LOCAL, str(tmp_path))
+    files.write(records_with(values))
+    (part,) = files.close()
+    group = pq.read_metadata(part.path).row_group(0)
+    (column,) = (group.column(at) for at in range(group.num_columns) if group.column(at).path_in_schema == "value")
+    assert ("RLE_DICTIONARY" in column.encodings) == packed
+    assert pq.read_schema(part.path).equals(arrow_schema("records"))
+    assert pq.read_table(part.path)["value"].to_pylist() == values
+
+
 def test_topic_ids_of_a_part_lose_their_name_where_rows_differ(tmp_path):
     files = PartFiles(LOCAL, str(tmp_path), limits=Limits(row_group_size=1))
     a, b, c = ("kafka", "a"), ("kafka", "b"), ("kafka", "c")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
+from builds import python_only
 from handmade import START, batch, captures, connection, pub
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -83,6 +84,7 @@ def batches(draw) -> RecordBatch:
     return made
 
 
+@python_only
 @settings(max_examples=50, deadline=None)
 @given(batches(), st.sampled_from(WAYS), st.sampled_from([1, 3, 256]))
 def test_any_batch_gives_the_lines_of_its_rows_however_many_at_a_time(made, shown, lines):

@@ -18,25 +18,25 @@ def mark(offset: int, packet: int = 1) -> Mark:
 
 def test_neighbouring_bytes_of_a_side_are_one_chunk():
     outbox = Outbox(100)
-    outbox.put_bytes(LOW, 0, b"ab", (mark(0, 1),))
-    outbox.put_bytes(LOW, 2, b"cd", (mark(2, 2), mark(3, 3)))
+    outbox.put_bytes(LOW, 0, b"ab", [mark(0, 1)])
+    outbox.put_bytes(LOW, 2, b"cd", [mark(2, 2), mark(3, 3)])
     assert outbox.take() == [(1, Chunk(LOW, 0, b"abcd", [mark(0, 1), mark(2, 2), mark(3, 3)]))]
     assert outbox.take() == []
 
 
 ENDS = {
-    "the other side's bytes": lambda outbox: outbox.put_bytes(HIGH, 2, b"cd", (mark(2),)),
-    "bytes elsewhere": lambda outbox: outbox.put_bytes(LOW, 9, b"cd", (mark(9),)),
+    "the other side's bytes": lambda outbox: outbox.put_bytes(HIGH, 2, b"cd", [mark(2)]),
+    "bytes elsewhere": lambda outbox: outbox.put_bytes(LOW, 9, b"cd", [mark(9)]),
     "an event": lambda outbox: outbox.put(Gap(LOW, 2, 5, mark(2))),
-    "its size": lambda outbox: outbox.put_bytes(LOW, 2, b"cdefgh", (mark(2),)),
-    "a hole": lambda outbox: outbox.put_bytes(LOW, 3, b"d", (mark(3),)),
+    "its size": lambda outbox: outbox.put_bytes(LOW, 2, b"cdefgh", [mark(2)]),
+    "a hole": lambda outbox: outbox.put_bytes(LOW, 3, b"d", [mark(3)]),
 }
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 def test_a_chunk_ends_with(end):
     outbox = Outbox(6)
-    outbox.put_bytes(LOW, 0, b"ab", (mark(0),))
+    outbox.put_bytes(LOW, 0, b"ab", [mark(0)])
     end(outbox)
     assert outbox.take()[0] == (1, Chunk(LOW, 0, b"ab", [mark(0)]))
 
@@ -47,7 +47,7 @@ def test_chunks_stay_under_their_size_and_each_begins_at_or_behind_its_first_mar
     outbox, offset, marks = Outbox(chunk_max), 0, []
     for packet, part in enumerate(parts):
         marks.append(mark(offset, packet))
-        outbox.put_bytes(LOW, offset, part, (marks[-1],))
+        outbox.put_bytes(LOW, offset, part, [marks[-1]])
         offset += len(part)
     chunks = [event for _, event in outbox.take()]
     assert b"".join(chunk.data for chunk in chunks) == b"".join(parts)
@@ -61,7 +61,7 @@ def test_chunks_stay_under_their_size_and_each_begins_at_or_behind_its_first_mar
 
 def test_a_piece_of_several_segments_that_is_too_large_is_cut_with_its_marks():
     outbox = Outbox(3)
-    outbox.put_bytes(LOW, 10, b"abcdefgh", (mark(10, 1), mark(12, 2)))
+    outbox.put_bytes(LOW, 10, b"abcdefgh", [mark(10, 1), mark(12, 2)])
     told = [(release, chunk.offset, chunk.data, chunk.marks) for release, chunk in outbox.take()]
     assert told == [
         (1, 10, b"ab", [mark(10, 1)]),

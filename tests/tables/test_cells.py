@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqsniff.tables.cells import array_of
+from mqsniff.tables.cells import array_of, numbers_array, numbers_of, repeated
 from mqsniff.tables.schemas import arrow_type
 
+KINDS = ["text", "texts", "int64", "bool", "timestamp", "json", "payload", "headers"]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -28,7 +31,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
         ("bool", [True, None, False], [True, None, False]),
         ("bool", [True, "yes"], [True, None]),
         ("json", [b'{"a":1}', None], ['{"a":1}', None]),
+        ("json", [b'{"a":"\xff"}'], ['{"a":"\\xff"}']),
         ("payload", [b"\x00\xff", None], [b"\x00\xff", None]),
+        ("payload", [b"\x00", "text"], [b"\x00", None]),
+        ("headers", [[{"key": "k", "value": None}], None, []], [[{"key": "k", "value": None}], None, []]),
     ],
 )
 def test_what_no_column_can_hold_is_escaped_or_null(kind, values, expected):
@@ -47,8 +53,44 @@ ANYTHING = st.one_of(st.none(), st.booleans(), st.integers(), st.text(), st.bina
 
 
 @settings(max_examples=50)
-@given(
-    st.sampled_from(["text", "texts", "int64", "bool", "timestamp", "json", "payload"]), st.lists(ANYTHING, max_size=4)
-)
+@given(st.sampled_from(KINDS[:-1]), st.lists(ANYTHING, max_size=4))
 def test_no_value_raises(kind, values):
     assert array_of(values, kind).type == arrow_type(kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_may_consist_of_nothing_or_of_nulls(kind):
+    assert array_of([], kind).to_pylist() == []
+    assert array_of([None, None], kind).to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("text", "gr\xfcn"),
+        ("text", None),
+        ("text", 7),
+        ("int64", -1),
+        ("bool", False),
+        ("timestamp", 1_999),
+        ("texts", ()),
+    ],
+)
+def test_a_repeated_value_stands_in_every_row_as_it_would_alone(kind, value):
+    made = repeated(value, kind, 3)
+    made.validate(full=True)
+    assert made.to_pylist() == 3 * array_of([value], kind).to_pylist()
+
+
+PARTS = [array("q", [1, -2]), range(5, 8), range(3, 3), [4], np.array([6, 7])]
+
+
+def test_integers_of_many_parts_follow_each_other_whatever_holds_them():
+    assert numbers_of(PARTS).tolist() == [1, -2, 5, 6, 7, 4, 6, 7]
+    assert numbers_array(PARTS, "int64").to_pylist() == [1, -2, 5, 6, 7, 4, 6, 7]
+
+
+def test_parts_may_have_holes():
+    made = numbers_array([range(2), [None, None], [7, None, 1 << 63], array("q", [9])], "int64")
+    made.validate(full=True)
+    assert made.to_pylist() == [0, 1, None, None, 7, None, None, 9]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from builds import python_only
 from handmade import batch, captures, connection, frame, pub
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -126,11 +127,22 @@ def test_batches_of_all_kinds_share_a_block(shown):
     assert in_blocks(made, shown) == one_by_one(made, shown)
 
 
+@python_only
 @pytest.mark.parametrize("name", BATCHES)
 def test_a_batch_that_fills_many_blocks_has_its_rows(name, monkeypatch):
     monkeypatch.setattr(recordcolumns, "BLOCK_ROWS", 2)
     made = [BATCHES[name](), BATCHES[name]()]
     assert in_blocks(made, Shown()) == one_by_one(made, Shown())
+
+
+@python_only
+def test_text_that_all_rows_repeat_bounds_a_block(monkeypatch):
+    monkeypatch.setattr(recordcolumns, "BLOCK_TEXT", 3_000)
+    columns = RecordColumns(captures(), Shown())
+    made = [batch(*[(None, b"v")] * 5, topic="t" * 1_000) for _ in range(3)]
+    sizes = [block.num_rows for one in made for block in columns.add(connection(), MESSAGE, one)]
+    assert sum(sizes) + columns.waiting == 15
+    assert max(sizes) * 1_000 <= 2 * recordcolumns.BLOCK_TEXT
 
 
 def test_batches_that_share_their_data_share_them_in_the_block():

@@ -23,7 +23,17 @@ from dissectors.kafka.formats.control import control_type, decode_control
 from dissectors.kafka.records.compression import CODEC_MASK, codec_name, plain_records
 from dissectors.kafka.records.messagesets import read_messages
 from dissectors.kafka.records.opened import Opened, OpenedBatches
-from dissectors.kafka.records.reading import BATCHES_MAX, Batch, Reading, int64, offsets_from, time_ns, times_ns
+from dissectors.kafka.records.reading import (
+    BATCHES_MAX,
+    Batch,
+    Reading,
+    counted,
+    int64,
+    offsets_from,
+    sequences_from,
+    time_ns,
+    times_ns,
+)
 from dissectors.kafka.records.walk import WIDTH, Headers, Record, Walked, walk
 from mqsniff.codecs.blocks import CUT as PACKED_CUT
 from mqsniff.codecs.blocks import TOO_LARGE, Partial
@@ -52,8 +62,6 @@ CONTROL: Final = 0x20
 
 CONTROL_RECORDS_MAX: Final = 64
 """Control records of one batch that are looked at: there is one, or three at the start of a KRaft log."""
-DELTAS_MASK: Final = 0x7FFFFFFF
-
 _OPENED: Final = OpenedBatches()
 
 
@@ -246,7 +254,8 @@ def _read_control(reading: Reading, batch: Batch, plain: bytes, walked: Walked) 
 
 def _columns(reading: Reading, batch: Batch, plain: bytes, walked: Walked) -> RecordBatch:
     head = batch.head
-    timestamps, deltas, keys, key_stops, values, value_stops = (walked.column(index) for index in range(WIDTH - 1))
+    timestamps, wire_deltas, keys, key_stops, values, value_stops = (walked.column(at) for at in range(WIDTH - 1))
+    deltas = counted(wire_deltas)
     records = RecordBatch(plain, walked.records, _constant(head, len(reading.batches)))
     records.columns["offset"] = offsets_from(head["base_offset"], deltas)
     if head["attributes"] & LOG_APPEND:
@@ -255,7 +264,7 @@ def _columns(reading: Reading, batch: Batch, plain: bytes, walked: Walked) -> Re
         records.columns["record_ts"] = times_ns(head["base_timestamp"], timestamps)
     sequence = head["base_sequence"]
     if sequence >= 0:
-        records.columns["sequence"] = [sequence + delta & DELTAS_MASK for delta in deltas]
+        records.columns["sequence"] = sequences_from(sequence, deltas)
     records.keys = keys, key_stops
     records.values = values, value_stops
     if walked.places:

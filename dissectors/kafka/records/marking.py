@@ -70,10 +70,9 @@ def _taken(batch: Batch) -> int:
 
 
 def _place(records: RecordBatch, base: int, batch: Batch) -> None:
+    deltas: Sequence[int] = range(records.count)
     if batch.head.get("magic") == 2:
-        deltas = [offset - batch.first_offset for offset in records.columns["client_offset"]]
-    else:
-        deltas = list(range(records.count))
+        deltas = offsets_from(-batch.first_offset, records.columns["client_offset"])
     records.columns["offset"] = offsets_from(base, deltas)
     records.constant["base_offset"] = int64(base)
 

@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 from dissectors.kafka.records.walk import Walked
 
 KEPT_BYTES: Final = 8 << 20
-NUMBER_BYTES: Final = 40
-"""What a number in a list takes at most: itself and the reference to it."""
+NUMBER_BYTES: Final = 8
 
 
 class Opened(NamedTuple):

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,6 +17,7 @@ from mqsniff.model import Problem, ProblemKind, RecordBatch, Severity, Undecoded
 MILLISECOND_NS: Final = 1_000_000
 TIME_MAX: Final = ((1 << 63) - 1) // MILLISECOND_NS
 """Largest time in milliseconds that fits a column."""
+SEQUENCE_MAX: Final = (1 << 31) - 1
 RECORDS_MAX: Final = Limits().elements_max
 NOTES_MAX: Final = Limits().message_problems_max
 CONTROL_MAX: Final = 1 << 14
@@ -116,11 +119,13 @@ class Reading:
         return granted
 
 
-def times_ns(base: int, deltas: list[int]) -> list[int | None]:
+def times_ns(base: int, deltas: Sequence[int]) -> Sequence[int | None]:
     """Times in milliseconds, counted from ``base``, as nanoseconds; None for none (-1) and what fits no column."""
-    if deltas and base + min(deltas) >= 0 and base + max(deltas) <= TIME_MAX:
-        return [(base + delta) * MILLISECOND_NS for delta in deltas]
-    return [time_ns(base + delta) for delta in deltas]
+    try:
+        times = array("q", [(base + delta) * MILLISECOND_NS for delta in deltas])
+    except OverflowError:
+        return [time_ns(base + delta) for delta in deltas]
+    return times if min(times, default=0) >= 0 else [time_ns(base + delta) for delta in deltas]
 
 
 def time_ns(milliseconds: int) -> int | None:
@@ -128,11 +133,26 @@ def time_ns(milliseconds: int) -> int | None:
     return milliseconds * MILLISECOND_NS if 0 <= milliseconds <= TIME_MAX else None
 
 
-def offsets_from(base: int, deltas: list[int]) -> list[int]:
+def counted(deltas: array[int]) -> Sequence[int]:
+    """Deltas as a range where they count from 0, which they do unless a compaction removed records."""
+    count = range(len(deltas))
+    return count if deltas == array("q", count) else deltas
+
+
+def offsets_from(base: int, deltas: Sequence[int]) -> Sequence[int]:
     """Offsets counted from ``base``, wrapped to 64 bits as Java does."""
-    if -(1 << 62) < base < 1 << 62:
-        return [base + delta for delta in deltas]
-    return [int64(base + delta) for delta in deltas]
+    if not -(1 << 62) < base < 1 << 62:
+        return array("q", [int64(base + delta) for delta in deltas])
+    if isinstance(deltas, range):
+        return range(base + deltas.start, base + deltas.stop)
+    return array("q", [base + delta for delta in deltas])
+
+
+def sequences_from(base: int, deltas: Sequence[int]) -> Sequence[int]:
+    """Sequence numbers counted from ``base``; 0 comes behind the largest int32."""
+    if isinstance(deltas, range) and base + deltas.stop <= SEQUENCE_MAX:
+        return range(base + deltas.start, base + deltas.stop)
+    return array("q", [base + delta & SEQUENCE_MAX for delta in deltas])
 
 
 def int64(number: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 
 import pytest
+from builds import python_only
 from record_craft import HEAD, batch, patched
 from record_reading import expected, kinds, read, rows
 
@@ -32,6 +33,7 @@ def packed(base: int = 0, level: int = 6) -> bytes:
     return patched(raw, gzip.compress(raw[HEAD:], level, mtime=0), attributes=1)
 
 
+@python_only
 def test_a_batch_that_comes_again_is_opened_once_and_read_alike(openings) -> None:
     first, again = read(packed(base=5)), read(packed(base=700))
     assert rows(first) == expected(base=5)
@@ -40,6 +42,7 @@ def test_a_batch_that_comes_again_is_opened_once_and_read_alike(openings) -> Non
     assert first.plain_left == again.plain_left
 
 
+@python_only
 def test_other_bytes_with_the_same_checksum_are_another_batch(openings) -> None:
     honest = packed()
     read(honest)
@@ -59,6 +62,7 @@ def test_what_the_cap_forbids_is_not_given_because_it_is_known() -> None:
     assert len(rows(reading)) < len(expected())
 
 
+@python_only
 def test_a_damaged_batch_is_not_kept(openings) -> None:
     raw = packed()
     damaged = patched(raw, raw[HEAD:-20], attributes=1)

@@ -1,0 +1,96 @@
+"""The build. Where ``MQSNIFF_COMPILE=1`` asks for it, mypyc makes C extensions of the hot modules as they are.
+
+1. Which modules they are stands in pyproject.toml, ``tool.mqsniff``; the others stay Python. All of it runs without
+   being compiled: docs/decisions/011-compiled-modules.md.
+2. mypyc works on a copy, in which the ``__init__`` of each dataclass is written out, which would stay interpreted, and
+   dissectors are marked as classes from which plugins in Python inherit.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import tomllib
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+HERE = Path(__file__).resolve().parent
+COPY = HERE / "build" / "compiled-sources"
+PACKAGES = ("mqsniff", "dissectors")
+DISSECTORS = {"Dissector", "FramedDissector"}
+MARK = "@mypyc_attr(allow_interpreted_subclasses=True)"
+MARKS = "import typing\nif typing.TYPE_CHECKING: from mypy_extensions import mypyc_attr"
+
+
+def extensions() -> list[Extension]:
+    """The modules of ``tool.mqsniff.compiled``, ready to be compiled."""
+    from mypyc.build import mypycify  # noqa: PLC0415  # not needed where nothing is compiled
+
+    settings = tomllib.loads((HERE / "pyproject.toml").read_text())["tool"]["mqsniff"]
+    shutil.rmtree(COPY, ignore_errors=True)
+    for package in PACKAGES:
+        shutil.copytree(HERE / package, COPY / package, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    os.chdir(COPY)  # where mypy looks for the modules that these import
+    try:
+        wanted, left = (
+            {path for each in settings[key] for path in Path().glob(each)} for key in ("compiled", "interpreted")
+        )
+        paths = sorted(wanted - left)
+        for path in paths:
+            path.write_text(written_out(path.read_text()))
+        return mypycify(
+            [str(path) for path in paths],
+            opt_level="3",
+            target_dir=str(COPY),
+            group_name="mqsniff",
+            multi_file=True,
+            debug_level="0",
+        )
+    finally:
+        os.chdir(HERE)
+
+
+def found(patterns: list[str]) -> set[Path]:
+    """The files that patterns mean."""
+    return {path for pattern in patterns for path in Path().glob(pattern)}
+
+
+def written_out(text: str) -> str:
+    """A module with rule 2 applied."""
+    lines = text.splitlines()
+    classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+    for node in reversed(classes):
+        own = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+        for decorator in node.decorator_list:
+            made = ast.unparse(decorator)
+            if made.startswith("dataclass(") and "frozen" not in made and "__post_init__" not in own:
+                lines[node.end_lineno : node.end_lineno] = constructor(node)
+                lines[decorator.lineno - 1] = f"@{made.removesuffix(')')}, init=False)"
+        if DISSECTORS.intersection((node.name, *map(ast.unparse, node.bases))):
+            lines.insert(node.decorator_list[0].lineno - 1 if node.decorator_list else node.lineno - 1, MARK)
+    if MARK in lines:
+        lines.insert(lines.index("from __future__ import annotations") + 1, MARKS)
+    return "\n".join(lines) + "\n"
+
+
+def constructor(node: ast.ClassDef) -> list[str]:
+    """The ``__init__`` that dataclass would make."""
+    parameters, body = [], []
+    for field in node.body:
+        if not isinstance(field, ast.AnnAssign) or ast.unparse(field.annotation).startswith("ClassVar"):
+            continue
+        name, kind = ast.unparse(field.target), ast.unparse(field.annotation)
+        default, value = "", name
+        if isinstance(field.value, ast.Call) and ast.unparse(field.value.func) == "field":
+            (factory,) = [word.value for word in field.value.keywords if word.arg == "default_factory"]
+            default, value = " | None = None", f"{ast.unparse(factory)}() if {name} is None else {name}"
+        elif field.value is not None:
+            default = f" = {ast.unparse(field.value)}"
+        parameters.append(f"{name}: {kind}{default}")
+        body.append(f"        self.{name} = {value}")
+    return ["", f"    def __init__(self, {', '.join(parameters)}) -> None:", *body]
+
+
+setup(ext_modules=extensions() if os.environ.get("MQSNIFF_COMPILE") == "1" else [])
