@@ -38,7 +38,7 @@ class Faulty(Dissector):
     def feed(self, chunk: Chunk) -> Iterator[Event]:
         yield self.said  # type: ignore[misc]
 
-    said: ClassVar[object] = object.__new__(Message)  # without any of its fields
+    said: ClassVar[object] = Message.__new__(Message)  # without any of its fields
 
     def gap(self, gap: Gap) -> Iterator[Event]:
         return iter(())
