@@ -90,8 +90,8 @@ class TopicFill:
         for code in distinct.tolist():
             rest, topic = divmod(code, sizes[2])
             protocol, topic_id = divmod(rest, sizes[1])
-            key = values[0][protocol], values[1][topic_id]
-            finals.append(final_topic(values[2][topic], key, self.names))
+            name, named = values[2][topic], values[1][topic_id]
+            finals.append(name if named is None else final_topic(name, (values[0][protocol], named), self.names))
         return array_of(finals, "text").take(number_array(where.reshape(-1)))
 
     def _decoded(self, rows: pa.Table, topics: pa.Array) -> pa.Array:

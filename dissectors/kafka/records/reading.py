@@ -79,7 +79,8 @@ class Reading:
         """What bodies show of the field, which has ``size`` bytes on the wire."""
         body: dict[str, Value] = {"size": size, "batches": [batch.head for batch in self.batches]}
         if self.undecoded is not None:
-            body["undecoded"] = Undecoded(self.data[slice(*self.undecoded)])
+            start, stop = self.undecoded
+            body["undecoded"] = Undecoded(self.data[start:stop])
         return body
 
     def leave_cut(self) -> bytes:
