@@ -22,7 +22,8 @@ PACKAGES = ("mqsniff", "dissectors")
 DISSECTORS = {"Dissector", "FramedDissector"}
 MARK = "@mypyc_attr(allow_interpreted_subclasses=True)"
 MARKS = "import typing\nif typing.TYPE_CHECKING: from mypy_extensions import mypyc_attr"
-SLICES = """#include <Python.h>
+SLICES = """#pragma once
+#include <Python.h>
 static inline PyObject *bytes_of(const char *data, Py_ssize_t size) {
     return PyBytes_FromStringAndSize(data, size < 0 ? 0 : size);
 }
