@@ -90,7 +90,7 @@ def parquet(scale: int) -> None:
     command = [*MQSNIFF, "decode", str(capture.path), "-o", "parquet", "--out", str(OUTPUT)]
     ours = builds("Parquet of all tables", command)
     title = f"Parquet; {capture.mb:.0f} MB with {capture.records:,} rows of records"
-    show(title, COMPARED, compared(capture, theirs, ours, 1))
+    show(title, COMPARED, compared(capture, theirs, ours, 3))
 
 
 def help_of(command: str) -> str:

@@ -122,7 +122,7 @@ def test_any_cuts_tell_the_same_at_the_same_time(dissector, dialogue, data):
 @quick
 @given(data=st.data())
 def test_answers_are_final(dissector, dialogue, data):
-    if not issubclass(dissector, FramedDissector):
+    if FramedDissector not in dissector.__mro__:
         return
     side = data.draw(st.sampled_from(Side))
     stream = streams(data.draw(mutated(dialogue)))[side]
