@@ -100,7 +100,8 @@ def batch(path: Path, cores: int) -> Run:
 def spark(scale: int) -> None:
     """Both shapes of the traffic, so many hundred MB of it."""
     get_ready()
-    one = made("kafkatraffic.py", f"kafka-records-batch-{scale}", 102 * scale, 200_000 * scale, 7, mode="records").path
+    mb = 108 * scale
+    one = made("kafkatraffic.py", f"kafka-batch-{mb}mb", mb, 200_000 * scale, 7, mode="records").path
     rows = []
     for path in (one, rotated(one)):
         files = [path] if path.is_file() else sorted(path.iterdir())
