@@ -27,7 +27,11 @@ SLICES = """#pragma once
 static inline PyObject *bytes_of(const char *data, Py_ssize_t size) {
     return PyBytes_FromStringAndSize(data, size < 0 ? 0 : size);
 }
+static inline PyObject *bytearray_of(const char *data, Py_ssize_t size) {
+    return PyByteArray_FromStringAndSize(data, size < 0 ? 0 : size);
+}
 #define PyBytes_FromStringAndSize bytes_of
+#define PyByteArray_FromStringAndSize bytearray_of
 """
 """What goes before each file of C: a slice of bytes that stops before it starts is empty, an error in mypyc 2.4."""
 
@@ -42,10 +46,7 @@ def extensions() -> list[Extension]:
         shutil.copytree(HERE / package, COPY / package, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     os.chdir(COPY)  # where mypy looks for the modules that these import
     try:
-        wanted, left = (
-            {path for each in settings[key] for path in Path().glob(each)} for key in ("compiled", "interpreted")
-        )
-        paths = sorted(wanted - left)
+        paths = sorted(found(settings["compiled"]) - found(settings["interpreted"]))
         for path in paths:
             path.write_text(written_out(path.read_text()))
         made = mypycify(

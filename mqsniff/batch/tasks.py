@@ -25,6 +25,7 @@ from mqsniff.batch.reduce import Output, Reducer
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.scan import scan
 from mqsniff.limits import MIB
+from mqsniff.tables.buffers import bytes_array
 
 BATCH_BYTES: Final = 4 * MIB
 """Bundles that leave a task at once."""
@@ -78,7 +79,7 @@ def reduce_task(
 
 @contextmanager
 def rarely_collected() -> Iterator[None]:
-    """Look for cycles as seldom as ``mqsniff decode`` does; a worker may serve others behind us."""
+    """Look for cycles more seldom than Python does; a worker may serve others behind us."""
     before = gc.get_threshold()
     gc.set_threshold(OBJECTS)
     try:
@@ -94,19 +95,10 @@ def rewrite_task(wanted: Rewrite, rewriter: Rewriter, attempt: str) -> Iterator[
 
 def _bundle_rows(bundles: Sequence[Bundle]) -> pa.RecordBatch:
     columns = [
-        _joined(column) if field.name == "payload" else pa.array(column, field.type)
+        bytes_array(column, field.type) if field.name == "payload" else pa.array(column, field.type)
         for column, field in zip(zip(*bundles, strict=True), BUNDLE_SCHEMA, strict=True)
     ]
     return pa.RecordBatch.from_arrays([*columns, pa.nulls(len(bundles), pa.string())], schema=SCAN_SCHEMA)
-
-
-def _joined(values: Sequence[bytes]) -> pa.Array:
-    """Binary values as an array, each byte copied once; there are few of them, and large."""
-    offsets = np.zeros(len(values) + 1, np.int32)
-    np.cumsum(list(map(len, values)), out=offsets[1:])
-    return pa.Array.from_buffers(
-        pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))]
-    )
 
 
 def bundles_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Bundle]:

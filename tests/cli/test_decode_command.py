@@ -201,7 +201,9 @@ def test_a_file_that_was_cut_is_decoded_as_far_as_it_goes(tmp_path, sample):
     assert "input" in [row["kind"] for row in rows(done) if row["table"] == "problems"]
 
 
-def test_rows_come_while_a_pipe_is_still_open():
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_rows_come_while_a_pipe_is_still_open(unbuffered, monkeypatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with piped("-") as process:
         process.stdin.write(pcap(conversation(NSQ)))
         process.stdin.flush()

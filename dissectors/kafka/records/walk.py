@@ -7,8 +7,8 @@
 4. Numbers leave as arrays of C: lists of objects would be cold when a block of rows is made of them, where a number
    then took 75 ns, against 16.
 
-Measured on one core by ``benchmarks/recordwalk.py``: 0.8 µs a record of the usual sizes, 0.5 µs a small one, the slow
-twin 2.9 and 2.4. Columns made by NumPy behind a walk of the lengths alone took 2.1 and 0.25 µs: batches of 16 KiB hold
+Measured on one core by ``benchmarks/recordwalk.py``: 1.0 µs a record of the usual sizes, 0.6 µs a small one, the slow
+twin 2.9 and 2.5. Columns made by NumPy behind a walk of the lengths alone took 2.1 and 0.25 µs: batches of 16 KiB hold
 some twenty usual records, too few to make up for its calls.
 """
 
