@@ -39,7 +39,7 @@ compiled: .venv/ready  ## the hot modules as C extensions, in build/compiled, an
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/compiled build/wheels/*.whl
 
 check-compiled: compiled  ## what is compiled gives the same: the tests, goldens included
-	PYTHONPATH=build/compiled $(BIN)/python -c 'from mqsniff import pipeline; assert not pipeline.__file__.endswith(".py")'
+	PYTHONPATH=build/compiled $(BIN)/python -P -c 'from mqsniff import pipeline; assert not pipeline.__file__.endswith(".py")'
 	PYTHONPATH=$(CURDIR)/build/compiled $(BIN)/pytest -o pythonpath=build/compiled
 	PYTHONPATH=build/compiled $(BIN)/mqsniff check pcaps
 
