@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from measuring import DATA, HERE, MB, MQSNIFF, OUTPUT, forget_output, made, run, show
+from measuring import DATA, HERE, MB, MQSNIFF, OUTPUT, environment, forget_output, made, run, show
 
 FILES = 64
 GIB = 1 << 30
@@ -77,7 +77,10 @@ def batch(path: Path, cores: int) -> Run:
     mask = ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores]))
     watched, over = Watched(), threading.Event()
     with subprocess.Popen(
-        ["taskset", "-c", mask, *command], stdout=subprocess.PIPE, stderr=(DATA / "stderr").open("wb")
+        ["taskset", "-c", mask, *command],
+        stdout=subprocess.PIPE,
+        stderr=(DATA / "stderr").open("wb"),
+        env=environment(),
     ) as process:
 
         def watch() -> None:

@@ -23,7 +23,7 @@ OUTPUT = DATA / "output"
 MQSNIFF = (sys.executable, "-c", "from mqsniff.cli import main; main()")
 COMPILED = HERE.parent / "build" / "compiled"
 """Where ``make compiled`` puts its build."""
-ODD = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
+_ODD = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
 """Variables that images for machines like to set, and people do not."""
 MB = 1_000_000
 PASSES = 3
@@ -68,21 +68,27 @@ def made(writer: str, name: str, *arguments: object, mode: str = "") -> Capture:
     return Capture(path, *map(int, count.read_text().split()))
 
 
+def environment() -> dict[str, str]:
+    """What measured processes are given: as people have it, and without the working folder among the modules."""
+    usual = {name: value for name, value in os.environ.items() if name not in _ODD}
+    return usual | {"PYTHONSAFEPATH": "1"}
+
+
 def run(*command: str) -> Used:
     """One run of a command, its output into a file or the folder that it is told, ``OUTPUT``."""
     DATA.mkdir(exist_ok=True)
     forget_output()
-    environment = {name: value for name, value in os.environ.items() if name not in ODD}
     started = time.perf_counter()
     with (
         (DATA / "stdout").open("wb") as stdout,
-        subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL, env=environment) as process,
+        (DATA / "stderr").open("wb") as stderr,
+        subprocess.Popen(command, stdout=stdout, stderr=stderr, env=environment()) as process,
     ):
         _, status, usage = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        sys.exit(f"{' '.join(command)}: exit code {process.returncode}")
+        sys.exit(f"{' '.join(command)}: exit code {process.returncode}, see {DATA / 'stderr'}")
     written = sum(path.stat().st_size for path in (DATA / "stdout", *OUTPUT.rglob("*")) if path.is_file())
     forget_output()
     return Used(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss * 1024 / MB, written / MB)
@@ -92,7 +98,12 @@ def builds(name: str, command: Sequence[str]) -> dict[str, list[str]]:
     """A command of ours by the Python sources, and by the build of ``make compiled`` where it is there."""
     found = {name: list(command)}
     if COMPILED.exists():
-        found[f"{name}, compiled"] = ["env", f"PYTHONPATH={COMPILED}", *command]
+        prefix = ["env", f"PYTHONPATH={COMPILED}"]
+        where = [*prefix, sys.executable, "-c", "from mqsniff import pipeline; print(pipeline.__file__)"]
+        module = subprocess.run(where, stdout=subprocess.PIPE, text=True, check=True, env=environment()).stdout
+        if not Path(module).is_relative_to(COMPILED) or module.strip().endswith(".py"):
+            sys.exit(f"{COMPILED} is not what runs, or is not compiled: {module.strip()}")
+        found[f"{name}, compiled"] = [*prefix, *command]
     return found
 
 
