@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CAPTURES ?= ../shared/captures
+COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
 
 .PHONY: sample check test lint types walls data compiled check-compiled format truth bench clean
 
@@ -39,9 +40,9 @@ compiled: .venv/ready  ## the hot modules as C extensions, in build/compiled, an
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/compiled build/wheels/*.whl
 
 check-compiled: compiled  ## what is compiled gives the same: the tests, goldens included
-	PYTHONPATH=build/compiled $(BIN)/python -P -c 'from mqsniff import pipeline; assert not pipeline.__file__.endswith(".py")'
-	PYTHONPATH=$(CURDIR)/build/compiled $(BIN)/pytest -o pythonpath=build/compiled
-	PYTHONPATH=build/compiled $(BIN)/mqsniff check pcaps
+	$(COMPILED) $(BIN)/python -c 'from mqsniff import pipeline; assert not pipeline.__file__.endswith(".py")'
+	$(COMPILED) $(BIN)/pytest -o pythonpath='build/compiled .'
+	$(COMPILED) $(BIN)/mqsniff check pcaps
 
 format: .venv/ready
 	$(BIN)/ruff format .

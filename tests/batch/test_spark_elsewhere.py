@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from batchrows import PCAPS, committed, decoded, differing
+from builds import PLACE
 
 CAPTURES = ("nsq-1.3.0-auth.pcap", "nsqlookupd-1.3.0-raw.pcap", "nsq-1.3.0-raw-lifecycle.pcap")
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.usefixtures("spark")  # it knows whether there is Java
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 def test_the_command_gives_the_rows_of_one_process(tmp_path: Path, where: tuple[str, str]) -> None:
     expected = decoded(PCAPS / "nsq", CAPTURES, tmp_path / "decode")
     inputs = [str(PCAPS / "nsq" / name) for name in CAPTURES]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    environment = os.environ | {"PYTHONPATH": PLACE, "PYSPARK_PYTHON": sys.executable}
     events = tmp_path / "events"
     events.mkdir()
     environment["PYSPARK_SUBMIT_ARGS"] = (

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import saboteur
 from batchrows import PCAPS, Tables, committed, decoded, differing
+from builds import PLACE
 
 from mqsniff.batch.commit import Archive
 from mqsniff.batch.spark import run
@@ -22,7 +23,6 @@ from mqsniff.batch.store import Store
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
-ROOT = Path(__file__).parents[2]
 CAPTURES = (
     "kafka/kafka-3.9.1-portreuse-rua.pcap",
     "nsq/nsq-1.3.0-raw-errors.pcap",
@@ -54,7 +54,7 @@ class Sabotage:
     def environment(self, partitions: dict[str, Sequence[int]], attempts: int) -> dict[str, str]:
         plan = self._folder / "plan.json"
         plan.write_text(json.dumps({"partitions": partitions, "attempts": attempts}))
-        path = os.pathsep.join((str(self._folder / "plugin"), str(ROOT)))
+        path = os.pathsep.join((str(self._folder / "plugin"), PLACE))
         return os.environ | {"PYTHONPATH": path, "SABOTAGE": str(plan), "PYSPARK_PYTHON": sys.executable}
 
     @property
