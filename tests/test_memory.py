@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import struct
 import tracemalloc
 
@@ -62,6 +63,15 @@ def needed(path, folder) -> tuple[int, int]:
         pa.set_memory_pool(before)
 
 
+def blocks_of(path) -> list[arrow.Block]:
+    """All tables of a capture as Arrow blocks."""
+    limits = Limits()
+    pipeline = Pipeline(FileSource([str(path)], limits), Settings(limits, records=True))
+    tables = arrow.ArrowTables(pipeline.captures, [*TABLES], Shown())
+    blocks = [block for item in pipeline.items() if item is not None for block in tables.take(item)]
+    return [*blocks, *tables.rest()]
+
+
 def messages_alive() -> int:
     """Messages that something still holds, those of other tests included."""
     gc.collect()
@@ -94,3 +104,19 @@ def test_ten_times_the_capture_needs_no_more_memory_on_its_way_to_parquet(tmp_pa
     held, arrow_held = found[410]
     assert found[4000][0] < held + 100_000  # 28 bytes a message
     assert found[4000][1] < 1.5 * arrow_held
+
+
+def test_a_long_name_that_every_row_repeats_makes_more_blocks_not_larger_ones(tmp_path):
+    """A client id of a megabyte before 4,000 small messages took four gigabytes."""
+    size, count = 1_000_000, 200
+    identity = json.dumps({"client_id": "x" * size}).encode()
+    named = b"IDENTIFY\n" + struct.pack(">i", len(identity)) + identity
+    steps = [("c", b"  V2"), *(("c", named[at : at + 30_000]) for at in range(0, len(named), 30_000)), ("s", OK)]
+    path = tmp_path / "named.pcap"
+    path.write_bytes(pcap(conversation([*steps, *list(producer(count))[1:]])))
+    rows = dict.fromkeys(TABLES, 0)
+    for block in blocks_of(path):
+        rows[block.table] += block.rows.num_rows
+        assert block.rows.nbytes < recordcolumns.BLOCK_TEXT + 4 * size
+    assert rows["messages"] == 2 * count + 3
+    assert (rows["exchanges"], rows["records"]) == (count + 2, count)

@@ -2,7 +2,8 @@
 
 1. A block has the schema of its table. Records stay columns (``recordcolumns``); other rows come from ``tables.rows``
    and are turned round here.
-2. Bodies become JSON text when their row is taken, so what waits is bounded by its bytes, not by objects.
+2. Bodies become JSON text when their row is taken, so what waits is bounded by its bytes, not by objects; and by the
+   text of its rows, which may all name the same long client id.
 3. ``topics`` comes at the end, as only then the names that count are known.
 4. Topic names are filled from what was taught so far, a row's names all or none; a block tells which topic ids its rows
    name, and what stands for them: ``mqsniff.sinks.topicfill`` fills what is known at the end.
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from mqsniff.model import Decoded, Exchanged, Item, Message, Recorded, Taught
 from mqsniff.tables.cells import array_of
-from mqsniff.tables.recordcolumns import RecordColumns
+from mqsniff.tables.recordcolumns import BLOCK_TEXT, RecordColumns
 from mqsniff.tables.rows import Captures, Row, rows_of
 from mqsniff.tables.schemas import TABLES, TableName, arrow_schema, names_of
 from mqsniff.tables.topics import Teachings, TopicKey, final_topic, final_topics
@@ -37,6 +38,7 @@ TopicIds: TypeAlias = dict[TopicKey, str | None]
 """Topic ids that rows name -> the name that all of these rows have for it; None where any has none, or another."""
 
 _JSON: Final = {table: names_of(table, "json") for table in TABLES}
+_TEXT: Final = {table: names_of(table, "text", "texts") for table in TABLES}
 
 
 class Block(NamedTuple):
@@ -63,6 +65,7 @@ class _Rows:
         self._table = table
         self._rows: list[Row] = []
         self._json_bytes = 0
+        self._text = 0
         self.topic_ids: TopicIds = {}
 
     def add(self, row: Row, shown: Shown) -> None:
@@ -71,6 +74,7 @@ class _Rows:
             if (value := row[name]) is not None:
                 row[name] = text = bytes(bytearray(shown.json(value)))  # orjson's bytes hold 4 KB behind their end
                 self._json_bytes += len(text)
+        self._text += sum([_width(row[name]) for name in _TEXT[self._table]])
         self._rows.append(row)
 
     def __len__(self) -> int:
@@ -79,12 +83,12 @@ class _Rows:
     @property
     def full(self) -> bool:
         """Whether enough waits for a block."""
-        return len(self._rows) >= ROWS or self._json_bytes >= JSON_BYTES
+        return len(self._rows) >= ROWS or self._json_bytes >= JSON_BYTES or self._text >= BLOCK_TEXT
 
     def block(self) -> Block:
         """What waits, as a block; nothing waits then."""
         rows, topic_ids = self._rows, self.topic_ids
-        self._rows, self._json_bytes, self.topic_ids = [], 0, {}
+        self._rows, self._json_bytes, self._text, self.topic_ids = [], 0, 0, {}
         arrays = [array_of([row[column.name] for row in rows], column.type) for column in TABLES[self._table]]
         return Block(self._table, pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self._table)), topic_ids)
 
@@ -161,6 +165,13 @@ class ArrowTables:
     def _record_block(self, rows: pa.RecordBatch) -> Block:
         topic_ids, self._record_ids = self._record_ids, {}
         return Block("records", rows, topic_ids)
+
+
+def _width(value: Any) -> int:
+    """Characters of a text, or of a list of texts."""
+    if isinstance(value, str):
+        return len(value)
+    return sum(map(_width, value)) if isinstance(value, list | tuple) else 0
 
 
 def topics_block(topics: Sequence[Taught]) -> Block:

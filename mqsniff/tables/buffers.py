@@ -18,6 +18,8 @@ import pyarrow as pa
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[Any]
 """Integers of 8, 32 or 64 bits."""
+OFFSET_MAX: Final = (1 << 31) - 1
+"""Bytes of all values of an array, at most; what stands further on in data goes through a large array."""
 
 _ARROW: Final = {np.dtype(np.int8): pa.int8(), np.dtype(np.int32): pa.int32(), np.dtype(np.int64): pa.int64()}
 
@@ -45,15 +47,17 @@ def bytes_array(values: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
 
 def repeated_bytes(value: bytes, count: int, kind: pa.DataType) -> pa.Array:
     """The same byte string, or UTF-8, ``count`` times."""
-    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(value))
+    offsets = offsets_of(np.full(count, len(value), np.int64))
     return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(offsets), pa.py_buffer(value * count)])
 
 
 def offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """Where values of these sizes begin and end that stand one behind the other."""
-    offsets = np.zeros(len(sizes) + 1, np.int32)
+    """Where values of these sizes begin and end that stand one behind the other; OverflowError from 2 GiB on."""
+    offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
-    return offsets
+    if offsets[-1] > OFFSET_MAX:
+        raise OverflowError(f"{offsets[-1]} bytes are too many for one array")
+    return offsets.astype(np.int32)
 
 
 def numbers_in(array: pa.Array) -> npt.NDArray[np.int64]:

@@ -16,10 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqsniff.model import Int64s
-from mqsniff.tables.buffers import Bools, bool_array, bools_in, bytes_array, number_array
-
-OFFSET_MAX: Final = (1 << 31) - 1
-"""Largest place in the bytes of a binary array; what stands further on goes through a large one."""
+from mqsniff.tables.buffers import OFFSET_MAX, Bools, bool_array, bools_in, bytes_array, number_array
 
 _TEXT: Final = (
     r"\A(?:[\t\n\r -~]|\xc2[\xa0-\xbf]|[\xc3-\xdf][\x80-\xbf]"

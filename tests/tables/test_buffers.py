@@ -81,3 +81,10 @@ def test_a_slice_is_read_from_its_own_start(values, start, size):
 def test_offsets_begin_at_0_and_end_behind_the_last_value():
     assert offsets_of(np.array([2, 0, 3], np.int64)).tolist() == [0, 2, 2, 5]
     assert offsets_of(np.array([], np.int64)).tolist() == [0]
+
+
+def test_more_bytes_than_an_array_can_hold_are_an_error():
+    with pytest.raises(OverflowError, match="2147483648 bytes"):
+        offsets_of(np.array([1 << 30, 1 << 30], np.int64))
+    with pytest.raises(OverflowError, match="too many for one array"):
+        repeated_bytes(b"x" * 1024, 1 << 21, pa.string())
