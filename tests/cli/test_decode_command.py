@@ -7,13 +7,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
+from imports import imported
 from terminal import COMMAND, on_terminal, piped
 from tinycapture import INVALID, NSQ, OK, PUB, conversation, pcap
 
@@ -300,13 +300,7 @@ def test_records_are_found_by_their_key(tmp_path):
 
 @pytest.mark.parametrize("options", [[], ["--errors", "--topic", "x", "--key", "k"], ["-o", "csv"], ["-o", "text"]])
 def test_streams_and_filters_need_neither_arrow_nor_duckdb(sample, options):
-    script = (
-        f"import sys; sys.argv = ['mqsniff', 'decode', *{options!r}, {str(sample)!r}]; from mqsniff.cli import main\n"
-        "try: main()\n"
-        "finally: print([m for m in ('pyarrow', 'duckdb', 'rich', 'pyspark') if m in sys.modules], file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stderr.splitlines()[-1] == "[]"
+    assert imported(("pyarrow", "duckdb", "rich", "pyspark"), "decode", *options, sample) == []
 
 
 def test_csv_is_one_table(sample):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import json
 import struct
-import subprocess
-import sys
 from dataclasses import replace
 
 import kafkacraft as kafka
 import pyarrow.parquet as pq
 import pytest
+from imports import imported
 from kafkacraft import FETCH, METADATA, TOPIC_ID, record_batch, request, response
 from parquetrows import decode_both, items_of, rows_of_parts
 from wirecraft import STEP_NS, client, segments, server, write_pcap
@@ -222,12 +221,5 @@ def test_a_folder_that_is_not_there_is_made(tmp_path):
 def test_tables_are_written_and_filled_without_pandas(tmp_path):
     pytest.importorskip("pandas")  # pyarrow imports it behind one's back, which costs more than a small capture
     paths = capture(tmp_path, fetcher(topics={TOPIC_ID: record_batch(b"v", key=b"k")}), asker({TOPIC_ID: "orders"}))
-    command = ["mqsniff", "decode", "-o", "parquet", "--out", str(tmp_path / "out"), *map(str, paths)]
-    script = (
-        f"import sys; sys.argv = {command!r}; from mqsniff.cli import main\n"
-        "try: main()\n"
-        "finally: print([name for name in ('pyarrow', 'pandas') if name in sys.modules], file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stderr.splitlines()[-1] == "['pyarrow']"
+    assert imported(("pyarrow", "pandas"), "decode", "-o", "parquet", "--out", tmp_path / "out", *paths) == ["pyarrow"]
     assert pq.read_table(tmp_path / "out" / "records")["topic"].to_pylist() == ["orders"]
