@@ -42,6 +42,10 @@ class Limits:
         65_536, "open questions of one connection: a server that never answers must not grow us"
     )
     unanswered_max: int = _limit(256, "commands without a reply that stay open for a late error")
+    refusals_max: int = _limit(4_096, "of these, those that settled a delivery: NSQ's RDY allows 2,500 in flight")
+    refusal_ns: int = _limit(
+        SECOND_NS, "capture time within which nsqd refuses a command, if it says anything at all behind that time"
+    )
     reorder_max: int = _limit(4 * MIB, "bytes of one direction that wait behind a hole")
     reorder_segments: int = _limit(4_096, "segments of one direction that wait behind a hole")
     gap_grace_packets: int = _limit(64, "packets of a connection that may still fill an acknowledged hole")

@@ -83,7 +83,7 @@ def test_the_messages_of_a_long_connection_are_let_go(tmp_path, steps):
     count = 2000
     path = tmp_path / "long.pcap"
     path.write_bytes(pcap(conversation(steps(count))))
-    limits, before = Limits(unanswered_max=20), messages_alive()
+    limits, before = Limits(unanswered_max=20, refusals_max=20), messages_alive()
     pipeline = Pipeline(FileSource([str(path)], limits), Settings(limits, records=True))
     for _ in pipeline.items():
         if pipeline.totals.messages == count // 2:

@@ -38,10 +38,12 @@ class ClientSide:
         message = _message_of(frame, read)
         message.problems += check_command(read, session.state)
         upgrades = self._enrich(message, read)
-        settled = read.line.word in (b"FIN", b"REQ") and session.settle_delivery(_message_id(read), message.name)
         answered = read.command is not None and read.command.kind == "request"
-        sent = Sent(message.name if read.command else "unknown", _about(message, read), settled)
-        session.ask_command(sent, expects=int(answered))
+        sent = Sent(message.name if read.command else "unknown", _about(message, read))
+        if read.line.word in (b"FIN", b"REQ"):
+            session.settle_delivery(_message_id(read), sent)
+        else:
+            session.ask_command(sent, expects=int(answered))
         yield message
         yield from session.placed(upgrades)
 
@@ -90,7 +92,7 @@ class ClientSide:
         if "timeout_ms" in message.body:
             message.notes = (("timeout_ms", message.body["timeout_ms"]),)
         if message.name == "TOUCH":
-            session.deliveries.touch(message_id)
+            session.deliveries.touch(message_id, message.frame.last_ts_ns)
 
     # ---- producers
 

@@ -18,7 +18,7 @@ from dissectors.nsq.session import Session
 from dissectors.nsq.tables import COMMANDS, MAGIC_SIZE, MAGIC_V2, describe_nsqd
 from mqsniff.dissector import NEED, WAIT_PEER, Probed, Sample, Settings, Sized, Table, Verdict, Walk, Walked
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Event, Frame, Gap, Side, Span
+from mqsniff.model import Asked, Event, Frame, Gap, Side, Span
 
 BAD_PROTOCOL: Final = b"\x00\x00\x00\x12\x00\x00\x00\x01E_BAD_PROTOCOL"
 """What nsqd answers to any magic that it does not know."""
@@ -138,10 +138,16 @@ class Nsq(FramedDissector):
             self._session.server_left()
         self._closed.append(side)
 
+    def open_questions(self) -> Iterator[Asked]:
+        """Questions that nobody answered, oldest first."""
+        self._session.end()
+        return super().open_questions()
+
     # ---- decoding
 
     def decode(self, frame: Frame) -> Iterator[Event]:
         """Give the events of a frame."""
+        self._session.now_ns = frame.last_ts_ns
         self._session.negotiation.looking[frame.side] = False
         return (self._client if frame.side is Side.CLIENT else self._server).decode(frame)
 

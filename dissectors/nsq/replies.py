@@ -39,7 +39,8 @@ _BY_CODE: Final = {
     "E_CLOSE_FAILED": frozenset(("CLS",)),
     "E_TOO_MANY_CHANNEL_CONSUMERS": frozenset(("SUB",)),
 }
-_ABOUT_MESSAGES: Final = frozenset(("FIN", "REQ", "TOUCH"))
+ABOUT_MESSAGES: Final = frozenset(("FIN", "REQ", "TOUCH"))
+"""Commands that name a message."""
 _NAMES: Final = frozenset(command.name for command in COMMANDS.values())
 
 
@@ -50,7 +51,7 @@ class Sent(NamedTuple):
     about: str | None = None
     """Its message id or count."""
     settled: bool = False
-    """Whether it ended a delivery: one that did is the last to be suspected of a failure."""
+    """Whether it ended a delivery in time: one that did is the last to be suspected of a failure."""
 
 
 class Blame(NamedTuple):
@@ -79,7 +80,7 @@ def blamed(code: str, description: str) -> list[Blame]:
     if description.startswith("invalid command"):
         return [Blame(frozenset(("unknown",)))]
     if description.casefold() == "invalid message id":
-        return [Blame(_ABOUT_MESSAGES, odd_id=True)]
+        return [Blame(ABOUT_MESSAGES, odd_id=True)]
     if match := _FAILED.match(description):
         one = Blame(frozenset((match["name"],)), match["about"])
         return [one._replace(idle=True), one]

@@ -24,6 +24,7 @@ class ServerSide:
 
     def decode(self, frame: Frame) -> Iterator[Event]:
         """Give the events of a frame."""
+        self._session.server_spoke(frame.first_ts_ns)
         (frame_type,) = INT32.unpack_from(frame.data, 4)
         match frame_type:
             case tables.MESSAGE:
@@ -107,6 +108,7 @@ class ServerSide:
             session.identity.server_software = f"nsqd {version}"
         if isinstance(most, int):
             session.state.max_rdy_count, session.state.max_rdy_source = most, "told by the server"
+        session.deliveries.learn(fields.get("msg_timeout"), fields.get("max_msg_timeout"))
         session.state.auth_required = fields.get("auth_required") is True
 
     def _authorized(self, fields: dict[str, Value]) -> None:
@@ -133,6 +135,8 @@ class ServerSide:
         if asked is None or asked.context.name == "IDENTIFY":
             session.negotiation.refuse()
         if asked is not None:
+            if session.refused(asked, frame.first_ts_ns):
+                message.notes += (("timed_out", True),)
             asked.expects = 1
             session.replied(asked, "error")
         elif error is not None and error.fatal:
@@ -154,7 +158,8 @@ class ServerSide:
         topic = next(iter(session.topics), None)
         message.partitions = ({"topic": topic, "records": 1, "wire_bytes": size},)
         if head.message_id is not None:
-            session.ask_delivery(head.message_id, head.attempts)
+            if session.ask_delivery(head.message_id, head.attempts):
+                message.notes += (("timed_out", True),)
             if not frames.is_message_id(head.message_id):
                 message.problems.append(bent("format", "a message id that is not 16 hex digits", "message_id"))
         if session.settings.records:

@@ -2,18 +2,22 @@
 
 1. Commands stand in one queue, REPLY, in the order in which nsqd works them off; their context is a Sent.
 2. The topic and channel of the connection's SUB are those of every message that is delivered on it.
+3. nsqd does not answer a FIN or REQ that it took. A delivery that one settled waits for its refusal until nsqd replied
+   to a later command, or spoke at least ``refusal_ns`` later: it works off one command after the other, at once.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from dissectors.nsq.deliveries import Deliveries
+from dissectors.nsq.deliveries import TIMEOUT, Deliveries
+from dissectors.nsq.lines import text
 from dissectors.nsq.negotiation import Negotiation
-from dissectors.nsq.replies import Blame, Sent, replies_in
+from dissectors.nsq.replies import ABOUT_MESSAGES, Blame, Sent, replies_in
 from dissectors.nsq.rules import State
 from mqsniff.framing import FramedDissector
 from mqsniff.model import Asked, Identity, Side, Status, Upgrade
@@ -29,6 +33,10 @@ class Session:
     def __init__(self, dissector: FramedDissector) -> None:
         self._dissector = dissector
         self._lost: list[Asked] = []
+        self._about: dict[tuple[str, str | None], list[Asked]] = {}
+        """Commands that name a message, by name and message id; some of them have ended."""
+        self._waiting: deque[Asked] = deque()
+        """Commands that wait for a reply; some of them have ended."""
         self._refused: list[Blame] = []
         self.settings = dissector.settings
         self.state = State()
@@ -36,6 +44,8 @@ class Session:
         self.deliveries = Deliveries(dissector.settings.limits.questions_max)
         self.topics: tuple[str, ...] = ()
         self.group: str | None = None
+        self.now_ns = 0
+        """Time of the frame that was decoded last."""
         self.client_seen = False
         self.unanswered_heartbeats = 0
 
@@ -68,29 +78,91 @@ class Session:
 
     # ---- questions
 
-    def ask_command(self, sent: Sent, *, expects: int) -> None:
+    def ask_command(self, sent: Sent, *, expects: int) -> Asked:
         """The command being decoded waits for a reply, or (``expects`` 0) may fail."""
         asked = self._dissector.ask(REPLY, sent, expects=expects)
         if self._refused and any(blame.fits(sent) for blame in self._refused):
             self._dissector.settle(asked, "error")
             self._refused = []
+        elif expects:
+            self._waiting.append(asked)
+        elif sent.name in ABOUT_MESSAGES:
+            self._remember(asked)
+        return asked
 
-    def ask_delivery(self, message_id: bytes, attempts: int | None) -> None:
-        """The message being decoded waits for FIN or REQ; what was open for it has timed out."""
+    def _remember(self, asked: Asked) -> None:
+        """Let the command be found by its message id while it is open."""
+        about = self._about
+        if len(about) >= 2 * self.settings.limits.refusals_max:
+            self._about = about = {key: still for key, each in about.items() if (still := _open_ones(each))}
+        key = asked.context.name, asked.context.about
+        about[key] = [*_open_ones(about.get(key, ())), asked]
+
+    def ask_delivery(self, message_id: bytes, attempts: int | None) -> bool:
+        """The message being decoded waits for FIN or REQ; gives whether an earlier delivery of it has timed out."""
+        timed_out = False
         again = self.deliveries.pop(message_id)
         if again is not None:
-            self._dissector.settle(again, "unanswered")
+            timed_out = self._deliver_again(again)
+        elif fin := self._open_command("FIN", text(message_id)):
+            timed_out = self._deliver_in_spite(fin)
         asked = self._dissector.ask(("message", message_id), link="settlement", in_order=False)
         self.deliveries.add(message_id, attempts, asked)
+        return timed_out
 
-    def settle_delivery(self, message_id: bytes, by: str) -> bool:
-        """The command being decoded ends the delivery of a message; gives whether there was one."""
-        delivered = self.deliveries.pop(message_id)
-        if delivered is None:
+    def _deliver_again(self, open_one: Asked) -> bool:
+        """A message comes again though nobody has settled it: its time ran out, or the capture lost what settled it."""
+        if self._dissector.gaps_of(Side.CLIENT) > open_one.gaps_before:
+            self._dissector.settle(open_one, "lost")
             return False
-        delivered.extra["settled_by"] = by
-        self._dissector.settle(delivered, answered=True)
+        open_one.extra |= {"timed_out": True, "settled_by": TIMEOUT}
+        self._dissector.settle(open_one, "unanswered")
         return True
+
+    @staticmethod
+    def _deliver_in_spite(fin: Asked) -> bool:
+        """A message comes again though FIN was said and not refused: its time ran out while they crossed."""
+        for settled in fin.awaited_by or ():
+            settled.status, settled.extra["timed_out"] = "unanswered", True
+        return fin.awaited_by is not None
+
+    def settle_delivery(self, message_id: bytes, sent: Sent) -> None:
+        """The command being decoded ends the delivery of a message, if there is one, unless nsqd refuses."""
+        delivered = self.deliveries.pop(message_id)
+        in_time = delivered is not None and not self.deliveries.has_run_out(delivered, self.now_ns)
+        command = self.ask_command(sent._replace(settled=in_time), expects=0)
+        if delivered is not None:
+            delivered.extra["settled_by"] = sent.name
+            self._dissector.settle(delivered, answered=True, awaits=command)
+
+    def refused(self, command: Asked, ts_ns: int) -> bool:
+        """A command is refused; gives whether a delivery's time had run out."""
+        sent: Sent = command.context
+        if sent.name == "TOUCH":
+            return self.deliveries.touch_refused((sent.about or "").encode(), ts_ns)
+        timed_out = False
+        for settled in command.awaited_by or ():
+            settled.status = None
+            timed_out |= self.deliveries.note(settled, ts_ns)
+        return timed_out
+
+    def server_spoke(self, ts_ns: int) -> None:
+        """The server says something: what it has not refused by now has succeeded (rule 3). Hot."""
+        until = ts_ns - self.settings.limits.refusal_ns
+        queue = self._dissector.questions(REPLY)
+        while queue and queue[0].expects == 0 and queue[0].frame.last_ts_ns < until:
+            self._pass(queue[0])
+
+    def _pass(self, asked: Asked) -> None:
+        """A command will get no reply any more."""
+        key = asked.context.name, asked.context.about
+        if len(self._about.get(key, ())) == 1:
+            del self._about[key]
+        self._dissector.settle(asked, self._status_of_passed(asked))
+
+    def end(self) -> None:
+        """The connection is over."""
+        self.deliveries.end(self.now_ns)
 
     def replied(self, asked: Asked, status: Status | None = None) -> None:
         """The reply being decoded is for this command."""
@@ -104,14 +176,36 @@ class Session:
                     self._dissector.settle(asked, "lost")
         self._lost.clear()
         for blame in blames:
-            passed: list[Asked] = []
-            for asked in islice(self._dissector.questions(REPLY), LOOK_BACK):
-                if (failed or asked.expects > 0) and blame.fits(asked.context):
-                    for other in passed:
-                        self._dissector.settle(other, self._status_of_passed(other))
+            for asked in self._candidates(blame, failed=failed):
+                if asked.open and (failed or asked.expects > 0) and blame.fits(asked.context):
+                    self._pass_before(asked)
                     return asked
-                passed.append(asked)
         return None
+
+    def _candidates(self, blame: Blame, *, failed: bool) -> Iterable[Asked]:
+        """Commands that a reply may be for, oldest first; by their message id where it names one."""
+        if not failed:
+            return islice(self._still_waiting(), LOOK_BACK)
+        if blame.about is not None and blame.names <= ABOUT_MESSAGES:
+            return self._about.get((next(iter(blame.names)), blame.about), ())
+        return islice(self._dissector.questions(REPLY), LOOK_BACK)
+
+    def _still_waiting(self) -> deque[Asked]:
+        """Commands that wait for a reply, oldest first; the first of them is open."""
+        waiting = self._waiting
+        while waiting and not waiting[0].open:
+            waiting.popleft()
+        return waiting
+
+    def _open_command(self, name: str, about: str) -> Asked | None:
+        """The oldest open command of this name about a message."""
+        return next(iter(_open_ones(self._about.get((name, about), ()))), None)
+
+    def _pass_before(self, asked: Asked) -> None:
+        """Commands before this one will not be answered any more."""
+        queue = self._dissector.questions(REPLY)
+        while queue[0] is not asked:
+            self._pass(queue[0])
 
     def refuse_ahead(self, blames: list[Blame]) -> None:
         """A command was refused by its head, while its body was on the way: the next one that fits has failed."""
@@ -127,5 +221,9 @@ class Session:
 
         They end with the next reply, which so finds its own command; a reply that names its command needs no guess.
         """
-        waiting = (asked for asked in self._dissector.questions(REPLY) if asked.expects > 0)
+        waiting = (asked for asked in self._still_waiting() if asked.open)
         self._lost += islice(waiting, replies_in(length))
+
+
+def _open_ones(commands: Iterable[Asked]) -> list[Asked]:
+    return [asked for asked in commands if asked.open]

@@ -153,8 +153,9 @@ def _why_unsettled(
     """The status of a settlement whose command was still open at the end; None where it was not refused in time."""
     if command.status is not None:
         return None if command.status == "oneway" else command.status
-    why = _why_open(replace(command, expects=1), open_at_end=open_at_end, seen=seen, gaps=gaps)
-    return None if command.expects == 0 and why == "unanswered" else why
+    if command.expects == 0:
+        return "pending" if open_at_end else None
+    return _why_open(command, open_at_end=open_at_end, seen=seen, gaps=gaps)
 
 
 def _outcome(asked: Asked, answer: Message) -> Status:

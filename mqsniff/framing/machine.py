@@ -278,6 +278,7 @@ class Machine:
                 yield from self._advance(stream)
                 return
             yield from self._end_holed(stream, holed)
+        self._questions.losses[stream.side] += 1
         search = self._searches[stream.side]
         search.miss(start if gap.known else None)
         stream.jump(gap.offset + gap.length)

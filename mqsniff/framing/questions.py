@@ -2,7 +2,7 @@
 
 1. One first-in-first-out queue per key, since ids repeat on real wires.
 2. A question that expects nothing (``expects`` 0) ends as ``oneway`` when a later one of its key is answered, when
-   more than ``unanswered_max`` of them stand in its queue, or at the end.
+   more than ``unanswered_max`` of them stand in its queue (``refusals_max`` if it settled a delivery), or at the end.
 3. At most ``questions_max`` are open; beyond that the oldest one ends without an answer.
 4. A first answer that is older than its question has a ``clock`` problem.
 5. A question outlives its message's bytes: a delivered entry may wait for its settlement for hours, and requests for
@@ -57,6 +57,8 @@ class Questions:
         """Settlements that wait for the answer to their command, by identity, oldest first."""
         self.gaps = [0, 0]
         """Gaps seen so far, by side."""
+        self.losses = [0, 0]
+        """Those of them in which frames may be lost: not inside a frame of known size."""
 
     def begin(self, frame: Frame) -> None:
         """A frame is going to be decoded."""
@@ -117,15 +119,16 @@ class Questions:
         """Open a question of the frame being decoded."""
         assert self._frame is not None
         asked = Asked(key, link, self._frame, context, expects, wait_limit_ns, in_order)
-        asked.gaps_before = self.gaps[self._frame.side.peer]
+        peer = self._frame.side.peer
+        asked.gaps_before, asked.losses_before = self.gaps[peer], self.losses[peer]
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = deque()
         queue.append(asked)
         self._count += 1
         self._asked.append(asked)
-        if expects == 0 and len(queue) > self._limits.unanswered_max and queue[0].expects == 0:
-            self.settle(queue[0], "oneway")
+        if expects == 0 and len(queue) > self._limits.unanswered_max:
+            self._end_unrefused(queue)
         if self._count > self._limits.questions_max:
             self._end_oldest()
         return asked
@@ -186,13 +189,17 @@ class Questions:
         self._closed.append(asked)
         waiting, asked.awaited_by = asked.awaited_by, None
         if waiting is not None:
-            unseen = asked.status == "oneway" and self.gaps[asked.frame.side.peer] > asked.gaps_before
             for settled in waiting:
                 if self._settling.pop(id(settled), None) is not None:
                     settled.open = False
-                    if unseen:
-                        settled.status = settled.status or "lost"
+                    self._doubt(settled, asked)
                     self._closed.append(settled)
+
+    def _doubt(self, settled: Asked, command: Asked) -> None:
+        """A settlement that was not refused is lost if frames of the side that might have refused it are lost."""
+        unrefused = command.expects == 0 and command.status in (None, "oneway") and command not in self._answered
+        if unrefused and self.losses[command.frame.side.peer] > command.losses_before:
+            settled.status = settled.status or "lost"
 
     def _remove(self, asked: Asked) -> None:
         queue = self._queues[asked.key]
@@ -206,6 +213,12 @@ class Questions:
         if not queue:
             del self._queues[asked.key]
 
+    def _end_unrefused(self, queue: deque[Asked]) -> None:
+        """Too many of a queue expect nothing: the oldest ends, a little later if deliveries wait for it."""
+        oldest = queue[0]
+        if oldest.expects == 0 and (oldest.awaited_by is None or len(queue) > self._limits.refusals_max):
+            self.settle(oldest, "oneway")
+
     def _end_oldest(self) -> None:
         """A peer that never answers: the first question of the first queue ends here."""
         oldest = next(iter(self._queues.values()))[0]
@@ -215,6 +228,10 @@ class Questions:
         """Everything still open, in the order it was asked."""
         rest = [asked for queue in self._queues.values() for asked in queue]
         rest += self._settling.values()
+        for settled in self._settling.values():
+            if settled.awaits is not None:
+                self._doubt(settled, settled.awaits)
+                settled.awaits.awaited_by = None  # no cycle is left behind
         self._queues.clear()
         self._settling.clear()
         self._count = 0

@@ -185,6 +185,8 @@ class Asked:
     throttle_ns: int | None = None
     gaps_before: int = 0
     """Gaps of the answering side when it was asked: more at the end mean that the answer may be lost."""
+    losses_before: int = 0
+    """As ``gaps_before``, without the gaps that lie inside a frame of known size: those lose no answer."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further columns of its row in ``exchanges``."""
     open: bool = True

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from driver import Driver
 from nsqcraft import CLOSE_WAIT, HEARTBEAT, MAGIC, OK, auth, dpub, error, identify, line, message, mpub, negotiated, pub
-from wirecraft import Say, chunks, client, server
+from wirecraft import STEP_NS, Say, chunks, client, server
 
 from dissectors.nsq import Nsq
+from mqsniff.decode.exchanges import Exchanges
 from mqsniff.limits import Limits
-from mqsniff.model import Asked
+from mqsniff.model import Asked, Exchange, Message, Side
 
 ONE, TWO = "18a2f48040acf000", "18a2f48040acf001"
 OPENING = client(MAGIC, line("SUB", "t", "c"))
@@ -227,3 +228,215 @@ def test_open_deliveries_are_bounded():
     driver = Driver(Nsq, limits).run(chunks(dialogue))
     assert [problem for problem in driver.problems if problem.kind == "internal"] == []
     assert max(a.extra["in_flight"] for m in driver.messages for a in m.asked if a.extra) <= 3
+
+
+# ---- settlements that may be refused
+
+NOT_IN_FLIGHT = "failed ID not in flight"
+
+
+def ended(*dialogue: Say, holes: tuple[list, list] = ([], []), limits: Limits | None = None) -> list[tuple[Any, ...]]:
+    """(id, status, settled_by, timed_out, error, what ended it) of each delivery, as its exchange says it."""
+    driver = Driver(Nsq, limits).run(chunks(dialogue, holes=holes))
+    exchanges = Exchanges(limits or Limits())
+    done: list[tuple[Message | None, Exchange]] = [
+        (message, exchange) for message in driver.messages for exchange in exchanges.of(message)
+    ]
+    gaps = driver.dissector.gaps_of(Side.CLIENT), driver.dissector.gaps_of(Side.SERVER)
+    left = driver.dissector.open_questions()
+    done += [(None, exchanges.rest(asked, open_at_end=True, seen=(True, True), gaps=gaps)) for asked in left]
+    return [_settled(message, each) for message, each in done if each.asked and each.asked.link == "settlement"]
+
+
+def _settled(message: Message | None, exchange: Exchange) -> tuple[Any, ...]:
+    asked, extra = exchange.asked, exchange.asked.extra
+    told = asked.awaits.answer.error_name if asked.awaits and asked.awaits.answer else None
+    by = message and message.name
+    return asked.key[1].decode(), exchange.status, extra.get("settled_by"), extra.get("timed_out"), told, by
+
+
+def subscribed(timeout_steps: int | None = None) -> list[Say]:
+    """A consumer that has subscribed; what its messages may take, in steps of the dialogue."""
+    told = negotiated() if timeout_steps is None else negotiated(msg_timeout=timeout_steps * STEP_NS // 1_000_000)
+    return [client(MAGIC, identify()), server(told), client(line("SUB", "t", "c")), server(OK)]
+
+
+def test_a_settlement_that_is_refused_is_an_error_with_its_code():
+    rows = ended(
+        *subscribed(),
+        server(message(ONE, b""), message(TWO, b"")),
+        client(line("FIN", ONE), line("REQ", TWO, "0")),
+        server(error(f"E_FIN_FAILED FIN {ONE} {NOT_IN_FLIGHT}"), error(f"E_REQ_FAILED REQ {TWO} {NOT_IN_FLIGHT}")),
+    )
+    assert rows == [
+        (ONE, "error", "FIN", None, "E_FIN_FAILED", "ERROR"),
+        (TWO, "error", "REQ", None, "E_REQ_FAILED", "ERROR"),
+    ]
+
+
+def test_a_refused_settlement_of_a_delivery_whose_time_was_over_says_so():
+    rows = ended(
+        *subscribed(timeout_steps=2),
+        server(message(ONE, b"")),
+        client(line("NOP")),
+        client(line("FIN", ONE)),
+        server(error(f"E_FIN_FAILED FIN {ONE} {NOT_IN_FLIGHT}")),
+    )
+    assert rows == [(ONE, "error", "FIN", True, "E_FIN_FAILED", "ERROR")]
+
+
+def test_a_settlement_is_true_once_a_later_command_was_answered():
+    rows = ended(
+        *subscribed(), server(message(ONE, b"")), client(line("FIN", ONE)), client(line("CLS")), server(CLOSE_WAIT)
+    )
+    assert rows == [(ONE, "ok", "FIN", None, None, "RESPONSE")]
+
+
+def test_a_settlement_is_true_once_a_later_one_was_refused():
+    rows = ended(
+        *subscribed(),
+        server(message(ONE, b""), message(TWO, b"")),
+        client(line("FIN", ONE), line("FIN", TWO)),
+        server(error(f"E_FIN_FAILED FIN {TWO} {NOT_IN_FLIGHT}")),
+    )
+    assert [row[:3] for row in rows] == [(ONE, "ok", "FIN"), (TWO, "error", "FIN")]
+
+
+@pytest.mark.parametrize(("steps", "by"), [(3, "HEARTBEAT"), (4, None)])
+def test_a_settlement_is_true_once_the_server_speaks_well_after_it(steps, by):
+    rows = ended(
+        *subscribed(),
+        server(message(ONE, b"")),
+        client(line("FIN", ONE)),
+        client(line("NOP")),
+        client(line("NOP")),
+        client(line("NOP")),
+        server(HEARTBEAT),
+        limits=Limits(refusal_ns=steps * STEP_NS),
+    )
+    assert rows == [(ONE, "ok" if by else "pending", "FIN", None, None, by)]
+
+
+def test_a_settlement_whose_refusal_may_have_been_lost_is_lost():
+    refusal = error(f"E_FIN_FAILED FIN {ONE} {NOT_IN_FLIGHT}")
+    dialogue = [
+        client(MAGIC, line("SUB", "t", "c")),
+        server(OK),
+        server(message(ONE, b"")),
+        client(line("FIN", ONE)),
+        server(refusal),
+        client(line("CLS")),
+        server(CLOSE_WAIT),
+    ]
+    start = len(OK) + len(message(ONE, b""))
+    rows = ended(*dialogue, holes=([], [(start, start + len(refusal))]))
+    assert rows == [(ONE, "lost", "FIN", None, None, "RESPONSE")]
+
+
+def test_many_settlements_at_once_find_their_late_refusals():
+    many = [f"{n:016x}" for n in range(1500)]
+    rows = ended(
+        *subscribed(),
+        server(*[message(one, b"") for one in many]),
+        client(*[line("FIN", one) for one in many]),
+        server(*[error(f"E_FIN_FAILED FIN {one} {NOT_IN_FLIGHT}") for one in many]),
+    )
+    assert [row[:2] for row in rows] == [(one, "error") for one in many]
+
+
+def test_settlements_that_wait_for_a_refusal_are_bounded():
+    many = [f"{n:016x}" for n in range(9)]
+    rows = ended(
+        *subscribed(),
+        server(*[message(one, b"") for one in many]),
+        client(*[line("FIN", one) for one in many]),
+        limits=Limits(unanswered_max=2, refusals_max=4),
+    )
+    assert [(status, by) for _, status, _, _, _, by in rows] == [("ok", "FIN")] * 5 + [("pending", None)] * 4
+
+
+def test_a_delivery_that_comes_again_says_that_its_time_ran_out():
+    rows = ended(*subscribed(), server(message(ONE, b"")), server(message(ONE, b"", attempts=2)))
+    assert rows[0] == (ONE, "unanswered", "timeout", True, None, "MESSAGE")
+    assert rows[1][:4] == (ONE, "pending", None, None)
+
+
+def test_a_delivery_that_comes_again_behind_a_loss_of_the_client_may_have_been_settled():
+    requeued = line("REQ", ONE, "0")
+    opening = MAGIC + line("SUB", "t", "c")
+    dialogue = [
+        client(opening),
+        server(OK, message(ONE, b"")),
+        client(requeued),
+        client(line("NOP")),
+        server(message(ONE, b"", attempts=2)),
+    ]
+    rows = ended(*dialogue, holes=([(len(opening), len(opening) + len(requeued))], []))
+    assert rows[0] == (ONE, "lost", None, None, None, "MESSAGE")
+
+
+def test_a_delivery_that_comes_again_in_spite_of_a_fin_was_not_settled_by_it():
+    rows = ended(
+        *subscribed(),
+        server(message(ONE, b"")),
+        client(line("FIN", ONE)),
+        server(message(ONE, b"", attempts=2)),
+        client(line("CLS")),
+        server(CLOSE_WAIT),
+    )
+    assert rows[0] == (ONE, "unanswered", "FIN", True, None, "RESPONSE")
+
+
+def test_a_delivery_that_nobody_settled_in_its_time_says_so_at_the_end():
+    waits = [client(line("NOP"))] * 3
+    assert ended(*subscribed(timeout_steps=3), server(message(ONE, b"")), *waits)[0][2:4] == ("timeout", True)
+    assert ended(*subscribed(timeout_steps=4), server(message(ONE, b"")), *waits)[0][2:4] == (None, None)
+    touched = [client(line("NOP")), client(line("TOUCH", ONE)), client(line("NOP"))]
+    assert ended(*subscribed(timeout_steps=3), server(message(ONE, b"")), *touched)[0][2:4] == (None, None)
+
+
+def test_a_refused_touch_extends_nothing():
+    driver = Driver(Nsq).run(
+        chunks(
+            [
+                *subscribed(timeout_steps=2),
+                server(message(ONE, b"")),
+                client(line("NOP")),
+                client(line("TOUCH", ONE)),
+                server(error(f"E_TOUCH_FAILED TOUCH {ONE} {NOT_IN_FLIGHT}")),
+            ]
+        )
+    )
+    (asked,) = [a for a in driver.dissector.open_questions() if a.link == "settlement"]
+    assert (asked.extra["touches"], asked.extra["timed_out"]) == (0, True)
+
+
+def test_of_two_settlements_of_a_delivery_whose_time_was_over_both_fail():
+    rows = replies(
+        *subscribed(timeout_steps=2),
+        server(message(ONE, b"")),
+        client(line("NOP")),
+        client(line("FIN", ONE), line("FIN", ONE)),
+        server(*[error(f"E_FIN_FAILED FIN {ONE} {NOT_IN_FLIGHT}")] * 2),
+    )
+    assert [status for name, _, status, _ in rows if name == "FIN"] == ["error", "error"]
+
+
+def test_replies_find_their_commands_behind_many_settlements():
+    many = [f"{n:016x}" for n in range(1500)]
+    rows = replies(
+        *subscribed(),
+        server(*[message(one, b"") for one in many]),
+        client(*[line("FIN", one) for one in many], pub("t", b"x")),
+        server(OK),
+    )
+    assert rows[-1][2:] == (None, "OK")
+
+
+def test_a_gap_inside_a_later_message_hides_no_refusal():
+    first, second = message(ONE, b""), message(TWO, b"x" * 500)
+    dialogue = [client(MAGIC, line("SUB", "t", "c")), server(OK, first), client(line("FIN", ONE)), server(second)]
+    dialogue += [client(line("CLS")), server(CLOSE_WAIT)]
+    start = len(OK) + len(first) + 100
+    rows = ended(*dialogue, holes=([], [(start, start + 300)]))
+    assert rows[0] == (ONE, "ok", "FIN", None, None, "RESPONSE")

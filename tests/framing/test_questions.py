@@ -138,8 +138,17 @@ def test_a_settlement_whose_refusal_may_be_lost_is_lost():
     settling = Settling()
     delivered = settling.deliver("a")
     command, _ = settling.settle(delivered)
-    settling.questions.gaps[Side.SERVER] += 1
+    settling.questions.losses[Side.SERVER] += 1
     settling.end(command, "oneway")
+    assert delivered.status == "lost"
+
+
+def test_so_is_one_that_waits_at_the_end():
+    settling = Settling()
+    delivered = settling.deliver("a")
+    settling.settle(delivered)
+    settling.questions.losses[Side.SERVER] += 1
+    assert len(list(settling.questions.left())) == 2
     assert delivered.status == "lost"
 
 
