@@ -8,7 +8,7 @@ from dissectors.nsq import frames
 from dissectors.nsq.lines import Read, number, number_or_text, read_command, text
 from dissectors.nsq.publishing import batch_of, deliver_at, read_messages
 from dissectors.nsq.replies import Sent
-from dissectors.nsq.rules import bent, check_body_size, check_command, check_identify, check_size
+from dissectors.nsq.rules import bent, check_body_size, check_command, check_identify, check_size, odd_magic
 from dissectors.nsq.session import Session
 from dissectors.nsq.tables import COMMANDS, MAGIC_V2
 from mqsniff.model import Event, Frame, Message, Secret, Upgrade, Value
@@ -53,7 +53,7 @@ class ClientSide:
         message = Message(frame, "nsq", "MAGIC", "oneway", {"magic": frames.magic(frame.data)})
         if frame.data != MAGIC_V2:
             self.foreign = True
-            message.problems.append(bent("format", "the connection does not begin with the magic of nsqd"))
+            message.problems.append(odd_magic(frame.data, "nsqd"))
         self._session.ask_command(Sent("MAGIC"), expects=0)
         return message
 

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from dissectors.nsq.lines import INT32, text
-from dissectors.nsq.tables import ERROR, HEARTBEAT, MAGIC_SIZE, MESSAGE, MESSAGE_HEAD, RESPONSE
+from dissectors.nsq.tables import ERROR, HEARTBEAT, MAGIC_SIZE, MESSAGE, MESSAGE_HEAD, MESSAGE_ID, RESPONSE
 from mqsniff.dissector import NEED, NO_FRAME, Probed, Sized
 from mqsniff.model import Frame, Sure, Undecoded, Value
 from mqsniff.spec.wire import Malformed, text_or_bytes
@@ -23,7 +23,6 @@ HEAD: Final = 8
 
 _HEAD: Final = Struct(">ii")
 _MESSAGE_HEAD: Final = Struct(">qH")
-_ID: Final = re.compile(rb"[0-9a-f]{16}")
 _CODE: Final = re.compile(rb"E_[A-Z]+(?:_[A-Z]+)*")
 _CODE_AND_TEXT: Final = re.compile(_CODE.pattern + b" ")
 _CODE_BEGUN: Final = re.compile(rb"(?:E(?:_[A-Z_]*)?)?\Z")
@@ -74,7 +73,7 @@ def probe(head: bytes) -> Probed:
             return NO_FRAME
         if len(data) < MESSAGE_HEAD:
             return NEED
-        if not _ID.fullmatch(data, 10, MESSAGE_HEAD):
+        if not MESSAGE_ID.fullmatch(data, 10, MESSAGE_HEAD):
             return NO_FRAME
         return Sure(size + 4) if _proves_message(data) else size + 4
     fits: bool | None
@@ -168,7 +167,7 @@ def said(data: bytes) -> Value:
 
 def is_message_id(raw: bytes) -> bool:
     """Whether it is one as nsqd makes them."""
-    return _ID.fullmatch(raw) is not None
+    return MESSAGE_ID.fullmatch(raw) is not None
 
 
 class Delivered(NamedTuple):

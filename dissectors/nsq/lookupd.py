@@ -15,7 +15,7 @@ from typing import Final
 from dissectors.nsq import frames
 from dissectors.nsq.commands import IDENTIFY_MAX
 from dissectors.nsq.lines import HEAD_MAX, INT32, Read, read_command, size_of, text
-from dissectors.nsq.rules import bent, check_body_size, check_names
+from dissectors.nsq.rules import bent, check_body_size, check_names, odd_magic
 from dissectors.nsq.tables import (
     LOOKUPD_COMMANDS,
     LOOKUPD_ERRORS,
@@ -143,7 +143,7 @@ class Nsqlookupd(FramedDissector):
         message = Message(frame, "nsqlookupd", "MAGIC", "oneway", {"magic": frames.magic(frame.data)})
         if frame.data != MAGIC_V1:
             self._foreign = True
-            message.problems.append(bent("format", "the connection does not begin with the magic of nsqlookupd"))
+            message.problems.append(odd_magic(frame.data, "nsqlookupd"))
         self.ask(REPLY, "MAGIC", expects=0)
         return message
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from dissectors.nsq.lines import Read, number
 from dissectors.nsq.tables import (
@@ -17,6 +18,7 @@ from dissectors.nsq.tables import (
     MAX_MSG_SIZE,
     MAX_RDY_COUNT,
     MAX_TIMEOUT_MS,
+    MESSAGE_ID,
     MESSAGE_ID_SIZE,
     NAME,
     NAME_MAX,
@@ -24,6 +26,12 @@ from dissectors.nsq.tables import (
 )
 from mqsniff.model import Problem, ProblemKind, Value
 
+_OPENINGS: Final = {
+    ": HTTP": (b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PATC", b"TRAC"),
+    ": HTTP/2": (b"PRI ",),
+    ": TLS": (b"\x16\x03",),
+}
+"""What the first four bytes are if they are no magic."""
 _MESSAGE_COMMANDS = ("RDY", "FIN", "REQ", "TOUCH", "CLS")
 
 
@@ -45,6 +53,12 @@ class State:
 def bent(kind: ProblemKind, detail: str, path: str = "") -> Problem:
     """A rule bent."""
     return Problem(kind, "info", detail, path)
+
+
+def odd_magic(data: bytes, server: str) -> Problem:
+    """The connection opens with something else than the magic; clients of HTTP and TLS ask at the wrong port."""
+    looks = next((name for name, starts in _OPENINGS.items() if data.startswith(starts)), "")
+    return bent("format", f"the connection does not begin with the magic of {server}{looks}")
 
 
 def check_name(raw: bytes, path: str) -> Iterator[Problem]:
@@ -92,6 +106,8 @@ def _check_params(read: Read, state: State) -> Iterator[Problem]:
             case "message_id":
                 if len(raw) != MESSAGE_ID_SIZE:
                     yield bent("format", f"a message id of {len(raw)} bytes: it has {MESSAGE_ID_SIZE}", path)
+                elif not MESSAGE_ID.fullmatch(raw):
+                    yield bent("format", "a message id that is not 16 hex digits", path)
             case "count":
                 yield from _check_number(raw, path, state.max_rdy_count, state.max_rdy_source)
             case _:

@@ -23,6 +23,8 @@ LINE_MAX: Final = 16_384
 """Bytes of a command line, its LF included: what fits nsqd's read buffer."""
 
 MESSAGE_ID_SIZE: Final = 16
+MESSAGE_ID: Final = re.compile(rb"[0-9a-f]{16}")
+"""As nsqd makes them; it compares them byte by byte."""
 MESSAGE_HEAD: Final = 26
 """Bytes of a message before its body: timestamp, attempts, message id."""
 

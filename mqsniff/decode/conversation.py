@@ -1,7 +1,9 @@
 """One connection from its first packet to its last: stream events in, Items out, in the order of their release.
 
 1. A connection is detected first, then it talks or stays a stranger; what waited for the verdict is replayed in order.
-2. An unknown connection that did not begin in the capture is looked at again at each later segment.
+2. An unknown connection that did not begin in the capture is looked at again at each later segment. One that did, and
+   that what its opener said gave to nobody, is looked at again with the first bytes of its peer: brokers refuse what
+   is not their protocol in their own words.
 3. Directions become sides here: by handshake, else by content, else by port.
 """
 
@@ -48,6 +50,8 @@ class Conversation:
         self._detection: Detection | None = None
         self._talk: Talk | None = None
         self._stranger: Stranger | None = None
+        self._doubt: list[tuple[int, Chunk | Gap | SideClosed]] | None = None
+        """What a stranger said so far whose peer may still tell whose it is (rule 2)."""
         self._from_start = True
         self._client = self._detector(from_start=False).likely_client()
         self._closed = [False, False]
@@ -130,9 +134,14 @@ class Conversation:
         return self._talk is not None or self._over or (self._stranger is not None and not self._may_change)
 
     @property
+    def _may_be_answered(self) -> bool:
+        """Whether the peer of a stranger may still tell whose it is."""
+        return self._from_start and self._detection is not None and self._detection.awaits_answer
+
+    @property
     def _may_change(self) -> bool:
         """Whether a stranger is looked at again: it is unknown, and its beginning was not captured."""
-        return self.info.protocol == "unknown" and not self._from_start
+        return self._doubt is not None or (self.info.protocol == "unknown" and not self._from_start)
 
     def _take(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
         if self._talk is not None or self._stranger is not None or self._over:
@@ -172,6 +181,8 @@ class Conversation:
             kept = _behind(event, skip) if isinstance(event, Chunk) else event
             if kept is not None:
                 yield from self._hand_on(direction, kept)
+        if self._stranger is not None and verdict.claim is None and self._may_be_answered:
+            self._doubt = waiting
 
     def _talk_by(self, claim: Claim) -> Talk | None:
         """The claimant at work; None, with a fault to tell, for one that cannot be made."""
@@ -189,6 +200,10 @@ class Conversation:
     def _hand_on(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
         side = self._side(direction)
         event.side = side
+        if self._doubt is not None and (verdict := self._answered(self._doubt, direction, event)) is not None:
+            self._waiting, self._doubt, self._stranger = self._doubt, None, None
+            yield from self._take_up(verdict)
+            return
         if isinstance(event, SideClosed):
             self._closed[side] = True
             if self._talk is not None:
@@ -206,9 +221,21 @@ class Conversation:
                 return
             self._stranger.take(event)
 
+    def _answered(
+        self, doubt: list[tuple[int, Chunk | Gap | SideClosed]], direction: int, event: Chunk | Gap | SideClosed
+    ) -> Verdict | None:
+        """Whether the peer's first bytes tell whose the connection of a stranger is."""
+        doubt.append((direction, event))
+        verdict = None
+        if isinstance(event, Chunk) and self._detection is not None:
+            verdict = self._detection.answer(direction, event)
+        if verdict is None and (isinstance(event, Gap) or not self._may_be_answered):
+            self._doubt = None
+        return verdict
+
     def _second_look(self, direction: int, chunk: Chunk) -> Verdict | None:
         """Whether a segment of an unknown connection that was joined in the middle shows its protocol after all."""
-        if not self._may_change:
+        if not self._may_change or self._from_start:
             return None
         verdict = self._detector(from_start=False).chunk(direction, chunk)
         return verdict if verdict is not None and verdict.claim is not None else None

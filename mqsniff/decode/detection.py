@@ -25,6 +25,8 @@ _HTTP_BEGUN = re.compile(rb"(?:GET|HEAD|POST|PUT|DELETE|CONNECT|OPTIONS|TRACE|PA
 _HTTP_RESPONSE = re.compile(rb"HTTP/1\.[01] [1-5][0-9][0-9][ \r]")
 _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
+ANSWER_MAX = 64
+"""Bytes of a peer's first answer that may tell more than what was asked: a broker refuses HTTP in its own words."""
 BEFORE_MAX = 8 * KIB
 """Bytes before a gap that are asked about again with each chunk behind it."""
 
@@ -108,6 +110,20 @@ class Detection:
         """Take bytes; the verdict when there is one."""
         self._halves[direction].add(chunk)
         return self._decide()
+
+    def answer(self, direction: int, chunk: Chunk) -> Verdict | None:
+        """Take bytes of a connection that was named by what its opener said; the verdict if its peer knows better."""
+        half = self._halves[direction]
+        half.add(chunk)
+        peer = self._halves[1 - direction]
+        verdict = self._decide() if peer.data and len(half.data) <= ANSWER_MAX else None
+        return verdict if verdict is not None and verdict.claim is not None else None
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether one side has hardly spoken, and the other not too much."""
+        fewer, more = sorted(len(half.data) for half in self._halves)
+        return fewer < ANSWER_MAX and more <= self._limits.detect_max
 
     def gap(self, direction: int) -> None:
         """Take note of lost bytes."""

@@ -14,6 +14,7 @@ from itertools import chain, repeat
 from typing import Any, Final, Literal, TypeAlias
 
 from mqsniff.model import (
+    Asked,
     CaptureInfo,
     Closed,
     ConnectionInfo,
@@ -106,8 +107,7 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
     answer_frame = answer.frame if answer is not None else None
     frame = asked_frame or answer_frame
     extra = asked.extra if asked is not None else {}
-    told = asked.awaits.answer if asked is not None and asked.awaits is not None else None
-    verdict = told or answer
+    verdict = _verdict(asked, answer)
     return {
         "connection_id": connection.connection_id,
         "side": frame.side.text if frame is not None else None,
@@ -137,6 +137,14 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
         "topic_ids": _each_once("topic_ids", question, answer),
         "timed_out": extra.get("timed_out"),
     }
+
+
+def _verdict(asked: Asked | None, answer: Message | None) -> Message | None:
+    """The message whose error a row of ``exchanges`` tells: a later answer, or a refusal, may have one too."""
+    if asked is not None and answer is not None and not answer.error_count:
+        refusal = asked.awaits.answer if asked.awaits is not None else asked.last_answer
+        return refusal or answer
+    return answer
 
 
 def record_rows(

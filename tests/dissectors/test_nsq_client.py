@@ -187,6 +187,7 @@ def bent(*parts: bytes) -> list[tuple[str, str, str]]:
 
 
 SUB = line("SUB", "t", "c")
+ODD_IDS = [("FIN", "18a2f48040acf00g"), ("TOUCH", "18A2F48040ACF000"), ("REQ", "18a2f48040acf-00", "0")]
 BENT = [
     (line("SUB", "bad/topic!", "c"), [("info", "format", "topic")]),
     (line("SUB", "t" * 65, "c"), [("info", "out_of_range", "topic")]),
@@ -210,6 +211,7 @@ BENT = [
     (SUB + line("REQ", ID, "3600001"), [("info", "out_of_range", "timeout_ms")]),
     (SUB + line("REQ", ID), [("info", "missing_field", "timeout_ms")]),
     (SUB + line("FIN", "abc"), [("info", "format", "message_id")]),
+    *[(SUB + line(*words), [("info", "format", "message_id")]) for words in ODD_IDS],
     (SUB + SUB, [("info", "format", "")]),
     (SUB + auth(b"x"), [("info", "format", "")]),
     (line("FIN", ID), [("info", "format", "")]),

@@ -80,6 +80,13 @@ def test_a_settlement_tells_how_long_after_the_delivery_it_came():
     assert line(Decoded(connection(), fin, 499_000)) == "nsq  FIN        id=18a2  50 B  after 0.499 ms"
 
 
+def test_an_answer_names_its_question_though_more_answers_are_to_come():
+    question = Message(frame(), "nsq", "IDENTIFY", "request", {})
+    answer, _ = answer_to(question)
+    answer.closed = ()
+    assert line(Decoded(connection(), answer, 78_000)) == "nsq  RESPONSE   10 B  to IDENTIFY  in 0.078 ms"
+
+
 def test_a_narrow_terminal_gets_ports_and_the_ends_once():
     info = connection()
     assert lines(Opened(info, START), Decoded(info, pub()), width=80) == [

@@ -160,6 +160,25 @@ def test_topics_of_an_exchange_are_those_of_both_halves_once():
     assert only(exchanged(asked, answer))["topics"] == ("a", "b", "c")
 
 
+def test_the_error_of_an_exchange_is_that_of_whichever_answer_has_one():
+    failed = Message(frame(Side.SERVER, 10), "nsq", "ERROR", "response", error_name="E_IDENTIFY_FAILED", error_count=1)
+    answer, asked = answer_to(pub())
+    asked.last_answer = failed
+    assert only(exchanged(asked, answer, "error"))["error_name"] == "E_IDENTIFY_FAILED"
+
+
+def test_a_settlement_has_the_error_of_the_refusal():
+    refusal = Message(frame(Side.SERVER, 10), "nsq", "ERROR", "response", error_name="E_FIN_FAILED", error_count=1)
+    fin = Message(frame(offset=9), "nsq", "FIN", "oneway")
+    command = Asked("reply", "answer", fin.frame, message=fin, answer=refusal, last_answer=refusal)
+    delivery = Asked("m", "settlement", frame(Side.SERVER), message=pub(), awaits=command, extra={"timed_out": True})
+    delivery.answer = delivery.last_answer = fin
+    row = only(exchanged(delivery, fin, "error"))
+    assert (row["error_name"], row["timed_out"], row["response_name"]) == ("E_FIN_FAILED", True, "FIN")
+    command.answer = None
+    assert only(exchanged(delivery, fin))["error_name"] is None
+
+
 def test_records_take_constants_columns_and_slices():
     made = batch((b"k", b"v1"), (None, None), topic="retry", direction="deliver", no_column=1)
     made.columns = {"offset": np.array([10, 11]), "message_id": ["m1", "m2"], "no_column": [1, 2]}

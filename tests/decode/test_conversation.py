@@ -1,0 +1,64 @@
+"""A connection from its first packet to its last: who takes it, and who takes it after all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from tinycapture import conversation, pcap
+
+from mqsniff.dissector import Settings
+from mqsniff.limits import Limits
+from mqsniff.model import Closed, ConnectionInfo, Decoded, Noticed
+from mqsniff.pipeline import Pipeline
+from mqsniff.sources.files import FileSource
+
+HTTP = b"GET /ping HTTP/1.1\r\nHost: broker:4150\r\n\r\n"
+HELLO = b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03" + bytes(193)
+REDIS = b"*3\r\n$3\r\nSET\r\n$5\r\nthing\r\n$5\r\nvalue\r\n"
+NSQD = b"\x00\x00\x00\x12\x00\x00\x00\x01E_BAD_PROTOCOL"
+NSQLOOKUPD = b"\x00\x00\x00\x0eE_BAD_PROTOCOL"
+HTTP_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
+
+
+def decoded(
+    folder: Path, steps: Iterable[tuple[str, bytes]], limits: Limits | None = None
+) -> tuple[ConnectionInfo, list[str], list[str]]:
+    """(the connection, names of its messages, details of its problems)."""
+    path = folder / "one.pcap"
+    path.write_bytes(pcap(conversation(steps, server=9000)))
+    settings = Settings(limits or Limits())
+    items = list(Pipeline(FileSource([str(path)], settings.limits), settings).items())
+    (info,) = [item.connection for item in items if isinstance(item, Closed)]
+    names = [item.message.error_name or item.message.name for item in items if isinstance(item, Decoded)]
+    return info, names, [item.problem.detail for item in items if isinstance(item, Noticed)]
+
+
+@pytest.mark.parametrize(("protocol", "refusal"), [("nsq", NSQD), ("nsqlookupd", NSQLOOKUPD)])
+@pytest.mark.parametrize(("opening", "looks"), [(HTTP, ": HTTP"), (HELLO, ": TLS"), (REDIS, "")])
+def test_a_broker_that_refuses_what_is_not_its_protocol_is_decoded(tmp_path, protocol, refusal, opening, looks):
+    info, names, problems = decoded(tmp_path, [("c", opening), ("s", refusal)])
+    assert (info.protocol, info.detected_by, info.close_reason) == (protocol, "content", "protocol error")
+    assert names == ["MAGIC", "E_BAD_PROTOCOL"]
+    server = "nsqd" if protocol == "nsq" else "nsqlookupd"
+    assert f"the connection does not begin with the magic of {server}{looks}" in problems
+    assert info.undecoded_bytes == len(opening) - 4
+
+
+def test_the_refusal_may_come_in_any_pieces_and_behind_more_of_the_request(tmp_path):
+    steps = [("c", HTTP[:30]), ("c", HTTP[30:]), *[("s", NSQD[n : n + 1]) for n in range(len(NSQD))]]
+    assert decoded(tmp_path, steps)[1] == ["MAGIC", "E_BAD_PROTOCOL"]
+
+
+def test_a_peer_that_speaks_the_protocol_of_the_opener_changes_nothing(tmp_path):
+    steps = [("c", HTTP), ("s", HTTP_ANSWER), ("c", HTTP), ("s", NSQD)]
+    info, names, problems = decoded(tmp_path, steps)
+    size = sum(len(data) for _, data in steps)
+    assert (info.protocol, names, problems) == ("http", [], [f"HTTP (GET /ping): {size} bytes not decoded"])
+
+
+def test_an_opener_that_says_too_much_is_not_remembered(tmp_path):
+    steps = [("c", HTTP), *[("c", b"x" * 1000)] * 3, ("s", NSQD)]
+    assert decoded(tmp_path, steps, Limits(detect_max=2000))[0].protocol == "http"
+    assert decoded(tmp_path, steps)[0].protocol == "nsq"
