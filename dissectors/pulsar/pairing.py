@@ -51,6 +51,11 @@ class Pairing:
                 message.problems.append(Problem("unmatched", "warning", detail))
         return asked
 
+    def end_unanswered(self, key: Hashable) -> None:
+        """End the questions of a key that expected no answer: none will come any more."""
+        for asked in [asked for asked in self._owner.questions(key) if asked.expects == 0]:
+            self._owner.settle(asked, "oneway")
+
     def settle(self, asked: Asked, by: str, *, last: bool = True) -> None:
         """The message settles a delivered entry, or part of it."""
         asked.extra["settled_by"] = by

@@ -4,7 +4,9 @@
    commands says by which id they find their answers, and the ids in their bodies say whose they are.
 2. CONNECT, its challenges and CONNECTED, and PING and PONG, find each other by order: they have no ids. An ERROR
    without request belongs to what waits for CONNECTED.
-3. The first update of a session or a watch answers its opening; later ones are pushes.
+3. On a live connection the broker asks for new credentials again and again: such a challenge is a question of its own,
+   and answers nothing. Its AUTH_RESPONSE gets no answer but ERROR, or one more challenge of a method in several steps.
+4. The first update of a session or a watch answers its opening; later ones are pushes.
 
 Sources: ``ServerCnx`` and ``ClientCnx`` of Apache Pulsar 5.0.0-M1, and captures.
 """
@@ -49,7 +51,8 @@ class Session:
         self._producing = Producing(self._pairing, owner.settings)
         self._consuming = Consuming(self._pairing, owner.settings)
         self._sessions = Handles(str, owner.settings.limits.handles_max)
-        self._logged_in = False
+        self._logging_in = False
+        """Whether a CONNECT waits for CONNECTED; not where the capture begins on a live connection."""
         self.message_max = MESSAGE_MAX
         """The largest message that the broker takes, as CONNECTED tells it."""
         self._rules: Mapping[str, Rule] = {
@@ -113,6 +116,7 @@ class Session:
         method = _text(body.get("auth_method_name"))
         identity.mechanism = method
         identity.user = _text(body.get("original_principal")) or self._principal(method, body.get("auth_data"))
+        self._logging_in = True
         self._pairing.ask(_LOGIN)
 
     def _connected(self, reading: Reading) -> None:
@@ -123,18 +127,21 @@ class Session:
             self.message_max = told
         flags = reading.body.get("feature_flags") or {}
         self._producing.by_position = bool(flags.get("supports_repl_dedup_by_lid_and_eid"))
-        self._logged_in = True
+        self._logging_in = False
         self._pairing.answer(message, _LOGIN)
 
     def _challenge(self, reading: Reading) -> None:
         message = reading.message
         challenge = reading.body.get("challenge") or {}
         data = challenge.get("auth_data")
-        if isinstance(data, Secret) and data.data == auth.REFRESH:
+        is_refresh = isinstance(data, Secret) and data.data == auth.REFRESH
+        if is_refresh:
             challenge["auth_data"] = auth.REFRESH.decode()
             message.notes += (("refresh", True),)
+            self._logging_in = False
+            self._pairing.end_unanswered(_LOGIN)
         message.notes += _named(challenge, "auth_method_name")
-        if self._pairing.answer(message, _LOGIN) is None:
+        if is_refresh or self._pairing.answer(message, _LOGIN) is None:
             message.kind = "request"
         self._pairing.ask(_CHALLENGE)
 
@@ -145,9 +152,9 @@ class Session:
         identity = self._owner.identity
         identity.user = self._principal(response.get("auth_method_name"), response.get("auth_data")) or identity.user
         self._pairing.answer(message, _CHALLENGE)
-        # A refresh on a live connection is answered only when it fails.
-        self._pairing.ask(_LOGIN, expects=0 if self._logged_in else 1)
-        if self._logged_in:
+        # A refresh on a live connection is answered only when it fails, or when its method wants another step.
+        self._pairing.ask(_LOGIN, expects=1 if self._logging_in else 0)
+        if not self._logging_in:
             message.kind = "response"
 
     def _principal(self, method: Any, data: Any) -> str | None:

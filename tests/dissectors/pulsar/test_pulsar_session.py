@@ -224,6 +224,50 @@ def test_a_refresh_is_answered_only_when_it_fails():
     assert driver.dissector.identity.close_reason == "authentication"
 
 
+REFRESH = server(frame("AUTH_CHALLENGE", challenge={"auth_data": "UHVsc2FyQXV0aFJlZnJlc2g="}))
+RESPONSE = client(frame("AUTH_RESPONSE", response={"auth_data": "bmV3"}))
+STEP = server(frame("AUTH_CHALLENGE", challenge={"auth_data": "bW9yZQ=="}))
+LOGIN = [client(connect()), server(connected())]
+EXPIRED = server(frame("ERROR", request_id=NO_REQUEST, error="AuthenticationError", message="expired"))
+ASKED = ("AUTH_CHALLENGE", "AUTH_RESPONSE", None)
+TAKEN = ("AUTH_RESPONSE", None, "oneway")
+REFRESHES = [
+    ("again and again", [*LOGIN, *[REFRESH, RESPONSE] * 3], [ASKED, TAKEN, ASKED, TAKEN, ASKED]),
+    ("the opening not captured", [REFRESH, RESPONSE] * 2, [ASKED, TAKEN, ASKED]),
+    ("begun with a response", [RESPONSE, REFRESH, RESPONSE], [TAKEN, ASKED]),
+    (
+        "the second one refused",
+        [*LOGIN, *[REFRESH, RESPONSE] * 2, EXPIRED],
+        [ASKED, TAKEN, ASKED, ("AUTH_RESPONSE", "ERROR", None)],
+    ),
+    (
+        "in two steps",
+        [*LOGIN, REFRESH, RESPONSE, STEP, RESPONSE, REFRESH, RESPONSE],
+        [ASKED, ("AUTH_RESPONSE", "AUTH_CHALLENGE", None), ASKED, TAKEN, ASKED],
+    ),
+    (
+        "a login in two steps",
+        [client(connect()), STEP, RESPONSE, STEP, RESPONSE, server(connected())],
+        [
+            ("CONNECT", "AUTH_CHALLENGE", None),
+            ASKED,
+            ("AUTH_RESPONSE", "AUTH_CHALLENGE", None),
+            ASKED,
+            ("AUTH_RESPONSE", "CONNECTED", None),
+        ],
+    ),
+    ("CONNECTED not captured", [client(connect()), REFRESH, RESPONSE, REFRESH], [ASKED, TAKEN]),
+]
+
+
+@pytest.mark.parametrize(
+    ("dialogue", "expected"), [case[1:] for case in REFRESHES], ids=[case[0] for case in REFRESHES]
+)
+def test_a_challenge_on_a_live_connection_is_a_question_and_no_answer(dialogue, expected):
+    found = ended(run(*dialogue))
+    assert [one for one in found if one[:2] != ("CONNECT", "CONNECTED")] == expected
+
+
 def test_an_error_without_request_answers_the_login_and_else_nothing():
     refused = frame("ERROR", request_id=NO_REQUEST, error="AuthorizationError", message="no")
     assert ended(run(client(connect()), server(refused))) == [("CONNECT", "ERROR", None)]
