@@ -120,7 +120,7 @@ class Consuming:
         consumer = self.introduce(message, number) or Consumer()
         entry, payload = entry_id(body.get("message_id")), reading.payload
         metadata = (payload.metadata if payload is not None else None) or {}
-        delivery = Delivery.of(metadata.get("num_messages_in_batch", 1), _ack_set(body))
+        delivery = Delivery.of(metadata.get("num_messages_in_batch", 1), acksets.bits_of(body))
         if entry is not None:
             message.correlation = f"c:{number}:{entry_text(body['message_id'], consumer.partition)}"
         message.notes += notes_of(metadata)
@@ -157,7 +157,7 @@ class Consuming:
     def _records(self, reading: Reading, consumer: Consumer, payload: Payload, metadata: dict[str, Any]) -> RecordBatch:
         message, body = reading.message, reading.body
         packed = message.frame.data[payload.start :]
-        wanted = set(body["ack_set"]) if "ack_set" in body else None
+        wanted = set(body[acksets.OPENED]) if acksets.OPENED in body else None
         batch = record_batch(metadata, packed, wanted, self._settings.limits, message.problems)
         batch.constant |= {
             "direction": "deliver",
@@ -203,7 +203,7 @@ class Consuming:
             for entry in entries:
                 asked = self._pairing.oldest(("m", number, entry))
                 if asked is not None:
-                    yield entry, _ack_set(message_id) if entry == upto else None, asked
+                    yield entry, acksets.bits_of(message_id) if entry == upto else None, asked
                 else:
                     consumer.release(entry, 0, last=True)
 
@@ -242,11 +242,6 @@ def entry_id(message_id: Any) -> EntryId | None:
         return None
     ledger, entry = message_id.get("ledger_id"), message_id.get("entry_id")
     return (ledger, entry) if isinstance(ledger, int) and isinstance(entry, int) else None
-
-
-def _ack_set(holder: Mapping[str, Any]) -> int | None:
-    """The ack set of a message or message id as bits, None where there is none."""
-    return acksets.mask(holder["ack_set"]) if "ack_set" in holder else None
 
 
 def _tell_offsets(batch: RecordBatch, entry: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:

@@ -37,7 +37,8 @@ def test_a_batch_is_settled_index_by_index():
     assert asked.answer is driver.messages[2]
     assert asked.last_answer is driver.messages[4]
     assert settled(driver) == [(1, "ACK", "ACK", None)]
-    assert driver.messages[2].body["message_id"][0]["ack_set"] == [1, 2]
+    (told,) = driver.messages[2].body["message_id"]
+    assert (told["ack_set"], told["unacknowledged"]) == ([0b110], [1, 2])
 
 
 def test_a_batch_that_is_settled_in_part_says_so():

@@ -131,7 +131,7 @@ def test_ack_sets_are_java_bit_sets(found):
         words[index // 64] |= 1 << index % 64
     signed = [word - (1 << 64) if word >> 63 else word for word in words]
     assert acksets.indexes(signed) == sorted(found)
-    assert acksets.mask(sorted(found)) == sum(1 << index for index in found)
+    assert acksets.bits(signed) == sum(1 << index for index in found)
 
 
 # ---- chunks
