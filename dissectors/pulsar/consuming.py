@@ -157,8 +157,8 @@ class Consuming:
     def _records(self, reading: Reading, consumer: Consumer, payload: Payload, metadata: dict[str, Any]) -> RecordBatch:
         message, body = reading.message, reading.body
         packed = message.frame.data[payload.start :]
-        wanted = set(body[acksets.OPENED]) if acksets.OPENED in body else None
-        batch = record_batch(metadata, packed, wanted, self._settings.limits, message.problems)
+        left = set(body[acksets.OPENED]) if acksets.OPENED in body else None
+        batch = record_batch(metadata, packed, left, self._settings.limits, message.problems)
         batch.constant |= {
             "direction": "deliver",
             "topic": consumer.topic,

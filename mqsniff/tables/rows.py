@@ -178,7 +178,16 @@ def record_constants(connection: ConnectionInfo, message: Message, batch: Record
 def record_columns(batch: RecordBatch, shown: Shown) -> dict[str, Sequence[Any]]:
     """The columns of ``records`` that differ inside a batch; what internal topics hold is payload too."""
     hidden = () if shown.payload else ("decoded",)
-    return {name: column for name, column in batch.columns.items() if name in _RECORD_NAMES and name not in hidden}
+    columns = {name: column for name, column in batch.columns.items() if name in _RECORD_NAMES and name not in hidden}
+    if "ordering_key" in columns:
+        columns |= _ordering_keys(columns["ordering_key"], shown)
+    return columns
+
+
+def _ordering_keys(keys: Sequence[bytes | None], shown: Shown) -> dict[str, Sequence[Any]]:
+    """Ordering keys as they are shown, and how they stand."""
+    pairs = [(None, None) if key is None else shown.record_data(key, len(key)) for key in keys]
+    return {"ordering_key": [key for key, _ in pairs], "ordering_key_encoding": [encoding for _, encoding in pairs]}
 
 
 def problem_row(noticed: Noticed, captures: Captures) -> Row:
