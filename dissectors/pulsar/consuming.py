@@ -17,14 +17,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from dissectors.pulsar import acksets
-from dissectors.pulsar.chunks import Chunks
+from dissectors.pulsar.chunks import Chunks, Joined
 from dissectors.pulsar.commands import NO_REQUEST
 from dissectors.pulsar.handles import Consumer, Delivery, EntryId, Handles, name_of
 from dissectors.pulsar.pairing import Pairing
 from dissectors.pulsar.payload import Payload
-from dissectors.pulsar.producing import entry_text, notes_of, partition_row
+from dissectors.pulsar.producing import entry_text, follow, notes_of, partition_row
 from dissectors.pulsar.reading import Reading
-from dissectors.pulsar.records import place, record_batch, time_ns
+from dissectors.pulsar.records import joined_batch, place, record_batch, time_ns
 from mqsniff.dissector import Settings
 from mqsniff.model import Asked, Message, Problem, RecordBatch
 
@@ -40,7 +40,7 @@ class Consuming:
         self._settings = settings
         self._consumers = Handles(Consumer, settings.limits.handles_max)
         self._scalable = Handles(Consumer, settings.limits.handles_max)
-        self._chunks = Chunks(settings.limits.handles_max)
+        self.chunks = Chunks(settings.limits, keeps=settings.records)
         self.rules = {
             "SUBSCRIBE": self._open,
             "SCALABLE_TOPIC_SUBSCRIBE": self._open_scalable,
@@ -132,9 +132,9 @@ class Consuming:
             asked.extra |= {"attempts": body.get("redelivery_count", 0) + 1, "credit": credit}
         if payload is not None and payload.metadata is not None:
             message.partitions = (partition_row(consumer, metadata, payload.size),)
-            self._follow_chunks(reading, metadata, payload.size)
+            joined = follow(self.chunks, reading, number)
             if self._settings.records and message.frame.whole:
-                message.records = (self._records(reading, consumer, payload, metadata),)
+                message.records = tuple(self._records(reading, consumer, payload, metadata, joined))
 
     def _await(self, key: tuple[str, int, EntryId], consumer: Consumer, delivery: Delivery) -> Asked:
         """Open the question of a delivered entry."""
@@ -148,29 +148,28 @@ class Consuming:
         asked.extra["in_flight"] = consumer.in_flight
         return asked
 
-    def _follow_chunks(self, reading: Reading, metadata: Mapping[str, Any], size: int) -> None:
-        if "chunk_id" in metadata:
-            problem = self._chunks.add(reading.body.get("consumer_id"), metadata, size)
-            if problem is not None:
-                reading.message.problems.append(problem)
-
-    def _records(self, reading: Reading, consumer: Consumer, payload: Payload, metadata: dict[str, Any]) -> RecordBatch:
-        message, body = reading.message, reading.body
-        packed = message.frame.data[payload.start :]
+    def _records(
+        self, reading: Reading, consumer: Consumer, payload: Payload, metadata: dict[str, Any], joined: Joined | None
+    ) -> Iterator[RecordBatch]:
+        """The records of a delivery; behind the last chunk of a message that of the whole message."""
+        message, body, limits = reading.message, reading.body, self._settings.limits
         left = set(body[acksets.OPENED]) if acksets.OPENED in body else None
-        batch = record_batch(metadata, packed, left, self._settings.limits, message.problems)
-        batch.constant |= {
-            "direction": "deliver",
-            "topic": consumer.topic,
-            "partition": consumer.partition,
-            "checksum_ok": payload.checksum_ok,
-            "attempts": body.get("redelivery_count", 0) + 1,
-        }
-        if isinstance(body.get("message_id"), dict):
-            place(batch, entry_text(body["message_id"], consumer.partition))
-        if payload.entry is not None:
-            _tell_offsets(batch, payload.entry, metadata)
-        return batch
+        batches = [record_batch(metadata, message.frame.data[payload.start :], left, limits, message.problems)]
+        batches[0].constant["checksum_ok"] = payload.checksum_ok
+        if joined is not None:
+            batches.append(joined_batch(metadata, joined, limits, message.problems))
+        for batch in batches:
+            batch.constant |= {
+                "direction": "deliver",
+                "topic": consumer.topic,
+                "partition": consumer.partition,
+                "attempts": body.get("redelivery_count", 0) + 1,
+            }
+            if isinstance(body.get("message_id"), dict):
+                place(batch, entry_text(body["message_id"], consumer.partition))
+            if payload.entry is not None:
+                _tell_offsets(batch, payload.entry, metadata)
+            yield batch
 
     # ---- settlements
 

@@ -29,6 +29,7 @@ from dissectors.pulsar.batches import (
     single_of,
     told_flag,
 )
+from dissectors.pulsar.chunks import Joined
 from dissectors.pulsar.payload import plain_payload
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, RecordBatch
@@ -65,6 +66,14 @@ def record_batch(
     else:
         batch = _batch(metadata, plain, read_slots(plain, count, limits, note), unacknowledged)
     batch.constant |= _constant(metadata)
+    return batch
+
+
+def joined_batch(metadata: dict[str, Any], joined: Joined, limits: Limits, problems: list[Problem]) -> RecordBatch:
+    """The record of a message whose last chunk has these metadata; it has the chunk's record before it."""
+    whole = {name: value for name, value in metadata.items() if name != "chunk_id"}
+    batch = record_batch(whole, joined.data, None, limits, problems)
+    batch.constant |= {"joined": True, "checksum_ok": joined.checksum_ok, "batch_index": 1}
     return batch
 
 

@@ -25,7 +25,7 @@ from dissectors.pulsar.pairing import Pairing
 from dissectors.pulsar.producing import Producing
 from dissectors.pulsar.reading import Reading, read_frame
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Frame, Message, Problem, Secret
+from mqsniff.model import Frame, Message, Problem, Secret, Side
 
 Rule: TypeAlias = Callable[[Reading], None]
 
@@ -77,6 +77,10 @@ class Session:
             message.problems.append(Problem("out_of_range", "warning", "a frame larger than the broker takes"))
         self._rules.get(message.name, self._by_table)(reading)
         return message
+
+    def rest(self, side: Side) -> Iterator[Problem]:
+        """What a side did not bring to an end."""
+        return (self._producing if side is Side.CLIENT else self._consuming).chunks.rest()
 
     # ---- what the table of commands says
 
