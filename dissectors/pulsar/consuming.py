@@ -5,6 +5,10 @@
 2. A delivered entry is a question: an ACK of it ends it, or a cumulative one behind it, or a wish for redelivery. An
    ACK of some messages of a batch (ack set: those that are left) answers in part. Where the entry is delivered again
    on the same consumer, the first delivery stays without.
+   An ACK with a request id may be refused: what it settles ends with its ACK_RESPONSE, and has the error of that; of a
+   batch, the messages of a refused ACK are unsettled again. Without a request id brokers say nothing: that the client
+   acknowledged is all that is known. Brokers set deliveries no time; a client whose own time is over asks for
+   redelivery, in the same words as one that could not work on a message.
 3. Messages of non-persistent topics all have the same id, and nobody acknowledges them: no question.
 4. ``credit`` of a delivery are the permits before it. Where they were used up, the consumer had to ask for more before
    anything could come; where there were many, it was the broker that had nothing to send.
@@ -14,7 +18,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dissectors.pulsar import acksets
 from dissectors.pulsar.chunks import Chunks, Joined
@@ -30,6 +34,23 @@ from mqsniff.model import Asked, Message, Problem, RecordBatch
 
 REDELIVERED: Final = "redelivered"
 """What ended a delivery whose entry was delivered again."""
+
+
+class _Part(NamedTuple):
+    """Messages of a batch that an ACK wants to settle."""
+
+    consumer: Consumer
+    asked: Asked
+    """The delivery."""
+    indexes: int
+    """Bit i stands for message i."""
+
+    def refuse(self) -> None:
+        """The broker did not settle them: while the delivery is open, it is settled in part at most."""
+        if self.asked.open:
+            self.asked.status = "partial"
+            if self.asked.expects > 0:
+                self.consumer.take_back(_entry_of(self.asked), self.asked.context.restore(self.indexes))
 
 
 class Consuming:
@@ -184,34 +205,38 @@ class Consuming:
             message.correlation = f"c:{number}:{place_text}"
         else:
             message.notes += (("message_ids", len(ids)),)
+        command, parts = None, list[_Part]()
         if request is not None:
             message.kind = "request"
             message.correlation = f"c:{number}:{request}"
-            self._pairing.ask(("a", number, request))
+            command = self._pairing.ask(("a", number, request), parts)
         if consumer is not None:
-            for entry, rest, asked in self._acknowledged(number, consumer, ids, body.get("ack_type")):
-                self._settle(consumer, entry, asked, rest, message.name)
+            for rest, asked in self._acknowledged(number, consumer, ids, body.get("ack_type")):
+                before = asked.context.indexes
+                self._settle(consumer, asked, rest, message.name, command)
+                if command is not None and rest is not None and before and (settled := before & ~rest):
+                    parts.append(_Part(consumer, asked, settled))
 
     def _acknowledged(
         self, number: Any, consumer: Consumer, ids: list[dict[str, Any]], kind: Any
-    ) -> Iterator[tuple[EntryId, int | None, Asked]]:
-        """(entry, its messages that stay unsettled as bits, its question) of all that an ACK settles."""
+    ) -> Iterator[tuple[int | None, Asked]]:
+        """(messages that stay unsettled as bits, the delivery) of all that an ACK settles."""
         for message_id in ids:
             upto = (message_id["ledger_id"], message_id["entry_id"])
             entries = consumer.upto(upto) if kind == "Cumulative" else [upto]
             for entry in entries:
                 asked = self._pairing.oldest(("m", number, entry))
                 if asked is not None:
-                    yield entry, acksets.bits_of(message_id) if entry == upto else None, asked
+                    yield acksets.bits_of(message_id) if entry == upto else None, asked
                 else:
                     consumer.release(entry, 0, last=True)
 
-    def _settle(self, consumer: Consumer, entry: EntryId, asked: Asked, rest: int | None, by: str) -> None:
+    def _settle(self, consumer: Consumer, asked: Asked, rest: int | None, by: str, awaits: Asked | None = None) -> None:
         delivery: Delivery = asked.context
         settled = delivery.settle(rest)
         last = delivery.left == 0
-        consumer.release(entry, settled, last=last)
-        self._pairing.settle(asked, by, last=last)
+        consumer.release(_entry_of(asked), settled, last=last)
+        self._pairing.settle(asked, by, last=last, awaits=awaits)
 
     def _ack_response(self, reading: Reading) -> None:
         message, body = reading.message, reading.body
@@ -219,7 +244,10 @@ class Consuming:
         self.introduce(message, number)
         if request is not None:
             message.correlation = f"c:{number}:{request}"
-            self._pairing.answer(message, ("a", number, request))
+            command = self._pairing.answer(message, ("a", number, request))
+            if command is not None and message.error_count:
+                for part in command.context:
+                    part.refuse()
 
     def _redeliver(self, reading: Reading) -> None:
         message, body = reading.message, reading.body
@@ -232,7 +260,13 @@ class Consuming:
         for entry in asked_for or list(consumer.unsettled):
             asked = self._pairing.oldest(("m", number, entry))
             if asked is not None:
-                self._settle(consumer, entry, asked, None, message.name)
+                self._settle(consumer, asked, None, message.name)
+
+
+def _entry_of(asked: Asked) -> EntryId:
+    """The entry of a delivery, by the key of its question."""
+    entry: EntryId = asked.key[2]
+    return entry
 
 
 def entry_id(message_id: Any) -> EntryId | None:

@@ -165,5 +165,6 @@ def _outcome(asked: Asked, answer: Message) -> Status:
             return "ok" if command.status in (None, "oneway") else command.status
         if command.status is not None:
             return command.status
-        answer = command.answer
+        if command.answer.error_count:
+            return "error"
     return "error" if answer.error_count else "ok"

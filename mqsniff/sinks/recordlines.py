@@ -79,9 +79,9 @@ def _varying(common: Row, batch: RecordBatch, shown: Shown, start: int, stop: in
     columns: dict[str, Sequence[Any]] = {"record_index": range(start, stop)}
     columns |= {name: listed(column[start:stop]) for name, column in record_columns(batch, shown).items()}
     if "ordering_key" in columns:
-        told = zip(columns["ordering_key"], columns["ordering_key_encoding"], strict=True)
+        keys = zip(columns["ordering_key"], columns["ordering_key_encoding"], strict=True)
         columns["ordering_key"] = [
-            None if key is None else base64(key) if encoding == "base64" else key.decode() for key, encoding in told
+            None if key is None else base64(key) if encoding == "base64" else key.decode() for key, encoding in keys
         ]
     made = {name: _column(name, column, shown) for name, column in columns.items() if name not in _SPANNED}
     if batch.headers is not None:

@@ -107,7 +107,8 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
     frame = asked_frame or answer_frame
     extra = asked.extra if asked is not None else {}
     told = asked.awaits.answer if asked is not None and asked.awaits is not None else None
-    verdict = told or answer
+    refused = told is not None and (told.error_count or answer is None or not answer.error_count)
+    verdict = told if refused else answer
     return {
         "connection_id": connection.connection_id,
         "side": frame.side.text if frame is not None else None,
