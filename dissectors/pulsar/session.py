@@ -6,7 +6,8 @@
    without request belongs to what waits for CONNECTED.
 3. On a live connection the broker asks for new credentials again and again: such a challenge is a question of its own,
    and answers nothing. Its AUTH_RESPONSE gets no answer but ERROR, or one more challenge of a method in several steps.
-4. The first update of a session or a watch answers its opening; later ones are pushes.
+4. The first update of a session or a watch answers its opening; later ones are pushes, and so is a change of what a
+   watch knew when it was opened.
 
 Sources: ``ServerCnx`` and ``ClientCnx`` of Apache Pulsar 5.0.0-M1, and captures.
 """
@@ -101,7 +102,10 @@ class Session:
         if command.kind == "request":
             up_to_date = "current_hash" in body  # such a watch may hear nothing
             self._pairing.ask(key, expects=0 if up_to_date else 1)
-        elif self._pairing.answer(message, key) is None and command.pair != "r":
+            return
+        if "diff" in body:  # what such a watch knew still held until now
+            self._pairing.end_unanswered(key)
+        if self._pairing.answer(message, key) is None and command.pair != "r":
             message.kind = "push"
 
     def _introduce_session(self, reading: Reading) -> None:

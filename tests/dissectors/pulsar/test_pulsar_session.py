@@ -170,6 +170,14 @@ def test_a_watch_that_is_up_to_date_need_not_be_answered():
     assert asked.expects == 0
 
 
+@pytest.mark.parametrize(("event", "kind", "status"), [("snapshot", "response", None), ("diff", "push", "oneway")])
+def test_a_change_of_what_a_watch_knew_answers_nothing(event, kind, status):
+    watch = client(frame("WATCH_SCALABLE_TOPICS", watch_id=1, namespace="n", current_hash="h"))
+    driver = run(watch, server(frame("WATCH_SCALABLE_TOPICS_UPDATE", watch_id=1, **{event: {}})))
+    answer = "WATCH_SCALABLE_TOPICS_UPDATE" if kind == "response" else None
+    assert (driver.messages[1].kind, ended(driver)) == (kind, [("WATCH_SCALABLE_TOPICS", answer, status)])
+
+
 def test_updates_speak_of_the_topic_of_their_session():
     driver = run(
         client(frame("SCALABLE_TOPIC_LOOKUP", session_id=4, topic="topic://t")),
