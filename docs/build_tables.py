@@ -78,6 +78,16 @@ Schema version {version}: within a major version columns are only added, nullabl
 - `offset` and `group` are words of SQL: write `"offset"`, `"group"`.
 - In SQL `key` and `value` are bytes: `decode(value)` is their text where `value_encoding` is utf8. `body` and `decoded`
   are JSON text: `body ->> '$.field'` is a field of it.
+- A settlement is what became of a delivered message. It is `ok` or `error` after the answer that could refuse its
+  command. A Pulsar ACK without `request_id` gets no such answer: `ok` then means that the client acknowledged. Of a
+  delivery that its client gave back, `settled_by` has the command that did so; of one that came again without, it says
+  redelivered, and the status is `unanswered`.
+- Bodies of Pulsar: `ack_set` holds the words of the wire, and `unacknowledged` beside it the numbers of their bits; in
+  every command these are the messages of a batch that are not acknowledged. SEND and MESSAGE have beside the fields of
+  their command `broker_entry_metadata`, `metadata`, `payload` (its size, the sizes of command and metadata, the CRC-32C
+  as `checksum`, and whether it fits), and `opened_marker`, what a marker between brokers says.
+- Records of Pulsar: each slot of a batch is a row, and `left_out` says why one is not for the application. A message in
+  chunks is a row too (`joined`), behind those of its chunks (`chunk_id`): count or sum with one of the two left out.
 
 | type here | in Parquet and SQL | in NDJSON |
 |---|---|---|

@@ -68,6 +68,7 @@ class Limits:
     handles_max: int = _limit(16_384, "numbers that a connection gave to what it opened and that are remembered")
     records_wait_max: int = _limit(65_536, "produced records of one connection that wait for the broker's answer")
     records_wait_size: int = _limit(64 * MIB, "bytes of these: a capture without answers must not grow us")
+    chunks_wait_size: int = _limit(64 * MIB, "bytes of chunks of a side's large messages that wait to be joined")
     fragments_max: int = _limit(4_096, "IP fragments that wait for the rest of their datagram")
     fragments_size: int = _limit(16 * MIB, "bytes of IP fragments that wait: 4,096 of the largest would be 256 MiB")
     fragments_ns: int = _limit(30 * SECOND_NS, "capture time that a datagram waits for its fragments, as Linux does")

@@ -269,10 +269,6 @@ def promised_records(message: Row, partitions: list[Row]) -> int | None:
     if not counts:
         return None
     metadata = message["body"].get("metadata", {})
-    if "ack_set" in message["body"]:  # Pulsar: the others of the batch were settled before
-        return len(message["body"]["ack_set"])
-    if "compacted_batch_indexes" in metadata:  # the others were compacted away
-        return len(metadata["compacted_batch_indexes"])
     return 1 if "encryption_keys" in metadata else sum(counts)
 
 

@@ -59,6 +59,11 @@ class Pulsar(FramedDissector):
         """The message of a frame."""
         yield self._session.message(frame)
 
+    def close(self, side: Side) -> Iterator[Event]:
+        """What still waits of a side, and of messages in chunks that they are not whole."""
+        yield from super().close(side)
+        yield from self._session.rest(side)
+
     def spans(self, frame: Frame) -> Iterator[Span]:
         """Every field of a frame beside its bytes."""
         from dissectors.pulsar.explain import frame_spans  # noqa: PLC0415  # as above

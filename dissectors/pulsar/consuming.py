@@ -5,6 +5,10 @@
 2. A delivered entry is a question: an ACK of it ends it, or a cumulative one behind it, or a wish for redelivery. An
    ACK of some messages of a batch (ack set: those that are left) answers in part. Where the entry is delivered again
    on the same consumer, the first delivery stays without.
+   An ACK with a request id may be refused: what it settles ends with its ACK_RESPONSE, and has the error of that; of a
+   batch, the messages of a refused ACK are unsettled again. Without a request id brokers say nothing: that the client
+   acknowledged is all that is known. Brokers set deliveries no time; a client whose own time is over asks for
+   redelivery, in the same words as one that could not work on a message.
 3. Messages of non-persistent topics all have the same id, and nobody acknowledges them: no question.
 4. ``credit`` of a delivery are the permits before it. Where they were used up, the consumer had to ask for more before
    anything could come; where there were many, it was the broker that had nothing to send.
@@ -14,22 +18,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dissectors.pulsar import acksets
-from dissectors.pulsar.chunks import Chunks
+from dissectors.pulsar.chunks import Chunks, Joined
 from dissectors.pulsar.commands import NO_REQUEST
 from dissectors.pulsar.handles import Consumer, Delivery, EntryId, Handles, name_of
 from dissectors.pulsar.pairing import Pairing
 from dissectors.pulsar.payload import Payload
-from dissectors.pulsar.producing import entry_text, notes_of, partition_row
+from dissectors.pulsar.producing import entry_text, follow, notes_of, partition_row
 from dissectors.pulsar.reading import Reading
-from dissectors.pulsar.records import place, record_batch, time_ns
+from dissectors.pulsar.records import joined_batch, place, record_batch, time_ns
 from mqsniff.dissector import Settings
 from mqsniff.model import Asked, Message, Problem, RecordBatch
 
 REDELIVERED: Final = "redelivered"
 """What ended a delivery whose entry was delivered again."""
+
+
+class _Part(NamedTuple):
+    """Messages of a batch that an ACK wants to settle."""
+
+    consumer: Consumer
+    asked: Asked
+    """The delivery."""
+    indexes: int
+    """Bit i stands for message i."""
+
+    def refuse(self) -> None:
+        """The broker did not settle them: while the delivery is open, it is settled in part at most."""
+        if self.asked.open:
+            self.asked.status = "partial"
+            if self.asked.expects > 0:
+                self.consumer.take_back(_entry_of(self.asked), self.asked.context.restore(self.indexes))
 
 
 class Consuming:
@@ -40,7 +61,7 @@ class Consuming:
         self._settings = settings
         self._consumers = Handles(Consumer, settings.limits.handles_max)
         self._scalable = Handles(Consumer, settings.limits.handles_max)
-        self._chunks = Chunks(settings.limits.handles_max)
+        self.chunks = Chunks(settings.limits, keeps=settings.records)
         self.rules = {
             "SUBSCRIBE": self._open,
             "SCALABLE_TOPIC_SUBSCRIBE": self._open_scalable,
@@ -120,7 +141,7 @@ class Consuming:
         consumer = self.introduce(message, number) or Consumer()
         entry, payload = entry_id(body.get("message_id")), reading.payload
         metadata = (payload.metadata if payload is not None else None) or {}
-        delivery = Delivery.of(metadata.get("num_messages_in_batch", 1), _ack_set(body))
+        delivery = Delivery.of(metadata.get("num_messages_in_batch", 1), acksets.bits_of(body))
         if entry is not None:
             message.correlation = f"c:{number}:{entry_text(body['message_id'], consumer.partition)}"
         message.notes += notes_of(metadata)
@@ -132,9 +153,9 @@ class Consuming:
             asked.extra |= {"attempts": body.get("redelivery_count", 0) + 1, "credit": credit}
         if payload is not None and payload.metadata is not None:
             message.partitions = (partition_row(consumer, metadata, payload.size),)
-            self._follow_chunks(reading, metadata, payload.size)
+            joined = follow(self.chunks, reading, number)
             if self._settings.records and message.frame.whole:
-                message.records = (self._records(reading, consumer, payload, metadata),)
+                message.records = tuple(self._records(reading, consumer, payload, metadata, joined))
 
     def _await(self, key: tuple[str, int, EntryId], consumer: Consumer, delivery: Delivery) -> Asked:
         """Open the question of a delivered entry."""
@@ -148,29 +169,28 @@ class Consuming:
         asked.extra["in_flight"] = consumer.in_flight
         return asked
 
-    def _follow_chunks(self, reading: Reading, metadata: Mapping[str, Any], size: int) -> None:
-        if "chunk_id" in metadata:
-            problem = self._chunks.add(reading.body.get("consumer_id"), metadata, size)
-            if problem is not None:
-                reading.message.problems.append(problem)
-
-    def _records(self, reading: Reading, consumer: Consumer, payload: Payload, metadata: dict[str, Any]) -> RecordBatch:
-        message, body = reading.message, reading.body
-        packed = message.frame.data[payload.start :]
-        wanted = set(body["ack_set"]) if "ack_set" in body else None
-        batch = record_batch(metadata, packed, wanted, self._settings.limits, message.problems)
-        batch.constant |= {
-            "direction": "deliver",
-            "topic": consumer.topic,
-            "partition": consumer.partition,
-            "checksum_ok": payload.checksum_ok,
-            "attempts": body.get("redelivery_count", 0) + 1,
-        }
-        if isinstance(body.get("message_id"), dict):
-            place(batch, entry_text(body["message_id"], consumer.partition))
-        if payload.entry is not None:
-            _tell_offsets(batch, payload.entry, metadata)
-        return batch
+    def _records(
+        self, reading: Reading, consumer: Consumer, payload: Payload, metadata: dict[str, Any], joined: Joined | None
+    ) -> Iterator[RecordBatch]:
+        """The records of a delivery; behind the last chunk of a message that of the whole message."""
+        message, body, limits = reading.message, reading.body, self._settings.limits
+        left = set(body[acksets.OPENED]) if acksets.OPENED in body else None
+        batches = [record_batch(metadata, message.frame.data[payload.start :], left, limits, message.problems)]
+        batches[0].constant["checksum_ok"] = payload.checksum_ok
+        if joined is not None:
+            batches.append(joined_batch(metadata, joined, limits, message.problems))
+        for batch in batches:
+            batch.constant |= {
+                "direction": "deliver",
+                "topic": consumer.topic,
+                "partition": consumer.partition,
+                "attempts": body.get("redelivery_count", 0) + 1,
+            }
+            if isinstance(body.get("message_id"), dict):
+                place(batch, entry_text(body["message_id"], consumer.partition))
+            if payload.entry is not None:
+                _tell_offsets(batch, payload.entry, metadata)
+            yield batch
 
     # ---- settlements
 
@@ -185,34 +205,38 @@ class Consuming:
             message.correlation = f"c:{number}:{place_text}"
         else:
             message.notes += (("message_ids", len(ids)),)
+        command, parts = None, list[_Part]()
         if request is not None:
             message.kind = "request"
             message.correlation = f"c:{number}:{request}"
-            self._pairing.ask(("a", number, request))
+            command = self._pairing.ask(("a", number, request), parts)
         if consumer is not None:
-            for entry, rest, asked in self._acknowledged(number, consumer, ids, body.get("ack_type")):
-                self._settle(consumer, entry, asked, rest, message.name)
+            for rest, asked in self._acknowledged(number, consumer, ids, body.get("ack_type")):
+                before = asked.context.indexes
+                self._settle(consumer, asked, rest, message.name, command)
+                if command is not None and rest is not None and before and (settled := before & ~rest):
+                    parts.append(_Part(consumer, asked, settled))
 
     def _acknowledged(
         self, number: Any, consumer: Consumer, ids: list[dict[str, Any]], kind: Any
-    ) -> Iterator[tuple[EntryId, int | None, Asked]]:
-        """(entry, its messages that stay unsettled as bits, its question) of all that an ACK settles."""
+    ) -> Iterator[tuple[int | None, Asked]]:
+        """(messages that stay unsettled as bits, the delivery) of all that an ACK settles."""
         for message_id in ids:
             upto = (message_id["ledger_id"], message_id["entry_id"])
             entries = consumer.upto(upto) if kind == "Cumulative" else [upto]
             for entry in entries:
                 asked = self._pairing.oldest(("m", number, entry))
                 if asked is not None:
-                    yield entry, _ack_set(message_id) if entry == upto else None, asked
+                    yield acksets.bits_of(message_id) if entry == upto else None, asked
                 else:
                     consumer.release(entry, 0, last=True)
 
-    def _settle(self, consumer: Consumer, entry: EntryId, asked: Asked, rest: int | None, by: str) -> None:
+    def _settle(self, consumer: Consumer, asked: Asked, rest: int | None, by: str, awaits: Asked | None = None) -> None:
         delivery: Delivery = asked.context
         settled = delivery.settle(rest)
         last = delivery.left == 0
-        consumer.release(entry, settled, last=last)
-        self._pairing.settle(asked, by, last=last)
+        consumer.release(_entry_of(asked), settled, last=last)
+        self._pairing.settle(asked, by, last=last, awaits=awaits)
 
     def _ack_response(self, reading: Reading) -> None:
         message, body = reading.message, reading.body
@@ -220,7 +244,10 @@ class Consuming:
         self.introduce(message, number)
         if request is not None:
             message.correlation = f"c:{number}:{request}"
-            self._pairing.answer(message, ("a", number, request))
+            command = self._pairing.answer(message, ("a", number, request))
+            if command is not None and message.error_count:
+                for part in command.context:
+                    part.refuse()
 
     def _redeliver(self, reading: Reading) -> None:
         message, body = reading.message, reading.body
@@ -233,7 +260,13 @@ class Consuming:
         for entry in asked_for or list(consumer.unsettled):
             asked = self._pairing.oldest(("m", number, entry))
             if asked is not None:
-                self._settle(consumer, entry, asked, None, message.name)
+                self._settle(consumer, asked, None, message.name)
+
+
+def _entry_of(asked: Asked) -> EntryId:
+    """The entry of a delivery, by the key of its question."""
+    entry: EntryId = asked.key[2]
+    return entry
 
 
 def entry_id(message_id: Any) -> EntryId | None:
@@ -242,11 +275,6 @@ def entry_id(message_id: Any) -> EntryId | None:
         return None
     ledger, entry = message_id.get("ledger_id"), message_id.get("entry_id")
     return (ledger, entry) if isinstance(ledger, int) and isinstance(entry, int) else None
-
-
-def _ack_set(holder: Mapping[str, Any]) -> int | None:
-    """The ack set of a message or message id as bits, None where there is none."""
-    return acksets.mask(holder["ack_set"]) if "ack_set" in holder else None
 
 
 def _tell_offsets(batch: RecordBatch, entry: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:

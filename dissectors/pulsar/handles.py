@@ -64,6 +64,12 @@ class Delivery:
             self.left = self.indexes.bit_count()
         return before - self.left
 
+    def restore(self, indexes: int) -> int:
+        """How many messages are unsettled again: the broker refused to settle these."""
+        before, self.indexes = self.left, (self.indexes or 0) | indexes
+        self.left = self.indexes.bit_count()
+        return self.left - before
+
 
 @dataclass(slots=True)
 class Consumer:
@@ -98,6 +104,12 @@ class Consumer:
             self.in_flight -= count
             if last:
                 del self.unsettled[at]
+
+    def take_back(self, entry: EntryId, count: int) -> None:
+        """Note that ``count`` messages of an unsettled entry are in its hands again."""
+        at = bisect_left(self.unsettled, entry)
+        if at < len(self.unsettled) and self.unsettled[at] == entry:
+            self.in_flight += count
 
     def upto(self, entry: EntryId) -> list[EntryId]:
         """The unsettled entries up to this one, itself among them."""

@@ -71,6 +71,20 @@ def _content_types() -> Mapping[int, MessageType]:
     return {number: inner for number in COMMANDS if (inner := fields[number].message) is not None}
 
 
+@cache
+def id_fields() -> Mapping[str, tuple[str, ...]]:
+    """Name of a command -> its fields that hold message ids, for commands that have any."""
+    of = {
+        COMMANDS[number].name: tuple(
+            field.name
+            for field in kind.fields.values()
+            if field.message is not None and field.message.name == PACKAGE + "MessageIdData"
+        )
+        for number, kind in _content_types().items()
+    }
+    return {name: fields for name, fields in of.items() if fields}
+
+
 class Read(NamedTuple):
     """A command, its body, and what is odd."""
 

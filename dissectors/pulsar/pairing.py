@@ -51,13 +51,18 @@ class Pairing:
                 message.problems.append(Problem("unmatched", "warning", detail))
         return asked
 
-    def settle(self, asked: Asked, by: str, *, last: bool = True) -> None:
-        """The message settles a delivered entry, or part of it."""
+    def end_unanswered(self, key: Hashable) -> None:
+        """End the questions of a key that expected no answer: none will come any more."""
+        for asked in [asked for asked in self._owner.questions(key) if asked.expects == 0]:
+            self._owner.settle(asked, "oneway")
+
+    def settle(self, asked: Asked, by: str, *, last: bool = True, awaits: Asked | None = None) -> None:
+        """The message settles a delivered entry, or part of it; the last part with ``awaits``, its own question."""
         asked.extra["settled_by"] = by
         asked.status = None if last else "partial"
         if not last:
             asked.expects += 1
-        self._owner.settle(asked, answered=True)
+        self._owner.settle(asked, answered=True, awaits=awaits)
 
     def give_up(self, asked: Asked, by: str) -> None:
         """Because of the message, this delivery will not be settled any more."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 from crc32c import crc32c
 
 from dissectors.pulsar import messages
-from dissectors.pulsar.frames import split_payload
+from dissectors.pulsar.frames import HEAD, Parts, split_payload
 from mqsniff.codecs.blocks import CUT, decompress_partly
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Problem, Undecoded
@@ -35,6 +35,9 @@ class Payload:
     entry: dict[str, Any] | None = None
     """BrokerEntryMetadata."""
     metadata: dict[str, Any] | None = None
+    sizes: dict[str, int] = field(default_factory=dict)
+    """The numbers of the frame's layout as far as they were captured: sizes of the command and of both metadata, and
+    the CRC-32C (``checksum``)."""
     checksum_ok: bool | None = None
     """None for a frame without checksum, and for one that is not whole."""
     start: int = 0
@@ -48,19 +51,21 @@ class Payload:
             body["broker_entry_metadata"] = self.entry
         if self.metadata is not None:
             body["metadata"] = self.metadata
-            body["payload"] = {"size": self.size}
-            if self.checksum_ok is not None:
-                body["payload"]["checksum_ok"] = self.checksum_ok
+        told: dict[str, Any] = {} if self.metadata is None else {"size": self.size}
+        if self.checksum_ok is not None:
+            told["checksum_ok"] = self.checksum_ok
+        body["payload"] = told | self.sizes
 
 
 def read_payload(frame: Frame, at: int, limits: Limits) -> tuple[Payload, Undecoded | None]:
     """(the parts that stand from ``at`` on, what stands there instead where they cannot be)."""
-    data, payload = frame.data, Payload()
+    data, payload = frame.data, Payload(sizes={"command_size": at - HEAD})
     try:
         parts = split_payload(data, at, frame.size)
     except Malformed as error:
         payload.problems.append(Problem("malformed", "error", str(error), "metadata"))
         return payload, Undecoded(data[at:])
+    _tell_sizes(payload.sizes, data, parts)
     if parts.entry[1]:
         payload.entry = _read(payload, "BrokerEntryMetadata", data, parts.entry, limits)
     if parts.checksum and frame.whole:
@@ -88,9 +93,18 @@ def _read(payload: Payload, name: str, data: bytes, place: tuple[int, int], limi
     return decoded.body
 
 
+def _tell_sizes(sizes: dict[str, int], data: bytes, parts: Parts) -> None:
+    """What stands in front of the parts."""
+    for name, (start, stop) in (("broker_entry_metadata_size", parts.entry), ("metadata_size", parts.metadata)):
+        if stop:
+            sizes[name] = stop - start
+    at = parts.checksum
+    if at and at + 4 <= len(data):
+        sizes["checksum"] = int.from_bytes(data[at : at + 4], "big")
+
+
 def _check(payload: Payload, data: bytes, at: int) -> None:
-    told = int.from_bytes(data[at : at + 4], "big")
-    payload.checksum_ok = crc32c(memoryview(data)[at + 4 :]) == told
+    payload.checksum_ok = crc32c(memoryview(data)[at + 4 :]) == payload.sizes.get("checksum")
     if not payload.checksum_ok:
         payload.problems.append(Problem("checksum", "error", "the CRC-32C does not fit", "payload"))
 

@@ -9,17 +9,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from dissectors.pulsar.chunks import Chunks
+from dissectors.pulsar.chunks import Chunks, Joined, Piece
 from dissectors.pulsar.commands import NO_REQUEST
 from dissectors.pulsar.handles import Consumer, Handles, Producer, name_of
 from dissectors.pulsar.messages import marker_names
 from dissectors.pulsar.pairing import Pairing
 from dissectors.pulsar.payload import Payload
 from dissectors.pulsar.reading import Reading
-from dissectors.pulsar.records import place, record_batch, signed
+from dissectors.pulsar.records import joined_batch, place, record_batch, signed
 from mqsniff.dissector import Settings
 from mqsniff.model import Asked, Message, Problem, RecordBatch
 
@@ -40,7 +40,7 @@ class Producing:
         self._pairing = pairing
         self._settings = settings
         self._producers = Handles(Producer, settings.limits.handles_max)
-        self._chunks = Chunks(settings.limits.handles_max)
+        self.chunks = Chunks(settings.limits, keeps=settings.records)
         self.by_position = True
         """Whether receipts of replicated messages tell positions; so they do where nothing else was heard."""
         self.rules = {
@@ -108,9 +108,10 @@ class Producing:
             message.client_id = name_of(metadata.get("producer_name")) or producer.name
             message.notes += notes_of(metadata)
             message.partitions = (partition_row(producer, metadata, payload.size),)
-            self._check(reading, metadata, payload.size)
+            _check_counts(reading, metadata)
+            joined = follow(self.chunks, reading, reading.body.get("producer_id"))
             if self._settings.records and message.frame.whole:
-                message.records = (self._records(reading, producer, payload, metadata),)
+                message.records = tuple(self._records(reading, producer, payload, metadata, joined))
             if self.by_position and "replicated_from" in metadata:
                 key = _position(reading, metadata)
         key = key or _sequence(reading)
@@ -118,30 +119,23 @@ class Producing:
             message.correlation = _correlation(key)
             self._pairing.ask(key, (message.records, producer))
 
-    def _records(self, reading: Reading, producer: Producer, payload: Payload, metadata: dict[str, Any]) -> RecordBatch:
-        message = reading.message
-        packed = message.frame.data[payload.start :]
-        batch = record_batch(metadata, packed, None, self._settings.limits, message.problems)
-        batch.constant |= {
-            "direction": "produce",
-            "topic": producer.topic,
-            "partition": producer.partition,
-            "checksum_ok": payload.checksum_ok,
-            "producer_id": signed(reading.body.get("producer_id")),
-        }
-        return batch
-
-    def _check(self, reading: Reading, metadata: Mapping[str, Any], size: int) -> None:
-        """What the command and the metadata tell of the same thing."""
-        message, body = reading.message, reading.body
-        messages = metadata.get("num_messages_in_batch", 1)
-        if body.get("num_messages", 1) != messages:
-            detail = "num_messages of the command differs from num_messages_in_batch of the metadata"
-            message.problems.append(Problem("out_of_range", "warning", detail, "num_messages"))
-        if "chunk_id" in metadata:
-            problem = self._chunks.add(body.get("producer_id"), metadata, size)
-            if problem is not None:
-                message.problems.append(problem)
+    def _records(
+        self, reading: Reading, producer: Producer, payload: Payload, metadata: dict[str, Any], joined: Joined | None
+    ) -> Iterator[RecordBatch]:
+        """The records of a SEND; behind the last chunk of a message that of the whole message."""
+        message, limits = reading.message, self._settings.limits
+        batches = [record_batch(metadata, message.frame.data[payload.start :], None, limits, message.problems)]
+        batches[0].constant["checksum_ok"] = payload.checksum_ok
+        if joined is not None:
+            batches.append(joined_batch(metadata, joined, limits, message.problems))
+        for batch in batches:
+            batch.constant |= {
+                "direction": "produce",
+                "topic": producer.topic,
+                "partition": producer.partition,
+                "producer_id": signed(reading.body.get("producer_id")),
+            }
+            yield batch
 
     def _receipt(self, reading: Reading) -> None:
         message = reading.message
@@ -173,6 +167,13 @@ class Producing:
         return self._pairing.answer(message, key)
 
 
+def _check_counts(reading: Reading, metadata: Mapping[str, Any]) -> None:
+    """What the command and the metadata tell of the same thing."""
+    if reading.body.get("num_messages", 1) != metadata.get("num_messages_in_batch", 1):
+        detail = "num_messages of the command differs from num_messages_in_batch of the metadata"
+        reading.message.problems.append(Problem("out_of_range", "warning", detail, "num_messages"))
+
+
 def _position(reading: Reading, metadata: Mapping[str, Any]) -> Key | None:
     """What the receipt of a replicated message will tell of it; None for markers, whose receipts are as others."""
     if "marker_type" in metadata or "producer_id" not in reading.body:
@@ -200,6 +201,18 @@ def _is_number(text: str) -> bool:
 
 
 # ---- what SEND and MESSAGE share
+
+
+def follow(chunks: Chunks, reading: Reading, owner: Any) -> Joined | None:
+    """Note a chunk of one of the owner's messages; the whole message where it is the last one and can be joined."""
+    message, payload = reading.message, reading.payload
+    if payload is None or payload.metadata is None or "chunk_id" not in payload.metadata:
+        return None
+    data = message.frame.data[payload.start :] if message.frame.whole else None
+    followed = chunks.add(owner, Piece(payload.metadata, payload.size, data, payload.checksum_ok, message.frame))
+    if followed.problem is not None:
+        message.problems.append(followed.problem)
+    return followed.joined
 
 
 def notes_of(metadata: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

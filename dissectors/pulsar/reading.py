@@ -7,13 +7,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from dissectors.pulsar import acksets
 from dissectors.pulsar.commands import PAYLOAD, UNREMARKABLE, Command
 from dissectors.pulsar.frames import HEAD
-from dissectors.pulsar.messages import marker_names, marker_type, numbers, read_command
+from dissectors.pulsar.messages import id_fields, marker_names, marker_type, numbers, read_command
 from dissectors.pulsar.payload import Payload, is_plain, read_payload
 from dissectors.pulsar.schemas import open_schema
 from mqsniff.limits import Limits
@@ -22,14 +22,8 @@ from mqsniff.spec.wire import Malformed
 
 PROTOCOL: Final = "pulsar"
 
-_ACK_SETS: Final[Mapping[str, str]] = {
-    "ACK": "message_id",
-    "MESSAGE": "message_id",
-    "REDELIVER_UNACKNOWLEDGED_MESSAGES": "message_ids",
-    "SEEK": "message_id",
-    "SUBSCRIBE": "start_message_id",
-}
-"""Commands whose message ids tell messages of a batch -> the field of the ids."""
+MARKER: Final = "opened_marker"
+"""Under this name a body holds what a marker says; ``marker`` is a field of SEND."""
 _SCHEMAS: Final = frozenset({"PRODUCER", "SUBSCRIBE", "SUCCESS", "GET_SCHEMA_RESPONSE", "GET_OR_CREATE_SCHEMA"})
 _ERRORS: Final[Mapping[str, str]] = {"validation_error": "CommandAck.ValidationError"}
 """Enums of error fields that are no ServerError."""
@@ -79,8 +73,8 @@ def _interpret(message: Message, command: Command, body: dict[str, Any], limits:
     name = command.name
     if command.error:
         _tell_error(message, body, command, whole=whole)
-    if name in _ACK_SETS:
-        _open_ack_sets(message, body, _ACK_SETS[name], limits)
+    if name in (holders := id_fields()):
+        _open_ack_sets(message, holders[name], limits)
     if name in _SCHEMAS and isinstance(body.get("schema"), dict):
         message.problems += open_schema(body["schema"], limits)
     message.notes = tuple([(field, body[field]) for field in command.notes if field in body and _is_news(field, body)])
@@ -128,7 +122,7 @@ def _open_marker(message: Message, payload: Payload, metadata: Mapping[str, Any]
     number = metadata["marker_type"]
     name = marker_names().get(number)
     marker: dict[str, Any] = {"type": name or number}
-    message.body["marker"] = marker
+    message.body[MARKER] = marker
     kind = marker_type(number)
     if name is None:
         message.problems.append(Problem("unknown_code", "warning", "a marker without a name", "metadata.marker_type"))
@@ -136,24 +130,13 @@ def _open_marker(message: Message, payload: Payload, metadata: Mapping[str, Any]
         decoded = kind.decode(message.frame.data, payload.start, message.frame.size, limits)
         marker |= decoded.body
         for problem in decoded.problems:
-            problem.path = f"marker.{problem.path}"
+            problem.path = f"{MARKER}.{problem.path}"
             message.problems.append(problem)
 
 
-def _open_ack_sets(message: Message, body: dict[str, Any], field: str, limits: Limits) -> None:
-    """Turn the words of ack sets, beside message ids and in them, into the indexes whose bits are set."""
-    ids = body.get(field, ())
-    room, left_out = limits.elements_max, 0
-    for holder in (body, *(ids if isinstance(ids, list) else (ids,))):
-        if "ack_set" not in holder:
-            continue
-        words = holder["ack_set"]
-        room -= acksets.count(words)
-        if room >= 0 and len(words) <= acksets.WORDS_MAX:
-            holder["ack_set"] = acksets.indexes(words)
-        else:
-            holder["ack_set_words"] = holder.pop("ack_set")
-            left_out += 1
+def _open_ack_sets(message: Message, fields: Sequence[str], limits: Limits) -> None:
+    """Put the numbers of ack sets beside their words."""
+    left_out = acksets.open_sets(message.body, fields, limits)
     if left_out:
         detail = f"{left_out} ack sets too long to be opened"
-        message.problems.append(Problem("limit", "warning", detail, "ack_set_words"))
+        message.problems.append(Problem("limit", "warning", detail, acksets.WORDS))

@@ -1,6 +1,7 @@
 """A payload with its metadata in, columns of the ``records`` table out.
 
 1. A batch is ``num_messages_in_batch`` being there, whatever its value. Anything else is one record.
+   Every slot of a batch is a record, so that they add up; ``left_out`` says why one is not for the application.
 2. A payload that cannot be opened is one record without value, and its size.
 3. ``place`` names produced records once the broker has told where they are.
 
@@ -9,17 +10,35 @@ Sources: PulsarApi.proto; ``ConsumerImpl.receiveIndividualMessagesFromBatch`` of
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from functools import partial
+from collections.abc import Container, Mapping, Sequence
+from functools import partial, reduce
 from itertools import accumulate
+from operator import or_
 from typing import Any, Final
 
-from dissectors.pulsar.batches import Headers, Slots, plain_key, properties_of, property_spans, read_slots, single_of
+from dissectors.pulsar.batches import (
+    COMPACTED_OUT,
+    FLAG_FIELDS,
+    TOLD,
+    Headers,
+    Slots,
+    plain_key,
+    properties_of,
+    property_spans,
+    read_slots,
+    single_of,
+    told_flag,
+)
+from dissectors.pulsar.chunks import Joined
 from dissectors.pulsar.payload import plain_payload
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, RecordBatch
 
 MILLISECOND_NS: Final = 1_000_000
+ACKED: Final = "acknowledged"
+"""Why a slot is left out whose bit in the ack set is clear."""
+_KEY_FLAGS: Final = ("null_partition_key", "partition_key_b64_encoded")
+"""True-or-false fields of metadata that are columns; of the others ``left_out`` and null values tell."""
 TIME_MAX: Final = ((1 << 63) - 1) // MILLISECOND_NS
 """Largest time in milliseconds that fits a column."""
 
@@ -27,11 +46,11 @@ TIME_MAX: Final = ((1 << 63) - 1) // MILLISECOND_NS
 def record_batch(
     metadata: dict[str, Any],
     packed: bytes,
-    wanted: Container[int] | None,
+    unacknowledged: Container[int] | None,
     limits: Limits,
     problems: list[Problem],
 ) -> RecordBatch:
-    """The records of a payload; ``wanted`` are the slots that the broker wants delivered, None for all.
+    """The records of a payload; ``unacknowledged`` are the slots that its ack set leaves, None where it has none.
 
     What is odd is appended to ``problems``.
     """
@@ -45,8 +64,16 @@ def record_batch(
     elif count is None:
         batch = _single(metadata, plain)
     else:
-        batch = _batch(metadata, plain, read_slots(plain, count, wanted, limits, note))
+        batch = _batch(metadata, plain, read_slots(plain, count, limits, note), unacknowledged)
     batch.constant |= _constant(metadata)
+    return batch
+
+
+def joined_batch(metadata: dict[str, Any], joined: Joined, limits: Limits, problems: list[Problem]) -> RecordBatch:
+    """The record of a message whose last chunk has these metadata; it has the chunk's record before it."""
+    whole = {name: value for name, value in metadata.items() if name != "chunk_id"}
+    batch = record_batch(whole, joined.data, None, limits, problems)
+    batch.constant |= {"joined": True, "checksum_ok": joined.checksum_ok, "batch_index": 1}
     return batch
 
 
@@ -119,13 +146,17 @@ def _single(metadata: dict[str, Any], plain: bytes) -> RecordBatch:
     batch.constant = {
         "record_ts": event_ts or time_ns(metadata.get("publish_time")),
         "event_ts": event_ts,
-        "ordering_key": single.ordering_key,
         "sequence": signed(single.sequence),
+        **{name: told_flag(single.flags, FLAG_FIELDS[name]) for name in _KEY_FLAGS},
     }
+    if single.ordering_key is not None:
+        batch.columns["ordering_key"] = [single.ordering_key]
     return batch
 
 
-def _batch(metadata: Mapping[str, Any], plain: bytes, slots: Slots) -> RecordBatch:
+def _batch(
+    metadata: Mapping[str, Any], plain: bytes, slots: Slots, unacknowledged: Container[int] | None
+) -> RecordBatch:
     """The messages of a batch; their keys stand behind the payload, in order."""
     keys = slots.keys
     stops = list(accumulate((len(key) if key else 0 for key in keys), initial=len(plain)))
@@ -136,15 +167,39 @@ def _batch(metadata: Mapping[str, Any], plain: bytes, slots: Slots) -> RecordBat
     batch.header_spans = partial(property_spans, plain, slots.singles)
     published = time_ns(metadata.get("publish_time"))
     event_ts = [time_ns(event_time) for event_time in slots.event_times]
-    original = metadata.get("compacted_batch_indexes") or ()
+    retained = metadata.get("compacted_batch_indexes", ())
     batch.columns = {
-        "record_index": [original[n] if n < len(original) else n for n in slots.numbers] if original else slots.numbers,
+        # A compaction leaves the slots that it empties where they are; or there are none but those that it retained.
+        "record_index": retained if len(retained) == len(keys) else range(len(keys)),
         "record_ts": [ts or published for ts in event_ts],
         "event_ts": event_ts,
-        "ordering_key": slots.ordering_keys,
         "sequence": [signed(sequence) for sequence in slots.sequences],
+        "slot_metadata_size": [stop - start for start, stop in slots.singles],
+        **_rare_columns(slots, unacknowledged),
     }
     return batch
+
+
+def _rare_columns(slots: Slots, unacknowledged: Container[int] | None) -> dict[str, Sequence[Any]]:
+    """Columns of a batch that few batches have a value for."""
+    columns: dict[str, Sequence[Any]] = {}
+    any_flag = reduce(or_, slots.flags, 0)
+    for name in _KEY_FLAGS:
+        flag = FLAG_FIELDS[name]
+        if any_flag & flag * TOLD:
+            columns[name] = [told_flag(flags, flag) for flags in slots.flags]
+    if any(key is not None for key in slots.ordering_keys):
+        columns["ordering_key"] = slots.ordering_keys
+    if any_flag & COMPACTED_OUT or unacknowledged is not None:
+        columns["left_out"] = [
+            "compacted_out"
+            if flags & COMPACTED_OUT
+            else None
+            if unacknowledged is None or n in unacknowledged
+            else ACKED
+            for n, flags in enumerate(slots.flags)
+        ]
+    return columns
 
 
 def signed(number: int | None) -> int | None:

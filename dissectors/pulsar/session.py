@@ -4,7 +4,10 @@
    commands says by which id they find their answers, and the ids in their bodies say whose they are.
 2. CONNECT, its challenges and CONNECTED, and PING and PONG, find each other by order: they have no ids. An ERROR
    without request belongs to what waits for CONNECTED.
-3. The first update of a session or a watch answers its opening; later ones are pushes.
+3. On a live connection the broker asks for new credentials again and again: such a challenge is a question of its own,
+   and answers nothing. Its AUTH_RESPONSE gets no answer but ERROR, or one more challenge of a method in several steps.
+4. The first update of a session or a watch answers its opening; later ones are pushes, and so is a change of what a
+   watch knew when it was opened.
 
 Sources: ``ServerCnx`` and ``ClientCnx`` of Apache Pulsar 5.0.0-M1, and captures.
 """
@@ -23,7 +26,7 @@ from dissectors.pulsar.pairing import Pairing
 from dissectors.pulsar.producing import Producing
 from dissectors.pulsar.reading import Reading, read_frame
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Frame, Message, Problem, Secret
+from mqsniff.model import Frame, Message, Problem, Secret, Side
 
 Rule: TypeAlias = Callable[[Reading], None]
 
@@ -49,7 +52,8 @@ class Session:
         self._producing = Producing(self._pairing, owner.settings)
         self._consuming = Consuming(self._pairing, owner.settings)
         self._sessions = Handles(str, owner.settings.limits.handles_max)
-        self._logged_in = False
+        self._logging_in = False
+        """Whether a CONNECT waits for CONNECTED; not where the capture begins on a live connection."""
         self.message_max = MESSAGE_MAX
         """The largest message that the broker takes, as CONNECTED tells it."""
         self._rules: Mapping[str, Rule] = {
@@ -75,6 +79,10 @@ class Session:
         self._rules.get(message.name, self._by_table)(reading)
         return message
 
+    def rest(self, side: Side) -> Iterator[Problem]:
+        """What a side did not bring to an end."""
+        return (self._producing if side is Side.CLIENT else self._consuming).chunks.rest()
+
     # ---- what the table of commands says
 
     def _by_table(self, reading: Reading) -> None:
@@ -94,7 +102,10 @@ class Session:
         if command.kind == "request":
             up_to_date = "current_hash" in body  # such a watch may hear nothing
             self._pairing.ask(key, expects=0 if up_to_date else 1)
-        elif self._pairing.answer(message, key) is None and command.pair != "r":
+            return
+        if "diff" in body:  # what such a watch knew still held until now
+            self._pairing.end_unanswered(key)
+        if self._pairing.answer(message, key) is None and command.pair != "r":
             message.kind = "push"
 
     def _introduce_session(self, reading: Reading) -> None:
@@ -113,6 +124,7 @@ class Session:
         method = _text(body.get("auth_method_name"))
         identity.mechanism = method
         identity.user = _text(body.get("original_principal")) or self._principal(method, body.get("auth_data"))
+        self._logging_in = True
         self._pairing.ask(_LOGIN)
 
     def _connected(self, reading: Reading) -> None:
@@ -123,18 +135,21 @@ class Session:
             self.message_max = told
         flags = reading.body.get("feature_flags") or {}
         self._producing.by_position = bool(flags.get("supports_repl_dedup_by_lid_and_eid"))
-        self._logged_in = True
+        self._logging_in = False
         self._pairing.answer(message, _LOGIN)
 
     def _challenge(self, reading: Reading) -> None:
         message = reading.message
         challenge = reading.body.get("challenge") or {}
         data = challenge.get("auth_data")
-        if isinstance(data, Secret) and data.data == auth.REFRESH:
+        is_refresh = isinstance(data, Secret) and data.data == auth.REFRESH
+        if is_refresh:
             challenge["auth_data"] = auth.REFRESH.decode()
             message.notes += (("refresh", True),)
+            self._logging_in = False
+            self._pairing.end_unanswered(_LOGIN)
         message.notes += _named(challenge, "auth_method_name")
-        if self._pairing.answer(message, _LOGIN) is None:
+        if is_refresh or self._pairing.answer(message, _LOGIN) is None:
             message.kind = "request"
         self._pairing.ask(_CHALLENGE)
 
@@ -145,9 +160,9 @@ class Session:
         identity = self._owner.identity
         identity.user = self._principal(response.get("auth_method_name"), response.get("auth_data")) or identity.user
         self._pairing.answer(message, _CHALLENGE)
-        # A refresh on a live connection is answered only when it fails.
-        self._pairing.ask(_LOGIN, expects=0 if self._logged_in else 1)
-        if self._logged_in:
+        # A refresh on a live connection is answered only when it fails, or when its method wants another step.
+        self._pairing.ask(_LOGIN, expects=1 if self._logging_in else 0)
+        if not self._logging_in:
             message.kind = "response"
 
     def _principal(self, method: Any, data: Any) -> str | None:

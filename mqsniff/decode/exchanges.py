@@ -154,6 +154,8 @@ def _why_unsettled(
     if command.status is not None:
         return None if command.status == "oneway" else command.status
     if command.expects == 0:
+        if not seen[command.frame.side.peer]:
+            return "unseen"
         return "pending" if open_at_end else None
     return _why_open(command, open_at_end=open_at_end, seen=seen, gaps=gaps)
 
@@ -166,5 +168,6 @@ def _outcome(asked: Asked, answer: Message) -> Status:
             return "ok" if command.status in (None, "oneway") else command.status
         if command.status is not None:
             return command.status
-        answer = command.answer
+        if command.answer.error_count:
+            return "error"
     return "error" if answer.error_count else "ok"

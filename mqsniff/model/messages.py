@@ -100,9 +100,10 @@ class RecordBatch:
     """Records of one message as columns: constants once, spans and arrays for the rest.
 
     ``constant`` holds columns of the ``records`` table that are the same for each record; ``columns`` holds those that
-    differ (sequences of length ``count``). ``keys`` and ``values`` are (starts, stops) into ``data``, a start of -1 is
-    null. ``headers`` gives (key, value) pairs of record i, decoded when asked for; ``header_spans`` tells where all of
-    them stand, for who wants no object per record: None where the dissector has no such places, or none for this data.
+    differ (sequences of length ``count``), and always ``ordering_key``, as bytes. ``keys`` and ``values`` are (starts,
+    stops) into ``data``, a start of -1 is null. ``headers`` gives (key, value) pairs of record i, decoded when asked
+    for; ``header_spans`` tells where all of them stand, for who wants no object per record: None where the dissector
+    has no such places, or none for this data.
     A value that holds a secret is null here, with its length and "redacted" in the columns ``value_size`` and
     ``value_encoding``, unless ``Settings.show_secrets``.
     """

@@ -127,9 +127,15 @@ def record_text(row: Row, shown: Shown) -> str:
         parts.append("id=" + brief(row["message_id"], shown))
     if row["key_encoding"] is not None:
         parts.append("key=" + _data(row["key"], row["key_encoding"]))
+    if row["ordering_key_encoding"] is not None:
+        parts.append("ordering_key=" + _data(row["ordering_key"], row["ordering_key_encoding"]))
     parts.append("value=" + ("null" if row["value_encoding"] is None else _data(row["value"], row["value_encoding"])))
     if row["value_size"] is not None:
         parts.append(f"{row['value_size']} B")
+    if row["left_out"] is not None:
+        parts.append(f"left_out={row['left_out']}")
+    if row["joined"]:
+        parts.append(f"joined from {row['chunk_count']} chunks")
     parts += [f"{safe(header['key'])}={brief(header['value'], shown)}" for header in row["headers"] or ()]
     return "- " + "  ".join(parts)
 

@@ -23,7 +23,7 @@ from mqsniff.model import ConnectionInfo, Message, RecordBatch
 from mqsniff.tables.rows import Captures, Row, listed, record_columns, record_constants
 from mqsniff.tables.schemas import names_of
 from mqsniff.tables.times import rfc3339
-from mqsniff.tables.values import Encoding, Shown, text_of
+from mqsniff.tables.values import Encoding, Shown, base64, text_of
 
 LINES: Final = 256
 SIZE: Final = 1 << 20
@@ -78,6 +78,11 @@ def _varying(common: Row, batch: RecordBatch, shown: Shown, start: int, stop: in
     """The columns of records ``start`` to ``stop`` that are not the same for all of them."""
     columns: dict[str, Sequence[Any]] = {"record_index": range(start, stop)}
     columns |= {name: listed(column[start:stop]) for name, column in record_columns(batch, shown).items()}
+    if "ordering_key" in columns:
+        keys = zip(columns["ordering_key"], columns["ordering_key_encoding"], strict=True)
+        columns["ordering_key"] = [
+            None if key is None else base64(key) if encoding == "base64" else key.decode() for key, encoding in keys
+        ]
     made = {name: _column(name, column, shown) for name, column in columns.items() if name not in _SPANNED}
     if batch.headers is not None:
         made["headers"] = b"", list(_headers(batch, start, stop, shown))

@@ -141,10 +141,11 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
 
 def _verdict(asked: Asked | None, answer: Message | None) -> Message | None:
     """The message whose error a row of ``exchanges`` tells: a later answer, or a refusal, may have one too."""
-    if asked is not None and answer is not None and not answer.error_count:
-        refusal = asked.awaits.answer if asked.awaits is not None else asked.last_answer
-        return refusal or answer
-    return answer
+    if asked is None:
+        return answer
+    if asked.awaits is not None and (told := asked.awaits.answer) is not None:
+        return told if told.error_count or answer is None or not answer.error_count else answer
+    return answer if answer is None or answer.error_count else asked.last_answer or answer
 
 
 def record_rows(
@@ -189,7 +190,16 @@ def record_constants(connection: ConnectionInfo, message: Message, batch: Record
 def record_columns(batch: RecordBatch, shown: Shown) -> dict[str, Sequence[Any]]:
     """The columns of ``records`` that differ inside a batch; what internal topics hold is payload too."""
     hidden = () if shown.payload else ("decoded",)
-    return {name: column for name, column in batch.columns.items() if name in _RECORD_NAMES and name not in hidden}
+    columns = {name: column for name, column in batch.columns.items() if name in _RECORD_NAMES and name not in hidden}
+    if "ordering_key" in columns:
+        columns |= _ordering_keys(columns["ordering_key"], shown)
+    return columns
+
+
+def _ordering_keys(keys: Sequence[bytes | None], shown: Shown) -> dict[str, Sequence[Any]]:
+    """Ordering keys as they are shown, and how they stand."""
+    pairs = [(None, None) if key is None else shown.record_data(key, len(key)) for key in keys]
+    return {"ordering_key": [key for key, _ in pairs], "ordering_key_encoding": [encoding for _, encoding in pairs]}
 
 
 def problem_row(noticed: Noticed, captures: Captures) -> Row:

@@ -257,6 +257,16 @@ _RECORDS: Final = (
     _int("chunk_id", "Pulsar: which piece of a message in chunks it is, from 0"),
     _int("chunk_count", "Pulsar: how many pieces that message has"),
     Column("decoded", "json", "what a record of an internal topic holds; null for other topics and unknown formats"),
+    Column("ordering_key", "payload", "Pulsar: key by which it is ordered in place of key"),
+    _text("ordering_key_encoding", "how ordering_key stands here: utf8, base64, redacted or cut"),
+    _bool("null_partition_key", "Pulsar: whether its producer said that it has no key; null: said nothing"),
+    _bool("partition_key_b64_encoded", "Pulsar: whether its key stood in base64 on the wire; null: not said"),
+    _int("slot_metadata_size", "Pulsar: length of the metadata before it in its batch", "bytes"),
+    _text(
+        "left_out",
+        "Pulsar: why a slot of a batch is not for the application: compacted_out, or acknowledged (before it)",
+    ),
+    _bool("joined", "Pulsar: true for a message joined from chunks, which have rows of their own"),
 )
 
 _TOPICS: Final = (

@@ -56,6 +56,8 @@ COLUMNS = {
     "offset": LONG,
     "partition": st.none() | st.integers(0, 5),
     "message_id": st.none() | TEXTS,
+    "ordering_key": DATA,
+    "null_partition_key": st.none() | st.booleans(),
     "record_ts": TIMES,
     "deliver_at_ts": TIMES,
     "aborted": st.none() | st.booleans(),
@@ -72,7 +74,7 @@ def batches(draw) -> RecordBatch:
     made.data = made.data[: draw(st.sampled_from([None, 3]))]
     many = {"min_size": made.count, "max_size": made.count}
     for name in draw(st.sets(st.sampled_from(sorted(COLUMNS)))):
-        if draw(st.booleans()):
+        if name != "ordering_key" and draw(st.booleans()):
             made.constant[name] = draw(COLUMNS[name])
         else:
             made.columns[name] = draw(st.lists(COLUMNS[name], **many))

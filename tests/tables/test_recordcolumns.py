@@ -180,6 +180,8 @@ def batches(draw):
     if draw(st.booleans()):
         times = st.one_of(st.none(), st.integers(0, 1 << 60))
         made.columns["record_ts"] = draw(st.lists(times, min_size=made.count, max_size=made.count))
+    if draw(st.booleans()):
+        made.columns["ordering_key"] = draw(st.lists(PAYLOADS, min_size=made.count, max_size=made.count))
     return made
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pulsarcraft import batch, encoded
 
 from dissectors.pulsar import batches
-from dissectors.pulsar.batches import COMPACTED_OUT, Headers, read_slots
+from dissectors.pulsar.batches import COMPACTED_OUT, FLAG_FIELDS, Headers, read_slots, told_flag
 from mqsniff.limits import Limits
 
 LIMITS = Limits()
@@ -32,9 +32,9 @@ SINGLES = st.fixed_dictionaries(
 )
 
 
-def read(data: bytes, count: int, wanted=None, limits=LIMITS):
+def read(data: bytes, count: int, limits=LIMITS):
     problems = []
-    return read_slots(data, count, wanted, limits, problems.append), [(p.kind, p.path) for p in problems]
+    return read_slots(data, count, limits, problems.append), [(p.kind, p.path) for p in problems]
 
 
 @settings(max_examples=200, deadline=None)
@@ -73,7 +73,7 @@ def test_slots_lie_where_they_lie():
         b"three",
     ]
     assert slots.starts[1] == -1
-    assert (slots.keys, slots.sequences, slots.numbers) == ([b"k", None, None], [4, None, None], [0, 1, 2])
+    assert (slots.keys, slots.sequences) == ([b"k", None, None], [4, None, None])
     assert problems == []
 
 
@@ -92,10 +92,11 @@ def test_keys_are_what_the_application_gave(fields, key):
     assert read(batch((b"v", fields)), 1)[0].keys == [key]
 
 
-def test_slots_that_are_not_for_the_application_are_read_and_left_out():
-    data = batch((b"a", {}), (b"", {"compacted_out": True}), (b"c", {}), (b"d", {}))
-    slots, problems = read(data, 4, wanted={1, 2, 3})
-    assert slots.numbers == [2, 3]
+def test_every_slot_is_there_with_what_its_flags_say():
+    fields = [{}, {"compacted_out": True}, {"null_value": False}, {"partition_key_b64_encoded": True}]
+    slots, problems = read(batch(*((b"v", one) for one in fields)), 4)
+    told = [{name: told_flag(flags, flag) for name, flag in FLAG_FIELDS.items()} for flags in slots.flags]
+    assert told == [dict.fromkeys(FLAG_FIELDS) | one for one in fields]
     assert problems == []
 
 
@@ -124,7 +125,7 @@ DAMAGED = [
 )
 def test_damage_is_noted_and_what_stands_before_it_stays(data, count, noted, messages):
     slots, problems = read(data, count)
-    assert len(slots.numbers) == messages
+    assert len(slots.starts) == messages
     assert problems[-1][0] == "malformed" if noted is None else problems == noted
 
 
@@ -137,7 +138,7 @@ def test_unknown_fields_of_newer_clients_change_nothing():
 def test_six_bytes_buy_no_more_slots_than_elements_max():
     data = batch((b"", {})) * 1000
     slots, problems = read(data, 1000, limits=LIMITS.with_value("elements_max", 100))
-    assert len(slots.numbers) == 100
+    assert len(slots.starts) == 100
     assert problems == [("limit", "payload")]
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from handmade import captures, connection
 from pulsarcraft import SUBSCRIBE, ack, batch, deliver, ended, frame, message, names, run, still_open
 from wirecraft import Say, client, server
 
+from mqsniff.decode.exchanges import Exchanges
 from mqsniff.limits import Limits
+from mqsniff.model import Side
+from mqsniff.tables.rows import exchange_row
 
 
 def settled(driver):
@@ -37,7 +41,8 @@ def test_a_batch_is_settled_index_by_index():
     assert asked.answer is driver.messages[2]
     assert asked.last_answer is driver.messages[4]
     assert settled(driver) == [(1, "ACK", "ACK", None)]
-    assert driver.messages[2].body["message_id"][0]["ack_set"] == [1, 2]
+    (told,) = driver.messages[2].body["message_id"]
+    assert (told["ack_set"], told["unacknowledged"]) == ([0b110], [1, 2])
 
 
 def test_a_batch_that_is_settled_in_part_says_so():
@@ -58,6 +63,123 @@ def test_a_message_that_the_client_found_damaged_is_an_error():
     driver = run(SUBSCRIBE, deliver(1), ack(1, validation_error="ChecksumMismatch"))
     last = driver.messages[-1]
     assert (last.kind, last.error_code, last.error_name, last.error_count) == ("oneway", 2, "ChecksumMismatch", 1)
+
+
+def response(request: int, **more) -> Say:
+    return server(frame("ACK_RESPONSE", consumer_id=1, request_id=request, **more))
+
+
+def rows(driver, *, open_at_end: bool = True):
+    """(entry, status, settled_by, error) of every delivery in the order in which they ended, as tables have it."""
+    exchanges, info = Exchanges(Limits()), connection()
+    found = [one for message in driver.messages for one in exchanges.of(message)]
+    gaps = (driver.dissector.gaps_of(Side.CLIENT), driver.dissector.gaps_of(Side.SERVER))
+    found += [
+        exchanges.rest(asked, open_at_end=open_at_end, seen=(True, True), gaps=gaps)
+        for asked in driver.dissector.open_questions()
+    ]
+    told = [
+        (one.asked.key[2][1], exchange_row(info, one, captures()))
+        for one in found
+        if one.asked and one.asked.link == "settlement"
+    ]
+    return [(entry, row["status"], row["settled_by"], row["error_name"]) for entry, row in told]
+
+
+REFUSED = {"error": "ConsumerNotFound", "message": "no consumer"}
+ASK = {"request_id": 9}
+SETTLEMENTS = [
+    ("taken", [deliver(1), ack(1, **ASK), response(9)], [(1, "ok", "ACK", None)]),
+    ("refused", [deliver(1), ack(1, **ASK), response(9, **REFUSED)], [(1, "error", "ACK", "ConsumerNotFound")]),
+    ("not answered", [deliver(1), ack(1, **ASK)], [(1, "pending", "ACK", None)]),
+    ("without a request id", [deliver(1), ack(1)], [(1, "ok", "ACK", None)]),
+    (
+        "all before it refused",
+        [deliver(1, 2, 3), ack(2, kind="Cumulative", **ASK), response(9, **REFUSED)],
+        [(1, "error", "ACK", "ConsumerNotFound"), (2, "error", "ACK", "ConsumerNotFound"), (3, "pending", None, None)],
+    ),
+    (
+        "two at once, one refused",
+        [deliver(1, 2), ack(1, **ASK), ack(2, request_id=10), response(10), response(9, **REFUSED)],
+        [(2, "ok", "ACK", None), (1, "error", "ACK", "ConsumerNotFound")],
+    ),
+    (
+        "refused, delivered again and taken",
+        [deliver(1), ack(1, **ASK), response(9, **REFUSED), deliver(1), ack(1, request_id=10), response(10)],
+        [(1, "error", "ACK", "ConsumerNotFound"), (1, "ok", "ACK", None)],
+    ),
+    (
+        "delivered again before the answer",
+        [deliver(1), ack(1, **ASK), deliver(1), response(9), ack(1)],
+        [(1, "ok", "ACK", None), (1, "ok", "ACK", None)],
+    ),
+    ("delivered again", [deliver(1), deliver(1)], [(1, "unanswered", "redelivered", None), (1, "pending", None, None)]),
+    (
+        "damaged, says the client, and the broker takes that",
+        [deliver(1), ack(1, validation_error="ChecksumMismatch", **ASK), response(9)],
+        [(1, "error", "ACK", "ChecksumMismatch")],
+    ),
+    (
+        "damaged, and refused",
+        [deliver(1), ack(1, validation_error="ChecksumMismatch", **ASK), response(9, **REFUSED)],
+        [(1, "error", "ACK", "ConsumerNotFound")],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("dialogue", "expected"), [case[1:] for case in SETTLEMENTS], ids=[case[0] for case in SETTLEMENTS]
+)
+def test_a_settlement_is_true_after_the_answer_that_may_refuse_it(dialogue, expected):
+    assert rows(run(SUBSCRIBE, *dialogue)) == expected
+
+
+def test_the_latency_of_a_settlement_runs_to_the_ack():
+    driver = run(SUBSCRIBE, deliver(1), ack(1, **ASK), response(9))
+    (asked,) = driver.messages[1].asked
+    assert (asked.answer, asked.awaits.answer) == (driver.messages[2], driver.messages[3])
+    assert asked in driver.messages[3].closed
+
+
+PARTS = [
+    (
+        "the first part refused, all of it taken later",
+        [ack(1, ack_set=[0b110], **ASK), response(9, **REFUSED), ack(1, ack_set=[0])],
+        [(1, "ok", "ACK", None)],
+        [],
+    ),
+    (
+        "the first part refused",
+        [ack(1, ack_set=[0b110], **ASK), response(9, **REFUSED), ack(1, ack_set=[0b001])],
+        [(1, "partial", "ACK", None)],
+        [1],
+    ),
+    (
+        "the first part refused after the last was sent",
+        [
+            *[ack(1, ack_set=[0b110], **ASK), ack(1, ack_set=[0], request_id=10)],
+            *[response(9, **REFUSED), response(10)],
+        ],
+        [(1, "partial", "ACK", None)],
+        [],
+    ),
+    (
+        "both parts taken",
+        [ack(1, ack_set=[0b110], **ASK), response(9), ack(1, ack_set=[0], request_id=10), response(10)],
+        [(1, "ok", "ACK", None)],
+        [],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("dialogue", "expected", "left"), [case[1:] for case in PARTS], ids=[case[0] for case in PARTS]
+)
+def test_messages_of_a_batch_whose_ack_is_refused_are_unsettled_again(dialogue, expected, left):
+    driver = run(SUBSCRIBE, batch_of(3), *dialogue)
+    consumer = driver.dissector._session._consuming._consumers._known[1]
+    assert consumer.in_flight == len(left)
+    assert rows(driver) == expected
 
 
 @pytest.mark.parametrize(("ids", "expected"), [([{"ledger_id": 7, "entry_id": 2}], [2]), ([], [1, 2])])
@@ -100,7 +222,9 @@ def test_only_what_is_to_be_delivered_of_a_batch_counts():
     flow = client(frame("FLOW", consumer_id=1, message_permits=9))
     half = server(message(batch(*[(b"v", {})] * 4), entry_id=1, told={"ack_set": [0b1010]}, num_messages_in_batch=4))
     driver = run(SUBSCRIBE, flow, half, ack(1, ack_set=[0b1000]), deliver(2))
-    assert driver.messages[2].records[0].columns["record_index"] == [1, 3]
+    (records,) = driver.messages[2].records
+    assert records.columns["left_out"] == ["acknowledged", None, "acknowledged", None]
+    assert records.columns["message_id"] == [f"7:1:-1:{index}" for index in range(4)]
     assert [m.asked[0].extra["credit"] for m in driver.messages if m.name == "MESSAGE"] == [9, 7]
     assert [m.asked[0].extra["in_flight"] for m in driver.messages if m.name == "MESSAGE"] == [2, 2]
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.pulsar import acksets, auth
-from dissectors.pulsar.chunks import Chunks
+from dissectors.pulsar.chunks import CHUNK_COST, Chunks, Piece
 from dissectors.pulsar.handles import Consumer, Delivery, Handles, Producer, name_of, partition_of
 from dissectors.pulsar.schemas import open_schema
 from mqsniff.limits import Limits
-from mqsniff.model import Side
+from mqsniff.model import Frame, Side
 
 LIMITS = Limits()
 
@@ -131,7 +131,7 @@ def test_ack_sets_are_java_bit_sets(found):
         words[index // 64] |= 1 << index % 64
     signed = [word - (1 << 64) if word >> 63 else word for word in words]
     assert acksets.indexes(signed) == sorted(found)
-    assert acksets.mask(sorted(found)) == sum(1 << index for index in found)
+    assert acksets.bits(signed) == sum(1 << index for index in found)
 
 
 # ---- chunks
@@ -141,35 +141,108 @@ def chunk(number, count=3, uuid="u", **more):
     return {"uuid": uuid, "chunk_id": number, "num_chunks_from_msg": count} | more
 
 
+def piece(metadata, data=b"0123456789", *, checksum_ok=True, at=0):
+    told = data if data is not None else bytes(10)
+    frame = Frame(Side.CLIENT, at, 100, b"", 5, 6, 7, 8, 9)
+    return Piece(metadata, len(told), data, checksum_ok, frame)
+
+
+def followed(metadatas, limits=LIMITS, *, keeps=True):
+    """(kinds of what was noted, whole messages) of chunks that passed."""
+    chunks = Chunks(limits, keeps=keeps)
+    found = [chunks.add(1, piece(metadata, b"%10d" % n)) for n, metadata in enumerate(metadatas)]
+    noted = [one.problem.kind for one in found if one.problem is not None]
+    return noted, [one.joined.data.split() for one in found if one.joined is not None], chunks
+
+
+SEALED = {"encryption_keys": [1]}
 CHUNKED = [
-    ("in order", [chunk(0), chunk(1), chunk(2)], []),
-    ("two messages in turns", [chunk(0), chunk(0, uuid="v"), chunk(1), chunk(1, uuid="v"), chunk(2)], []),
-    ("one again", [chunk(0), chunk(1), chunk(1), chunk(2)], []),
-    ("all again", [chunk(0), chunk(1), chunk(0), chunk(1), chunk(2)], []),
-    ("one missing", [chunk(0), chunk(2)], ["unmatched"]),
-    ("the first ones before the capture", [chunk(1), chunk(2)], ["unmatched"]),
-    ("no uuid", [chunk(0, uuid=None)], ["missing_field"]),
-    ("beyond the count", [chunk(3)], ["out_of_range"]),
-    ("the told size", [chunk(n, total_chunk_msg_size=30) for n in range(3)], []),
-    ("another size", [chunk(n, total_chunk_msg_size=31) for n in range(3)], ["out_of_range"]),
-    ("encrypted chunks are longer", [chunk(n, total_chunk_msg_size=27, encryption_keys=[1]) for n in range(3)], []),
+    ("in order", [chunk(0), chunk(1), chunk(2)], [], [b"0 1 2"]),
+    (
+        "two messages in turns",
+        [chunk(0), chunk(0, uuid="v"), chunk(1), chunk(1, uuid="v"), chunk(2), chunk(2, uuid="v")],
+        [],
+        [b"0 2 4", b"1 3 5"],
+    ),
+    ("one again", [chunk(0), chunk(1), chunk(1), chunk(2)], [], [b"0 1 3"]),
+    ("all again", [chunk(0), chunk(1), chunk(0), chunk(1), chunk(2)], [], [b"2 3 4"]),
+    ("the whole message again", [chunk(0, 2), chunk(1, 2), chunk(0, 2), chunk(1, 2)], [], [b"0 1", b"2 3"]),
+    ("a message of one chunk", [chunk(0, 1)], [], [b"0"]),
+    ("one missing", [chunk(0), chunk(2)], ["unmatched"], []),
+    (
+        "one missing and more behind it",
+        [chunk(0, 4, total_chunk_msg_size=40), chunk(2, 4), chunk(3, 4)],
+        ["unmatched"],
+        [],
+    ),
+    ("the first ones before the capture", [chunk(1), chunk(2, total_chunk_msg_size=30)], ["unmatched"], []),
+    ("no uuid", [chunk(0, uuid=None)], ["missing_field"], []),
+    ("beyond the count", [chunk(3)], ["out_of_range"], []),
+    ("the told size", [chunk(n, total_chunk_msg_size=30) for n in range(3)], [], [b"0 1 2"]),
+    ("another size", [chunk(n, total_chunk_msg_size=31) for n in range(3)], ["out_of_range"], [b"0 1 2"]),
+    ("encrypted ones", [chunk(n, total_chunk_msg_size=27, **SEALED) for n in range(3)], ["undecoded"], []),
+    ("more than may wait", [chunk(n, total_chunk_msg_size=1 << 30) for n in range(2)], ["limit"], []),
 ]
 
 
-@pytest.mark.parametrize(("sent", "noted"), [case[1:] for case in CHUNKED], ids=[case[0] for case in CHUNKED])
-def test_chunks_are_accounted_for(sent, noted):
-    chunks = Chunks(100)
-    problems = [chunks.add(1, metadata, 10) for metadata in sent]
-    assert [problem.kind for problem in problems if problem is not None] == noted
+@pytest.mark.parametrize(("sent", "noted", "whole"), [case[1:] for case in CHUNKED], ids=[case[0] for case in CHUNKED])
+def test_chunks_are_accounted_for_and_joined(sent, noted, whole):
+    assert followed(sent)[:2] == (noted, [one.split() for one in whole])
+
+
+def test_where_nobody_wants_records_no_chunk_waits():
+    noted, whole, chunks = followed([chunk(0), chunk(1), chunk(0, uuid="v", **SEALED)], keeps=False)
+    assert (noted, whole, chunks._waiting) == ([], [], 0)
+
+
+def test_a_chunk_that_is_not_whole_is_not_joined():
+    chunks = Chunks(LIMITS, keeps=True)
+    found = [chunks.add(1, piece(chunk(n), None if n == 1 else b"x")) for n in range(3)]
+    assert [one.problem and one.problem.kind for one in found] == [None, "truncated", None]
+    assert [one.joined for one in found] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("checks", "expected"), [((True, True), True), ((True, None), None), ((None, False), False), ((False, True), False)]
+)
+def test_checksums_of_all_chunks_are_that_of_the_message(checks, expected):
+    chunks = Chunks(LIMITS, keeps=True)
+    found = [chunks.add(1, piece(chunk(n, 2), checksum_ok=ok)) for n, ok in enumerate(checks)]
+    assert found[-1].joined.checksum_ok is expected
+
+
+def test_the_message_that_waited_longest_makes_room():
+    limits = LIMITS.with_value("chunks_wait_size", 3 * (10 + CHUNK_COST))
+    chunks = Chunks(limits, keeps=True)
+    for uuid in "abc":
+        assert chunks.add(1, piece(chunk(0, uuid=uuid))).problem is None
+    assert chunks.add(1, piece(chunk(0, uuid="d"))).problem is None
+    assert chunks._waiting == limits.chunks_wait_size
+    assert chunks.add(1, piece(chunk(1, uuid="a"))).problem.kind == "limit"
+    assert chunks.add(1, piece(chunk(2, uuid="a"))) == (None, None)
+    assert chunks.add(1, piece(chunk(1, uuid="c"))).problem is None  # b had to go for it
+    assert chunks.add(1, piece(chunk(2, uuid="c"))).joined.data == b"0123456789" * 3
+    assert [problem.kind for problem in chunks.rest()] == ["unmatched", "limit"]
 
 
 def test_chunks_of_many_messages_are_followed_up_to_a_limit():
-    chunks = Chunks(10)
+    chunks = Chunks(LIMITS.with_value("handles_max", 10), keeps=True)
     for number in range(50):
-        assert chunks.add(1, chunk(0, uuid=str(number)), 1) is None
-    assert len(chunks._seen) == 10
-    assert chunks.add(1, chunk(1, uuid="49"), 1) is None
-    assert chunks.add(1, chunk(1, uuid="3"), 1).kind == "unmatched"
+        assert chunks.add(1, piece(chunk(0, uuid=str(number)))).problem is None
+    assert len(chunks._seen) == len(chunks._kept) == 10
+    assert chunks._waiting == 10 * (10 + CHUNK_COST)
+    assert chunks.add(1, piece(chunk(1, uuid="49"))).problem is None
+    assert chunks.add(1, piece(chunk(1, uuid="3"))).problem.kind == "unmatched"
+
+
+def test_messages_that_never_end_are_told_where_they_stopped():
+    chunks = Chunks(LIMITS.with_value("message_problems_max", 2), keeps=True)
+    for number in range(4):
+        chunks.add(1, piece(chunk(0, uuid=str(number)), at=number))
+    chunks.add(1, piece(chunk(1, uuid="behind a hole"), at=9))
+    found = [(problem.kind, problem.severity, problem.offset) for problem in chunks.rest()]
+    assert found == [("unmatched", "info", 0), ("unmatched", "info", 1), ("limit", "info", None)]
+    assert list(chunks.rest()) == []
 
 
 # ---- handles and deliveries

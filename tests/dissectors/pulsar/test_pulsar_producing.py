@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
+
+import cramjam
+import lz4.block
 import pytest
+import zstandard
+from driver import Driver
 from pulsarcraft import (
     NO_REQUEST,
     PRODUCER,
@@ -18,7 +24,10 @@ from pulsarcraft import (
     run,
     send,
 )
-from wirecraft import client, server
+from wirecraft import chunks, client, server
+
+from dissectors.pulsar import Pulsar
+from mqsniff.model import Side
 
 
 def test_receipts_come_first_in_first_out_for_each_sequence_id():
@@ -100,12 +109,67 @@ def test_the_counts_of_command_and_metadata_are_held_against_each_other():
     assert noted(driver) == [("out_of_range", "warning")]
 
 
-def test_chunks_are_followed_on_both_sides():
-    def chunk(number):
-        return {"uuid": "u", "chunk_id": number, "num_chunks_from_msg": 3, "total_chunk_msg_size": 3}
+def pieces(whole: bytes, count: int, **more):
+    """Metadata and payloads of the chunks of a message."""
+    size = -(-len(whole) // count)
+    told = {"uuid": "u", "num_chunks_from_msg": count, "total_chunk_msg_size": len(whole)} | more
+    return [(whole[n * size : (n + 1) * size], {"chunk_id": n, **told}) for n in range(count)]
 
-    sent = [send(b"x", sequence=9, told={"is_chunk": True}, **chunk(number)) for number in (0, 2)]
-    delivered = [message(b"x", entry_id=number, **chunk(number)) for number in (0, 1, 2)]
+
+def test_chunks_are_followed_on_both_sides():
+    parts = pieces(b"xyz", 3)
+    sent = [send(data, sequence=9, told={"is_chunk": True}, **told) for data, told in (parts[0], parts[2])]
+    delivered = [message(data, entry_id=n, **told) for n, (data, told) in enumerate(parts)]
     driver = run(PRODUCER, SUBSCRIBE, client(*sent), server(*delivered))
     assert noted(driver) == [("unmatched", "warning")]
-    assert [m.records[0].constant["chunk_id"] for m in driver.messages if m.records] == [0, 2, 0, 1, 2]
+    assert "is not joined" in driver.problems[0].detail
+    rows = [(r.constant["chunk_id"], r.constant.get("joined")) for m in driver.messages for r in m.records]
+    assert rows == [(0, None), (2, None), (0, None), (1, None), (2, None), (None, True)]
+
+
+PLAIN = b"the same words again and again, " * 400
+CODECS = [
+    ("NONE", lambda plain: plain),
+    ("LZ4", lambda plain: lz4.block.compress(plain, store_size=False)),
+    ("ZLIB", zlib.compress),
+    ("ZSTD", zstandard.ZstdCompressor().compress),
+    ("SNAPPY", lambda plain: bytes(cramjam.snappy.compress_raw(plain))),
+]
+
+
+@pytest.mark.parametrize(("codec", "compress"), CODECS)
+@pytest.mark.parametrize("delivered", [False, True])
+def test_a_message_in_chunks_is_a_record_of_its_own(codec, compress, delivered):
+    more = {} if codec == "NONE" else {"compression": codec}
+    key = {"partition_key": "k", "ordering_key": b"o", "properties": [{"key": "a", "value": "b"}]}
+    parts = pieces(compress(PLAIN), 4, uncompressed_size=len(PLAIN), **key, **more)
+    if delivered:
+        frames = [message(data, entry_id=n, **told) for n, (data, told) in enumerate(parts)]
+        driver = run(SUBSCRIBE, server(*frames))
+    else:
+        frames = [send(data, sequence=9, told={"is_chunk": True}, **told) for data, told in parts]
+        place = {"ledger_id": 7}
+        receipts = [
+            frame("SEND_RECEIPT", producer_id=1, sequence_id=9, message_id={**place, "entry_id": n}) for n in range(4)
+        ]
+        driver = run(PRODUCER, client(*frames), server(*receipts))
+    assert driver.problems == []
+    *chunks, last, whole = [records for one in driver.messages for records in one.records]
+    assert [one.constant["chunk_id"] for one in (*chunks, last)] == [0, 1, 2, 3]
+    assert [one.values is None for one in (*chunks, last)] == [codec != "NONE"] * 4
+    ((start,), (stop,)) = whole.values
+    assert whole.data[start:stop] == PLAIN
+    expected = {"joined": True, "chunk_id": None, "chunk_count": 4, "checksum_ok": True, "codec": codec.lower()}
+    expected |= {"direction": "deliver" if delivered else "produce", "topic": TOPIC, "message_id": "7:3:-1"}
+    assert {name: whole.constant[name] for name in expected} == expected
+    assert (whole.headers[0], whole.columns["ordering_key"]) == ([("a", b"b")], [b"o"])
+
+
+def test_a_message_whose_last_chunk_never_comes_is_told_at_the_end():
+    frames = [send(data, told={"is_chunk": True}, **told) for data, told in pieces(b"abcdef", 3)[:2]]
+    driver = Driver(Pulsar).run(chunks([PRODUCER, client(*frames)]), closes=())
+    assert driver.problems == []
+    driver.run([])
+    (problem,) = driver.problems
+    assert (problem.kind, problem.severity, problem.side) == ("unmatched", "info", Side.CLIENT)
+    assert problem.offset == len(PRODUCER.data) + len(frames[0])

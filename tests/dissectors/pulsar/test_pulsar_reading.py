@@ -13,8 +13,8 @@ from pulsarcraft import batch, command, encoded, frame, framed, message, send
 from wirecraft import chunks, client, server
 
 from dissectors.pulsar import Pulsar
-from dissectors.pulsar.commands import BY_NAME
-from dissectors.pulsar.messages import message_type
+from dissectors.pulsar.commands import BY_NAME, PAYLOAD
+from dissectors.pulsar.messages import id_fields, message_type
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Frame, Gap, Mark, Side, Undecoded
@@ -164,7 +164,16 @@ def test_a_command_of_the_other_side_is_noted():
 def test_payloads_in_all_forms_are_taken_apart(checksum, entry):
     told = one(message(b"value", checksum=checksum, entry=entry), Side.SERVER)
     assert told.body["metadata"] == {"producer_name": "p-0", "sequence_id": 0, "publish_time": 1}
-    assert told.body["payload"] == {"size": 5} | ({"checksum_ok": True} if checksum else {})
+    metadata = encoded("MessageMetadata", **told.body["metadata"])
+    covered = struct.pack(">I", len(metadata)) + metadata + b"value"
+    place = {"ledger_id": 7, "entry_id": 0, "partition": -1}
+    assert told.body["payload"] == {
+        "size": 5,
+        "command_size": len(command("MESSAGE", consumer_id=1, message_id=place)),
+        "metadata_size": len(metadata),
+        **({"checksum": crc32c(covered), "checksum_ok": True} if checksum else {}),
+        **({"broker_entry_metadata_size": 4} if entry is not None else {}),
+    }
     assert told.body.get("broker_entry_metadata") == (None if entry is None else {"broker_timestamp": 5, "index": 9})
     assert told.records[0].constant["checksum_ok"] is (True if checksum else None)
     assert told.partitions[0]["wire_bytes"] == 5
@@ -212,34 +221,85 @@ def test_damaged_metadata_are_noted_by_their_path():
     behind = struct.pack(">I", 3) + b"\x0a\x05x" + b"value"
     told = one(framed(command("SEND", producer_id=1, sequence_id=5), behind))
     assert ("malformed", "error", "metadata.producer_name") in noted(told)
-    assert told.body["payload"] == {"size": 5}
+    assert told.body["payload"] == {"size": 5, "command_size": 8, "metadata_size": 3}
 
 
 def test_an_unknown_marker_is_noted():
     told = one(send(b"x", marker_type=77))
-    assert told.body["marker"] == {"type": 77}
+    assert told.body["opened_marker"] == {"type": 77}
     assert noted(told) == [("unknown_code", "warning", "metadata.marker_type")]
 
 
-def test_ack_sets_of_more_words_than_any_batch_stay_words():
-    told = one(
-        frame(
-            "ACK",
-            consumer_id=1,
-            ack_type="Individual",
-            message_id=[{"ledger_id": 1, "entry_id": 1, "ack_set": [1] * 2000}],
-        )
-    )
-    assert told.body["message_id"][0]["ack_set_words"] == [1] * 2000
-    assert noted(told) == [("limit", "warning", "ack_set_words")]
+@pytest.mark.parametrize("flag", [True, False, None])
+def test_the_marker_of_a_send_and_what_the_marker_says_have_two_names(flag):
+    asked = encoded("ReplicatedSubscriptionsSnapshotRequest", snapshot_id="s", source_cluster="near")
+    told = one(send(asked, told={} if flag is None else {"marker": flag}, marker_type=10))
+    assert told.body.get("marker") is flag
+    request = {"type": "REPLICATED_SUBSCRIPTION_SNAPSHOT_REQUEST", "snapshot_id": "s", "source_cluster": "near"}
+    assert told.body["opened_marker"] == request
+
+
+@pytest.mark.parametrize("name", sorted(PAYLOAD))
+def test_what_is_put_into_the_body_of_a_command_is_no_field_of_it(name):
+    own = {field.name for field in message_type("BaseCommand").fields[BY_NAME[name].type].message.fields.values()}
+    added = {"broker_entry_metadata", "metadata", "payload", "undecoded", "opened_marker", "unacknowledged"}
+    assert not added & own
+
+
+# ---- ack sets
+
+PLACE = {"ledger_id": 1, "entry_id": 2}
+IDS = [{**PLACE, "ack_set": [5, -(1 << 63)]}]
+ACK_SETS = [
+    ("ACK", "message_id", IDS),
+    ("REDELIVER_UNACKNOWLEDGED_MESSAGES", "message_ids", IDS),
+    ("SEEK", "message_id", IDS[0]),
+    ("SUBSCRIBE", "start_message_id", IDS[0]),
+    ("SEND", "message_id", IDS[0]),
+    ("SEND_RECEIPT", "message_id", IDS[0]),
+    ("GET_LAST_MESSAGE_ID_RESPONSE", "last_message_id", IDS[0]),
+    ("GET_LAST_MESSAGE_ID_RESPONSE", "consumer_mark_delete_position", IDS[0]),
+    ("MESSAGE", "message_id", {**PLACE, "first_chunk_message_id": IDS[0]}),
+]
+
+
+@pytest.mark.parametrize(("name", "field", "ids"), ACK_SETS)
+def test_an_ack_set_means_the_same_wherever_it_stands(name, field, ids):
+    told = one(frame(name, **{field: ids}), BY_NAME[name].side)
+    found = told.body[field][0] if isinstance(ids, list) else told.body[field]
+    found = found.get("first_chunk_message_id", found)
+    assert (found["ack_set"], found["unacknowledged"]) == ([5, -(1 << 63)], [0, 2, 127])
+
+
+def test_the_ack_set_of_a_delivery_is_opened_as_those_of_message_ids():
+    told = one(message(b"v", told={"ack_set": [6]}), Side.SERVER)
+    assert (told.body["ack_set"], told.body["unacknowledged"]) == ([6], [1, 2])
+
+
+def test_ack_sets_are_looked_for_wherever_the_protocol_has_message_ids():
+    commands = message_type("BaseCommand").fields
+    looked = {commands[BY_NAME[name].type].message.name: set(fields) for name, fields in id_fields().items()}
+    held = {}
+    for kind in message_type("BaseCommand")._descriptor.file.message_types_by_name.values():
+        for one_field in kind.fields:
+            if one_field.message_type is not None and one_field.message_type.name == "MessageIdData":
+                held.setdefault(kind.full_name, set()).add(one_field.name)
+    assert held.pop("pulsar.proto.MessageIdData") == {"first_chunk_message_id"}
+    assert looked == held
+
+
+def test_ack_sets_of_more_words_than_any_batch_are_not_opened():
+    ids = [{**PLACE, "ack_set": [1] * 2000}]
+    told = one(frame("ACK", consumer_id=1, ack_type="Individual", message_id=ids))
+    assert told.body["message_id"] == ids
+    assert noted(told) == [("limit", "warning", "ack_set")]
 
 
 def test_ack_sets_buy_no_more_indexes_than_elements_max():
-    message_id = {"ledger_id": 1, "entry_id": 1, "ack_set": [-1] * 10}
-    data = frame("ACK", consumer_id=1, ack_type="Individual", message_id=[message_id] * 3)
+    data = frame("ACK", consumer_id=1, ack_type="Individual", message_id=[{**PLACE, "ack_set": [-1] * 10}] * 3)
     (told,) = Driver(Pulsar, Limits(elements_max=1000)).run(chunks([client(data)])).messages
-    assert [len(found.get("ack_set", ())) for found in told.body["message_id"]] == [640, 0, 0]
-    assert [len(found.get("ack_set_words", ())) for found in told.body["message_id"]] == [0, 10, 10]
+    assert [len(found.get("unacknowledged", ())) for found in told.body["message_id"]] == [640, 0, 0]
+    assert [len(found["ack_set"]) for found in told.body["message_id"]] == [10, 10, 10]
 
 
 # ---- frames that are not whole

@@ -8,10 +8,12 @@ import cramjam
 import lz4.block
 import pytest
 import zstandard
-from pulsarcraft import batch
+from pulsarcraft import batch, encoded
 
+from dissectors.pulsar.messages import message_type
 from dissectors.pulsar.records import place, record_batch
 from mqsniff.limits import Limits
+from mqsniff.tables.schemas import names_of
 
 LIMITS = Limits()
 PLAIN = b"the same words again and again, " * 40
@@ -33,9 +35,9 @@ CODECS = [
 ]
 
 
-def records(metadata, packed, wanted=None):
+def records(metadata, packed, unacknowledged=None):
     problems = []
-    made = record_batch(PUBLISHED | metadata, packed, wanted, LIMITS, problems)
+    made = record_batch(PUBLISHED | metadata, packed, unacknowledged, LIMITS, problems)
     return made, [(problem.kind, problem.severity) for problem in problems]
 
 
@@ -146,7 +148,8 @@ def test_a_message_alone_has_its_columns_from_the_metadata():
         "event_ts": 1_600_000_000 * 10**9,
         "publish_ts": 1_700_000_000 * 10**9,
         "deliver_at_ts": 1_800_000_000 * 10**9,
-        "ordering_key": b"\x01",
+        "partition_key_b64_encoded": True,
+        "null_partition_key": None,
         "sequence": 5,
         "producer_name": "p",
         "schema_id": "258",
@@ -154,6 +157,7 @@ def test_a_message_alone_has_its_columns_from_the_metadata():
         "codec": "none",
     }
     assert {name: made.constant[name] for name in expected} == expected
+    assert made.columns == {"ordering_key": [b"\x01"]}
 
 
 def test_null_values_and_keys_are_null_and_empty_ones_empty():
@@ -182,9 +186,46 @@ def test_a_compacted_batch_counts_by_its_original_indexes():
     assert made.columns["message_id"] == ["7:1:-1:4", "7:1:-1:9"]
 
 
-def test_only_wanted_slots_are_records():
-    made, _ = records({"num_messages_in_batch": 3}, batch((b"a", {}), (b"b", {}), (b"c", {})), wanted={0, 2})
-    assert (values(made), made.columns["record_index"]) == ([b"a", b"c"], [0, 2])
+def test_slots_that_a_compaction_emptied_keep_their_places():
+    plain = batch((b"", {"compacted_out": True}), (b"b", {}), (b"", {"compacted_out": True}), (b"d", {}))
+    made, _ = records({"num_messages_in_batch": 4, "compacted_batch_indexes": [1, 3]}, plain)
+    assert list(made.columns["record_index"]) == [0, 1, 2, 3]
+    assert made.columns["left_out"] == ["compacted_out", None, "compacted_out", None]
+
+
+def test_slots_add_up_and_say_why_they_are_left_out():
+    plain = batch((b"a", {}), (b"b", {}), (b"", {"compacted_out": True}), (b"d", {"compacted_out": False}))
+    made, problems = records({"num_messages_in_batch": 4}, plain, unacknowledged={0, 2})
+    assert (values(made), list(made.columns["record_index"])) == ([b"a", b"b", b"", b"d"], [0, 1, 2, 3])
+    assert made.columns["left_out"] == [None, "acknowledged", "compacted_out", "acknowledged"]
+    assert problems == []
+    whole, _ = records({"num_messages_in_batch": 2}, batch((b"a", {}), (b"b", {})))
+    assert "left_out" not in whole.columns
+
+
+def test_what_the_metadata_of_a_slot_say_of_its_keys_are_columns():
+    slots = [
+        (b"a", {"partition_key": "a2V5", "partition_key_b64_encoded": True, "ordering_key": b"\x00order"}),
+        (b"b", {"partition_key": "key", "partition_key_b64_encoded": False, "null_partition_key": False}),
+        (b"c", {"null_partition_key": True, "ordering_key": b""}),
+        (b"d", {}),
+    ]
+    made, problems = records({"num_messages_in_batch": 4}, batch(*slots))
+    assert problems == []
+    assert keys(made) == [b"key", b"key", None, None]
+    assert made.columns["ordering_key"] == [b"\x00order", None, b"", None]
+    assert made.columns["partition_key_b64_encoded"] == [True, False, None, None]
+    assert made.columns["null_partition_key"] == [None, False, True, None]
+    sizes = [len(encoded("SingleMessageMetadata", payload_size=1, **fields)) for _, fields in slots]
+    assert made.columns["slot_metadata_size"] == sizes
+
+
+def test_every_field_of_the_metadata_of_a_slot_is_shown():
+    shown_by = {"properties": "headers", "partition_key": "key", "payload_size": "value_size", "null_value": "value"}
+    shown_by |= {"event_time": "event_ts", "sequence_id": "sequence", "compacted_out": "left_out"}
+    fields = [field.name for field in message_type("SingleMessageMetadata").fields.values()]
+    assert len(fields) == 10
+    assert {shown_by.get(name, name) for name in fields} <= set(names_of("records"))
 
 
 @pytest.mark.parametrize("time", [0, (1 << 64) - 1, (1 << 63) // 10**6 + 1])

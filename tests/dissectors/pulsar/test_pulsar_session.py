@@ -170,6 +170,14 @@ def test_a_watch_that_is_up_to_date_need_not_be_answered():
     assert asked.expects == 0
 
 
+@pytest.mark.parametrize(("event", "kind", "status"), [("snapshot", "response", None), ("diff", "push", "oneway")])
+def test_a_change_of_what_a_watch_knew_answers_nothing(event, kind, status):
+    watch = client(frame("WATCH_SCALABLE_TOPICS", watch_id=1, namespace="n", current_hash="h"))
+    driver = run(watch, server(frame("WATCH_SCALABLE_TOPICS_UPDATE", watch_id=1, **{event: {}})))
+    answer = "WATCH_SCALABLE_TOPICS_UPDATE" if kind == "response" else None
+    assert (driver.messages[1].kind, ended(driver)) == (kind, [("WATCH_SCALABLE_TOPICS", answer, status)])
+
+
 def test_updates_speak_of_the_topic_of_their_session():
     driver = run(
         client(frame("SCALABLE_TOPIC_LOOKUP", session_id=4, topic="topic://t")),
@@ -222,6 +230,50 @@ def test_a_refresh_is_answered_only_when_it_fails():
     driver = run(*dialogue, failed)
     assert ended(driver)[-1] == ("AUTH_RESPONSE", "ERROR", None)
     assert driver.dissector.identity.close_reason == "authentication"
+
+
+REFRESH = server(frame("AUTH_CHALLENGE", challenge={"auth_data": "UHVsc2FyQXV0aFJlZnJlc2g="}))
+RESPONSE = client(frame("AUTH_RESPONSE", response={"auth_data": "bmV3"}))
+STEP = server(frame("AUTH_CHALLENGE", challenge={"auth_data": "bW9yZQ=="}))
+LOGIN = [client(connect()), server(connected())]
+EXPIRED = server(frame("ERROR", request_id=NO_REQUEST, error="AuthenticationError", message="expired"))
+ASKED = ("AUTH_CHALLENGE", "AUTH_RESPONSE", None)
+TAKEN = ("AUTH_RESPONSE", None, "oneway")
+REFRESHES = [
+    ("again and again", [*LOGIN, *[REFRESH, RESPONSE] * 3], [ASKED, TAKEN, ASKED, TAKEN, ASKED]),
+    ("the opening not captured", [REFRESH, RESPONSE] * 2, [ASKED, TAKEN, ASKED]),
+    ("begun with a response", [RESPONSE, REFRESH, RESPONSE], [TAKEN, ASKED]),
+    (
+        "the second one refused",
+        [*LOGIN, *[REFRESH, RESPONSE] * 2, EXPIRED],
+        [ASKED, TAKEN, ASKED, ("AUTH_RESPONSE", "ERROR", None)],
+    ),
+    (
+        "in two steps",
+        [*LOGIN, REFRESH, RESPONSE, STEP, RESPONSE, REFRESH, RESPONSE],
+        [ASKED, ("AUTH_RESPONSE", "AUTH_CHALLENGE", None), ASKED, TAKEN, ASKED],
+    ),
+    (
+        "a login in two steps",
+        [client(connect()), STEP, RESPONSE, STEP, RESPONSE, server(connected())],
+        [
+            ("CONNECT", "AUTH_CHALLENGE", None),
+            ASKED,
+            ("AUTH_RESPONSE", "AUTH_CHALLENGE", None),
+            ASKED,
+            ("AUTH_RESPONSE", "CONNECTED", None),
+        ],
+    ),
+    ("CONNECTED not captured", [client(connect()), REFRESH, RESPONSE, REFRESH], [ASKED, TAKEN]),
+]
+
+
+@pytest.mark.parametrize(
+    ("dialogue", "expected"), [case[1:] for case in REFRESHES], ids=[case[0] for case in REFRESHES]
+)
+def test_a_challenge_on_a_live_connection_is_a_question_and_no_answer(dialogue, expected):
+    found = ended(run(*dialogue))
+    assert [one for one in found if one[:2] != ("CONNECT", "CONNECTED")] == expected
 
 
 def test_an_error_without_request_answers_the_login_and_else_nothing():

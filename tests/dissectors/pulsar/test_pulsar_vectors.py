@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 from driver import Driver
 from pulsarcraft import frame
 from wirecraft import chunks, client, server
@@ -130,7 +131,12 @@ def test_every_field_of_the_metadata_is_read(name):
     assert unwritten(shape, told) == NEWER_METADATA_FIELDS
     side = client if name == "SEND" else server
     (message,) = Driver(Pulsar).run(chunks([side(bytes.fromhex(line["frame"]))])).messages
-    assert message.body["payload"] == {"size": len(b"sealed"), "checksum_ok": True}
+    payload = message.body["payload"]
+    assert (payload["size"], payload["checksum_ok"]) == (len(b"sealed"), True)
+    whole = bytes.fromhex(line["frame"])
+    assert int.from_bytes(whole[4:8], "big") == payload["command_size"]
+    covered = whole[len(whole) - payload["size"] - payload["metadata_size"] - 4 :]
+    assert payload["checksum"] == crc32c(covered)
     compare(shape, told, message.body["metadata"])
 
 
@@ -168,7 +174,7 @@ def test_entry_metadata_number_the_messages_of_an_entry(line):
 def test_markers_are_read(line):
     message = run(line)
     assert message.problems == []
-    assert message.body["marker"] == {"type": line["name"], **line["told"]}
+    assert message.body["opened_marker"] == {"type": line["name"], **line["told"]}
     assert message.records[0].constant["control"] is True
 
 
