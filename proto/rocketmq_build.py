@@ -72,11 +72,6 @@ def _check_request(
             raise NotationError(f"{request['name']}: no body class {body}")
     if request.get("codes", "") not in responses:
         raise NotationError(f"{request['name']}: no group of response codes {request['codes']}")
-    codes = {name: int(code) for code, name in responses[""].items()}
-    try:
-        request["nothing"] = [codes[name] for name in request.get("nothing", ())]
-    except KeyError as missing:
-        raise NotationError(f"{request['name']}: no response code {missing}") from None
 
 
 def _lineage(block: ClassBlock, classes: dict[str, ClassBlock]) -> Iterator[FieldLine]:

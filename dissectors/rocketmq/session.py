@@ -4,7 +4,8 @@
 2. A response is read by the code of its request. One that nobody asked for is called RESPONSE; its body is read where
    it shows by itself what it is (stored messages).
 3. A code that a binary header cut to 16 bits is taken for the code it was cut from, and noted.
-4. What a poll answers when there is nothing is no error; ``held`` says whether the broker made the client wait.
+4. Answers of the normal course (``ordinary``) are no errors: what a poll answers when there is nothing. ``held`` says
+   whether the broker made the client wait.
 5. Of a frame that was cut, the header is read first, and what stands in it.
 
 Source: RemotingCommand, NettyRemotingAbstract and the processors of apache/rocketmq.
@@ -22,6 +23,7 @@ from dissectors.rocketmq.headers import Header, read_header
 from dissectors.rocketmq.heads import BINARY, ONEWAY, RESPONSE
 from dissectors.rocketmq.messages import MESSAGE_KINDS, Content, Data, read_messages, shows_stored
 from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.ordinary import ORDINARY
 from dissectors.rocketmq.records import complete
 from dissectors.rocketmq.settlements import Settlements
 from dissectors.rocketmq.tables import Part, Request, tables
@@ -274,7 +276,7 @@ class Session:
         self._answered_parts[frame.side, frame.offset] = reading.part
         asking = asked.message if asked else None
         message = self._message(reading, asking.name if asking else UNASKED, "response")
-        self._judge(message, header.code, request, reading.notes)
+        self._judge(message, header.code, question, reading.notes)
         if asked is not None and question is not None:
             self._answered(asked, question, reading, message)
         if header.code == GO_AWAY:
@@ -283,21 +285,22 @@ class Session:
             self._identity.server_software = self._software(header)
         return message
 
-    def _judge(self, message: Message, code: int | None, request: Request | None, notes: Notes) -> None:
+    def _judge(self, message: Message, code: int | None, question: Question | None, notes: Notes) -> None:
         """Whether the response is an error, and which."""
         if code is None:
             return
+        request, asked = (question.request, question.ext) if question else (None, {})
         group = request.response.codes if request else ""
         if group == "dledger":
             code = _dledger_code(code, message.body.get("body"))
-        nothing = request.nothing if request else frozenset[int]()
-        if code == 0 or code in nothing:
+        if code == 0:
             message.error_code = message.error_count = 0
-            if code:
-                message.notes += (("code", self._tables.response_name(code, group)),)
             return
-        message.error_code, message.error_count = code, 1
-        message.error_name = self._tables.response_name(code, group)
+        message.error_code, message.error_name = code, self._tables.response_name(code, group)
+        if ORDINARY.has(message.name, code, asked):
+            message.error_count = 0
+            return
+        message.error_count = 1
         if message.error_name is None:
             message.error_name = f"unknown({code})"
             notes.note("unknown_code", "info", "a response code without a name", "code")

@@ -114,8 +114,6 @@ class Request:
     """produced, consumer, other, or nothing."""
     waits: str
     """Name of the field that says how many milliseconds the answer may be held."""
-    nothing: frozenset[int]
-    """Response codes that only say that there is nothing (yet)."""
 
 
 class Tables:
@@ -154,7 +152,6 @@ class Tables:
             self._part(plain.get("response", {}))._replace(codes=plain.get("codes", "")),
             plain.get("records", ""),
             part.header.fields[waits].name if waits else "",
-            frozenset(plain["nothing"]),
         )
 
     def _part(self, plain: Mapping[str, Any]) -> Part:

@@ -284,25 +284,6 @@ def test_a_poll_says_how_long_it_may_be_held_and_whether_it_was(asked, told):
     assert (question.wait_limit_ns, question.held) == (None if limit is None else limit * MS, held)
 
 
-@pytest.mark.parametrize(
-    ("code", "ext", "response", "error"),
-    [
-        (11, pull_fields(), 19, 0),
-        (11, pull_fields(), 20, 0),
-        (11, pull_fields(), 21, 21),
-        (200050, pop_fields(), 210, 0),
-        (200050, pop_fields(), 19, 0),
-        (14, {"consumerGroup": "g", "topic": "t", "queueId": 0}, 19, 19),
-        (14, {"consumerGroup": "g", "topic": "t", "queueId": 0}, 22, 22),
-    ],
-)
-def test_that_there_is_nothing_yet_is_no_error_of_a_poll(code, ext, response, error):
-    driver = run(client(json_frame(code, 1, ext)), server(answer(1, code=response)))
-    told = driver.messages[1]
-    assert (told.error_code, told.error_count, told.body["code"]) == (error, int(error != 0), response)
-    assert [label for label, _ in told.notes] == ([] if error else ["code"])
-
-
 # ---- records and partitions
 
 
