@@ -51,7 +51,8 @@ def answer_to(question: Message, **fields: Any) -> tuple[Message, Asked]:
     reply = frame(Side.SERVER, 0, 10, at=79_000, packet=9)
     response = Message(reply, "nsq", "RESPONSE", "response", {"data": "OK"}, error_code=0, error_count=0, **fields)
     asked.answer = asked.last_answer = response
-    response.closed, response.answers = (asked,), 1
+    response.closed = response.answered = (asked,)
+    response.answers = 1
     return response, asked
 
 

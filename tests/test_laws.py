@@ -369,7 +369,7 @@ class _Forgetful(list):
         """Nothing is kept."""
         event = told[1]
         if isinstance(event, Message):
-            event.asked = event.closed = ()
+            event.asked = event.closed = event.answered = ()
 
 
 # ---- claimed or not

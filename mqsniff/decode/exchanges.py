@@ -6,6 +6,8 @@
    has a ``clock`` problem, see mqsniff.framing.questions).
 3. Records of a question wait for its answer, which tells their offsets, at most ``records_wait_max`` of them and
    ``records_wait_size`` bytes. Of those that go out before it, whoever still waits for the answer keeps nothing.
+4. A settlement whose command may be refused has the status of that command; what has no answer unless it fails, and
+   got none, was a success. Latency runs to the command, not to the answer to it.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class Exchanges:
         return done
 
     def _timed(self, asked: Asked, answer: Message) -> Exchange:
-        status: Status = asked.status or ("error" if answer.error_count else "ok")
+        status = asked.status or _outcome(asked, answer)
         question, last = asked.frame, (asked.last_answer or answer).frame
         latency = answer.frame.first_ts_ns - question.last_ts_ns
         if latency < 0:
@@ -67,12 +69,15 @@ class Exchanges:
             return None
         return 0 if self._answered_ns is None else max(0, self._answered_ns - asked.frame.last_ts_ns)
 
-    def rest(self, asked: Asked, *, open_at_end: bool, peer_seen: bool, peer_gaps: int) -> Exchange:
-        """The exchange of a question that was still open when the connection ended."""
+    def rest(self, asked: Asked, *, open_at_end: bool, seen: tuple[bool, bool], gaps: tuple[int, int]) -> Exchange:
+        """The exchange of a question that was still open at the end; ``seen`` and ``gaps`` are those of each side."""
+        command = asked.awaits
+        if command is not None and command.answer is None and asked.status is None:
+            asked.status = _why_unsettled(command, open_at_end=open_at_end, seen=seen, gaps=gaps)
         if asked.answer is not None:
             return self._timed(asked, asked.answer)
         if asked.status is None:
-            asked.status = _why_open(asked, open_at_end=open_at_end, peer_seen=peer_seen, peer_gaps=peer_gaps)
+            asked.status = _why_open(asked, open_at_end=open_at_end, seen=seen, gaps=gaps)
         return Exchange(asked, None, asked.status)
 
     # ---- records
@@ -131,11 +136,34 @@ def _asks(message: Message) -> bool:
     return False
 
 
-def _why_open(asked: Asked, *, open_at_end: bool, peer_seen: bool, peer_gaps: int) -> Status:
+def _why_open(asked: Asked, *, open_at_end: bool, seen: tuple[bool, bool], gaps: tuple[int, int]) -> Status:
     if asked.expects == 0:
         return "oneway"
-    if not peer_seen:
+    peer = asked.frame.side.peer
+    if not seen[peer]:
         return "unseen"
-    if peer_gaps > asked.gaps_before:
+    if gaps[peer] > asked.gaps_before:
         return "lost"
     return "pending" if open_at_end else "unanswered"
+
+
+def _why_unsettled(
+    command: Asked, *, open_at_end: bool, seen: tuple[bool, bool], gaps: tuple[int, int]
+) -> Status | None:
+    """The status of a settlement whose command was still open at the end; None where it was not refused in time."""
+    if command.status is not None:
+        return None if command.status == "oneway" else command.status
+    why = _why_open(replace(command, expects=1), open_at_end=open_at_end, seen=seen, gaps=gaps)
+    return None if command.expects == 0 and why == "unanswered" else why
+
+
+def _outcome(asked: Asked, answer: Message) -> Status:
+    """What the answer to a question says, or the one to the command that settled a delivery (rule 4)."""
+    command = asked.awaits
+    if command is not None:
+        if command.answer is None:
+            return "ok" if command.status in (None, "oneway") else command.status
+        if command.status is not None:
+            return command.status
+        answer = command.answer
+    return "error" if answer.error_count else "ok"

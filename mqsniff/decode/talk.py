@@ -21,7 +21,6 @@ from mqsniff.model import (
     ConnectionInfo,
     Decoded,
     Event,
-    Exchange,
     Exchanged,
     Gap,
     Item,
@@ -111,11 +110,9 @@ class Talk:
 
     def end(self, *, open_at_end: bool, seen: tuple[bool, bool]) -> Iterator[Item]:
         """The connection is over: what was never answered, and what stayed dark."""
+        gaps = self._gaps[0], self._gaps[1]
         for asked in self._dissector.open_questions():
-            peer = asked.frame.side.peer
-            exchange = self._exchanges.rest(
-                asked, open_at_end=open_at_end, peer_seen=seen[peer], peer_gaps=self._gaps[peer]
-            )
+            exchange = self._exchanges.rest(asked, open_at_end=open_at_end, seen=seen, gaps=gaps)
             if not self._quiet:
                 yield Exchanged(self._info, exchange)
             yield from self._recorded(self._exchanges.settled(exchange))
@@ -148,7 +145,7 @@ class Talk:
         if self._broken:
             return ()
         if self._last is not None:
-            self._last.asked = self._last.closed = ()
+            self._last.asked = self._last.closed = self._last.answered = ()
             self._last = None
         try:
             events = tell(what)
@@ -168,7 +165,7 @@ class Talk:
                 match event:
                     case Message():
                         yield from self._message(event)
-                        event.asked = event.closed = ()  # as in ``_items``
+                        event.asked = event.closed = event.answered = ()  # as in ``_items``
                     case Skipped():
                         yield self._skipped(event)
                     case Problem():
@@ -196,7 +193,7 @@ class Talk:
             message.problems.append(_unmatched())
         self._claimed[frame.side] += len(frame.data) + frame.unread
         info.undecoded_bytes += frame.unread
-        items: list[Item] = [Decoded(info, message, _latency(message, ended))]
+        items: list[Item] = [Decoded(info, message, _latency(message))]
         if message.problems:
             items += [Noticed(info, odd, frame.first_ts_ns, frame.first_packet, message) for odd in message.problems]
         if not self._quiet:
@@ -248,9 +245,10 @@ def _unmatched() -> Problem:
     return Problem("unmatched", "warning", "an answer to no question in the capture")
 
 
-def _latency(message: Message, ended: list[Exchange]) -> int | None:
-    """The latency of the question that this message answered, None where it answered none."""
-    for exchange in ended:
-        if exchange.answer is message and exchange.asked is not None:
-            return exchange.latency_ns
+def _latency(message: Message) -> int | None:
+    """The latency of the first question that this message was the first to answer, None where there is none."""
+    for asked in message.answered:
+        if asked.answer is message:
+            latency = message.frame.first_ts_ns - asked.frame.last_ts_ns
+            return latency if latency >= 0 else None
     return None

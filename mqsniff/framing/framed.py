@@ -86,9 +86,14 @@ class FramedDissector(Dissector):
         """The open questions of a key, oldest first."""
         return self._questions.open(key)
 
-    def settle(self, asked: Asked, status: Status | None = None, *, answered: bool = False) -> None:
-        """End one question wherever it stands in its queue: answered by this frame, or known to stay without answer."""
-        self._questions.settle(asked, status, answered=answered)
+    def settle(
+        self, asked: Asked, status: Status | None = None, *, answered: bool = False, awaits: Asked | None = None
+    ) -> None:
+        """End one question wherever it stands in its queue: answered by this frame, or known to stay without answer.
+
+        ``awaits`` is the question of the command that settles a delivery, asked before: the delivery ends with it.
+        """
+        self._questions.settle(asked, status, answered=answered, awaits=awaits)
 
     def open_questions(self) -> Iterator[Asked]:
         """Questions that nobody answered, oldest first."""

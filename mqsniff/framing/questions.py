@@ -9,6 +9,9 @@
    answers that were never captured. What an answer needs of its question besides its names belongs in the context.
 6. Bodies of open questions are kept for ``handles_max`` topics and partitions together; beyond that the oldest let
    theirs go, and their rows of partitions.
+7. A delivery that a command settles ends when that command does (``awaits``): its answer may refuse the settlement. It
+   is answered at once, so that the same key may be asked again. At most ``questions_max`` wait so; beyond that the
+   oldest ends as ``unanswered``.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ def forget_bytes(asked: Sequence[Asked]) -> None:
     message = asked[0].message
     if message is None:
         return
-    light = replace(message, frame=replace(message.frame, data=b""), records=(), asked=(), closed=())
+    light = replace(message, frame=replace(message.frame, data=b""), records=(), asked=(), closed=(), answered=())
     for each in asked:
         each.message, each.frame = light, light.frame
 
@@ -50,6 +53,8 @@ class Questions:
         self._wide: dict[int, tuple[Asked, int]] = {}
         """Open questions that name topics or partitions, and how many, by identity, oldest first."""
         self._named = 0
+        self._settling: dict[int, Asked] = {}
+        """Settlements that wait for the answer to their command, by identity, oldest first."""
         self.gaps = [0, 0]
         """Gaps seen so far, by side."""
 
@@ -69,6 +74,8 @@ class Questions:
                     message.problems.append(Problem("clock", "warning", "the answer is older than its question"))
             asked.last_answer = message
         message.answers = len(self._answered)
+        if self._answered:
+            message.answered = tuple(self._answered)
         if self._asked:
             message.asked = tuple(self._asked)
             if len(message.frame.data) > BYTES_KEPT:
@@ -140,16 +147,52 @@ class Questions:
         """The open questions of a key, oldest first: a live view, not to be walked while they are settled."""
         return self._queues.get(key, ())
 
-    def settle(self, asked: Asked, status: Status | None = None, *, answered: bool = False) -> None:
-        """Count one answer, or end the question without; it leaves its queue when nothing more is expected."""
+    def settle(
+        self, asked: Asked, status: Status | None = None, *, answered: bool = False, awaits: Asked | None = None
+    ) -> None:
+        """Count one answer, or end the question without; it leaves its queue when nothing more is expected.
+
+        One that is answered by a command that is still open itself (``awaits``) ends with that command (rule 7); one
+        that waits so already ends now.
+        """
         if answered:
             self._answered.append(asked)
             asked.expects -= 1
             if asked.expects > 0:
                 return
         asked.status = status or asked.status
-        self._remove(asked)
+        if not self._settling or self._settling.pop(id(asked), None) is None:
+            self._remove(asked)
+        if awaits is not None:
+            asked.awaits = awaits
+            if awaits.open:
+                self._await(asked, awaits)
+                return
+        self._close(asked)
+
+    def _await(self, asked: Asked, command: Asked) -> None:
+        """A settled delivery waits for the end of the command that settled it."""
+        if command.awaited_by is None:
+            command.awaited_by = []
+        command.awaited_by.append(asked)
+        self._settling[id(asked)] = asked
+        if len(self._settling) > self._limits.questions_max:
+            oldest = next(iter(self._settling.values()))
+            self.settle(oldest, oldest.status or "unanswered")
+
+    def _close(self, asked: Asked) -> None:
+        """A question ends with the frame being decoded, and so do the settlements that waited for it."""
+        asked.open = False
         self._closed.append(asked)
+        waiting, asked.awaited_by = asked.awaited_by, None
+        if waiting is not None:
+            unseen = asked.status == "oneway" and self.gaps[asked.frame.side.peer] > asked.gaps_before
+            for settled in waiting:
+                if self._settling.pop(id(settled), None) is not None:
+                    settled.open = False
+                    if unseen:
+                        settled.status = settled.status or "lost"
+                    self._closed.append(settled)
 
     def _remove(self, asked: Asked) -> None:
         queue = self._queues[asked.key]
@@ -171,6 +214,8 @@ class Questions:
     def left(self) -> Iterator[Asked]:
         """Everything still open, in the order it was asked."""
         rest = [asked for queue in self._queues.values() for asked in queue]
+        rest += self._settling.values()
         self._queues.clear()
+        self._settling.clear()
         self._count = 0
         yield from sorted(rest, key=lambda asked: asked.frame.release)

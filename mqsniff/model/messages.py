@@ -156,6 +156,8 @@ class Message:
     """Questions that ended with this message: answered by it, or known now to stay without answer. Filled by it too."""
     answers: int = 0
     """How many questions it answered. Filled by it too."""
+    answered: tuple[Asked, ...] = ()
+    """These questions: some may get further answers, or wait for their refusal, and end later. Filled by it too."""
 
     @property
     def failed(self) -> bool:
@@ -192,6 +194,12 @@ class Asked:
     """Gaps of the answering side when it was asked: more at the end mean that the answer may be lost."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further columns of its row in ``exchanges``."""
+    open: bool = True
+    """Whether it still stands among the open questions, or waits for ``awaits``."""
+    awaits: Asked | None = None
+    """The question of the command that settled this delivery: its own answer may refuse what it did."""
+    awaited_by: list[Asked] | None = None
+    """Deliveries whose settlement ends with this command."""
 
 
 @dataclass(slots=True)

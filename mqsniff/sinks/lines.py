@@ -43,8 +43,7 @@ def message_parts(message: Message, latency_ns: int | None, shown: Shown) -> lis
         parts.append(("error", "  " + error))
     elif message.error_code:
         parts.append(("detail", "  code=" + safe(message.error_name or str(message.error_code))))
-    # A filter may show a copy of the answer, of which only some partitions are left: the frame tells that it is it.
-    asked = next((a for a in message.closed if a.answer is not None and a.answer.frame is message.frame), None)
+    asked = message.answered[0] if message.answered else None
     settles = asked is not None and asked.link == "settlement"
     if asked is not None and not settles and asked.message is not None and asked.message.name != message.name:
         parts.append(("detail", "  to " + safe(asked.message.name)))

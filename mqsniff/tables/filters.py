@@ -287,7 +287,7 @@ def _lies_in(ip: str, networks: tuple[Network, ...]) -> bool:
 
 def _about(message: Message) -> tuple[Message, ...]:
     """A message and the requests that it answers."""
-    asked = (asked for asked in message.closed if asked.link == "answer" and asked.answer is message)
+    asked = (asked for asked in message.answered if asked.link == "answer" and asked.answer is message)
     return (message, *(each.message for each in asked if each.message is not None))
 
 

@@ -106,6 +106,8 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
     answer_frame = answer.frame if answer is not None else None
     frame = asked_frame or answer_frame
     extra = asked.extra if asked is not None else {}
+    told = asked.awaits.answer if asked is not None and asked.awaits is not None else None
+    verdict = told or answer
     return {
         "connection_id": connection.connection_id,
         "side": frame.side.text if frame is not None else None,
@@ -127,12 +129,13 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
         "held": asked.held if asked is not None else None,
         "throttle_ns": asked.throttle_ns if asked is not None else None,
         "status": exchange.status,
-        "error_code": answer.error_code if answer is not None else None,
-        "error_name": answer.error_name if answer is not None else None,
+        "error_code": verdict.error_code if verdict is not None else None,
+        "error_name": verdict.error_name if verdict is not None else None,
         "topics": _each_once("topics", question, answer),
         "response_name": answer.name if answer is not None else None,
         **{column: extra.get(column) for column in _SETTLEMENT_COLUMNS},
         "topic_ids": _each_once("topic_ids", question, answer),
+        "timed_out": extra.get("timed_out"),
     }
 
 

@@ -193,6 +193,7 @@ _EXCHANGES: Final = (
     _int("credit", "settlement: how many the client had asked for"),
     _text("settled_by", "settlement: what ended it"),
     Column("topic_ids", "texts", "topic ids that request and answer name"),
+    _bool("timed_out", "settlement: whether its time ran out, so that it is delivered again; null: cannot be told"),
 )
 
 _PARTITIONS: Final = (

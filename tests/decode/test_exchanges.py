@@ -10,6 +10,8 @@ from mqsniff.decode.exchanges import Exchanges
 from mqsniff.limits import Limits
 from mqsniff.model import Asked, Frame, Message, RecordBatch, Side
 
+END = {"open_at_end": False, "seen": (True, True), "gaps": (0, 0)}
+
 
 def frame(side: Side, first: int, last: int) -> Frame:
     return Frame(side, 0, 1, b"x", first, last, 1, 1, 0)
@@ -73,18 +75,73 @@ def test_a_push_is_no_exchange():
     ("more", "left", "status"),
     [
         ({"expects": 0}, {}, "oneway"),
-        ({}, {"peer_seen": False}, "unseen"),
-        ({}, {"peer_gaps": 1}, "lost"),
-        ({"gaps_before": 1}, {"peer_gaps": 1}, "unanswered"),
+        ({}, {"seen": (True, False)}, "unseen"),
+        ({}, {"gaps": (0, 1)}, "lost"),
+        ({"gaps_before": 1}, {"gaps": (0, 1)}, "unanswered"),
         ({}, {"open_at_end": True}, "pending"),
         ({}, {}, "unanswered"),
     ],
 )
 def test_an_open_question_says_why(more, left, status):
-    rest = Exchanges(Limits()).rest(
-        question(1, 1, **more), **({"open_at_end": False, "peer_seen": True, "peer_gaps": 0} | left)
-    )
-    assert rest.status == status
+    assert Exchanges(Limits()).rest(question(1, 1, **more), **(END | left)).status == status
+
+
+# ---- settlements
+
+
+def settled(command: Asked) -> Asked:
+    """A delivery that the message of this command settled."""
+    delivery = Asked("m", "settlement", frame(Side.SERVER, 10, 20), awaits=command)
+    delivery.answer = delivery.last_answer = Message(command.frame, "toy", "ACK", "oneway")
+    return delivery
+
+
+REFUSED = Message(frame(Side.SERVER, 150, 150), "toy", "R", "response", error_count=1)
+TAKEN = Message(frame(Side.SERVER, 150, 150), "toy", "R", "response", error_count=0)
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ({"expects": 0, "status": "oneway"}, "ok"),
+        ({"expects": 0, "status": "error", "answer": REFUSED}, "error"),
+        ({"answer": TAKEN}, "ok"),
+        ({"answer": REFUSED}, "error"),
+        ({"answer": REFUSED, "status": "partial"}, "partial"),
+        ({"status": "lost"}, "lost"),
+        ({"status": "unanswered"}, "unanswered"),
+    ],
+)
+def test_a_settlement_is_what_the_answer_to_its_command_says(command, status):
+    delivery = settled(question(100, 110, **command))
+    later = Message(frame(Side.SERVER, 150, 150), "toy", "R", "push", closed=(delivery,))
+    (done,) = Exchanges(Limits()).of(later)
+    assert (done.status, done.latency_ns, done.answer.name) == (status, 80, "ACK")
+
+
+def test_what_a_dissector_says_of_a_settlement_goes_before_its_command():
+    delivery = settled(question(100, 110, answer=TAKEN))
+    delivery.status = "unanswered"
+    (done,) = Exchanges(Limits()).of(Message(frame(Side.SERVER, 150, 150), "toy", "R", "push", closed=(delivery,)))
+    assert done.status == "unanswered"
+
+
+@pytest.mark.parametrize(
+    ("expects", "left", "status"),
+    [
+        (0, {}, "ok"),
+        (0, {"gaps": (1, 0)}, "ok"),
+        (0, {"gaps": (0, 1)}, "lost"),
+        (0, {"open_at_end": True}, "pending"),
+        (1, {}, "unanswered"),
+        (1, {"open_at_end": True}, "pending"),
+        (1, {"gaps": (0, 1)}, "lost"),
+    ],
+)
+def test_a_settlement_that_nobody_refused_by_the_end_says_whether_that_tells(expects, left, status):
+    delivery = settled(question(100, 110, expects=expects))
+    done = Exchanges(Limits()).rest(delivery, **(END | left))
+    assert (done.status, done.latency_ns) == (status, 80)
 
 
 def produce(asked: Asked, count: int = 1) -> tuple[Message, RecordBatch]:
@@ -136,6 +193,6 @@ def test_records_are_unseen_when_the_connection_ends_first():
     exchanges, asked = Exchanges(Limits()), question(1, 1)
     message, batch = produce(asked)
     list(exchanges.records_of(message, []))
-    rest = exchanges.rest(asked, open_at_end=True, peer_seen=True, peer_gaps=0)
+    rest = exchanges.rest(asked, open_at_end=True, seen=(True, True), gaps=(0, 0))
     assert list(exchanges.settled(rest)) == [(message, batch)]
     assert batch.constant["ack"] == "unseen"

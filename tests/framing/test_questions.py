@@ -6,7 +6,7 @@ import pytest
 
 from mqsniff.framing.questions import Questions, forget_bytes
 from mqsniff.limits import Limits
-from mqsniff.model import Frame, Message, RecordBatch, Side
+from mqsniff.model import Asked, Frame, Message, RecordBatch, Side
 
 
 def message(side: Side, ts_ns: int) -> Message:
@@ -79,3 +79,88 @@ def test_answered_questions_count_no_longer_among_those_whose_bodies_are_kept():
         assert asked.message.body == {"n": ts_ns}
         said(questions, message(Side.SERVER, ts_ns), answers=True)
     assert not questions._wide
+
+
+# ---- settlements
+
+
+class Settling:
+    """Deliveries that commands settle which may be refused."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.questions = Questions(limits or Limits())
+
+    def deliver(self, key: str) -> Asked:
+        spoken = message(Side.SERVER, 100)
+        self.questions.begin(spoken.frame)
+        asked = self.questions.ask(key, None, 1, "settlement", None, in_order=False)
+        self.questions.finish(spoken)
+        return asked
+
+    def settle(self, *delivered: Asked, expects: int = 0) -> tuple[Asked, Message]:
+        spoken = message(Side.CLIENT, 200)
+        self.questions.begin(spoken.frame)
+        command = self.questions.ask("command", None, expects, "answer", None, in_order=True)
+        for asked in delivered:
+            self.questions.settle(asked, answered=True, awaits=command)
+        self.questions.finish(spoken)
+        return command, spoken
+
+    def end(self, command: Asked, status: str | None, *, answered: bool = False) -> Message:
+        spoken = message(Side.SERVER, 300)
+        self.questions.begin(spoken.frame)
+        self.questions.settle(command, status, answered=answered)
+        self.questions.finish(spoken)
+        return spoken
+
+
+def test_a_settlement_ends_with_its_command_and_is_answered_before():
+    settling = Settling()
+    one, other = settling.deliver("a"), settling.deliver("b")
+    command, fin = settling.settle(one, other)
+    assert (fin.answered, fin.closed, one.answer) == ((one, other), (), fin)
+    later = settling.end(command, "oneway")
+    assert later.closed == (command, one, other)
+    assert (one.status, one.open, one.awaits) == (None, False, command)
+    assert list(settling.questions.left()) == []
+
+
+def test_a_delivery_comes_again_under_its_key_while_its_settlement_waits():
+    settling = Settling()
+    first = settling.deliver("a")
+    command, _ = settling.settle(first)
+    again = settling.deliver("a")
+    assert list(settling.questions.open("a")) == [again]
+    assert settling.end(command, "error", answered=True).closed == (command, first)
+
+
+def test_a_settlement_whose_refusal_may_be_lost_is_lost():
+    settling = Settling()
+    delivered = settling.deliver("a")
+    command, _ = settling.settle(delivered)
+    settling.questions.gaps[Side.SERVER] += 1
+    settling.end(command, "oneway")
+    assert delivered.status == "lost"
+
+
+def test_a_settlement_by_a_command_that_has_ended_ends_at_once():
+    settling = Settling()
+    delivered = settling.deliver("a")
+    command, _ = settling.settle()
+    settling.end(command, "error")
+    spoken = message(Side.CLIENT, 400)
+    settling.questions.begin(spoken.frame)
+    settling.questions.settle(delivered, answered=True, awaits=command)
+    settling.questions.finish(spoken)
+    assert spoken.closed == (delivered,)
+
+
+def test_settlements_that_wait_are_bounded_and_given_at_the_end():
+    settling = Settling(Limits(questions_max=4))
+    first = [settling.deliver("a") for _ in range(3)]
+    command, _ = settling.settle(*first)
+    second = [settling.deliver("a") for _ in range(2)]
+    other, ack = settling.settle(*second)
+    assert (ack.closed, first[0].status) == ((first[0],), "unanswered")
+    left = list(settling.questions.left())
+    assert [any(asked is one for one in left) for asked in (*first, *second, command, other)] == [False, *[True] * 6]

@@ -76,7 +76,7 @@ def test_a_settlement_tells_how_long_after_the_delivery_it_came():
     delivery = Message(frame(Side.SERVER), "nsq", "MESSAGE", "push", {})
     fin = Message(frame(at=500_000), "nsq", "FIN", "oneway", {}, correlation="18a2")
     asked = Asked("18a2", "settlement", delivery.frame, message=delivery, answer=fin)
-    fin.closed = (asked,)
+    fin.answered = (asked,)
     assert line(Decoded(connection(), fin, 499_000)) == "nsq  FIN        id=18a2  50 B  after 0.499 ms"
 
 
