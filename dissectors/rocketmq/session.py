@@ -25,7 +25,7 @@ from dissectors.rocketmq.messages import MESSAGE_KINDS, Content, Data, read_mess
 from dissectors.rocketmq.notes import Notes
 from dissectors.rocketmq.ordinary import ORDINARY
 from dissectors.rocketmq.records import complete
-from dissectors.rocketmq.settlements import Settlements
+from dissectors.rocketmq.settlements import Command, Settlements
 from dissectors.rocketmq.tables import Part, Request, tables
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import MILLISECOND_NS
@@ -196,9 +196,9 @@ class Session:
         self._learn(reading, message)
         if header.opaque is not None:
             question = Question(request, reading.ext, message.records)
-            self._ask((int(frame.side), header.opaque), question, message, oneway=oneway)
-        if request is not None:
-            self._settle(request, reading, message)
+            asked = self._ask((int(frame.side), header.opaque), question, message, oneway=oneway)
+            if request is not None:
+                self._settle(request, reading, message, asked)
         message.partitions = rows.request_rows(reading.part.header, reading.ext, reading.content)
         message.partitions += tuple(reading.mentions.queues)
         return message
@@ -217,27 +217,30 @@ class Session:
             notes.note("unknown_code", "warning", "a request code without a name", "code")
         return request
 
-    def _ask(self, key: tuple[int, int], question: Question, message: Message, *, oneway: bool) -> None:
+    def _ask(self, key: tuple[int, int], question: Question, message: Message, *, oneway: bool) -> Asked:
         """Open the question of a request, which ends at once where no answer will come."""
         request = question.request
         if oneway:
-            self._dissector.settle(self._dissector.ask(key, question, expects=0, in_order=False), "oneway")
+            asked = self._dissector.ask(key, question, expects=0, in_order=False)
+            self._dissector.settle(asked, "oneway")
             for batch in message.records:
                 batch.constant["ack"] = "none"
-            return
+            return asked
         wait = _wait_limit_ns(request, question.ext) if request else None
-        self._dissector.ask(key, question, wait_limit_ns=wait, in_order=False)
+        asked = self._dissector.ask(key, question, wait_limit_ns=wait, in_order=False)
         if request is not None and request.records == "produced":
             question.half = self._settlements.half_sent(question.ext)
+        return asked
 
-    def _settle(self, request: Request, reading: _Reading, message: Message) -> None:
+    def _settle(self, request: Request, reading: _Reading, message: Message, asked: Asked) -> None:
         """What a request says of messages that were delivered or half sent before."""
+        command = Command(message.name, asked)
         if request.code in ACKS:
-            self._settlements.acked(message.name, reading.ext)
+            self._settlements.acked(command, reading.ext)
         elif request.code == BATCH_ACK:
-            self._settlements.batch_acked(message.name, message.body.get("body"))
+            self._settlements.batch_acked(command, message.body.get("body"))
         elif request.code == END_TRANSACTION:
-            self._settlements.ended(reading.ext)
+            self._settlements.ended(command, reading.ext)
         elif request.code == CHECK_TRANSACTION_STATE and reading.content is not None:
             self._settlements.checked(reading.ext, next(iter(reading.content.properties), None))
 
