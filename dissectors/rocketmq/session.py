@@ -164,7 +164,7 @@ class Session:
     def _body(self, reading: _Reading) -> dict[str, Value]:
         """Every field that was on the wire."""
         header, frame, stop, content = reading.header, reading.frame, reading.stop, reading.content
-        body: dict[str, Value] = {"serialize_type": header.serialize_type, **header.fields}
+        body: dict[str, Value] = {"serialize_type": header.serialize_type, "header_size": header.size, **header.fields}
         if "unknown_fields" in body:
             body["unknown_fields"] = plain(body["unknown_fields"])
         if header.has_ext:

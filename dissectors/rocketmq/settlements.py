@@ -14,8 +14,6 @@ Source: ExtraInfoUtil, PopMessageProcessor, AckMessageProcessor, BatchAck, EndTr
 
 from __future__ import annotations
 
-import binascii
-from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -26,8 +24,6 @@ from mqsniff.model import Asked, Frame, Link, Status
 
 OUTCOMES: Final = {0: "UNKNOWN", 8: "COMMIT", 12: "ROLLBACK"}
 """commitOrRollback -> how the settlement is called."""
-BITS_MAX: Final = 1 << 16
-"""Offsets that one entry of a BATCH_ACK may name: a broker packs far fewer."""
 
 REVIVED_NS: Final = 10 * SECOND_NS
 """How long behind the invisible time an ACK is still believed: a broker revives messages once in a while."""
@@ -215,17 +211,10 @@ def _message_key(
 
 
 def _batch_keys(ack: Fields) -> Iterator[tuple[Any, ...]]:
-    """Keys of one entry of a BATCH_ACK: bit n stands for the offset ``startOffset + n`` (java.util.BitSet)."""
-    start, retry = ack.get("start_offset"), str(ack.get("retry"))
-    try:
-        bits = int.from_bytes(b64decode(str(ack.get("bit_set")))[: BITS_MAX // 8], "little")
-    except (binascii.Error, ValueError):
+    """Keys of one entry of a BATCH_ACK: bit n stands for the offset ``startOffset + n``."""
+    start, retry, bits = ack.get("start_offset"), str(ack.get("retry")), ack.get("bit_set")
+    if type(start) is not int or not retry.isdecimal() or not isinstance(bits, list):
         return
-    if type(start) is not int or not retry.isdecimal():
-        return
-    while bits:
-        lowest = bits & -bits
-        bits ^= lowest
-        offset = start + lowest.bit_length() - 1
-        queue, time = ack.get("queue_id"), ack.get("pop_time")
-        yield ack.get("consumer_group"), time, int(retry[:4]), queue, offset, ""
+    queue, time = ack.get("queue_id"), ack.get("pop_time")
+    for bit in bits:
+        yield ack.get("consumer_group"), time, int(retry[:4]), queue, start + bit, ""
