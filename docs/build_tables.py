@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mqsniff.batch.filestable import FILE_COLUMNS, RUN_ID
+from mqsniff.decode.registry import load_dissectors
 from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES, Column, ColumnType, TableName
 
 HERE: Final = Path(__file__).parent
@@ -100,6 +101,18 @@ Written by `mqsniff batch` alone, which also adds the column `run_id` to the end
 and what was learned of it.
 """
 
+ORDINARY_INTRODUCTION: Final = """\
+## Codes of the normal course
+
+What a healthy client and a healthy server exchange in the course that their protocol was designed for is no error,
+though its code is not 0. `error_code` and `error_name` say what the wire says; `error_count` is 0 and `status` ok, so
+that `--errors`, `--fail-on answer-error` and counts pass them over. `mqsniff protocols NAME` shows the same table. What
+a client cannot foresee, or what may as well come of a fault, stays an error.
+
+| protocol | answer | code | name | only where | why |
+|---|---|---|---|---|---|
+"""
+
 QUERIES_INTRODUCTION: Final = """\
 ## Queries
 
@@ -130,7 +143,19 @@ def page() -> str:
     tables = "\n".join(table_section(table) for table in TABLES)
     asked = "\n".join(f"{query.about}\n\n```sql\n{query.sql}\n```\n" for query in queries(QUERIES.read_text()))
     files = f"{FILES_INTRODUCTION}\n{_columns((*FILE_COLUMNS, RUN_ID), ('uri',))}"
-    return f"{INTRODUCTION.format(version=SCHEMA_VERSION)}{types}\n{tables}\n{files}\n{QUERIES_INTRODUCTION}\n{asked}"
+    parts = (tables, files, ordinary_section(), QUERIES_INTRODUCTION, asked)
+    return f"{INTRODUCTION.format(version=SCHEMA_VERSION)}{types}\n" + "\n".join(parts)
+
+
+def ordinary_section() -> str:
+    """The answers of all protocols that are no errors though their code is not 0."""
+    lines = [ORDINARY_INTRODUCTION]
+    for entry in sorted(load_dissectors(), key=lambda entry: entry.name):
+        rows = entry.dissector.describe().get("ordinary_answers", ()) if entry.dissector is not None else ()
+        for row in rows:
+            cells = (entry.name, row["answer"], row["code"], row["name"], row["when"] or "", row["why"])
+            lines.append(f"| {' | '.join(map(str, cells))} |\n")
+    return "".join(lines)
 
 
 def table_section(table: TableName) -> str:

@@ -72,11 +72,6 @@ def _check_request(
             raise NotationError(f"{request['name']}: no body class {body}")
     if request.get("codes", "") not in responses:
         raise NotationError(f"{request['name']}: no group of response codes {request['codes']}")
-    codes = {name: int(code) for code, name in responses[""].items()}
-    try:
-        request["nothing"] = [codes[name] for name in request.get("nothing", ())]
-    except KeyError as missing:
-        raise NotationError(f"{request['name']}: no response code {missing}") from None
 
 
 def _lineage(block: ClassBlock, classes: dict[str, ClassBlock]) -> Iterator[FieldLine]:
@@ -124,14 +119,16 @@ def _body(block: ClassBlock, bodies: dict[str, ClassBlock], enums: dict[str, lis
 def _shape(kind: Any, bodies: dict[str, ClassBlock], enums: dict[str, list[str]]) -> Any:
     """What JSON of a type has inside.
 
-    null (a scalar), ["enum", name], ["class", name], ["list", shape], ["map", shape], or, for a map whose keys are
-    objects, ["pairs", key shape, shape].
+    null (a scalar), ["bits"], ["enum", name], ["class", name], ["list", shape], ["map", shape], or, for a map whose
+    keys are objects, ["pairs", key shape, shape].
     """
     if isinstance(kind, list):
         inner = [_shape(part, bodies, enums) for part in kind[1:]]
         if kind[0] == "list":
             return ["list", inner[0]]
         return ["pairs", *inner] if inner[0] and inner[0][0] == "class" else ["map", inner[1]]
+    if kind == "BitSet":
+        return ["bits"]
     if kind in SCALARS:
         return None
     if kind in enums:

@@ -141,8 +141,6 @@ def _request(number: int, head: str, lines: list[tuple[int, str]]) -> dict[str, 
                 request[key] = rest
             case "waits" | "codes":
                 request[key] = rest
-            case "nothing":
-                request[key] = rest.split()
             case _:
                 raise NotationError(f"line {at}: no such thing: {line}")
     return request

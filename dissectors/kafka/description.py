@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from dissectors.kafka import rows, specs
 from dissectors.kafka.oracles import SELF, Place, oracles_of, reasons, vouchers
+from dissectors.kafka.ordinary import ORDINARY
 from dissectors.kafka.sasl import MECHANISMS
 from mqsniff.dissector import Table
 from mqsniff.model import Value
@@ -25,6 +26,7 @@ def describe() -> dict[str, Table]:
             {"code": code, "name": name, "retriable": code in specs.retriable_errors()}
             for code, name in sorted(specs.errors().items())
         ],
+        "ordinary_answers": ORDINARY.described(),
         "releases": [{"release": name, "apis": len(table)} for name, table in specs.releases().items()],
         "sasl_mechanisms": [{"name": name} for name in sorted(MECHANISMS)],
     }

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from dissectors.kafka import rows
 from dissectors.kafka.marks import Body, Branch, collect
+from dissectors.kafka.ordinary import ORDINARY
 from dissectors.kafka.questions import Reply
 from mqsniff.limits import MILLISECOND_NS
 from mqsniff.model import Message
@@ -17,7 +18,10 @@ between, one with data may have waited for more of it."""
 
 
 def judge(reply: Reply, errors: Branch, body: Body) -> None:
-    """Errors of a response: its own, else the first inside; partial where some inside went well."""
+    """Errors of a response: its own, else the first inside; partial where some inside went well.
+
+    A code of the normal course (``ordinary``) is told where there is no error, and counts as none.
+    """
     message = reply.message
     if errors.lone and body.get(errors.lone) == 0:
         message.error_code = message.error_count = 0
@@ -26,14 +30,17 @@ def judge(reply: Reply, errors: Branch, body: Body) -> None:
     collect(errors, body, codes)
     if not codes:
         return
-    failed = [code for code in codes if code]
-    message.error_count = len(failed)
-    message.error_code = failed[0] if failed else 0
-    if not failed:
+    told = [code for code in codes if code]
+    message.error_code = message.error_count = 0
+    if not told:
         return
-    message.error_name = rows.error_name(failed[0])
+    asked = reply.asked.message.body if reply.asked.message is not None else {}
+    failed = [code for code in told if not ORDINARY.has(message.name, code, asked)]
+    message.error_count = len(failed)
+    message.error_code = (failed or told)[0]
+    message.error_name = rows.error_name(message.error_code)
     own = sum(name in body for name in errors.fields)
-    if not any(codes[:own]) and len(failed) < len(codes) - own:
+    if failed and not any(codes[:own]) and len(failed) < len(codes) - own:
         reply.asked.status = "partial"
 
 

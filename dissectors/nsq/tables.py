@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple
 
+from dissectors.nsq.ordinary import ORDINARY
 from mqsniff.dissector import Table
 from mqsniff.model import Kind
 
@@ -262,7 +263,11 @@ def _error_rows(errors: dict[str, Error]) -> Table:
 
 def describe_lookupd() -> dict[str, Table]:
     """Tables of what is known of nsqlookupd's protocol."""
-    return {"nsqlookupd_commands": _command_rows(LOOKUPD_COMMANDS), "nsqlookupd_errors": _error_rows(LOOKUPD_ERRORS)}
+    return {
+        "nsqlookupd_commands": _command_rows(LOOKUPD_COMMANDS),
+        "nsqlookupd_errors": _error_rows(LOOKUPD_ERRORS),
+        "ordinary_answers": ORDINARY.described(),
+    }
 
 
 def describe_nsqd() -> dict[str, Table]:
@@ -271,6 +276,7 @@ def describe_nsqd() -> dict[str, Table]:
         "commands": _command_rows(COMMANDS),
         "frame_types": [dict(zip(FrameType._fields, row, strict=True)) for row in FRAME_TYPES],
         "errors": _error_rows(ERRORS),
+        "ordinary_answers": ORDINARY.described(),
         "historic_errors": [{"code": e.code, "seen": e.seen, "meaning": e.meaning} for e in ERRORS_HISTORIC.values()],
         "upgrades": [dict(zip(UpgradeField._fields, row, strict=True)) for row in UPGRADES],
         "nsqlookupd_commands": _command_rows(LOOKUPD_COMMANDS),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dissectors.pulsar.commands import COMMANDS, answers_of
 from dissectors.pulsar.messages import marker_names, marker_type, numbers
+from dissectors.pulsar.ordinary import ORDINARY
 from dissectors.pulsar.payload import CODECS
 from dissectors.pulsar.schemas import DECODED
 from mqsniff.dissector import Table
@@ -23,6 +24,7 @@ def describe() -> dict[str, Table]:
             for command in COMMANDS.values()
         ],
         "errors": [{"number": number, "name": name} for name, number in numbers("ServerError").items()],
+        "ordinary_answers": ORDINARY.described(),
         "markers": [
             {"number": number, "name": name, "payload": (kind.name.rpartition(".")[2] if kind else None)}
             for number, name in marker_names().items()

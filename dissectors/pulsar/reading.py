@@ -14,6 +14,7 @@ from dissectors.pulsar import acksets
 from dissectors.pulsar.commands import PAYLOAD, UNREMARKABLE, Command
 from dissectors.pulsar.frames import HEAD
 from dissectors.pulsar.messages import id_fields, marker_names, marker_type, numbers, read_command
+from dissectors.pulsar.ordinary import ORDINARY
 from dissectors.pulsar.payload import Payload, is_plain, read_payload
 from dissectors.pulsar.schemas import open_schema
 from mqsniff.limits import Limits
@@ -102,6 +103,8 @@ def _tell_error(message: Message, body: dict[str, Any], command: Command, *, who
         message.error_code, message.error_name = error, f"unknown({error})"
     else:
         message.error_code, message.error_name = numbers(_ERRORS.get(command.error, "ServerError"))[error], error
+    if ORDINARY.has(command.name, message.error_code, {}):
+        message.error_count = 0
 
 
 def _open_payload(message: Message, at: int, limits: Limits) -> Payload:

@@ -21,6 +21,7 @@ from dissectors.rocketmq.heads import LENGTH_PROBED
 from dissectors.rocketmq.notes import Notes
 from dissectors.rocketmq.secrets import holds_secret, is_secret_name
 from dissectors.rocketmq.tables import Shape, tables
+from dissectors.rocketmq.texts import read_bit_set
 from mqsniff.codecs.blocks import BlockError, decompress
 from mqsniff.model import Secret, Undecoded, Value
 from mqsniff.spec.wire import Malformed, read_int32, read_slice, text_or_bytes
@@ -93,9 +94,7 @@ def _read_class(kind: str, raw: bytes, notes: Notes, mentions: Mentions) -> Valu
 def shaped(value: Any, shape: Shape, notes: Notes, mentions: Mentions, path: str) -> Value:
     """A JSON value by its shape; what has another form is taken as plain JSON."""
     if type(value) not in (dict, list):
-        if shape is not None and shape[0] == "enum" and value is not None and value not in tables().enums[shape[1]]:
-            notes.note("unknown_code", "info", f"a value that the enum {shape[1]} does not have", path)
-        return value  # type: ignore[no-any-return]
+        return value if shape is None else _scalar(value, shape, notes, path)
     match shape:
         case ["class", name] if type(value) is dict:
             return _object(value, name, notes, mentions, path)
@@ -110,6 +109,20 @@ def shaped(value: Any, shape: Shape, notes: Notes, mentions: Mentions, path: str
                 _pair(pair, (keys, inner), notes, mentions, f"{path}[{at}]") for at, pair in enumerate(_pairs(value))
             ]
     return plain(value)
+
+
+def _scalar(value: Any, shape: list[Any], notes: Notes, path: str) -> Value:
+    """A scalar by its shape: an enum's is held against its values, a set of bits becomes their indexes."""
+    if shape[0] == "enum" and value is not None and value not in tables().enums[shape[1]]:
+        notes.note("unknown_code", "info", f"a value that the enum {shape[1]} does not have", path)
+    if shape[0] == "bits" and value is not None:
+        found = read_bit_set(value) if isinstance(value, str) else None
+        if found is None:
+            notes.note("format", "warning", "no set of bits in base64, or one too long to be opened", path)
+        else:
+            notes.take(len(found))
+            return found
+    return value  # type: ignore[no-any-return]
 
 
 def _object(value: dict[str, Any], name: str, notes: Notes, mentions: Mentions, path: str) -> Value:

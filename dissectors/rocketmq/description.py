@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dissectors.rocketmq.ordinary import ORDINARY
 from dissectors.rocketmq.tables import Header, Part, Request, tables
 from mqsniff.dissector import Table
 from mqsniff.model import Value
@@ -20,6 +21,7 @@ def describe() -> dict[str, Table]:
             for group, names in known.responses.items()
             for code, name in sorted(names.items())
         ],
+        "ordinary_answers": ORDINARY.described(),
         "header_classes": [_header_row(header) for header in known.headers.values()],
         "body_classes": [
             {"class": body.name, "status": body.status, "fields": len(body.fields)} for body in known.bodies.values()

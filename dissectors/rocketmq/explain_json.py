@@ -15,6 +15,7 @@ from dissectors.rocketmq.headers import NAMES
 from dissectors.rocketmq.notes import Notes
 from dissectors.rocketmq.secrets import holds_secret, is_secret_name
 from dissectors.rocketmq.tables import Shape, tables
+from dissectors.rocketmq.texts import read_bit_set
 from mqsniff.limits import Limits
 from mqsniff.model import Secret, Span, Value
 
@@ -125,6 +126,9 @@ def _scalar(token: Token, here: tuple[str, Shape, str], place: tuple[int, int]) 
         case ["value", ext]:
             value = _typed(ext, name, value)
             meaning = "" if path.endswith(f".{name}") else name
+        case ["bits"] if isinstance(value, str):
+            found = read_bit_set(value)
+            value, meaning = (value, "") if found is None else (found, value)
         case ["secret"]:
             value = Secret(str(value).encode(errors="replace"))
         case _ if isinstance(value, str) and name and (is_secret_name(name) or holds_secret(value)):

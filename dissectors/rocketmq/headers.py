@@ -8,6 +8,7 @@
 2. A header that was cut gives the fields before the cut. One that is no header, or was cut before its first field,
    raises Malformed; an odd field is noted.
 3. Fields keep their order on the wire; null and empty stay different.
+4. The language is its name in both; a number without a name is ``unknown(N)``.
 
 Source: RemotingCommand, RemotingSerializable and RocketMQSerializable of apache/rocketmq.
 """
@@ -25,6 +26,7 @@ import orjson
 from dissectors.rocketmq.fastjson import read_tolerant
 from dissectors.rocketmq.heads import BINARY, BINARY_HEAD, BINARY_HEAD_SIZE, HEAD_SIZE, JSON
 from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.tables import tables
 from mqsniff.spec.wire import Malformed, text_or_bytes
 
 NAMES: Final[Mapping[str, str]] = MappingProxyType(
@@ -61,6 +63,8 @@ class Header:
     ext: dict[str, Any] | None = None
     has_ext: bool = False
     """Whether there was an extFields, if only null."""
+    size: int = 0
+    """Bytes of the header, as the frame's second word has them."""
 
 
 def read_header(data: bytes, notes: Notes) -> tuple[Header, int]:
@@ -70,8 +74,11 @@ def read_header(data: bytes, notes: Notes) -> tuple[Header, int]:
     (word,) = _INT32.unpack_from(data, 4)
     stop = HEAD_SIZE + (word & 0xFFFFFF)
     if word >> 24 == BINARY:
-        return read_binary(data, HEAD_SIZE, stop, notes), stop
-    return read_json_header(data[HEAD_SIZE:stop], notes, cut=len(data) < stop), stop
+        header = read_binary(data, HEAD_SIZE, stop, notes)
+    else:
+        header = read_json_header(data[HEAD_SIZE:stop], notes, cut=len(data) < stop)
+    header.size = stop - HEAD_SIZE
+    return header, stop
 
 
 def read_json_header(raw: bytes, notes: Notes, *, cut: bool = False) -> Header:
@@ -112,7 +119,18 @@ def _json_header(found: dict[str, Any], notes: Notes) -> Header:
         header.code = _number(fields, "code", notes)
         header.opaque = _number(fields, "opaque", notes)
         header.flag = _number(fields, "flag", notes)
+    language = fields.get("language")
+    if language is not None and (type(language) is not str or language not in tables().language_names):
+        fields["language"] = _language(language, notes)
     return header
+
+
+def _language(language: Any, notes: Notes) -> Any:
+    """The name of a language that came as a number, or has none; what is neither number nor text stays."""
+    name = tables().languages.get(language) if type(language) is int else None
+    if name is None:
+        notes.note("unknown_code", "info", "a language without a name", "language")
+    return f"unknown({language})" if name is None and type(language) is int else name or language
 
 
 def _number(fields: dict[str, Any], name: str, notes: Notes) -> int | None:
@@ -138,7 +156,7 @@ def read_binary(data: bytes, pos: int, stop: int, notes: Notes) -> Header:
     header.code, language, version, header.opaque, header.flag, size = BINARY_HEAD.unpack_from(data, pos)
     header.fields = {
         "code": header.code,
-        "language": language,
+        "language": tables().languages.get(language) or _language(language, notes),
         "version": version,
         "opaque": header.opaque,
         "flag": header.flag,

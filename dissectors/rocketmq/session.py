@@ -4,7 +4,8 @@
 2. A response is read by the code of its request. One that nobody asked for is called RESPONSE; its body is read where
    it shows by itself what it is (stored messages).
 3. A code that a binary header cut to 16 bits is taken for the code it was cut from, and noted.
-4. What a poll answers when there is nothing is no error; ``held`` says whether the broker made the client wait.
+4. Answers of the normal course (``ordinary``) are no errors: what a poll answers when there is nothing. ``held`` says
+   whether the broker made the client wait.
 5. Of a frame that was cut, the header is read first, and what stands in it.
 
 Source: RemotingCommand, NettyRemotingAbstract and the processors of apache/rocketmq.
@@ -22,8 +23,9 @@ from dissectors.rocketmq.headers import Header, read_header
 from dissectors.rocketmq.heads import BINARY, ONEWAY, RESPONSE
 from dissectors.rocketmq.messages import MESSAGE_KINDS, Content, Data, read_messages, shows_stored
 from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.ordinary import ORDINARY
 from dissectors.rocketmq.records import complete
-from dissectors.rocketmq.settlements import Settlements
+from dissectors.rocketmq.settlements import Command, Settlements
 from dissectors.rocketmq.tables import Part, Request, tables
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import MILLISECOND_NS
@@ -162,7 +164,7 @@ class Session:
     def _body(self, reading: _Reading) -> dict[str, Value]:
         """Every field that was on the wire."""
         header, frame, stop, content = reading.header, reading.frame, reading.stop, reading.content
-        body: dict[str, Value] = {"serialize_type": header.serialize_type, **header.fields}
+        body: dict[str, Value] = {"serialize_type": header.serialize_type, "header_size": header.size, **header.fields}
         if "unknown_fields" in body:
             body["unknown_fields"] = plain(body["unknown_fields"])
         if header.has_ext:
@@ -194,9 +196,9 @@ class Session:
         self._learn(reading, message)
         if header.opaque is not None:
             question = Question(request, reading.ext, message.records)
-            self._ask((int(frame.side), header.opaque), question, message, oneway=oneway)
-        if request is not None:
-            self._settle(request, reading, message)
+            asked = self._ask((int(frame.side), header.opaque), question, message, oneway=oneway)
+            if request is not None:
+                self._settle(request, reading, message, asked)
         message.partitions = rows.request_rows(reading.part.header, reading.ext, reading.content)
         message.partitions += tuple(reading.mentions.queues)
         return message
@@ -215,27 +217,30 @@ class Session:
             notes.note("unknown_code", "warning", "a request code without a name", "code")
         return request
 
-    def _ask(self, key: tuple[int, int], question: Question, message: Message, *, oneway: bool) -> None:
+    def _ask(self, key: tuple[int, int], question: Question, message: Message, *, oneway: bool) -> Asked:
         """Open the question of a request, which ends at once where no answer will come."""
         request = question.request
         if oneway:
-            self._dissector.settle(self._dissector.ask(key, question, expects=0, in_order=False), "oneway")
+            asked = self._dissector.ask(key, question, expects=0, in_order=False)
+            self._dissector.settle(asked, "oneway")
             for batch in message.records:
                 batch.constant["ack"] = "none"
-            return
+            return asked
         wait = _wait_limit_ns(request, question.ext) if request else None
-        self._dissector.ask(key, question, wait_limit_ns=wait, in_order=False)
+        asked = self._dissector.ask(key, question, wait_limit_ns=wait, in_order=False)
         if request is not None and request.records == "produced":
             question.half = self._settlements.half_sent(question.ext)
+        return asked
 
-    def _settle(self, request: Request, reading: _Reading, message: Message) -> None:
+    def _settle(self, request: Request, reading: _Reading, message: Message, asked: Asked) -> None:
         """What a request says of messages that were delivered or half sent before."""
+        command = Command(message.name, asked)
         if request.code in ACKS:
-            self._settlements.acked(message.name, reading.ext)
+            self._settlements.acked(command, reading.ext)
         elif request.code == BATCH_ACK:
-            self._settlements.batch_acked(message.name, message.body.get("body"))
+            self._settlements.batch_acked(command, message.body.get("body"))
         elif request.code == END_TRANSACTION:
-            self._settlements.ended(reading.ext)
+            self._settlements.ended(command, reading.ext)
         elif request.code == CHECK_TRANSACTION_STATE and reading.content is not None:
             self._settlements.checked(reading.ext, next(iter(reading.content.properties), None))
 
@@ -274,7 +279,7 @@ class Session:
         self._answered_parts[frame.side, frame.offset] = reading.part
         asking = asked.message if asked else None
         message = self._message(reading, asking.name if asking else UNASKED, "response")
-        self._judge(message, header.code, request, reading.notes)
+        self._judge(message, header.code, question, reading.notes)
         if asked is not None and question is not None:
             self._answered(asked, question, reading, message)
         if header.code == GO_AWAY:
@@ -283,21 +288,22 @@ class Session:
             self._identity.server_software = self._software(header)
         return message
 
-    def _judge(self, message: Message, code: int | None, request: Request | None, notes: Notes) -> None:
+    def _judge(self, message: Message, code: int | None, question: Question | None, notes: Notes) -> None:
         """Whether the response is an error, and which."""
         if code is None:
             return
+        request, asked = (question.request, question.ext) if question else (None, {})
         group = request.response.codes if request else ""
         if group == "dledger":
             code = _dledger_code(code, message.body.get("body"))
-        nothing = request.nothing if request else frozenset[int]()
-        if code == 0 or code in nothing:
+        if code == 0:
             message.error_code = message.error_count = 0
-            if code:
-                message.notes += (("code", self._tables.response_name(code, group)),)
             return
-        message.error_code, message.error_count = code, 1
-        message.error_name = self._tables.response_name(code, group)
+        message.error_code, message.error_name = code, self._tables.response_name(code, group)
+        if ORDINARY.has(message.name, code, asked):
+            message.error_count = 0
+            return
+        message.error_count = 1
         if message.error_name is None:
             message.error_name = f"unknown({code})"
             notes.note("unknown_code", "info", "a response code without a name", "code")

@@ -6,16 +6,16 @@
 2. A half message (transaction) waits for END_TRANSACTION, which names it by its unique key; so does each
    CHECK_TRANSACTION_STATE of the broker. An END_TRANSACTION that says UNKNOWN settles the check alone.
 3. A handle that settles nothing we saw is no problem: the pop may stand on another connection.
+4. A settlement is true when the broker has answered its command: it ends with that command, in its status. What settles
+   a message whose invisible time was over came too late, whatever the broker says.
 
 Source: ExtraInfoUtil, PopMessageProcessor, AckMessageProcessor, BatchAck, EndTransactionProcessor of apache/rocketmq.
 """
 
 from __future__ import annotations
 
-import binascii
-from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from dissectors.rocketmq.stored import TRANSACTION, TRANSACTION_PREPARED, Stored
 from dissectors.rocketmq.texts import split_pop_handle
@@ -24,8 +24,6 @@ from mqsniff.model import Asked, Frame, Link, Status
 
 OUTCOMES: Final = {0: "UNKNOWN", 8: "COMMIT", 12: "ROLLBACK"}
 """commitOrRollback -> how the settlement is called."""
-BITS_MAX: Final = 1 << 16
-"""Offsets that one entry of a BATCH_ACK may name: a broker packs far fewer."""
 
 REVIVED_NS: Final = 10 * SECOND_NS
 """How long behind the invisible time an ACK is still believed: a broker revives messages once in a while."""
@@ -60,9 +58,19 @@ class Asker(Protocol):
         """The open questions of a key, oldest first."""
         ...
 
-    def settle(self, asked: Asked, status: Status | None = None, *, answered: bool = False) -> None:
-        """End a question."""
+    def settle(
+        self, asked: Asked, status: Status | None = None, *, answered: bool = False, awaits: Asked | None = None
+    ) -> None:
+        """End a question, at once or with the question of the command that settled it."""
         ...
+
+
+class Command(NamedTuple):
+    """A command that settles messages."""
+
+    name: str
+    asked: Asked
+    """Its own question, whose answer may refuse it."""
 
 
 class Settlements:
@@ -104,9 +112,10 @@ class Settlements:
             del self._waits[id(question)]
             self._in_flight -= 1
             if question.status is None:
+                question.extra["timed_out"] = until < now_ns
                 self._asker.settle(question, "unanswered")
 
-    def acked(self, name: str, ext: Fields) -> None:
+    def acked(self, command: Command, ext: Fields) -> None:
         """An ACK_MESSAGE or CHANGE_MESSAGE_INVISIBLETIME of one message."""
         handle = ext.get("extra_info")
         if not isinstance(handle, dict):
@@ -119,28 +128,31 @@ class Settlements:
             ext.get("offset"),
             ext.get("lite_topic") or "",
         )
-        self._settle(("pop", *key), name)
+        self._settle(("pop", *key), command)
 
-    def batch_acked(self, name: str, body: Any) -> None:
+    def batch_acked(self, command: Command, body: Any) -> None:
         """A BATCH_ACK_MESSAGE: each entry names the messages of one pop and queue by a set of bits."""
         acks = body.get("acks") if isinstance(body, dict) else None
         for ack in acks if isinstance(acks, list) else ():
             if isinstance(ack, dict):
                 for key in _batch_keys(ack):
-                    self._settle(("pop", *key), name)
+                    self._settle(("pop", *key), command)
 
-    def _settle(self, key: Any, name: str) -> None:
-        if self._end(key, name):
+    def _settle(self, key: Any, command: Command) -> None:
+        if self._end(key, command, command.name):
             self._in_flight -= 1
 
-    def _end(self, key: Any, settled_by: str) -> bool:
-        """Answer the oldest question of a key; whether there is one."""
+    def _end(self, key: Any, command: Command, settled_by: str) -> bool:
+        """Answer the oldest question of a key by a command; whether there is one."""
         question = next(iter(self._asker.questions(key)), None)
         if question is None:
             return False
         self._waits.pop(id(question), None)
         question.extra["settled_by"] = settled_by
-        self._asker.settle(question, answered=True)
+        if question.wait_limit_ns is not None:
+            over_ns = question.frame.last_ts_ns + question.wait_limit_ns
+            question.extra["timed_out"] = command.asked.frame.first_ts_ns > over_ns
+        self._asker.settle(question, answered=True, awaits=command.asked)
         return True
 
     # ---- transactions
@@ -166,13 +178,13 @@ class Settlements:
         unique = properties.get(UNIQUE_KEY) if isinstance(properties, dict) else None
         self._asker.ask(("check", unique or ext.get("msg_id")), link="settlement", in_order=False)
 
-    def ended(self, ext: Fields) -> None:
+    def ended(self, command: Command, ext: Fields) -> None:
         """An END_TRANSACTION."""
         outcome = OUTCOMES.get(ext.get("commit_or_rollback", 0), "UNKNOWN")
         if ext.get("from_transaction_check"):
-            self._end(("check", ext.get("msg_id")), outcome)
+            self._end(("check", ext.get("msg_id")), command, outcome)
         if outcome != "UNKNOWN":
-            self._end(("half", ext.get("msg_id")), outcome)
+            self._end(("half", ext.get("msg_id")), command, outcome)
 
 
 def _retries(info: Any) -> dict[tuple[Any, Any], int]:
@@ -199,17 +211,10 @@ def _message_key(
 
 
 def _batch_keys(ack: Fields) -> Iterator[tuple[Any, ...]]:
-    """Keys of one entry of a BATCH_ACK: bit n stands for the offset ``startOffset + n`` (java.util.BitSet)."""
-    start, retry = ack.get("start_offset"), str(ack.get("retry"))
-    try:
-        bits = int.from_bytes(b64decode(str(ack.get("bit_set")))[: BITS_MAX // 8], "little")
-    except (binascii.Error, ValueError):
+    """Keys of one entry of a BATCH_ACK: bit n stands for the offset ``startOffset + n``."""
+    start, retry, bits = ack.get("start_offset"), str(ack.get("retry")), ack.get("bit_set")
+    if type(start) is not int or not retry.isdecimal() or not isinstance(bits, list):
         return
-    if type(start) is not int or not retry.isdecimal():
-        return
-    while bits:
-        lowest = bits & -bits
-        bits ^= lowest
-        offset = start + lowest.bit_length() - 1
-        queue, time = ack.get("queue_id"), ack.get("pop_time")
-        yield ack.get("consumer_group"), time, int(retry[:4]), queue, offset, ""
+    queue, time = ack.get("queue_id"), ack.get("pop_time")
+    for bit in bits:
+        yield ack.get("consumer_group"), time, int(retry[:4]), queue, start + bit, ""

@@ -114,8 +114,6 @@ class Request:
     """produced, consumer, other, or nothing."""
     waits: str
     """Name of the field that says how many milliseconds the answer may be held."""
-    nothing: frozenset[int]
-    """Response codes that only say that there is nothing (yet)."""
 
 
 class Tables:
@@ -140,6 +138,7 @@ class Tables:
         }
         self.names: dict[str, dict[str, str]] = data["names"]
         self.languages = {int(number): name for number, name in self.names["languages"].items()}
+        self.language_names = frozenset(self.languages.values())
         self.versions: list[str] = data["versions"]
 
     def _request(self, plain: Mapping[str, Any]) -> Request:
@@ -154,7 +153,6 @@ class Tables:
             self._part(plain.get("response", {}))._replace(codes=plain.get("codes", "")),
             plain.get("records", ""),
             part.header.fields[waits].name if waits else "",
-            frozenset(plain["nothing"]),
         )
 
     def _part(self, plain: Mapping[str, Any]) -> Part:
@@ -176,10 +174,10 @@ class Tables:
         return self.versions[ordinal].removeprefix("V").replace("_SNAPSHOT", "-SNAPSHOT").replace("_", ".")
 
     def language_name(self, language: object) -> str | None:
-        """The name of a language, which JSON has as text and a binary header as a number."""
+        """The name of a language, which JSON has as text and a binary header as a number; None for one without."""
         if isinstance(language, int):
             return self.languages.get(language)
-        return language if isinstance(language, str) else None
+        return language if isinstance(language, str) and language in self.language_names else None
 
 
 def _header(name: str, plain: Mapping[str, Any], common: list[list[Any]]) -> Header:

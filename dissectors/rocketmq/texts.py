@@ -1,12 +1,12 @@
-"""Text with a format of its own inside extFields and messages in, values out; None where it is not in the format.
+"""Text with a format of its own inside extFields, bodies and messages in, values out; None for another format.
 
-Sources: MessageDecoder.string2messageProperties, ExtraInfoUtil and RecallMessageHandle of apache/rocketmq.
+Sources: MessageDecoder.string2messageProperties, ExtraInfoUtil, RecallMessageHandle and BatchAck of apache/rocketmq.
 """
 
 from __future__ import annotations
 
 import binascii
-from base64 import urlsafe_b64decode
+from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -15,6 +15,8 @@ from mqsniff.model import Value
 
 NAME_END: Final = "\x01"
 ENTRY_END: Final = "\x02"
+BITS_MAX: Final = 1 << 16
+"""Bits of a set that are looked at: a broker packs far fewer messages into an entry."""
 
 
 def read_properties(text: str) -> dict[str, Value] | None:
@@ -134,6 +136,22 @@ def read_recall_handle(text: str) -> dict[str, Value] | None:
         return None
     names = ("version", "topic", "broker_name", "deliver_time", "message_id")
     return dict(zip(names, (*words[:3], time, words[4]), strict=True))
+
+
+def read_bit_set(text: str) -> list[Value] | None:
+    """The indexes whose bits are set, ascending: base64 of java.util.BitSet.toByteArray, the lowest bit first."""
+    if len(text) > BITS_MAX // 6 + 4:
+        return None
+    try:
+        bits = int.from_bytes(b64decode(text, validate=True), "little")
+    except (binascii.Error, ValueError):
+        return None
+    found: list[Value] = []
+    while bits:
+        lowest = bits & -bits
+        bits ^= lowest
+        found.append(lowest.bit_length() - 1)
+    return found
 
 
 FORMATS: Final[Mapping[str, Callable[[str], Value]]] = MappingProxyType(

@@ -45,7 +45,7 @@ class Summary:
         """Count an item."""
         if isinstance(item, Decoded):  # hot: a pattern that takes an item apart costs three times as much
             self.messages[item.message.protocol] += 1
-            if item.message.error_count:
+            if item.message.failed:
                 self.answer_errors += 1
         elif isinstance(item, Noticed):
             self.kinds[item.problem.kind] += 1

@@ -207,7 +207,7 @@ class Conversation:
         if isinstance(event, SideClosed):
             self._closed[side] = True
             if self._talk is not None:
-                yield from self._talk.close(side)
+                yield from self._talk.close(side, _reset_by(side, own=event.reason == "rst", peers=event.peer_reset))
                 if all(self._closed):
                     yield from self._end_talk(self._talk, (True, True), open_at_end=False)
         elif self._talk is not None:
@@ -276,7 +276,8 @@ class Conversation:
         if self._talk is not None:
             for side in Side:
                 if not self._closed[side]:
-                    yield from self._talk.close(side)
+                    own, peers = facts.resets[side ^ self._client], facts.resets[side.peer ^ self._client]
+                    yield from self._talk.close(side, _reset_by(side, own=own, peers=peers))
             seen = (facts.seen[self._client], facts.seen[1 - self._client])
             yield from self._end_talk(self._talk, seen, open_at_end=facts.open_at_end)
         elif self._stranger is not None:
@@ -304,6 +305,13 @@ class Conversation:
         info.close_reason = info.identity.close_reason or facts.close_reason
         info.open_at_end = facts.open_at_end
         info.client_rtt_ns, info.server_rtt_ns = facts.client_rtt_ns, facts.server_rtt_ns
+
+
+def _reset_by(side: Side, *, own: bool, peers: bool) -> Side | None:
+    """Who reset a connection on which a side says no more; the peer where both did, as then nobody reads on."""
+    if peers:
+        return side.peer
+    return side if own else None
 
 
 def _info(connection: Connection, client: int) -> ConnectionInfo:

@@ -6,6 +6,8 @@
 4. What a dissector raises ends its connection with an ``internal`` problem; the run goes on.
 5. Accounts are kept at the border of the plugin: each byte that it was fed is decoded in a message, lies behind a hole
    of one, or was skipped; what it leaves out is undecoded too, and told at the end.
+6. What a reset cuts says who reset the connection. Where that was the side that the bytes were for, nothing is lost
+   that anybody wanted: it is a warning then, else an error.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ class Talk:
         self._closed: set[Side] = set()
         self._late: set[Side] = set()
         self._broken = self._layered = False
+        self._reset_by: Side | None = None
         self._quiet = not settings.exchanges
         self._last: Message | None = None
         """The message whose items were given last. What it ended was ended by a message before it, and so on: so that
@@ -81,6 +84,8 @@ class Talk:
         for above in passed:
             yield from self._give(above)
         for problem, mark in self._layers.notices():
+            if problem.kind == "truncated":
+                self._soften(problem)
             yield Noticed(self._info, problem, mark.ts_ns, mark.packet)
 
     def _give(self, event: Chunk | Gap) -> Iterable[Item]:
@@ -99,14 +104,19 @@ class Talk:
             for event, level in back:
                 yield from self._run(event, level)
 
-    def close(self, side: Side) -> Iterator[Item]:
-        """No more bytes of a side will come; one that waited until now may go on in a layer, and then ends again."""
+    def close(self, side: Side, reset_by: Side | None = None) -> Iterator[Item]:
+        """No more bytes of a side will come; one that waited until now may go on in a layer, and then ends again.
+
+        ``reset_by``: who cut the connection off; what this cuts is told with it (rule 6).
+        """
         self._closed.add(side)
+        self._reset_by = reset_by
         yield from self._up(self._layers.close(side))
         yield from self._items(self._dissector.close, side)
         late, self._late = self._late, set()
         for other in sorted(late):
-            yield from self.close(other)
+            yield from self.close(other, reset_by)
+        self._reset_by = None
 
     def end(self, *, open_at_end: bool, seen: tuple[bool, bool]) -> Iterator[Item]:
         """The connection is over: what was never answered, and what stayed dark."""
@@ -164,6 +174,8 @@ class Talk:
             for event in events:
                 match event:
                     case Message():
+                        if self._reset_by is not None:
+                            self._tell_reset(event)
                         yield from self._message(event)
                         event.asked = event.closed = event.answered = ()  # as in ``_items``
                     case Skipped():
@@ -176,6 +188,21 @@ class Talk:
             yield self._fault(error)
         if self._again:
             yield from self._catch_up()
+
+    def _tell_reset(self, message: Message) -> None:
+        """Rule 6, of a message that was cut by the end of its side."""
+        if not message.frame.holes:
+            for problem in message.problems:
+                if problem.kind == "truncated":
+                    self._soften(problem)
+
+    def _soften(self, problem: Problem) -> None:
+        """Rule 6, of bytes that end before what they began; nothing to say where no reset ended them."""
+        who = self._reset_by
+        if who is not None and problem.side is not None:
+            problem.detail += f": the {who.text} reset the connection"
+            if who is problem.side.peer:
+                problem.severity = "warning"
 
     def _fault(self, error: Exception) -> Item:
         """The dissector has raised: it is told nothing any more."""
@@ -223,6 +250,8 @@ class Talk:
         self._claimed[skipped.side] += size
         self._info.undecoded_bytes += size
         problem = Problem(skipped.kind, "error", skipped.why, "", skipped.side, skipped.offset, size)
+        if skipped.kind == "truncated":
+            self._soften(problem)
         return Noticed(self._info, problem, skipped.first_ts_ns, skipped.first_packet)
 
     def _upgrade(self, upgrade: Upgrade) -> Iterator[Item]:

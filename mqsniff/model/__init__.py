@@ -34,6 +34,7 @@ from mqsniff.model.messages import (
     Status,
     Upgrade,
 )
+from mqsniff.model.ordinary import Ordinary, OrdinaryAnswers
 from mqsniff.model.packets import (
     Buffer,
     Bytes8,
@@ -96,6 +97,8 @@ __all__ = [
     "Message",
     "Noticed",
     "Opened",
+    "Ordinary",
+    "OrdinaryAnswers",
     "Outcome",
     "PacketBatch",
     "PacketProblem",

@@ -160,6 +160,13 @@ class Message:
     answered: tuple[Asked, ...] = ()
     """These questions: some may get further answers, or wait for their refusal, and end later. Filled by it too."""
 
+    @property
+    def failed(self) -> bool:
+        """Whether it carries an error of its protocol; an answer of the normal course (``ordinary``) carries none."""
+        if self.error_count is not None:
+            return self.error_count > 0
+        return bool(self.error_code) or (self.error_code is None and self.error_name is not None)
+
 
 Link: TypeAlias = Literal["answer", "settlement"]
 Status: TypeAlias = Literal["ok", "partial", "error", "oneway", "unanswered", "pending", "lost", "unseen", "unasked"]

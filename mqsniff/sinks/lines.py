@@ -41,6 +41,8 @@ def message_parts(message: Message, latency_ns: int | None, shown: Shown) -> lis
     parts.append(("detail", f"  {message.frame.size} B"))
     if (error := _error(message)) is not None:
         parts.append(("error", "  " + error))
+    elif message.error_code:
+        parts.append(("detail", "  code=" + safe(message.error_name or str(message.error_code))))
     asked = message.answered[0] if message.answered else None
     settles = asked is not None and asked.link == "settlement"
     if asked is not None and not settles and asked.message is not None and asked.message.name != message.name:
@@ -177,7 +179,7 @@ def _listed(names: tuple[str, ...]) -> str:
 def _error(message: Message) -> str | None:
     """The error that a message carries, by name where it has one."""
     name, code, count = message.error_name, message.error_code, message.error_count
-    if not (code or count or (name and code is None)):
+    if not message.failed:
         return None
     text = safe(name) if name else f"error {code}"
     return f"{text} ({count} errors)" if count is not None and count > 1 else text

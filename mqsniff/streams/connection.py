@@ -270,6 +270,7 @@ class Connection:
             open_at_end=began and self._close_reason is None and ending != "replaced",
             client_rtt_ns=handshake.client_rtt_ns,
             server_rtt_ns=handshake.server_rtt_ns,
+            resets=(one.reset, two.reset),
         )
 
 

@@ -50,6 +50,8 @@ class Facts:
     """From SYN/ACK to the client's first ACK; None where it was not seen or is negative."""
     server_rtt_ns: int | None
     """From SYN to SYN/ACK; None where it was not seen or is negative."""
+    resets: tuple[bool, bool] = (False, False)
+    """Which directions sent a RST."""
 
     @property
     def seen(self) -> tuple[bool, bool]:
@@ -73,6 +75,8 @@ class SideClosed:
     side: Side
     reason: CloseReason
     mark: Mark
+    peer_reset: bool = False
+    """Whether the other direction had sent a RST by then."""
 
 
 @dataclass(slots=True)

@@ -75,12 +75,14 @@ def reset(ordering: Ordering, me: Direction, segment: Segment) -> bool:
     if segment.size:
         _ignore(ordering, me, "trailing_bytes", f"{segment.size} bytes in a RST segment", segment.size)
     if not me.started:
+        me.reset = True
         return True
     offset = me.offset_of(segment.seq)
     if abs(offset - me.next) > ordering.limits.reach_max:
         detail = f"RST {offset - me.next:+d} bytes from the stream: not believed"
         _ignore(ordering, me, "out_of_range", detail)
         return False
+    me.reset = True
     if me.end is None:
         ordering.finish_at(me, max(offset, me.next), "rst")
     return True

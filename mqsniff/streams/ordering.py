@@ -151,7 +151,7 @@ class Ordering:
         if me.end is None or me.end_by is None or me.ended or me.next < me.end:
             return
         me.ended = self.told = True
-        self.outbox.put(SideClosed(me.side, me.end_by, self.mark(me.next)))
+        self.outbox.put(SideClosed(me.side, me.end_by, self.mark(me.next), peer_reset=self.peer(me).reset))
 
     # ---- holes
 

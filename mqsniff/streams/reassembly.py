@@ -65,6 +65,7 @@ class Direction:
         "packets",
         "passed",
         "recent",
+        "reset",
         "retransmitted",
         "side",
         "started",
@@ -87,6 +88,8 @@ class Direction:
         self.end: int | None = None
         """Offset at which a FIN or RST ended it."""
         self.end_by: CloseReason | None = None
+        self.reset = False
+        """Whether it sent a RST that was believed."""
         self.ended = False
         """Whether everything before ``end`` is delivered."""
         self.beyond: tuple[int, int] | None = None

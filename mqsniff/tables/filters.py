@@ -276,9 +276,7 @@ class Chooser:
 
 def has_error(message: Message) -> bool:
     """Whether a message carries an error of its protocol, or could not be decoded without one."""
-    named = message.error_name is not None and message.error_code is None
-    broken = any(problem.severity == "error" for problem in message.problems)
-    return bool(message.error_code or message.error_count) or named or broken
+    return message.failed or any(problem.severity == "error" for problem in message.problems)
 
 
 @lru_cache(maxsize=4096)

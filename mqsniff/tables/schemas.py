@@ -67,8 +67,10 @@ _PLACE: Final = (
     _int("ts_ns", "the same, exact", "ns"),
 )
 _ERROR: Final = (
-    _int("error_code", "own error, else the first one inside; 0 for none, null without such a field"),
-    _text("error_name", "the error's name in its specification"),
+    _int(
+        "error_code", "code as the wire says it: own error, else the first one inside; 0 for none, null without a field"
+    ),
+    _text("error_name", "name of the code in its specification"),
 )
 
 _CONNECTIONS: Final = (
@@ -148,7 +150,7 @@ _MESSAGES: Final = (
     Column("topics", "texts", "topics that it names, as on the wire"),
     Column("topic_ids", "texts", "topic ids that it names"),
     *_ERROR,
-    _int("error_count", "how many errors it carries; null without such a field"),
+    _int("error_count", "errors that it carries; codes of the normal course are none; null without such a field"),
     Column("body", "json", "every field that was on the wire", nullable=False),
     _int("problems", "how many rows of the table problems belong to it", nullable=False),
 )
@@ -177,7 +179,11 @@ _EXCHANGES: Final = (
     _int("wait_limit_ns", "how long the request allowed the broker to hold it", "ns"),
     _bool("held", "whether the broker held it; null when that cannot be told"),
     _int("throttle_ns", "how long the broker says it throttled", "ns"),
-    _text("status", "ok, partial, error, oneway, unanswered, pending, lost, unseen or unasked", nullable=False),
+    _text(
+        "status",
+        "ok (a code of the normal course too), partial, error, oneway, unanswered, pending, lost, unseen or unasked",
+        nullable=False,
+    ),
     *_ERROR,
     Column("topics", "texts", "topics that request and answer name"),
     _text("response_name", "name of the answer"),

@@ -11,12 +11,13 @@ def test_the_description_counts_what_the_protocols_have():
         "commands": 12,
         "frame_types": 3,
         "errors": 19,
+        "ordinary_answers": 0,
         "historic_errors": 7,
         "upgrades": 3,
         "nsqlookupd_commands": 4,
     }
     lookupd = {name: len(rows) for name, rows in Nsqlookupd.describe().items()}
-    assert lookupd == {"nsqlookupd_commands": 4, "nsqlookupd_errors": 5}
+    assert lookupd == {"nsqlookupd_commands": 4, "nsqlookupd_errors": 5, "ordinary_answers": 0}
 
 
 def test_every_error_of_a_command_is_in_the_table_of_errors():

@@ -126,7 +126,6 @@ def pages(tmp_path: Path) -> Path:
         ("requests", "request   PullMessageRequestHeader", "request   PulMessageRequestHeader"),
         ("requests", "+ HeartbeatData", "+ HeartBeatData"),
         ("requests", "codes     acl1", "codes     acl3"),
-        ("requests", "PULL_RETRY_IMMEDIATELY", "PULL_RETRY_SOON"),
         (
             "headers",
             "class PopMessageRequestHeader < TopicQueueRequestHeader",

@@ -56,6 +56,36 @@ def test_keys_that_no_class_has_and_references_are_kept():
     assert (body, problems) == ({"perm": 6, "unknown_fields": {"color": {"a": 1}}, "$ref": "$.x"}, [])
 
 
+BITS = [
+    (b'"Ag=="', [1], []),
+    (b'"gQE="', [0, 7, 8], []),
+    (b'""', [], []),
+    (b"null", None, []),
+    (b'"?"', "?", ["format"]),
+    (b"7", 7, ["format"]),
+]
+
+
+@pytest.mark.parametrize(("raw", "opened", "odd"), BITS)
+def test_the_bits_of_a_batch_ack_are_opened_into_the_indexes_that_are_set(raw, opened, odd):
+    body, problems, _ = read("BatchAckMessageRequestBody", b'{"acks":[{"b":%b,"so":4}]}' % raw)
+    assert body["acks"] == [{"bit_set": opened, "start_offset": 4}]
+    assert problems == [(kind, "body.acks[0].bit_set") for kind in odd]
+
+
+def test_a_set_of_bits_that_is_too_long_stays_text():
+    text = "A" * 400_000
+    body, problems, _ = read("BatchAckMessageRequestBody", b'{"acks":[{"b":"%b"}]}' % text.encode())
+    assert (body["acks"][0]["bit_set"], problems) == (text, [("format", "body.acks[0].bit_set")])
+
+
+def test_the_indexes_of_a_set_of_bits_count_as_values():
+    raw = b'{"acks":[{"b":"%b"}]}' % (b"////" * 100)
+    body, problems, _ = read("BatchAckMessageRequestBody", raw, elements_max=2000)
+    assert isinstance(body, Undecoded)
+    assert problems == [("malformed", "body")]
+
+
 def test_a_value_that_an_enum_does_not_have_is_kept_and_noted():
     raw = HEARTBEAT.replace(b"CLUSTERING", b"SOLO")
     body, problems, _ = read("HeartbeatData", raw)

@@ -163,3 +163,10 @@ def test_odd_json_is_explained_as_far_as_it_goes(raw):
     spans = list(frame_spans(whole(frame(raw, raw)), Part(tables().common, body="json"), Limits()))
     assert [span.start for span in spans[1:]] == [span.stop for span in spans[:-1]]
     assert spans[-1].stop == 8 + 2 * len(raw)
+
+
+def test_a_set_of_bits_is_explained_by_its_indexes():
+    body = b'{"acks":[{"b":"gQE=","so":4}]}'
+    ((_, spans),) = explained(client(json_frame(200151, 7, None, body)))
+    (span,) = [span for span in spans if span.path == "body.acks[0].bit_set"]
+    assert (span.value, span.meaning) == ([0, 7, 8], "gQE=")

@@ -43,9 +43,42 @@ def test_a_json_header_keeps_its_fields_and_their_order():
 def test_a_binary_header_has_the_same_fields():
     header, stop, problems = read(binary_frame(310, -7, {"b": "orders", "ü": ""}, b"body", flag=1, remark="größe"))
     assert (header.code, header.opaque, header.flag) == (310, -7, 1)
-    assert header.fields == {"code": 310, "language": 0, "version": 513, "opaque": -7, "flag": 1, "remark": "größe"}
+    assert header.fields == {
+        "code": 310,
+        "language": "JAVA",
+        "version": 513,
+        "opaque": -7,
+        "flag": 1,
+        "remark": "größe",
+    }
     assert header.ext == {"b": "orders", "ü": ""}
     assert (stop, problems) == (8 + len(binary_header(310, -7, {"b": "orders", "ü": ""}, flag=1, remark="größe")), [])
+
+
+LANGUAGES = [
+    (b'"GO"', 9, "GO", []),
+    (b'"NODE_JS"', 13, "NODE_JS", []),
+    (b'"KLINGON"', None, "KLINGON", ["language"]),
+    (b"12", None, "RUST", []),
+    (b"77", 77, "unknown(77)", ["language"]),
+    (b'["GO"]', None, ["GO"], ["language"]),
+]
+
+
+@pytest.mark.parametrize(("text", "number", "name", "odd"), LANGUAGES)
+def test_a_language_is_a_name_in_both_serialisations(text, number, name, odd):
+    header, _, problems = read(frame(b'{"code":1,"flag":0,"opaque":1,"language":%b}' % text))
+    assert (header.fields["language"], problems) == (name, [("unknown_code", path) for path in odd])
+    if number is not None:
+        header, _, problems = read(binary_frame(310, 1, language=number))
+        assert (header.fields["language"], problems) == (name, [("unknown_code", path) for path in odd])
+
+
+def test_a_header_knows_its_size():
+    for made in (json_frame(310, 7, {"b": "orders"}, b"body"), binary_frame(310, 7, {"b": "orders"}, b"body")):
+        for data in (made, made[:40]):
+            header, stop, _ = read(data)
+            assert (header.size, stop) == (len(made) - 8 - len(b"body"), len(made) - len(b"body"))
 
 
 def test_null_and_absent_and_empty_ext_fields_stay_different():

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from driver import Driver
+from handmade import connection
 from remotingcraft import (
     BORN,
     CONVERSATIONS,
@@ -33,11 +34,15 @@ from remotingcraft import (
     send_fields,
     stored,
 )
-from wirecraft import Say, chunks, client, server
+from wirecraft import Say, chunks, client, segments, server, write_pcap
 
 from dissectors.rocketmq import RocketMQ
+from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
-from mqsniff.model import Secret, Side
+from mqsniff.model import CaptureInfo, Exchanged, Secret, Side
+from mqsniff.pipeline import Pipeline
+from mqsniff.sources.files import FileSource
+from mqsniff.tables.rows import exchange_row
 
 MS = 1_000_000
 
@@ -284,25 +289,6 @@ def test_a_poll_says_how_long_it_may_be_held_and_whether_it_was(asked, told):
     assert (question.wait_limit_ns, question.held) == (None if limit is None else limit * MS, held)
 
 
-@pytest.mark.parametrize(
-    ("code", "ext", "response", "error"),
-    [
-        (11, pull_fields(), 19, 0),
-        (11, pull_fields(), 20, 0),
-        (11, pull_fields(), 21, 21),
-        (200050, pop_fields(), 210, 0),
-        (200050, pop_fields(), 19, 0),
-        (14, {"consumerGroup": "g", "topic": "t", "queueId": 0}, 19, 19),
-        (14, {"consumerGroup": "g", "topic": "t", "queueId": 0}, 22, 22),
-    ],
-)
-def test_that_there_is_nothing_yet_is_no_error_of_a_poll(code, ext, response, error):
-    driver = run(client(json_frame(code, 1, ext)), server(answer(1, code=response)))
-    told = driver.messages[1]
-    assert (told.error_code, told.error_count, told.body["code"]) == (error, int(error != 0), response)
-    assert [label for label, _ in told.notes] == ([] if error else ["code"])
-
-
 # ---- records and partitions
 
 
@@ -473,6 +459,63 @@ def test_acks_settle_the_messages_of_a_pop():
     assert {asked.wait_limit_ns for asked in waits} == {20_000 * MS}
 
 
+def ended(path, *says: Say) -> list[tuple]:
+    """(name, settled by, status, error) of every settlement, as the table exchanges has them."""
+    write_pcap(path, segments(says), ports=(50_000, 10_911))
+    settings = Settings()
+    items = Pipeline(FileSource([str(path)], settings.limits), settings).items()
+    captures = [CaptureInfo(0, "x.pcap")]
+    settled = [item.exchange for item in items if isinstance(item, Exchanged)]
+    rows = [exchange_row(connection(), exchange, captures) for exchange in settled]
+    return [
+        (row["name"], row["settled_by"], row["status"], row["error_name"])
+        for row in rows
+        if row["link"] == "settlement"
+    ]
+
+
+def test_a_settlement_that_the_broker_refuses_is_an_error(tmp_path):
+    says = list(CONVERSATIONS["pop"])
+    says[3] = server(answer(2, code=208, remark="offset is illegal"))
+    says[5] = server(answer(3, code=1, remark="broken"))
+    assert ended(tmp_path / "x.pcap", *says) == [
+        ("POP_MESSAGE", "ACK_MESSAGE", "error", "NO_MESSAGE"),
+        ("POP_MESSAGE", "BATCH_ACK_MESSAGE", "error", "SYSTEM_ERROR"),
+        ("POP_MESSAGE", "CHANGE_MESSAGE_INVISIBLETIME", "ok", None),
+    ]
+
+
+def test_a_settlement_whose_command_was_never_answered_is_none(tmp_path):
+    says = [say for at, say in enumerate(CONVERSATIONS["pop"]) if at in {0, 1, 2}]
+    assert ended(tmp_path / "x.pcap", *says) == [
+        ("POP_MESSAGE", None, "unanswered", None),
+        ("POP_MESSAGE", None, "unanswered", None),
+        ("POP_MESSAGE", "ACK_MESSAGE", "unanswered", None),
+    ]
+
+
+def test_the_end_of_a_transaction_may_be_refused_or_one_way(tmp_path):
+    half = send_fields(f=4, i=properties(TRAN_MSG="true", UNIQ_KEY=UNIQUE))
+    begin = [client(json_frame(310, 1, half, b"x")), server(answer(1, {"msgId": "0A", "queueId": 0, "queueOffset": 1}))]
+    fields = {"msgId": UNIQUE, "commitOrRollback": 8}
+    refused = [client(json_frame(37, 2, fields)), server(answer(2, code=1))]
+    assert ended(tmp_path / "x.pcap", *begin, *refused) == [("SEND_MESSAGE_V2", "COMMIT", "error", "SYSTEM_ERROR")]
+    oneway = [client(json_frame(37, 2, fields, flag=ONEWAY))]
+    assert ended(tmp_path / "y.pcap", *begin, *oneway) == [("SEND_MESSAGE_V2", "COMMIT", "ok", None)]
+
+
+def test_an_ack_that_comes_behind_the_invisible_time_says_so():
+    events = chunks(CONVERSATIONS["pop"][:4])
+    late = [
+        replace(event, marks=[mark._replace(ts_ns=mark.ts_ns + (21_000 * MS if at > 1 else 0)) for mark in event.marks])
+        for at, event in enumerate(events)
+    ]
+    for said, expected in ((events, False), (late, True)):
+        popped = Driver(RocketMQ).run(said).messages[1]
+        told = [asked.extra.get("timed_out") for asked in popped.asked if asked.link == "settlement"]
+        assert told == [expected, None, None]
+
+
 def test_an_ack_under_another_handle_settles_nothing():
     pop = CONVERSATIONS["pop"][:2]
     wrong = [
@@ -504,6 +547,9 @@ def test_a_message_whose_invisible_time_is_over_is_given_up():
     )
     driver = Driver(RocketMQ).run([*late[:3], again])
     assert [status for _, _, status in settlements(driver)] == ["unanswered"] * 3 + [None]
+    assert [asked.extra.get("timed_out") for asked in driver.messages[1].asked if asked.link == "settlement"] == [
+        True
+    ] * 3
 
 
 def test_a_lite_message_is_named_by_its_lite_topic_and_the_offset_in_it():
