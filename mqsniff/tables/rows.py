@@ -142,8 +142,9 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
 def _verdict(asked: Asked | None, answer: Message | None) -> Message | None:
     """The message whose error a row of ``exchanges`` tells: a later answer, or a refusal, may have one too."""
     if asked is not None and answer is not None and not answer.error_count:
-        refusal = asked.awaits.answer if asked.awaits is not None else asked.last_answer
-        return refusal or answer
+        later = asked.awaits.answer if asked.awaits is not None else asked.last_answer
+        if later is not None and later.error_count:
+            return later
     return answer
 
 
