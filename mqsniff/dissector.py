@@ -141,7 +141,10 @@ class Dissector(ABC):
         """No more bytes of a side will come: give what still waits."""
 
     def surrender(self, side: Side, offset: int) -> list[Chunk | Gap]:  # noqa: ARG002  # part of the contract
-        """Hand back what was fed of a side from this offset on and not decoded yet, for another layer to read."""
+        """Hand back what was fed of a side from this offset on and not decoded yet, for another layer to read.
+
+        Asked once for each side of an ``Upgrade``; what waits of both sides may be given at once.
+        """
         return []
 
     def open_questions(self) -> Iterator[Asked]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from mqsniff.decode.layers import Layers
@@ -71,12 +72,12 @@ class Driver:
         for event in events:
             self.told.append((self.dissector.now, event))
             if isinstance(event, Upgrade):
-                levels = {side: self.layers.top(side) for side in event.at}
+                levels = [self.layers.top(side) for side in Side]
                 self.layers.push(event)
-                for side, offset in event.at.items():
-                    for back in self.dissector.surrender(side, offset):
-                        _take_back(self.fed[side] if isinstance(back, Chunk) else self.lost[side], back.offset)
-                        self._again.append((back, levels[side]))
+                taken = [self.dissector.surrender(side, offset) for side, offset in event.at.items()]
+                for back in sorted(chain.from_iterable(taken), key=_release):
+                    _take_back((self.fed if isinstance(back, Chunk) else self.lost)[back.side], back.offset)
+                    self._again.append((back, levels[back.side]))
 
     @property
     def messages(self) -> list[Message]:
@@ -101,6 +102,10 @@ class Driver:
     def asked(self) -> dict[tuple[Side, int, str], Asked]:
         """Every question, by side, offset and link."""
         return {(a.frame.side, a.frame.offset, a.link): a for message in self.messages for a in message.asked}
+
+
+def _release(event: Chunk | Gap) -> int:
+    return event.mark.release if isinstance(event, Gap) else event.marks[0].release
 
 
 def _take_back(ranges: list[tuple[int, int]], offset: int) -> None:

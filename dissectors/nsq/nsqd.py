@@ -2,23 +2,27 @@
 
 1. A client that asked for a layer is held up until the server has answered IDENTIFY (negotiation.py).
 2. Where the capture lost replies, the commands that they were for stay unanswered, so that later ones find theirs.
+3. Of a connection that was joined in the middle, the first packets tell in which layer it is (joining.py).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from dissectors.nsq import commands, frames
 from dissectors.nsq.client import ClientSide
+from dissectors.nsq.joining import PLAIN, Joining, begins_in_snappy, packets_of, probe_identifier
 from dissectors.nsq.lines import HEAD_MAX, size_of
 from dissectors.nsq.server import ServerSide
 from dissectors.nsq.session import Session
 from dissectors.nsq.tables import COMMANDS, MAGIC_SIZE, MAGIC_V2, describe_nsqd
+from mqsniff.codecs.snappy_chunks import IDENTIFIER
 from mqsniff.dissector import NEED, WAIT_PEER, Probed, Sample, Settings, Sized, Table, Verdict, Walk, Walked
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Asked, Event, Frame, Gap, Side, Span
+from mqsniff.model import Asked, Chunk, Event, Frame, Gap, Side, Span, Upgrade
 
 BAD_PROTOCOL: Final = b"\x00\x00\x00\x12\x00\x00\x00\x01E_BAD_PROTOCOL"
 """What nsqd answers to any magic that it does not know."""
@@ -41,6 +45,9 @@ class Nsq(FramedDissector):
         self._client = ClientSide(self._session)
         self._server = ServerSide(self._session)
         self._closed: list[Side] = []
+        self._joining: Joining | None = None
+        self._held: deque[Chunk | Gap] = deque()
+        """What was held while it was joined and has not gone on yet."""
 
     @classmethod
     def describe(cls) -> dict[str, Table]:
@@ -54,6 +61,9 @@ class Nsq(FramedDissector):
         """Both sides; a magic with any line behind it and a server that answers in frames are enough together."""
         if server.from_start and server.data == BAD_PROTOCOL:
             return Verdict.YES
+        for side, sample in zip(Side, (client, server), strict=True):
+            if not sample.from_start and begins_in_snappy(side, sample):
+                return Verdict.YES
         verdicts = [cls.detect_side(side, sample) for side, sample in zip(Side, (client, server), strict=True)]
         return Verdict.YES if min(verdicts) >= Verdict.MAYBE else super().detect(client, server)
 
@@ -78,7 +88,9 @@ class Nsq(FramedDissector):
 
     @classmethod
     def probe(cls, side: Side, head: bytes) -> Probed:
-        """Size of the frame that must start here."""
+        """Size of the frame that must start here, or of what opens a Snappy layer behind a frame."""
+        if head[:1] == IDENTIFIER[:1]:
+            return probe_identifier(head)
         return commands.probe(head) if side is Side.CLIENT else frames.probe(head)
 
     @classmethod
@@ -91,6 +103,8 @@ class Nsq(FramedDissector):
         super().start(side, in_step=in_step)
         if side is Side.CLIENT:
             self._client.opening = self._session.state.whole = in_step
+        if not in_step and self._joining is None:
+            self._joining = Joining(self.settings.limits)
 
     def frame_size(self, side: Side, head: bytes) -> Sized:
         """Size of the frame that starts here."""
@@ -99,7 +113,7 @@ class Nsq(FramedDissector):
             if self._client.opening:
                 return MAGIC_SIZE if len(head) >= MAGIC_SIZE else NEED
             if self._client.foreign:
-                return self.probe(side, head)
+                return commands.probe(head)
             if negotiation.waiting and self.may_wait(side):
                 return WAIT_PEER
         if negotiation.unsure_of(side):
@@ -112,10 +126,56 @@ class Nsq(FramedDissector):
         """Go on through the messages of an MPUB."""
         return commands.walk_messages(walk, data)
 
+    # ---- joined in the middle
+
+    def feed(self, chunk: Chunk) -> Iterable[Event]:
+        """Take the next bytes of a side."""
+        return super().feed(chunk) if self._joining is None else self._feed_joined(self._joining, chunk)
+
+    def _feed_joined(self, joining: Joining, chunk: Chunk) -> Iterator[Event]:
+        """Hold bytes until it is told in which layer they are."""
+        packets = packets_of(chunk)
+        for packet in packets:
+            layer = joining.verdict_before(packet.side, packet.marks[0].packet)
+            if layer is None:
+                joining.hold(packet)
+                continue
+            self.now = max(self.now, packet.marks[0].release)
+            joining.held += [packet, *packets]
+            yield from self._join(joining, layer)
+
+    def _gap_joined(self, joining: Joining, gap: Gap) -> Iterator[Event]:
+        layer = joining.verdict()
+        joining.lose(gap)
+        if layer is not None:
+            self.now = max(self.now, gap.mark.release)
+            yield from self._join(joining, layer)
+
+    def _join(self, joining: Joining, layer: str) -> Iterator[Event]:
+        """The layer is known: what was held goes on, in the order in which it came."""
+        self._joining = None
+        held = self._held = deque(joining.held)
+        if layer == PLAIN:
+            while held:  # a layer that begins on the way takes the rest back
+                event = held.popleft()
+                yield from self.gap(event) if isinstance(event, Gap) else super().feed(event)
+            return
+        at = {side: self.passed(side) for side in Side}
+        yield Upgrade(at | {event.side: event.offset for event in reversed(held)}, layer)
+
+    def surrender(self, side: Side, offset: int) -> list[Chunk | Gap]:
+        """Hand back what was not decoded yet, with what was held of both sides while the connection was joined."""
+        back = [*super().surrender(side, offset), *self._held]
+        self._held.clear()
+        return back
+
     # ---- losses and the end
 
     def gap(self, gap: Gap) -> Iterator[Event]:
         """Take note of lost bytes of a side."""
+        if self._joining is not None:
+            yield from self._gap_joined(self._joining, gap)
+            return
         session = self._session
         if gap.side is Side.CLIENT:
             session.state.whole = False
@@ -133,6 +193,8 @@ class Nsq(FramedDissector):
 
     def close(self, side: Side) -> Iterator[Event]:
         """No more bytes of a side will come."""
+        if self._joining is not None:
+            yield from self._join(self._joining, self._joining.verdict() or PLAIN)
         yield from super().close(side)
         if side is Side.SERVER and not self._closed:
             self._session.server_left()

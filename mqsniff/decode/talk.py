@@ -1,7 +1,8 @@
 """A connection whose protocol is known: chunks and gaps of its sides in, Items out.
 
 1. Bytes pass the layers that the dissector asked for (``Upgrade``) before they reach it.
-2. An Upgrade takes what the dissector has not decoded yet back, and sends it through the new layer.
+2. An Upgrade takes what the dissector has not decoded yet back, and sends it through the new layer, in the order of
+   its packets.
 3. Each question, answer, record batch and problem of the connection becomes an Item; Decoded comes first.
 4. What a dissector raises ends its connection with an ``internal`` problem; the run goes on.
 5. Accounts are kept at the border of the plugin: each byte that it was fed is decoded in a message, lies behind a hole
@@ -13,6 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import TypeVar
 
 from mqsniff.decode.exchanges import Exchanges, Ready
@@ -255,19 +257,25 @@ class Talk:
         return Noticed(self._info, problem, skipped.first_ts_ns, skipped.first_packet)
 
     def _upgrade(self, upgrade: Upgrade) -> Iterator[Item]:
-        levels = {side: self._layers.top(side) for side in upgrade.at}
+        levels = [self._layers.top(side) for side in Side]
         try:
             self._layers.push(upgrade)
             self._layered = True
         except KeyError:
             yield Noticed(self._info, Problem("internal", "error", f"no layer is called {upgrade.to}"), None, None)
             return
-        for side, offset in upgrade.at.items():
-            back = self._dissector.surrender(side, offset)
-            self._fed[side] -= sum(len(event.data) for event in back if isinstance(event, Chunk))
-            self._again += [(event, levels[side]) for event in back]
-            if back and side in self._closed:
-                self._late.add(side)
+        taken = (self._dissector.surrender(side, offset) for side, offset in upgrade.at.items())
+        for event in sorted(chain.from_iterable(taken), key=_release):
+            if isinstance(event, Chunk):
+                self._fed[event.side] -= len(event.data)
+            self._again.append((event, levels[event.side]))
+            if event.side in self._closed:
+                self._late.add(event.side)
+
+
+def _release(event: Chunk | Gap) -> int:
+    """Ordinal of the packet that released an event."""
+    return event.mark.release if isinstance(event, Gap) else event.marks[0].release
 
 
 def _unmatched() -> Problem:

@@ -143,9 +143,10 @@ def _verdict(asked: Asked | None, answer: Message | None) -> Message | None:
     """The message whose error a row of ``exchanges`` tells: a later answer, or a refusal, may have one too."""
     if asked is None:
         return answer
-    if asked.awaits is not None and (told := asked.awaits.answer) is not None:
-        return told if told.error_count or answer is None or not answer.error_count else answer
-    return answer if answer is None or answer.error_count else asked.last_answer or answer
+    later = asked.awaits.answer if asked.awaits is not None else asked.last_answer
+    if later is not None and later.failed and (asked.awaits is not None or answer is None or not answer.failed):
+        return later
+    return answer
 
 
 def record_rows(
