@@ -96,7 +96,7 @@ class Responses:
         message.group = asking.group
         if body.layout is not None:
             self._read(Reply(message, body.value, asked, question), body)
-        message.topics = message.topics or asking.topics
+        message.topics = message.topics or asking.own_topics  # the pipeline may have filled names into the request
         message.topic_ids = message.topic_ids or asking.topic_ids
         self._answered_ts = frame.last_ts_ns
         return message

@@ -157,6 +157,11 @@ class Message:
     answers: int = 0
     """How many questions it answered. Filled by it too."""
 
+    @property
+    def own_topics(self) -> tuple[str, ...]:
+        """The topics without the names that the traffic taught for its topic ids."""
+        return self.topics[: len(self.topics) - self.filled] if self.filled else self.topics
+
 
 Link: TypeAlias = Literal["answer", "settlement"]
 Status: TypeAlias = Literal["ok", "partial", "error", "oneway", "unanswered", "pending", "lost", "unseen", "unasked"]
