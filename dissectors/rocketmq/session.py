@@ -246,7 +246,8 @@ class Session:
             identity.server_software = identity.server_software or self._software(reading.header)
             return
         identity.client_software = identity.client_software or self._software(reading.header)
-        identity.client_id = identity.client_id or message.client_id
+        if message.client_id is not None and message.client_id != identity.client_id:
+            identity.name_client(message.client_id)
         user = reading.ext.get("access_key")
         if identity.user is None and isinstance(user, str):
             identity.user, identity.mechanism = user, "ACL"

@@ -204,6 +204,22 @@ class Identity:
     mechanism: str | None = None
     close_reason: str | None = None
     """The cause of the close where the protocol shows it (keepalive missed, authentication, …)."""
+    several_clients: bool = False
+    several_groups: bool = False
+
+    def name_client(self, client_id: str) -> None:
+        """Take note of a client that a message names: the connection is this client's while it is the only one."""
+        if self.client_id is None and not self.several_clients:
+            self.client_id = client_id
+        elif self.client_id != client_id:
+            self.client_id, self.several_clients = None, True
+
+    def name_group(self, group: str) -> None:
+        """Take note of a group that a message names: the connection is this group's while it is the only one."""
+        if self.group is None and not self.several_groups:
+            self.group = group
+        elif self.group != group:
+            self.group, self.several_groups = None, True
 
 
 Event: TypeAlias = Message | Problem | Skipped | Upgrade

@@ -73,7 +73,7 @@ def message_row(connection: ConnectionInfo, message: Message, captures: Captures
         "client": connection.client,
         "server": connection.server,
         "client_id": message.client_id or identity.client_id,
-        "group": message.group or identity.group,
+        "group": message.group,
         "capture": captures[packet_capture(first)].name,
         "first_packet": packet_number(first),
         "last_capture": captures[packet_capture(last)].name,
@@ -226,7 +226,7 @@ def connection_row(connection: ConnectionInfo, captures: Captures) -> Row:
 
 
 def _who(connection: ConnectionInfo | None, message: Message | None) -> Row:
-    """Who speaks; what the message itself says beats what the connection said earlier."""
+    """Who speaks. A message has its connection's client; its group is its own only, since one client may have many."""
     if connection is None:
         return {"client": None, "server": None, "client_id": None, "group": None}
     identity = connection.identity
@@ -234,7 +234,7 @@ def _who(connection: ConnectionInfo | None, message: Message | None) -> Row:
         "client": connection.client,
         "server": connection.server,
         "client_id": (message.client_id if message is not None else None) or identity.client_id,
-        "group": (message.group if message is not None else None) or identity.group,
+        "group": message.group if message is not None else identity.group,
     }
 
 

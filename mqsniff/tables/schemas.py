@@ -58,7 +58,11 @@ _WHO: Final = (
     _text("client", 'client as "ip:port"'),
     _text("server", 'server as "ip:port"'),
     _text("client_id", "name that the client gave itself, where it is known"),
-    _text("group", "Kafka group, Pulsar subscription, RocketMQ group or NSQ channel, where it is known"),
+    _text(
+        "group",
+        "Kafka group, Pulsar subscription, RocketMQ group or NSQ channel that the message names or acts for; "
+        "of a connection the only one that it named",
+    ),
 )
 _PLACE: Final = (
     _text("capture", "input that holds the packet"),
