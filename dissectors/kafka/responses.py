@@ -94,6 +94,7 @@ class Responses:
             problems=problems,
         )
         message.group = asking.group
+        message.judged = body.judged
         if body.layout is not None:
             self._read(Reply(message, body.value, asked, question), body)
         message.topics = message.topics or asking.own_topics  # the pipeline may have filled names into the request

@@ -291,6 +291,7 @@ class Session:
         group = request.response.codes if request else ""
         if group == "dledger":
             code = _dledger_code(code, message.body.get("body"))
+            message.judged = message.frame.whole
         nothing = request.nothing if request else frozenset[int]()
         if code == 0 or code in nothing:
             message.error_code = message.error_count = 0

@@ -249,7 +249,7 @@ class Conversation:
         if self._talk is not None:
             for side in Side:
                 if not self._closed[side]:
-                    yield from self._talk.close(side)
+                    yield from self._talk.close(side, open_at_end=facts.open_at_end)
             seen = (facts.seen[self._client], facts.seen[1 - self._client])
             yield from self._end_talk(self._talk, seen, open_at_end=facts.open_at_end)
         elif self._stranger is not None:

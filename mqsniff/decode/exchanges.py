@@ -6,6 +6,8 @@
    has a ``clock`` problem, see mqsniff.framing.questions).
 3. Records of a question wait for its answer, which tells their offsets, at most ``records_wait_max`` of them and
    ``records_wait_size`` bytes. Of those that go out before it, whoever still waits for the answer keeps nothing.
+4. An answer is ok when all that tells success was read. One that did not come to its end is none (unanswered; pending
+   where the capture ended); one whose telling bytes the capture lost is lost; one that cannot be read is unseen.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ class Exchanges:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._answered_ns: int | None = None
+        self.capture_ended = False
+        """Whether frames that are cut short now are so since the capture has ended, not their connection."""
         self.waiting: dict[int, tuple[Asked, list[Ready]]] = {}
         """Questions whose records wait for the answer, by identity."""
         self._waiting_records = self._waiting_size = 0
@@ -54,12 +58,26 @@ class Exchanges:
 
     def _timed(self, asked: Asked, answer: Message) -> Exchange:
         status: Status = asked.status or ("error" if answer.error_count else "ok")
+        if status == "ok" and asked.link == "answer" and (doubt := self._doubt(answer)) is not None:
+            status = doubt
         question, last = asked.frame, (asked.last_answer or answer).frame
         latency = answer.frame.first_ts_ns - question.last_ts_ns
         if latency < 0:
             return Exchange(asked, answer, status)
         total = last.last_ts_ns - question.first_ts_ns
         return Exchange(asked, answer, status, latency, total, self._queued(asked))
+
+    def _doubt(self, answer: Message) -> Status | None:
+        """Why an answer without an error is no proof of success; None where it is (rule 4)."""
+        frame = answer.frame
+        if frame.whole and answer.judged is not False:
+            return None
+        if frame.cut_short:
+            return "pending" if self.capture_ended else "unanswered"
+        judged = answer.error_count is not None if answer.judged is None else answer.judged
+        if judged:
+            return None
+        return "lost" if frame.holes else "unseen"
 
     def _queued(self, asked: Asked) -> int | None:
         """How long the question stood behind the answer before its own."""

@@ -100,14 +100,15 @@ class Talk:
             for event, level in back:
                 yield from self._run(event, level)
 
-    def close(self, side: Side) -> Iterator[Item]:
+    def close(self, side: Side, *, open_at_end: bool = False) -> Iterator[Item]:
         """No more bytes of a side will come; one that waited until now may go on in a layer, and then ends again."""
+        self._exchanges.capture_ended = open_at_end
         self._closed.add(side)
         yield from self._up(self._layers.close(side))
         yield from self._items(self._dissector.close, side)
         late, self._late = self._late, set()
         for other in sorted(late):
-            yield from self.close(other)
+            yield from self.close(other, open_at_end=open_at_end)
 
     def end(self, *, open_at_end: bool, seen: tuple[bool, bool]) -> Iterator[Item]:
         """The connection is over: what was never answered, and what stayed dark."""

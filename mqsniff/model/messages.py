@@ -40,6 +40,16 @@ class Frame:
         """Whether every byte is there."""
         return len(self.data) == self.size
 
+    @property
+    def cut_short(self) -> bool:
+        """Whether its side ended before its last byte; what the capture lost is a hole, of known length or not."""
+        lost = 0
+        for start, stop in self.holes:
+            if start == stop:
+                return False
+            lost += stop - start
+        return self.captured + lost < self.size
+
 
 class Span(NamedTuple):
     """One field of a frame beside its bytes: ``start`` and ``stop`` count from the frame's first byte."""
@@ -140,6 +150,8 @@ class Message:
     error_code: int | None = None
     error_name: str | None = None
     error_count: int | None = None
+    judged: bool | None = None
+    """Whether all that tells success or failure was read; None: where the frame is whole or has an error count."""
     notes: tuple[tuple[str, Value], ...] = ()
     """(label, value) pairs that matter to a reader of one line and stand in no column."""
     records: tuple[RecordBatch, ...] = ()

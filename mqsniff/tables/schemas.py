@@ -181,7 +181,13 @@ _EXCHANGES: Final = (
     _int("wait_limit_ns", "how long the request allowed the broker to hold it", "ns"),
     _bool("held", "whether the broker held it; null when that cannot be told"),
     _int("throttle_ns", "how long the broker says it throttled", "ns"),
-    _text("status", "ok, partial, error, oneway, unanswered, pending, lost, unseen or unasked", nullable=False),
+    _text(
+        "status",
+        "ok (all that tells success was read), partial, error, oneway, unanswered (no answer, or not to its end), "
+        "pending (the capture ended before), lost (by the capture), unseen (its side was not captured, or the answer "
+        "cannot be read) or unasked",
+        nullable=False,
+    ),
     *_ERROR,
     Column("topics", "texts", "topics that request and answer name"),
     _text("response_name", "name of the answer"),

@@ -139,3 +139,50 @@ def test_records_are_unseen_when_the_connection_ends_first():
     rest = exchanges.rest(asked, open_at_end=True, peer_seen=True, peer_gaps=0)
     assert list(exchanges.settled(rest)) == [(message, batch)]
     assert batch.constant["ack"] == "unseen"
+
+
+def cut(holes: tuple[tuple[int, int], ...] = (), unread: int = 0) -> Frame:
+    """An answer of 20 bytes of which the first 8 can be read."""
+    return replace(frame(Side.SERVER, 150, 150), size=20, data=bytes(8), holes=holes, unread=unread)
+
+
+@pytest.mark.parametrize(
+    ("place", "said", "status"),
+    [
+        (cut(), {}, "unanswered"),  # the rest was never sent
+        (cut(), {"error_count": 0, "judged": True}, "unanswered"),
+        (cut(), {"error_count": 1}, "error"),
+        (cut(((8, 12),)), {"error_count": 0}, "unanswered"),
+        (cut(((8, 20),)), {}, "lost"),
+        (cut(((8, 12),), 8), {}, "lost"),
+        (cut(((8, 8),), 4), {}, "lost"),  # a loss of unknown length
+        (cut(((8, 20),)), {"error_count": 0}, "ok"),
+        (cut(((8, 20),)), {"judged": True}, "ok"),
+        (cut(((8, 20),)), {"error_count": 0, "judged": False}, "lost"),
+        (cut(unread=12), {"judged": False}, "unseen"),  # a limit
+        (cut(unread=12), {"error_count": 0}, "ok"),
+        (frame(Side.SERVER, 150, 150), {}, "ok"),
+        (frame(Side.SERVER, 150, 150), {"judged": False}, "unseen"),
+    ],
+)
+def test_an_answer_is_ok_when_all_that_tells_success_was_read(place, said, status):
+    answer = response(150, 150, question(100, 110), **said)
+    answer.frame = place
+    (done,) = Exchanges(Limits()).of(answer)
+    assert (done.status, done.answer) == (status, answer)
+
+
+def test_an_answer_that_the_end_of_the_capture_cuts_is_pending():
+    exchanges, answer = Exchanges(Limits()), response(150, 150, question(100, 110), error_count=0)
+    answer.frame, exchanges.capture_ended = cut(), True
+    assert [done.status for done in exchanges.of(answer)] == ["pending"]
+
+
+def test_records_are_acked_by_no_answer_that_was_cut():
+    exchanges, asked = Exchanges(Limits()), question(1, 1)
+    message, batch = produce(asked)
+    list(exchanges.records_of(message, []))
+    answer = response(2, 2, asked)
+    answer.frame = cut()
+    list(exchanges.records_of(answer, exchanges.of(answer)))
+    assert batch.constant["ack"] == "unseen"
