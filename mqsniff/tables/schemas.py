@@ -233,7 +233,7 @@ _RECORDS: Final = (
     _text("message_id", "the broker's message id, for produced records from its answer"),
     _int("client_offset", "offset that stood in the produce request"),
     _text("ack", "acked, failed, none or unseen"),
-    _time("record_ts", "timestamp of the record itself"),
+    _time("record_ts", "timestamp of the record itself: as its client sent it, or as readers get it"),
     _time("deliver_at_ts", "not to be delivered before"),
     Column("key", "payload", "key of the record"),
     _text("key_encoding", "how key stands here: utf8, base64, redacted or cut"),
@@ -256,7 +256,9 @@ _RECORDS: Final = (
     _text("reader", "who read it: consumer, follower or other"),
     _int("batch_index", "position of its batch in the message"),
     _int("record_index", "position in its batch"),
-    _time("store_ts", "when the broker stored it"),
+    _time(
+        "store_ts", "when the broker stored it: for produced records from its answer; Kafka: topics with append times"
+    ),
     _bool("before_asked", "whether it stands before the offset that its reader asked for"),
     _int("leader_epoch", "epoch of the partition's leader that wrote its batch"),
     _time("event_ts", "Pulsar: time that the application gave the event"),
