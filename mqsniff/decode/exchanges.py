@@ -8,6 +8,7 @@
    ``records_wait_size`` bytes. Of those that go out before it, whoever still waits for the answer keeps nothing.
 4. An answer is ok when all that tells success was read. One that did not come to its end is none (unanswered; pending
    where the capture ended); one whose telling bytes the capture lost is lost; one that cannot be read is unseen.
+5. Of a held question, waiting and work cannot be told apart within its limit; what it took beyond it was work.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Exchanges:
         if latency < 0:
             return Exchange(asked, answer, status)
         total = last.last_ts_ns - question.first_ts_ns
-        return Exchange(asked, answer, status, latency, total, self._queued(asked))
+        queued = self._queued(asked)
+        return Exchange(asked, answer, status, latency, total, queued, _worked(asked, latency - (queued or 0)))
 
     def _doubt(self, answer: Message) -> Status | None:
         """Why an answer without an error is no proof of success; None where it is (rule 4)."""
@@ -133,6 +135,16 @@ class Exchanges:
         self._waiting_records -= sum(batch.count for _, batch in batches)
         self._waiting_size -= sum(len(batch.data) for _, batch in batches)
         return batches
+
+
+def _worked(asked: Asked, elapsed_ns: int) -> int | None:
+    """How long the answering side was at work, of the time that the question did not stand in a queue (rule 5)."""
+    if asked.link != "answer":
+        return None
+    if asked.held and asked.wait_limit_ns is not None:
+        elapsed_ns -= asked.wait_limit_ns
+        return elapsed_ns if elapsed_ns > 0 else None
+    return max(0, elapsed_ns)
 
 
 def _empty(batch: RecordBatch) -> None:

@@ -133,6 +133,7 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
         "response_name": answer.name if answer is not None else None,
         **{column: extra.get(column) for column in _SETTLEMENT_COLUMNS},
         "topic_ids": _each_once("topic_ids", question, answer),
+        "work_ns": exchange.work_ns,
     }
 
 

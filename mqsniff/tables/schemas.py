@@ -179,7 +179,7 @@ _EXCHANGES: Final = (
     _int("total_ns", "first byte of the request to last byte of the answer", "ns"),
     _int("queue_ns", "time that it stood behind the answer before its own", "ns"),
     _int("wait_limit_ns", "how long the request allowed the broker to hold it", "ns"),
-    _bool("held", "whether the broker held it; null when that cannot be told"),
+    _bool("held", "whether the broker let it wait; null without a limit or an answer, and of settlements"),
     _int("throttle_ns", "how long the broker says it throttled", "ns"),
     _text(
         "status",
@@ -197,6 +197,11 @@ _EXCHANGES: Final = (
     _int("credit", "settlement: how many the client had asked for"),
     _text("settled_by", "settlement: what ended it"),
     Column("topic_ids", "texts", "topic ids that request and answer name"),
+    _int(
+        "work_ns",
+        "latency_ns without queue_ns and without the wait: of a held request what it took beyond its limit, else null",
+        "ns",
+    ),
 )
 
 _PARTITIONS: Final = (

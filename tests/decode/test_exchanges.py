@@ -46,6 +46,36 @@ def test_an_answer_older_than_its_question_has_no_times():
     assert (done.latency_ns, done.total_ns) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("more", "first", "work"),
+    [
+        ({}, 150, 40),
+        ({"wait_limit_ns": 30, "held": False}, 150, 40),
+        ({"wait_limit_ns": 30, "held": True}, 150, 10),  # beyond its limit it did not wait
+        ({"wait_limit_ns": 40, "held": True}, 150, None),
+        ({"in_order": False}, 150, 40),
+        ({}, 90, None),  # a clock that stepped back
+    ],
+)
+def test_work_is_latency_without_the_wait(more, first, work):
+    (done,) = Exchanges(Limits()).of(response(first, first, question(100, 110, **more)))
+    assert done.work_ns == work
+
+
+@pytest.mark.parametrize(("more", "work"), [({}, 10), ({"wait_limit_ns": 4, "held": True}, 6)])
+def test_work_is_latency_without_the_queue(more, work):
+    exchanges = Exchanges(Limits())
+    exchanges.of(response(150, 170, question(100, 100)))
+    (done,) = exchanges.of(response(180, 190, question(110, 120, **more)))
+    assert done.work_ns == work
+
+
+def test_what_a_client_does_with_a_delivered_message_is_no_work_of_the_broker():
+    settled = replace(question(100, 110), link="settlement")
+    (done,) = Exchanges(Limits()).of(response(150, 150, settled))
+    assert (done.latency_ns, done.work_ns) == (40, None)
+
+
 def test_errors_make_the_status():
     (done,) = Exchanges(Limits()).of(response(150, 150, question(100, 100), error_count=1))
     assert done.status == "error"
