@@ -17,7 +17,7 @@ from struct import Struct
 from typing import Any, Final
 
 from dissectors.kafka import configs, heads, specs
-from dissectors.kafka.marks import Marks, collect, marks_of
+from dissectors.kafka.marks import Marks, collect, has_errors, marks_of
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, Severity, Undecoded
 from mqsniff.spec import wire
@@ -97,10 +97,12 @@ class Body:
     marks: Marks | None
     """Where the values with columns of their own stand; None for a body without layout."""
     layout: Layout | None = None
+    judged: bool = True
+    """Whether all its error codes were read; without a layout nobody knows where they are."""
 
     def with_tags(self, tags: dict[str, bytes]) -> Body:
         """The same with the unknown tags of its header."""
-        return Body({**self.value, "header_unknown_tags": tags}, self.marks, self.layout)
+        return Body({**self.value, "header_unknown_tags": tags}, self.marks, self.layout, self.judged)
 
 
 @dataclass(slots=True)
@@ -191,7 +193,7 @@ def _repeated(layout: Layout, data: bytes) -> Body | None:
 
 def raw_body(data: bytes, pos: int, size: int) -> Body:
     """What nobody can decode."""
-    return Body({"undecoded": Undecoded(data[pos:size])} if pos < size else {}, None)
+    return Body({"undecoded": Undecoded(data[pos:size])} if pos < size else {}, None, judged=False)
 
 
 def read_body(
@@ -226,7 +228,7 @@ def read_body(
         problems.append(Problem("trailing_bytes", trailing, detail))
         body["trailing_bytes"] = Undecoded(rest)
     configs.hide_secrets(marks.configs, body)
-    return Body(body, marks, layout), problems
+    return Body(body, marks, layout, not any(map(has_errors, decoded.unread))), problems
 
 
 def _ends_in_records(marks: Marks, body: dict[str, Any], stop: int) -> bool:

@@ -4,7 +4,9 @@
    epochs add, change and forget partitions. A share session belongs to group and member, and begins with epoch 0.
 2. State is what this connection showed; of a session that began before the capture, what was seen since.
 3. ``SESSIONS_MAX`` and ``partitions_max`` bound what a peer can make us keep: a session of more partitions is not kept,
-   and of requests that wait for an answer the oldest forget theirs when all together have more.
+   of requests that wait for an answer the oldest forget theirs when all together have more, and high watermarks are
+   forgotten where there are more.
+4. Data below the high watermark that an earlier answer told were there when they were asked for.
 
 Source: KIP-227, KIP-932; ``FetchSession`` and ``FetchSessionHandler`` of Apache Kafka.
 """
@@ -26,6 +28,7 @@ KEYS: Final = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
 SESSIONS_MAX: Final = 64
 """Sessions of a connection; clients have one."""
 CONSUMER: Final = -1
+READ_COMMITTED: Final = 1
 
 Place = tuple[str, int]
 """Topic name or id, and partition."""
@@ -41,6 +44,12 @@ class Fetching:
     session: Any = None
     """Key of the session that it belongs to; None where the answer has yet to open one."""
     opens: bool = False
+    patient: bool = False
+    """Whether data may be there and not be served: the request wants more of it, or only what was committed."""
+    there: bool = False
+    """Whether data of the answer were known to be there when they were asked for (rule 4)."""
+    unsure: bool = False
+    """Whether that cannot be told of some of them: their partition was not answered before, or no offset is known."""
 
     @property
     def reader(self) -> str:
@@ -58,10 +67,13 @@ class Sessions:
     """Requests without an answer so far, by identity, oldest first."""
     _places: int = 0
     """Partitions of all that wait."""
+    _watermarks: dict[Place, int] = field(default_factory=dict)
+    """The latest high watermarks that were told."""
 
     def request(self, key: int, body: Body, rows: Sequence[Row]) -> Fetching:
         """Take note of a request, whose rows are the partitions that it lists."""
         fetching = self._about(key, body, rows)
+        fetching.patient = (body.get("min_bytes") or 0) > 1 or body.get("isolation_level") == READ_COMMITTED
         self._waiting[id(fetching)] = fetching
         self._places += len(fetching.partitions)
         while self._places > self.partitions_max and len(self._waiting) > 1:
@@ -102,6 +114,24 @@ class Sessions:
         if fetching.opens and session and not body.get("error_code"):
             fetching.session = session
             self._keep(session, fetching.partitions)
+
+    def answered_partition(self, fetching: Fetching, row: Row) -> None:
+        """Take note of a partition of an answer; its row gets the offset that was asked for. Hot."""
+        place = place_of(row)
+        if place is None:
+            return
+        row["offset"] = asked = fetching.partitions.get(place)
+        watermark = row.get("high_watermark")
+        if row.get("wire_bytes"):
+            known = self._watermarks.get(place)
+            if asked is None or known is None:
+                fetching.unsure = True
+            elif known > asked:
+                fetching.there = True
+        if watermark is not None:
+            if len(self._watermarks) >= self.partitions_max:
+                self._watermarks.clear()
+            self._watermarks[place] = watermark
 
     def _keep(self, name: Any, partitions: dict[Place, int | None]) -> None:
         if len(partitions) > self.partitions_max:

@@ -84,6 +84,11 @@ def _is_error(item: Item) -> bool:
     return item.type == "int16" and item.name.endswith("error_code")
 
 
+def has_errors(item: Item) -> bool:
+    """Whether a field is an error code, or holds some."""
+    return _is_error(item) or (item.struct is not None and find(item.struct, _is_error) is not None)
+
+
 def find(struct: Struct, wanted: Callable[[Item], bool]) -> Branch | None:
     """The fields of a struct, and of those inside, that are wanted; None where there are none."""
     fields: list[str] = []

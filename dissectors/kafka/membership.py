@@ -2,7 +2,9 @@
 
 1. SyncGroup names the group's protocol since version 5 only: before, it is known from JoinGroup. So is how long a
    rebalance may take.
-2. A coordinator is looked for by group or by transactional id; only the first is a group.
+2. A coordinator is looked for by group, by transactional id (which is no group), or by a share group's partition.
+3. Nothing is of a group but what names it: clients fetch on connections of their own, and some (sarama, admin clients)
+   speak for several groups on one.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ FIND_COORDINATOR: Final = 10
 JOIN_GROUP: Final = 11
 SYNC_GROUP: Final = 14
 GROUP: Final = 0
-"""Key type of FindCoordinator."""
+SHARE: Final = 2
+"""Key types of FindCoordinator; a share group's partition is GROUP:TOPIC_ID:PARTITION."""
 
 GROUPS_MAX: Final = 1024
 _UNKNOWN: Final[tuple[Context, Any]] = (NO_CONTEXT, None)
@@ -39,8 +42,10 @@ class Membership:
 
     def _find(self, message: Message, body: dict[str, Any], _: Question) -> None:
         keys = body.get("coordinator_keys") or [body.get("key")]
-        if body.get("key_type", GROUP) == GROUP and len(keys) == 1 and isinstance(keys[0], str):
-            message.group = keys[0]
+        kind = body.get("key_type", GROUP)
+        groups = {key.rsplit(":", 2)[0] if kind == SHARE else key for key in keys if isinstance(key, str)}
+        if kind in (GROUP, SHARE) and len(groups) == 1:
+            message.group = groups.pop()
 
     def _join(self, message: Message, body: dict[str, Any], question: Question) -> None:
         question.group = Context(body.get("protocol_type"))

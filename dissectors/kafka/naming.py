@@ -8,7 +8,7 @@ from mqsniff.model import Identity, Message
 
 
 def name_message(message: Message, body: Body, identity: Identity) -> None:
-    """Fill a message's topics, topic ids, group and what it teaches; its connection is of the first group it names."""
+    """Fill a message's topics, topic ids, group and what it teaches; tell its connection of the group."""
     marks = body.marks
     assert marks is not None
     if marks.topics is not None:
@@ -22,5 +22,5 @@ def name_message(message: Message, body: Body, identity: Identity) -> None:
     if marks.groups is not None:
         groups = texts(marks.groups, body.value)
         message.group = groups[0] if len(groups) == 1 else message.group
-        if message.group and identity.group is None:
-            identity.group = message.group
+        if message.group:
+            identity.name_group(message.group)

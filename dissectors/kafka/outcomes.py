@@ -9,12 +9,17 @@ from dissectors.kafka.marks import Body, Branch, collect
 from dissectors.kafka.ordinary import ORDINARY
 from dissectors.kafka.questions import Reply
 from mqsniff.limits import MILLISECOND_NS
-from mqsniff.model import Message
 
-HELD_NS: Final = 500 * MILLISECOND_NS
 SERVED_NS: Final = 20 * MILLISECOND_NS
-"""An answer later than the first, or than nine tenths of its limit, was held; one within the second was not. In
-between, one with data may have waited for more of it."""
+"""An answer within this time, and nine tenths of its limit, was not held, whatever it says."""
+REFUSED_NS: Final = 100 * MILLISECOND_NS
+"""An error of a fetch within this time was not waited for: brokers refuse at once, nine in ten within 20 ms. Later ones
+have ended a wait, as when a partition's leader changes."""
+OLD_NS: Final = 1000 * MILLISECOND_NS
+"""Data that are older than their request by this much were there when it came; clocks differ by less."""
+WAITED_ERRORS: Final = frozenset({25, 27})
+"""UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS: errors of JoinGroup and SyncGroup that may end a wait; others never do."""
+TIME_MAX: Final = (1 << 63) - 1
 
 
 def judge(reply: Reply, errors: Branch, body: Body) -> None:
@@ -44,17 +49,30 @@ def judge(reply: Reply, errors: Branch, body: Body) -> None:
         reply.asked.status = "partial"
 
 
-def was_held(reply: Reply, limit_ns: int, previous_ns: int) -> bool | None:
-    """Whether the broker made the client wait; ``previous_ns``: when the answer before this one was through."""
-    frame = reply.message.frame
-    elapsed = frame.first_ts_ns - max(reply.asked.frame.last_ts_ns, previous_ns)
-    if elapsed <= SERVED_NS:
+def was_held(reply: Reply, limit_ns: int, previous_ns: int) -> bool:
+    """Whether the broker made the client wait; ``previous_ns``: when the answer before this one was through.
+
+    It did where the answer came late and says nothing else: no error that is told at once, no data that were there.
+    """
+    message, fetch = reply.message, reply.question.fetching
+    elapsed = message.frame.first_ts_ns - max(reply.asked.frame.last_ts_ns, previous_ns)
+    if elapsed <= min(SERVED_NS, limit_ns * 9 // 10):
         return False
-    if elapsed >= min(HELD_NS, limit_ns * 9 // 10) or not _served(reply.message):
+    if message.error_code:
+        return elapsed > REFUSED_NS if fetch is not None else message.error_code in WAITED_ERRORS
+    if fetch is None or not any(row.get("wire_bytes") for row in message.partitions):
         return True
-    return None
+    if fetch.there or fetch.patient:
+        return fetch.patient
+    return not fetch.unsure or _newest_ns(reply.body) >= reply.asked.frame.last_ts_ns - OLD_NS
 
 
-def _served(message: Message) -> bool:
-    """Whether there was something to answer with."""
-    return bool(message.error_code) or any(row.get("wire_bytes") for row in message.partitions)
+def _newest_ns(body: Body) -> int:
+    """The time of the newest batch of a fetch; the end of all time where one tells none."""
+    times = [
+        head.get("max_timestamp", head.get("timestamp", -1))
+        for topic in body.get("responses") or ()
+        for partition in topic.get("partitions") or ()
+        for head in (partition.get("records") or {}).get("batches", ())
+    ]
+    return max(times) * MILLISECOND_NS if times and min(times) >= 0 else TIME_MAX

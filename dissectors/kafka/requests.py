@@ -66,8 +66,8 @@ class Requests:
         value = body.value
         message = Message(frame, PROTOCOL, version.name, "request", value, number, str(correlation), problems=problems)
         message.client_id = client_id
-        if client_id is not None and self._identity.client_id is None:
-            self._identity.client_id = client_id
+        if client_id is not None and client_id != self._identity.client_id:
+            self._identity.name_client(client_id)
         question = Question(version)
         if body.marks is not None:
             self._read(message, body, key, question)

@@ -94,9 +94,13 @@ class Responses:
             problems=problems,
         )
         message.group = asking.group
+        message.judged = body.judged
+        reply = Reply(message, body.value, asked, question)
         if body.layout is not None:
-            self._read(Reply(message, body.value, asked, question), body)
-        message.topics = message.topics or asking.topics
+            self._read(reply, body)
+        if asked.wait_limit_ns is not None:
+            asked.held = was_held(reply, asked.wait_limit_ns, self._answered_ts)
+        message.topics = message.topics or asking.own_topics  # the pipeline may have filled names into the request
         message.topic_ids = message.topic_ids or asking.topic_ids
         self._answered_ts = frame.last_ts_ns
         return message
@@ -166,8 +170,6 @@ class Responses:
             message.partitions = rows.rows_of(layout, value)
         if rule is not None:
             rule(reply)
-        if reply.asked.wait_limit_ns is not None:
-            reply.asked.held = was_held(reply, reply.asked.wait_limit_ns, self._answered_ts)
         if self._settings.notes:
             message.notes += notes_of(key, "response", layout, value, message.partitions)
 
@@ -196,10 +198,8 @@ class Responses:
         if fetch.replica >= 0:
             reply.message.notes += (("follower", fetch.replica),)
         for row in reply.message.partitions:
-            place = fetching.place_of(row)
             row["reader"] = fetch.reader
-            if place is not None:
-                row["offset"] = fetch.partitions.get(place)
+            self._sessions.answered_partition(fetch, row)
 
     def _offered(self, reply: Reply) -> None:
         offered = reply.body.get("api_keys")

@@ -67,8 +67,11 @@ class ClientSide:
             case b"MPUB":
                 self._publish_many(message, read)
             case b"RDY":
+                message.group = self._session.group
                 self._session.deliveries.credit = number(read.params.get("count", b"1")) or 0
                 message.notes = (("count", message.body.get("count", 1)),)
+            case b"CLS" | b"NOP":
+                message.group = self._session.group
             case b"SUB":
                 self._subscribe(message, read)
             case b"IDENTIFY":

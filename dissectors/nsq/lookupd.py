@@ -32,7 +32,9 @@ from mqsniff.spec.wire import text_or_bytes
 
 REPLY: Final = "reply"
 BAD_PROTOCOL: Final = b"\x00\x00\x00\x0eE_BAD_PROTOCOL"
-NSQD_ERROR: Final = b"\x00\x00\x00\x01E_"
+ERROR_WORD: Final = b"E_"
+"""How every error code begins."""
+NSQD_ERROR: Final = b"\x00\x00\x00\x01" + ERROR_WORD
 """How data looks that nsqd sends to who took it for an nsqlookupd: with a frame type before the code."""
 
 _STRICT: Final = re.compile(
@@ -202,7 +204,7 @@ class Nsqlookupd(FramedDissector):
         if data.startswith(NSQD_ERROR):
             message = _error(frame, data[4:])
             message.problems.append(bent("format", "an error as nsqd sends it, with a frame type"))
-        elif data.startswith(b"E_"):
+        elif data.startswith(ERROR_WORD):
             message = _error(frame, data)
         else:
             message = self._response(frame, data)
@@ -221,7 +223,8 @@ class Nsqlookupd(FramedDissector):
             version = body.get("version")
             if readable and isinstance(version, str):
                 self.identity.server_software = f"nsqlookupd {version}"
-        message = Message(frame, "nsqlookupd", "RESPONSE", "response", body, error_count=0)
+        message = Message(frame, "nsqlookupd", "RESPONSE", "response", body)
+        message.error_count = 0 if len(data) >= len(ERROR_WORD) or frame.whole else None
         message.notes = tuple((name, body[name]) for name in ("data", "version") if name in body)
         return message
 

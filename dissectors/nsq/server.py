@@ -53,7 +53,7 @@ class ServerSide:
     def _heartbeat(self, frame: Frame) -> Message:
         session = self._session
         session.unanswered_heartbeats += 1
-        message = Message(frame, "nsq", "HEARTBEAT", "push", {"data": tables.HEARTBEAT.decode()})
+        message = Message(frame, "nsq", "HEARTBEAT", "push", {"data": tables.HEARTBEAT.decode()}, group=session.group)
         if session.unanswered_heartbeats == 2 and session.client_seen:
             message.problems.append(bent("unmatched", "two heartbeats without a command of the client behind them"))
         return message
@@ -75,6 +75,7 @@ class ServerSide:
     def _answer(self, frame: Frame, body: dict[str, Value], asked: Asked | None) -> Message:
         message = Message(frame, "nsq", "RESPONSE", "response", body, error_count=0)
         message.notes = tuple((name, body[name]) for name in ("data", "version", "identity") if name in body)
+        message.group = self._group_of(asked)
         if asked is not None:
             self._session.replied(asked)
         return message
@@ -134,6 +135,7 @@ class ServerSide:
         asked = session.asked_for(blames, failed=True)
         if asked is None or asked.context.name == "IDENTIFY":
             session.negotiation.refuse()
+        message.group = self._group_of(asked)
         if asked is not None:
             if session.refused(asked, frame.first_ts_ns):
                 message.notes += (("timed_out", True),)
@@ -142,6 +144,12 @@ class ServerSide:
         elif error is not None and error.fatal:
             session.refuse_ahead(blames)
         return message
+
+    def _group_of(self, asked: Asked | None) -> str | None:
+        """The channel that a reply is about: its command's, else the one that the connection has subscribed to."""
+        if asked is None or asked.message is None:
+            return self._session.group
+        return asked.message.group
 
     # ---- messages
 

@@ -1,7 +1,8 @@
 """What both sides of a connection to nsqd share: the questions between them, and what each told of itself.
 
 1. Commands stand in one queue, REPLY, in the order in which nsqd works them off; their context is a Sent.
-2. The topic and channel of the connection's SUB are those of every message that is delivered on it.
+2. The topic and channel of the connection's SUB are those of every message that is delivered on it. Commands and
+   frames of a consumer are about that channel; what is published on the same connection is not.
 3. nsqd does not answer a FIN or REQ that it took. A delivery that one settled waits for its refusal until nsqd replied
    to a later command, or spoke at least ``refusal_ns`` later: it works off one command after the other, at once.
 """

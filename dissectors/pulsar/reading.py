@@ -72,6 +72,7 @@ def _kind(command: Command | None, frame: Frame) -> Kind:
 def _interpret(message: Message, command: Command, body: dict[str, Any], limits: Limits, *, whole: bool) -> None:
     """What the fields mean: errors by name, schemas and ack sets opened, the notes of the command's table."""
     name = command.name
+    message.judged = True  # those without an error field tell success by being sent
     if command.error:
         _tell_error(message, body, command, whole=whole)
     if name in (holders := id_fields()):
@@ -94,9 +95,12 @@ def _tell_error(message: Message, body: dict[str, Any], command: Command, *, who
     """Number and name of the error that the command tells, 0 where it tells none."""
     error = body.get(command.error)
     if error is None:
-        failed = body.get("response") == "Failed"
-        if whole:
-            message.error_code, message.error_count = (None, 1) if failed else (0, 0)
+        if body.get("response") == "Failed":
+            message.error_count = 1
+        elif whole:
+            message.error_code = message.error_count = 0
+        else:
+            message.judged = False
         return
     message.error_count = 1
     if isinstance(error, int):

@@ -51,10 +51,10 @@ DLEDGER_OK: Final = 200
 SUSPEND: Final = 0x2
 """Bit of a pull's sysFlag: the broker may hold it."""
 
-HELD_NS: Final = 500 * MILLISECOND_NS
 SERVED_NS: Final = 20 * MILLISECOND_NS
-"""A poll answered later than the first was held, one answered with data before the second was not; in between, nobody
-can tell."""
+"""A poll that was answered within this time, and nine tenths of its limit, was not held, whatever the answer says."""
+OLD_NS: Final = 1000 * MILLISECOND_NS
+"""Messages that are older than the poll by this much were there when it came; clocks differ by less."""
 WAIT_MAX_MS: Final = 1 << 40
 REMARK_MAX: Final = 120
 """Characters of an error's remark that stand on a line; the first line of what is often a Java stack trace."""
@@ -251,7 +251,8 @@ class Session:
             identity.server_software = identity.server_software or self._software(reading.header)
             return
         identity.client_software = identity.client_software or self._software(reading.header)
-        identity.client_id = identity.client_id or message.client_id
+        if message.client_id is not None and message.client_id != identity.client_id:
+            identity.name_client(message.client_id)
         user = reading.ext.get("access_key")
         if identity.user is None and isinstance(user, str):
             identity.user, identity.mechanism = user, "ACL"
@@ -296,6 +297,7 @@ class Session:
         group = request.response.codes if request else ""
         if group == "dledger":
             code = _dledger_code(code, message.body.get("body"))
+            message.judged = message.frame.whole
         if code == 0:
             message.error_code = message.error_count = 0
             return
@@ -323,9 +325,8 @@ class Session:
                     complete(batch, reading.ext)
         elif question.half is not None:
             self._settlements.half_refused(question.half)
-        if asked.wait_limit_ns is not None and not message.error_count:
-            elapsed = message.frame.first_ts_ns - asked.frame.last_ts_ns
-            asked.held = _held(elapsed, served=content is not None)
+        if asked.wait_limit_ns is not None:
+            asked.held = not message.error_count and _held(asked, message, content)
         if request is None:
             return
         if request.code in POPS and content is not None:
@@ -355,8 +356,11 @@ def _wait_limit_ns(request: Request, ext: dict[str, Any]) -> int | None:
     return limit * MILLISECOND_NS
 
 
-def _held(elapsed_ns: int, *, served: bool) -> bool | None:
-    """Whether the server made a poll wait; ``served``: there was something."""
-    if elapsed_ns >= HELD_NS:
+def _held(asked: Asked, answer: Message, content: Content | None) -> bool:
+    """Whether the server made a poll wait: it was answered late, and not with messages that had been there."""
+    asked_ns, limit_ns = asked.frame.last_ts_ns, asked.wait_limit_ns or 0
+    if answer.frame.first_ts_ns - asked_ns <= min(SERVED_NS, limit_ns * 9 // 10):
+        return False
+    if content is None or not content.stored:
         return True
-    return False if elapsed_ns <= SERVED_NS or not served else None
+    return max(message.store_timestamp for message in content.stored) * MILLISECOND_NS >= asked_ns - OLD_NS

@@ -143,10 +143,9 @@ def _names(message: Message, connection: ConnectionInfo) -> Iterator[tuple[str, 
     yield "name", message.name
     for topic in message.topics:
         yield "topic", topic
-    identity = connection.identity
-    if (group := message.group or identity.group) is not None:
-        yield "group", group
-    for client in (message.client_id or identity.client_id, connection.client_ip, connection.client):
+    if message.group is not None:
+        yield "group", message.group
+    for client in (message.client_id or connection.identity.client_id, connection.client_ip, connection.client):
         if client is not None:
             yield "client", client
 

@@ -277,7 +277,8 @@ class Conversation:
             for side in Side:
                 if not self._closed[side]:
                     own, peers = facts.resets[side ^ self._client], facts.resets[side.peer ^ self._client]
-                    yield from self._talk.close(side, _reset_by(side, own=own, peers=peers))
+                    reset_by = _reset_by(side, own=own, peers=peers)
+                    yield from self._talk.close(side, reset_by, open_at_end=facts.open_at_end)
             seen = (facts.seen[self._client], facts.seen[1 - self._client])
             yield from self._end_talk(self._talk, seen, open_at_end=facts.open_at_end)
         elif self._stranger is not None:

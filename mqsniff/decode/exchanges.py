@@ -8,6 +8,9 @@
    ``records_wait_size`` bytes. Of those that go out before it, whoever still waits for the answer keeps nothing.
 4. A settlement whose command may be refused has the status of that command; what has no answer unless it fails, and
    got none, was a success. Latency runs to the command, not to the answer to it.
+5. An answer is ok when all that tells success was read. One that did not come to its end is none (unanswered; pending
+   where the capture ended); one whose telling bytes the capture lost is lost; one that cannot be read is unseen.
+6. Of a held question, waiting and work cannot be told apart within its limit; what it took beyond it was work.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ class Exchanges:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._answered_ns: int | None = None
+        self.capture_ended = False
+        """Whether frames that are cut short now are so since the capture has ended, not their connection."""
         self.waiting: dict[int, tuple[Asked, list[Ready]]] = {}
         """Questions whose records wait for the answer, by identity."""
         self._waiting_records = self._waiting_size = 0
@@ -56,12 +61,27 @@ class Exchanges:
 
     def _timed(self, asked: Asked, answer: Message) -> Exchange:
         status = asked.status or _outcome(asked, answer)
+        if status == "ok" and asked.link == "answer" and (doubt := self._doubt(answer)) is not None:
+            status = doubt
         question, last = asked.frame, (asked.last_answer or answer).frame
         latency = answer.frame.first_ts_ns - question.last_ts_ns
         if latency < 0:
             return Exchange(asked, answer, status)
         total = last.last_ts_ns - question.first_ts_ns
-        return Exchange(asked, answer, status, latency, total, self._queued(asked))
+        queued = self._queued(asked)
+        return Exchange(asked, answer, status, latency, total, queued, _worked(asked, latency - (queued or 0)))
+
+    def _doubt(self, answer: Message) -> Status | None:
+        """Why an answer without an error is no proof of success; None where it is (rule 5)."""
+        frame = answer.frame
+        if frame.whole and answer.judged is not False:
+            return None
+        if frame.cut_short:
+            return "pending" if self.capture_ended else "unanswered"
+        judged = answer.error_count is not None if answer.judged is None else answer.judged
+        if judged:
+            return None
+        return "lost" if frame.holes else "unseen"
 
     def _queued(self, asked: Asked) -> int | None:
         """How long the question stood behind the answer before its own."""
@@ -120,6 +140,16 @@ class Exchanges:
         self._waiting_records -= sum(batch.count for _, batch in batches)
         self._waiting_size -= sum(len(batch.data) for _, batch in batches)
         return batches
+
+
+def _worked(asked: Asked, elapsed_ns: int) -> int | None:
+    """How long the answering side was at work, of the time that the question did not stand in a queue (rule 6)."""
+    if asked.link != "answer":
+        return None
+    if asked.held and asked.wait_limit_ns is not None:
+        elapsed_ns -= asked.wait_limit_ns
+        return elapsed_ns if elapsed_ns > 0 else None
+    return max(0, elapsed_ns)
 
 
 def _empty(batch: RecordBatch) -> None:

@@ -106,18 +106,19 @@ class Talk:
             for event, level in back:
                 yield from self._run(event, level)
 
-    def close(self, side: Side, reset_by: Side | None = None) -> Iterator[Item]:
+    def close(self, side: Side, reset_by: Side | None = None, *, open_at_end: bool = False) -> Iterator[Item]:
         """No more bytes of a side will come; one that waited until now may go on in a layer, and then ends again.
 
         ``reset_by``: who cut the connection off; what this cuts is told with it (rule 6).
         """
+        self._exchanges.capture_ended = open_at_end
         self._closed.add(side)
         self._reset_by = reset_by
         yield from self._up(self._layers.close(side))
         yield from self._items(self._dissector.close, side)
         late, self._late = self._late, set()
         for other in sorted(late):
-            yield from self.close(other, reset_by)
+            yield from self.close(other, reset_by, open_at_end=open_at_end)
         self._reset_by = None
 
     def end(self, *, open_at_end: bool, seen: tuple[bool, bool]) -> Iterator[Item]:

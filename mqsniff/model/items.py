@@ -89,6 +89,7 @@ class Exchange:
     latency_ns: int | None = None
     total_ns: int | None = None
     queue_ns: int | None = None
+    work_ns: int | None = None
 
 
 @dataclass(slots=True)

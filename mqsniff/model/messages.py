@@ -40,6 +40,16 @@ class Frame:
         """Whether every byte is there."""
         return len(self.data) == self.size
 
+    @property
+    def cut_short(self) -> bool:
+        """Whether its side ended before its last byte; what the capture lost is a hole, of known length or not."""
+        lost = 0
+        for start, stop in self.holes:
+            if start == stop:
+                return False
+            lost += stop - start
+        return self.captured + lost < self.size
+
 
 class Span(NamedTuple):
     """One field of a frame beside its bytes: ``start`` and ``stop`` count from the frame's first byte."""
@@ -141,6 +151,8 @@ class Message:
     error_code: int | None = None
     error_name: str | None = None
     error_count: int | None = None
+    judged: bool | None = None
+    """Whether all that tells success or failure was read; None: where the frame is whole or has an error count."""
     notes: tuple[tuple[str, Value], ...] = ()
     """(label, value) pairs that matter to a reader of one line and stand in no column."""
     records: tuple[RecordBatch, ...] = ()
@@ -166,6 +178,11 @@ class Message:
         if self.error_count is not None:
             return self.error_count > 0
         return bool(self.error_code) or (self.error_code is None and self.error_name is not None)
+
+    @property
+    def own_topics(self) -> tuple[str, ...]:
+        """The topics without the names that the traffic taught for its topic ids."""
+        return self.topics[: len(self.topics) - self.filled] if self.filled else self.topics
 
 
 Link: TypeAlias = Literal["answer", "settlement"]
@@ -217,6 +234,22 @@ class Identity:
     mechanism: str | None = None
     close_reason: str | None = None
     """The cause of the close where the protocol shows it (keepalive missed, authentication, …)."""
+    several_clients: bool = False
+    several_groups: bool = False
+
+    def name_client(self, client_id: str) -> None:
+        """Take note of a client that a message names: the connection is this client's while it is the only one."""
+        if self.client_id is None and not self.several_clients:
+            self.client_id = client_id
+        elif self.client_id != client_id:
+            self.client_id, self.several_clients = None, True
+
+    def name_group(self, group: str) -> None:
+        """Take note of a group that a message names: the connection is this group's while it is the only one."""
+        if self.group is None and not self.several_groups:
+            self.group = group
+        elif self.group != group:
+            self.group, self.several_groups = None, True
 
 
 Event: TypeAlias = Message | Problem | Skipped | Upgrade

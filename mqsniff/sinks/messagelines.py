@@ -65,7 +65,7 @@ def _place(connection_id: str, side: Side) -> str:
 def _who_of(connection: ConnectionInfo, message: Message, captures: Captures) -> str:
     """The columns ``client`` to ``first_packet``, up to the number of the last one."""
     identity = connection.identity
-    client_id, group = message.client_id or identity.client_id, message.group or identity.group
+    client_id, group = message.client_id or identity.client_id, message.group
     who = _who if len(client_id or "") + len(group or "") < LONG else _who.__wrapped__
     return who(
         connection.client_ip,

@@ -41,6 +41,9 @@ class Decoded(NamedTuple):
     """The first offset that was not decoded."""
     problems: tuple[Problem, ...] = ()
     broken: Broken | None = None
+    unread: tuple[Item, ...] = ()
+    """Fields that were not read, or not all of their elements, where decoding ended before its time; a field stands for
+    all inside it."""
 
 
 class Window(NamedTuple):
@@ -69,7 +72,7 @@ def interpret(
         reader.read_struct(struct, body, "")
     except Malformed as error:
         broken = Broken(reader.path, reader.mark, str(error))
-        return Decoded(body, reader.mark, tuple(reader.problems), broken)
+        return Decoded(body, reader.mark, tuple(reader.problems), broken, tuple(reader.unread))
     return Decoded(body, reader.pos, tuple(reader.problems))
 
 
@@ -81,6 +84,9 @@ class _Reader:
         self.pos, self.end, self.claimed = window
         self.spans = spans
         self.problems: list[Problem] = []
+        self.unread: list[Item] = []
+        self.noted = False
+        """Whether a struct has noted its unread fields: those around it hold more than was not read."""
         self.notes_left = limits.message_problems_max
         self.room = min(limits.elements_max, self.claimed - self.pos)
         """Array elements and unknown tags that may still come."""
@@ -123,10 +129,18 @@ class _Reader:
     # ---- structs
 
     def read_struct(self, struct: Struct, into: dict[str, Any], prefix: str) -> None:
-        for item in struct.items:
-            self.read_item(item, into, prefix + item.name)
-        if struct.flexible:
-            self.read_tags(struct, into, prefix)
+        """Read field after field; where one breaks, note those behind it, and itself unless a struct inside has."""
+        at = 0
+        try:
+            for at, item in enumerate(struct.items):  # noqa: B007  # told to the handler
+                self.read_item(item, into, prefix + item.name)
+            at = len(struct.items)
+            if struct.flexible:
+                self.read_tags(struct, into, prefix)
+        except Malformed:
+            self.unread += (*struct.items[at + self.noted :], *struct.tagged)
+            self.noted = True
+            raise
 
     def read_item(self, item: Item, into: dict[str, Any], path: str) -> None:
         self.begin(path)
@@ -175,7 +189,12 @@ class _Reader:
             return
         for index in range(count):
             self.begin(f"{path}[{index}]")
-            self.read_element(item, values)
+            try:
+                self.read_element(item, values)
+            except Malformed:
+                if index + 1 < count:
+                    self.unread.append(item)
+                raise
 
     def read_integers(self, kind: str, count: int, values: list[Any]) -> bool:
         """Read a whole array of integers at once; False, and nothing read, where not all of it is there."""

@@ -189,5 +189,5 @@ def _written(item: Item) -> tuple[str, ...]:
     elif isinstance(item, Exchanged):
         asked = item.exchange.asked
         messages = (asked.message if asked is not None else None, item.exchange.answer)
-    topics = (message.topics[: len(message.topics) - message.filled] for message in messages if message is not None)
+    topics = (message.own_topics for message in messages if message is not None)
     return tuple(dict.fromkeys(chain.from_iterable(topics)))

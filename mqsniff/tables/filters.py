@@ -245,7 +245,7 @@ class Chooser:
             case "place":
                 return self._place.inside(message)
             case "group":
-                return self._groups.fit(message.group or connection.identity.group)
+                return self._groups.fit(message.group)
             case "client":
                 return self._clients.fit(message.client_id) or self._own(option, connection)
         return self._own(option, connection)

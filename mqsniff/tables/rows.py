@@ -74,7 +74,7 @@ def message_row(connection: ConnectionInfo, message: Message, captures: Captures
         "client": connection.client,
         "server": connection.server,
         "client_id": message.client_id or identity.client_id,
-        "group": message.group or identity.group,
+        "group": message.group,
         "capture": captures[packet_capture(first)].name,
         "first_packet": packet_number(first),
         "last_capture": captures[packet_capture(last)].name,
@@ -136,6 +136,7 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
         **{column: extra.get(column) for column in _SETTLEMENT_COLUMNS},
         "topic_ids": _each_once("topic_ids", question, answer),
         "timed_out": extra.get("timed_out"),
+        "work_ns": exchange.work_ns,
     }
 
 
@@ -248,7 +249,7 @@ def connection_row(connection: ConnectionInfo, captures: Captures) -> Row:
 
 
 def _who(connection: ConnectionInfo | None, message: Message | None) -> Row:
-    """Who speaks; what the message itself says beats what the connection said earlier."""
+    """Who speaks. A message has its connection's client; its group is its own only, since one client may have many."""
     if connection is None:
         return {"client": None, "server": None, "client_id": None, "group": None}
     identity = connection.identity
@@ -256,7 +257,7 @@ def _who(connection: ConnectionInfo | None, message: Message | None) -> Row:
         "client": connection.client,
         "server": connection.server,
         "client_id": (message.client_id if message is not None else None) or identity.client_id,
-        "group": (message.group if message is not None else None) or identity.group,
+        "group": message.group if message is not None else identity.group,
     }
 
 

@@ -58,7 +58,11 @@ _WHO: Final = (
     _text("client", 'client as "ip:port"'),
     _text("server", 'server as "ip:port"'),
     _text("client_id", "name that the client gave itself, where it is known"),
-    _text("group", "Kafka group, Pulsar subscription, RocketMQ group or NSQ channel, where it is known"),
+    _text(
+        "group",
+        "Kafka group, Pulsar subscription, RocketMQ group or NSQ channel that the message names or acts for; "
+        "of a connection the only one that it named",
+    ),
 )
 _PLACE: Final = (
     _text("capture", "input that holds the packet"),
@@ -177,11 +181,13 @@ _EXCHANGES: Final = (
     _int("total_ns", "first byte of the request to last byte of the answer", "ns"),
     _int("queue_ns", "time that it stood behind the answer before its own", "ns"),
     _int("wait_limit_ns", "how long the request allowed the broker to hold it", "ns"),
-    _bool("held", "whether the broker held it; null when that cannot be told"),
+    _bool("held", "whether the broker let it wait; null without a limit or an answer, and of settlements"),
     _int("throttle_ns", "how long the broker says it throttled", "ns"),
     _text(
         "status",
-        "ok (a code of the normal course too), partial, error, oneway, unanswered, pending, lost, unseen or unasked",
+        "ok (all that tells success was read; a code of the normal course is success too), partial, error, oneway, "
+        "unanswered (no answer, or not to its end), pending (the capture ended before), lost (by the capture), unseen "
+        "(its side was not captured, or the answer cannot be read) or unasked",
         nullable=False,
     ),
     *_ERROR,
@@ -194,6 +200,11 @@ _EXCHANGES: Final = (
     _text("settled_by", "settlement: what ended it"),
     Column("topic_ids", "texts", "topic ids that request and answer name"),
     _bool("timed_out", "settlement: true where its time ran out, so that the broker delivers it again"),
+    _int(
+        "work_ns",
+        "latency_ns without queue_ns and without the wait: of a held request what it took beyond its limit, else null",
+        "ns",
+    ),
 )
 
 _PARTITIONS: Final = (
@@ -230,7 +241,7 @@ _RECORDS: Final = (
     _text("message_id", "the broker's message id, for produced records from its answer"),
     _int("client_offset", "offset that stood in the produce request"),
     _text("ack", "acked, failed, none or unseen"),
-    _time("record_ts", "timestamp of the record itself"),
+    _time("record_ts", "timestamp of the record itself: as its client sent it, or as readers get it"),
     _time("deliver_at_ts", "not to be delivered before"),
     Column("key", "payload", "key of the record"),
     _text("key_encoding", "how key stands here: utf8, base64, redacted or cut"),
@@ -253,7 +264,9 @@ _RECORDS: Final = (
     _text("reader", "who read it: consumer, follower or other"),
     _int("batch_index", "position of its batch in the message"),
     _int("record_index", "position in its batch"),
-    _time("store_ts", "when the broker stored it"),
+    _time(
+        "store_ts", "when the broker stored it: for produced records from its answer; Kafka: topics with append times"
+    ),
     _bool("before_asked", "whether it stands before the offset that its reader asked for"),
     _int("leader_epoch", "epoch of the partition's leader that wrote its batch"),
     _time("event_ts", "Pulsar: time that the application gave the event"),

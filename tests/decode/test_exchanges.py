@@ -48,6 +48,36 @@ def test_an_answer_older_than_its_question_has_no_times():
     assert (done.latency_ns, done.total_ns) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("more", "first", "work"),
+    [
+        ({}, 150, 40),
+        ({"wait_limit_ns": 30, "held": False}, 150, 40),
+        ({"wait_limit_ns": 30, "held": True}, 150, 10),  # beyond its limit it did not wait
+        ({"wait_limit_ns": 40, "held": True}, 150, None),
+        ({"in_order": False}, 150, 40),
+        ({}, 90, None),  # a clock that stepped back
+    ],
+)
+def test_work_is_latency_without_the_wait(more, first, work):
+    (done,) = Exchanges(Limits()).of(response(first, first, question(100, 110, **more)))
+    assert done.work_ns == work
+
+
+@pytest.mark.parametrize(("more", "work"), [({}, 10), ({"wait_limit_ns": 4, "held": True}, 6)])
+def test_work_is_latency_without_the_queue(more, work):
+    exchanges = Exchanges(Limits())
+    exchanges.of(response(150, 170, question(100, 100)))
+    (done,) = exchanges.of(response(180, 190, question(110, 120, **more)))
+    assert done.work_ns == work
+
+
+def test_what_a_client_does_with_a_delivered_message_is_no_work_of_the_broker():
+    settled = replace(question(100, 110), link="settlement")
+    (done,) = Exchanges(Limits()).of(response(150, 150, settled))
+    assert (done.latency_ns, done.work_ns) == (40, None)
+
+
 def test_errors_make_the_status():
     (done,) = Exchanges(Limits()).of(response(150, 150, question(100, 100), error_count=1))
     assert done.status == "error"
@@ -194,4 +224,51 @@ def test_records_are_unseen_when_the_connection_ends_first():
     list(exchanges.records_of(message, []))
     rest = exchanges.rest(asked, open_at_end=True, seen=(True, True), gaps=(0, 0))
     assert list(exchanges.settled(rest)) == [(message, batch)]
+    assert batch.constant["ack"] == "unseen"
+
+
+def cut(holes: tuple[tuple[int, int], ...] = (), unread: int = 0) -> Frame:
+    """An answer of 20 bytes of which the first 8 can be read."""
+    return replace(frame(Side.SERVER, 150, 150), size=20, data=bytes(8), holes=holes, unread=unread)
+
+
+@pytest.mark.parametrize(
+    ("place", "said", "status"),
+    [
+        (cut(), {}, "unanswered"),  # the rest was never sent
+        (cut(), {"error_count": 0, "judged": True}, "unanswered"),
+        (cut(), {"error_count": 1}, "error"),
+        (cut(((8, 12),)), {"error_count": 0}, "unanswered"),
+        (cut(((8, 20),)), {}, "lost"),
+        (cut(((8, 12),), 8), {}, "lost"),
+        (cut(((8, 8),), 4), {}, "lost"),  # a loss of unknown length
+        (cut(((8, 20),)), {"error_count": 0}, "ok"),
+        (cut(((8, 20),)), {"judged": True}, "ok"),
+        (cut(((8, 20),)), {"error_count": 0, "judged": False}, "lost"),
+        (cut(unread=12), {"judged": False}, "unseen"),  # a limit
+        (cut(unread=12), {"error_count": 0}, "ok"),
+        (frame(Side.SERVER, 150, 150), {}, "ok"),
+        (frame(Side.SERVER, 150, 150), {"judged": False}, "unseen"),
+    ],
+)
+def test_an_answer_is_ok_when_all_that_tells_success_was_read(place, said, status):
+    answer = response(150, 150, question(100, 110), **said)
+    answer.frame = place
+    (done,) = Exchanges(Limits()).of(answer)
+    assert (done.status, done.answer) == (status, answer)
+
+
+def test_an_answer_that_the_end_of_the_capture_cuts_is_pending():
+    exchanges, answer = Exchanges(Limits()), response(150, 150, question(100, 110), error_count=0)
+    answer.frame, exchanges.capture_ended = cut(), True
+    assert [done.status for done in exchanges.of(answer)] == ["pending"]
+
+
+def test_records_are_acked_by_no_answer_that_was_cut():
+    exchanges, asked = Exchanges(Limits()), question(1, 1)
+    message, batch = produce(asked)
+    list(exchanges.records_of(message, []))
+    answer = response(2, 2, asked)
+    answer.frame = cut()
+    list(exchanges.records_of(answer, exchanges.of(answer)))
     assert batch.constant["ack"] == "unseen"

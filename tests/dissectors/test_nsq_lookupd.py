@@ -79,6 +79,14 @@ def test_replies_are_paired_strictly_in_order():
     assert driver.dissector.identity.close_reason == "protocol error"
 
 
+@pytest.mark.parametrize(("there", "errors"), [(4, None), (5, None), (6, 1), (20, 1)])
+def test_a_cut_reply_is_no_success_before_its_first_word_is_there(there, errors):
+    said = sized(b"E_INVALID cannot do that")
+    dialogue = [client(MAGIC, line("PING")), server(said, sized(b"OK"))]
+    replies = Driver(Nsqlookupd).run(chunks(dialogue, holes=([], [(there, len(said))]))).messages[2:]
+    assert [message.error_count for message in replies] == [errors, 0]
+
+
 def test_a_bad_opening_is_what_the_server_refuses():
     driver = run(client(b"  V2"), server(sized(b"E_BAD_PROTOCOL")))
     assert [(a.context, a.status) for m in driver.messages for a in m.asked] == [("MAGIC", "error")]

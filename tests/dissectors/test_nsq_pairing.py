@@ -172,6 +172,26 @@ def test_a_client_that_waits_for_each_reply_stays_paired_behind_a_loss_of_its_ow
 # ---- deliveries
 
 
+def test_what_a_consumer_does_is_about_its_channel_and_what_it_publishes_is_not():
+    dialogue = [
+        client(MAGIC, identify()),
+        server(negotiated()),
+        client(line("SUB", "t", "c"), line("RDY", "2"), pub("t", b"x")),
+        server(OK, OK, message(ONE, b""), HEARTBEAT),
+        client(line("NOP"), line("FIN", TWO), line("CLS")),
+        server(error(f"E_FIN_FAILED FIN {TWO} failed ID not in flight"), CLOSE_WAIT),
+    ]
+    messages = Driver(Nsq).run(chunks(dialogue)).messages
+    assert [(m.name, m.group) for m in messages if m.group is None] == [
+        ("MAGIC", None),
+        ("IDENTIFY", None),
+        ("RESPONSE", None),
+        ("PUB", None),
+        ("RESPONSE", None),
+    ]
+    assert {m.group for m in messages} == {None, "c"}
+
+
 def settlements(*dialogue: Say) -> list[tuple[Any, ...]]:
     driver = Driver(Nsq).run(chunks([OPENING, server(OK), *dialogue]))
     asked = [a for m in driver.messages for a in m.asked if a.link == "settlement"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from mqsniff.limits import Limits
 from mqsniff.model import Secret
 from mqsniff.spec.interpret import Broken, Decoded, Window, interpret
 from mqsniff.spec.layout import Layout
+from mqsniff.spec.schema import Item
 from mqsniff.spec.wire import CUT, Extent
 
 from_toys = st.sampled_from(TOYS)
@@ -61,6 +64,38 @@ def test_a_cut_keeps_what_stood_before_it_and_names_the_field(data: st.DataObjec
         before = [span for span in spans if span.stop <= decoded.broken.offset]
         assert decoded.stop == decoded.broken.offset == (before[-1].stop if before else 0) <= end
         assert decoded.broken.path == spans[len(before)].path
+
+
+def names_of(items: Iterable[Item]) -> Iterator[str]:
+    """Names of fields, and of all inside them."""
+    for item in items:
+        yield item.name
+        if item.struct is not None:
+            yield from names_of((*item.struct.items, *item.struct.tagged))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_what_a_cut_leaves_unread_is_told(data: st.DataObject) -> None:
+    layout = data.draw(from_toys)
+    wire = encode(layout.struct, data.draw(bodies(layout.struct)))
+    end = data.draw(st.integers(0, len(wire)))
+    decoded = interpret(layout.struct, wire, Window(0, end, len(wire)))
+    if decoded.broken is None:
+        assert decoded.unread == ()
+        return
+    names = {*names_of(layout.struct.items), *names_of(layout.struct.tagged)}
+    behind = {re.sub(r".*\.|\[.*", "", span.path) for span in layout.spans(wire) if span.stop > end}
+    assert behind & names <= set(names_of(decoded.unread))
+
+
+def test_an_array_is_unread_while_elements_are_missing() -> None:
+    layout = toy("nested", 0)
+    partition = {"index": 1, "inner": {"id": "A" * 22, "label": None, "weights": [7], "note": "n"}}
+    whole = encode(layout.struct, {"topics": [{"name": "t", "partitions": [partition, partition]}]})
+    first, last = (whole.index(bytes(16)) + 20, len(whole) - 2)
+    assert "index" in names_of(interpret(layout.struct, whole, Window(0, first, len(whole))).unread)
+    assert "index" not in names_of(interpret(layout.struct, whole, Window(0, last, len(whole))).unread)
 
 
 def test_fields_before_the_break_are_kept_at_every_depth() -> None:

@@ -69,7 +69,7 @@ def test_no_filters_choose_everything():
         ({"topics": ("retry",)}, True),
         ({"topics": ("ret*",)}, True),
         ({"topics": ("RETRY",)}, False),
-        ({"groups": ("ch",)}, True),
+        ({"groups": ("ch",)}, False),  # the connection's, which the message does not name
         ({"groups": ("x",)}, False),
         ({"clients": ("gonsq",)}, True),
         ({"clients": ("127.0.0.1",)}, True),

@@ -158,10 +158,10 @@ def test_batches_that_share_their_data_share_them_in_the_block():
 
 def test_what_a_connection_says_later_is_not_said_of_earlier_records():
     info, columns = connection(), RecordColumns(captures(), Shown())
-    info.identity.group = "before"
+    info.identity.client_id = "before"
     assert not list(columns.add(info, MESSAGE, batch((b"k", b"v"))))
-    info.identity.group = "after"
-    assert columns.block().column("group").to_pylist() == ["before"]
+    info.identity.client_id = "after"
+    assert columns.block().column("client_id").to_pylist() == ["before"]
 
 
 PAYLOADS = st.one_of(st.none(), st.binary(max_size=5), st.text(max_size=4).map(str.encode))

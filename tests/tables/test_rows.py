@@ -103,11 +103,15 @@ def test_a_message_is_placed_by_packets_of_both_captures():
     }
 
 
-def test_what_a_message_says_of_who_it_is_beats_what_the_connection_said():
+def test_a_message_has_the_client_of_its_connection_but_no_group_that_it_does_not_name():
     info = connection()
     info.identity.client_id, info.identity.group = "old", "channel"
     row = only(Decoded(info, pub(client_id="new")))
-    assert (row["client_id"], row["group"]) == ("new", "channel")
+    assert (row["client_id"], row["group"]) == ("new", None)
+    row = only(Decoded(info, pub(group="own")))
+    assert (row["client_id"], row["group"]) == ("old", "own")
+    row = only(noticed(connection=info))
+    assert (row["client_id"], row["group"]) == ("old", "channel")
 
 
 def test_an_exchange_has_the_key_of_its_question_and_both_places():

@@ -259,7 +259,7 @@ def _columns(reading: Reading, batch: Batch, plain: bytes, walked: Walked) -> Re
     records = RecordBatch(plain, walked.records, _constant(head, len(reading.batches)))
     records.columns["offset"] = offsets_from(head["base_offset"], deltas)
     if head["attributes"] & LOG_APPEND:
-        records.constant["record_ts"] = time_ns(head["max_timestamp"])
+        records.constant["record_ts"] = records.constant["store_ts"] = time_ns(head["max_timestamp"])
     else:
         records.columns["record_ts"] = times_ns(head["base_timestamp"], timestamps)
     sequence = head["base_sequence"]

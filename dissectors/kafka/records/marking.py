@@ -37,9 +37,11 @@ def mark_all(reading: Reading, constant: dict[str, Any]) -> None:
 
 
 def mark_produced(reading: Reading) -> None:
-    """Call what stands on the wire ``client_offset``; ``mark_answered`` gives the broker's offsets."""
+    """Call what stands on the wire ``client_offset``; ``mark_answered`` gives the broker's offsets and time."""
     for records in reading.records:
         records.constant["direction"] = "produce"
+        records.constant.pop("store_ts", None)
+        records.columns.pop("store_ts", None)
         records.columns["client_offset"] = records.columns.pop("offset")
         del records.constant["base_offset"]
 
@@ -48,7 +50,7 @@ def mark_answered(reading: Reading, base_offset: int, log_append_time_ms: int = 
     """Fill in what the answer says of a produced partition; nothing where it names no offset (-1: an error).
 
     Batches that did not wait for the answer are empty by now: they only count.
-    ``log_append_time_ms``: -1 where the records keep their producer's times.
+    ``log_append_time_ms``: when the broker stored them; -1 where the topic keeps their producer's times.
     """
     if base_offset < 0:
         return
@@ -56,8 +58,7 @@ def mark_answered(reading: Reading, base_offset: int, log_append_time_ms: int = 
         if batch.records is not None and batch.records.count:
             _place(batch.records, base_offset, batch)
             if log_append_time_ms >= 0:
-                batch.records.columns.pop("record_ts", None)
-                batch.records.constant["record_ts"] = time_ns(log_append_time_ms)
+                batch.records.constant["store_ts"] = time_ns(log_append_time_ms)
         base_offset += _taken(batch)
 
 

@@ -196,6 +196,9 @@ def _columns(
     batch.columns = {"offset": offsets}
     if "record_ts" not in constant:
         batch.columns["record_ts"] = [time_ns(message.timestamp) for message in run]
+        if any(message.attributes & LOG_APPEND for message in run):
+            appended = (message.timestamp if message.attributes & LOG_APPEND else -1 for message in run)
+            batch.columns["store_ts"] = list(map(time_ns, appended))
     if all(message.checksum_ok for message in run):
         constant["checksum_ok"] = outer_ok
     else:
@@ -225,7 +228,7 @@ def _add_wrapper(reading: Reading, wrapper: LegacyMessage, pos: int) -> None:
     if reading.open_records and run:
         constant = {"codec": head["codec"], "base_offset": head.get("base_offset"), "batch_index": len(reading.batches)}
         if wrapper.magic and wrapper.attributes & LOG_APPEND:
-            constant["record_ts"] = time_ns(wrapper.timestamp)
+            constant["record_ts"] = constant["store_ts"] = time_ns(wrapper.timestamp)
         outer_ok = wrapper.checksum_ok is not False
         batch.records = _columns(plain, run, offsets or [None] * len(run), constant, outer_ok=outer_ok)
     reading.batches.append(batch)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import kafkacraft as craft
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from kafkacraft import TOPIC_ID, record_batch
@@ -97,3 +98,28 @@ def test_the_metadata_log_names_topics_whether_records_are_asked_for_or_not(
     assert (named["topic_id"], named["name"]) in {(row.get("topic_id"), row.get("name")) for row in found}
     last = [row for row in of_fetch(found) if row["table"] == "messages"][-1]
     assert last["topics"] == [named["name"]]
+
+
+def test_an_answer_takes_over_no_name_that_was_filled_into_its_request(tmp_path: Path) -> None:
+    late = "ZZZZZZZZQQGZZZZZZZZZZA"
+    asked = [{"topic_id": one, "partitions": [{"partition": 0}]} for one in (late, TOPIC_ID)]
+    nothing_new = [
+        *HELLO,
+        ("c", craft.request(craft.FETCH, 16, 1, {"max_wait_ms": 5, "topics": asked})),
+        ("s", craft.response(craft.FETCH, 16, 1, {"session_id": 7})),
+    ]
+    bills = {"brokers": craft.BROKERS, "topics": [craft.NAMED[0] | {"name": "bills", "topic_id": late}]}
+    told_late = [*ASKS[:3], ("s", craft.response(craft.METADATA, 12, 1, bills))]
+    path, out = tmp_path / "one.pcap", str(tmp_path / "tables")
+    path.write_bytes(
+        pcap(
+            packet
+            for number, steps in enumerate((ASKS, nothing_new, told_late))
+            for packet in conversation(steps, client=40_000 + number, server=9092)
+        )
+    )
+    assert CliRunner().invoke(main, ["decode", str(path), "-o", "parquet", "--out", out]).exit_code == 0
+    for table in ("messages", "exchanges"):
+        found = [row for row in pq.read_table(f"{out}/{table}").to_pylist() if row["name"] == "Fetch"]
+        assert found
+        assert [row["topics"] for row in found] == [["bills", "orders"]] * len(found)

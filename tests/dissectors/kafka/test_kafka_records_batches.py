@@ -74,6 +74,7 @@ def test_an_lz4_header_checksum_that_is_wrong_in_another_way_is_refused() -> Non
 def test_log_append_time_is_the_time_of_every_record() -> None:
     reading = read(patched(batch(), attributes=0x08, max_timestamp=1_700_000_000_000))
     assert {row[1] for row in rows(reading)} == {1_700_000_000_000}
+    assert reading.records[0].constant["store_ts"] == 1_700_000_000_000 * 1_000_000
 
 
 def test_deltas_count_from_a_delete_horizon_too() -> None:

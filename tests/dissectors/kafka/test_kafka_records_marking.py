@@ -67,11 +67,27 @@ def test_an_answer_with_an_error_tells_no_offsets() -> None:
     assert column(reading, "offset") == [None] * 4
 
 
-def test_the_brokers_append_time_replaces_the_producers() -> None:
+@pytest.mark.parametrize("magic", [1, 2])
+def test_the_brokers_append_time_stands_beside_the_producers_times(magic: int) -> None:
+    reading = read(batch() if magic == 2 else message_set(SOME, magic))
+    mark_produced(reading)
+    assert column(reading, "store_ts") == [None] * 4
+    mark_answered(reading, 0, 1_700_000_000_000)
+    assert column(reading, "record_ts") == [one.timestamp * MS for one in SOME]
+    assert column(reading, "store_ts") == [1_700_000_000_000 * MS] * 4
+
+
+def test_a_broker_that_keeps_the_producers_times_tells_none_of_its_own() -> None:
     reading = read(batch())
     mark_produced(reading)
-    mark_answered(reading, 0, 1_700_000_000_000)
-    assert column(reading, "record_ts") == [1_700_000_000_000 * MS] * 4
+    mark_answered(reading, 0, -1)
+    assert column(reading, "store_ts") == [None] * 4
+
+
+def test_a_producer_that_calls_its_times_the_brokers_tells_no_time_of_the_broker() -> None:
+    reading = read(patched(batch(), attributes=0x08) + wrapper(message_set(SOME[:1], 1), 1, 0x08, 0, 7))
+    mark_produced(reading)
+    assert set(column(reading, "store_ts")) == {None}
 
 
 # ---- delivered

@@ -52,6 +52,14 @@ def test_log_append_time_of_a_wrapper_counts_for_all_that_it_wraps() -> None:
     inner = message_set(SOME, 1)
     reading = read(wrapper(gzip.compress(inner), 1, 1 | 0x08, 3, 1_700_000_000_000))
     assert {row[1] for row in rows(reading)} == {1_700_000_000_000}
+    assert reading.records[0].constant["store_ts"] == 1_700_000_000_000 * 1_000_000
+
+
+def test_plain_messages_tell_one_by_one_whether_their_time_is_the_brokers() -> None:
+    by_client, by_broker = (wrapper(b"v", 1, attributes, offset, 7) for offset, attributes in ((5, 0), (6, 0x08)))
+    (records,) = read(by_client + by_broker).records
+    assert records.columns["record_ts"] == [7_000_000] * 2
+    assert records.columns["store_ts"] == [None, 7_000_000]
 
 
 def test_a_wrapper_inside_a_wrapper_is_not_opened() -> None:

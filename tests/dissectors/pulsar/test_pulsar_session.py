@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from driver import Driver
 from pulsarcraft import (
     NO_REQUEST,
     PRODUCER,
@@ -20,8 +21,11 @@ from pulsarcraft import (
     send,
     still_open,
 )
-from wirecraft import client, server
+from wirecraft import chunks, client, server
 
+from dissectors.pulsar import Pulsar
+from mqsniff.decode.exchanges import Exchanges
+from mqsniff.limits import Limits
 from mqsniff.model import Secret, Side
 
 # ---- requests
@@ -103,6 +107,27 @@ def test_closes_of_the_broker_are_pushes_and_wait_for_nothing():
 def test_pings_are_answered_by_the_other_side():
     driver = run(client(frame("PING")), server(frame("PING")), client(frame("PONG")), server(frame("PONG")))
     assert [a.frame.side for message in driver.messages for a in message.closed] == [Side.SERVER, Side.CLIENT]
+
+
+@pytest.mark.parametrize(
+    ("request_name", "name", "fields", "status"),
+    [
+        ("LOOKUP", "LOOKUP_RESPONSE", {"broker_service_url": "pulsar://b:6650"}, "lost"),
+        ("LOOKUP", "LOOKUP_RESPONSE", {"broker_service_url": "pulsar://b:6650", "response": "Failed"}, "error"),
+        ("LOOKUP", "LOOKUP_RESPONSE", {"response": "Failed", "error": "TopicNotFound"}, "error"),
+        ("UNSUBSCRIBE", "SUCCESS", {}, "ok"),
+    ],
+)
+def test_a_cut_answer_is_ok_where_its_command_alone_or_what_is_there_tells_success(request_name, name, fields, status):
+    asking = {"topic": TOPIC} if request_name == "LOOKUP" else {"consumer_id": 1}
+    whole = frame(name, request_id=1, **fields, **({"message": "m" * 50} if name == "LOOKUP_RESPONSE" else {}))
+    if name == "SUCCESS":
+        whole = frame(name, request_id=1, schema={"name": "s" * 50, "schema_data": b"", "type": "String"})
+    said = [client(frame(request_name, request_id=1, **asking)), server(whole, frame("PING"))]
+    lost = len(whole) - 40, len(whole)
+    messages = Driver(Pulsar).run(chunks(said, holes=([], [lost]))).messages
+    (done,) = Exchanges(Limits()).of(next(message for message in messages if message.name == name))
+    assert done.status == status
 
 
 def test_a_lookup_chain_reads_as_a_timeline():

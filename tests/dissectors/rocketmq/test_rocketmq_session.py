@@ -260,13 +260,18 @@ def poll(code: int, ext: dict, response: bytes, waited_ms: int):
 
 
 FOUND = answer(1, pull_result(1), stored(b"x"))
+LONG_AGO = 1_600_000_000_000
+FOUND_OLD = answer(1, pull_result(1), stored(b"x").replace((BORN + 23).to_bytes(8), LONG_AGO.to_bytes(8)))
 NOT_FOUND = answer(1, pull_result(0), code=19)
 POLLS = [
     (11, pull_fields(), NOT_FOUND, 15000, True, 15000),
     (11, pull_fields(), NOT_FOUND, 3, False, 15000),
     (11, pull_fields(), FOUND, 3, False, 15000),
-    (11, pull_fields(), FOUND, 100, None, 15000),
+    (11, pull_fields(), FOUND, 100, True, 15000),
     (11, pull_fields(), FOUND, 900, True, 15000),
+    (11, pull_fields(), FOUND_OLD, 900, False, 15000),
+    (11, pull_fields(), answer(1, code=2), 900, False, 15000),
+    (11, pull_fields(suspendTimeoutMillis=10), NOT_FOUND, 11, True, 10),
     (11, pull_fields(sysFlag=0), NOT_FOUND, 3, None, None),
     (361, pull_fields(suspendTimeoutMillis=-1), NOT_FOUND, 3, None, None),
     (200050, pop_fields(), answer(1, pop_result("", ""), code=210), 15000, True, 15000),
