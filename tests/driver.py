@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from typed import wrong_identity, wrong_types
+
 from mqsniff.decode.layers import Layers
 from mqsniff.dissector import Dissector, Settings
 from mqsniff.limits import Limits
@@ -34,6 +36,7 @@ class Driver:
             self._up(event, 0)
         for side in closes:
             self._close(side)
+        assert wrong_identity(self.dissector.identity) == []
         return self
 
     def _close(self, side: Side) -> None:
@@ -70,6 +73,7 @@ class Driver:
     def _take(self, events: Iterator[Event]) -> None:
         for event in events:
             self.told.append((self.dissector.now, event))
+            assert wrong_types(event) == []
             if isinstance(event, Upgrade):
                 levels = {side: self.layers.top(side) for side in event.at}
                 self.layers.push(event)

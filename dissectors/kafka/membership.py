@@ -13,6 +13,7 @@ from dissectors.kafka.formats import NO_CONTEXT, Context
 from dissectors.kafka.questions import Question, Reply
 from mqsniff.limits import MILLISECOND_NS
 from mqsniff.model import Message
+from mqsniff.spec.wire import as_name
 
 FIND_COORDINATOR: Final = 10
 JOIN_GROUP: Final = 11
@@ -39,8 +40,8 @@ class Membership:
 
     def _find(self, message: Message, body: dict[str, Any], _: Question) -> None:
         keys = body.get("coordinator_keys") or [body.get("key")]
-        if body.get("key_type", GROUP) == GROUP and len(keys) == 1 and isinstance(keys[0], str):
-            message.group = keys[0]
+        if body.get("key_type", GROUP) == GROUP and len(keys) == 1:
+            message.group = as_name(keys[0])
 
     def _join(self, message: Message, body: dict[str, Any], question: Question) -> None:
         question.group = Context(body.get("protocol_type"))
