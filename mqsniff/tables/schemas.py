@@ -237,7 +237,7 @@ _RECORDS: Final = (
     Column("value", "payload", "value of the record"),
     _text("value_encoding", "how value stands here: utf8, base64, redacted or cut"),
     _int("value_size", "length of the whole value", "bytes"),
-    Column("headers", "headers", "headers or properties of the record"),
+    Column("headers", "headers", "headers or properties of the record; redacted, a value is its size and hash as JSON"),
     _text("schema_id", "id or version of the schema that the value was written with"),
     _text("unique_key", "key that the client made to find the record again"),
     _text("codec", "how the batch was compressed"),
@@ -263,6 +263,8 @@ _RECORDS: Final = (
     _int("chunk_id", "Pulsar: which piece of a message in chunks it is, from 0"),
     _int("chunk_count", "Pulsar: how many pieces that message has"),
     Column("decoded", "json", "what a record of an internal topic holds; null for other topics and unknown formats"),
+    _text("key_sha256", "hash of the whole key, where the payload is redacted"),
+    _text("value_sha256", "hash of the whole value, where the payload is redacted"),
 )
 
 _TOPICS: Final = (
