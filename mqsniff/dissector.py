@@ -7,6 +7,8 @@
 4. Answers are final: what ``probe`` and ``frame_size`` say, other than NEED, never changes when more bytes of the same
    side arrive and the state is the same.
 5. Each byte fed is claimed once: by a message, as Skipped, or by the gap it lies in.
+6. What stands in a column of text is ``str``: names that are no UTF-8 go through ``spec.wire.as_name``. Bodies may hold
+   bytes.
 """
 
 from __future__ import annotations

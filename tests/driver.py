@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
+from typed import wrong_identity, wrong_types
+
 from mqsniff.decode.layers import Layers
 from mqsniff.dissector import Dissector, Settings
 from mqsniff.limits import Limits
@@ -35,6 +37,7 @@ class Driver:
             self._up(event, 0)
         for side in closes:
             self._close(side)
+        assert wrong_identity(self.dissector.identity) == []
         return self
 
     def _close(self, side: Side) -> None:
@@ -71,6 +74,7 @@ class Driver:
     def _take(self, events: Iterator[Event]) -> None:
         for event in events:
             self.told.append((self.dissector.now, event))
+            assert wrong_types(event) == []
             if isinstance(event, Upgrade):
                 levels = [self.layers.top(side) for side in Side]
                 self.layers.push(event)

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from dissectors.kafka.marks import Body
 from dissectors.kafka.rows import Row
+from mqsniff.spec.wire import as_name
 
 FETCH: Final = 1
 SHARE_FETCH: Final = 78
@@ -154,6 +155,7 @@ def _replica(body: Body) -> int:
 
 def _forgotten(body: Body) -> Iterator[Place]:
     for topic in body.get("forgotten_topics_data") or ():
-        name = topic.get("topic") or topic.get("topic_id")
-        for partition in topic.get("partitions") or ():
-            yield (name, partition)
+        name = as_name(topic.get("topic") or topic.get("topic_id"))
+        if name is not None:
+            for partition in topic.get("partitions") or ():
+                yield (name, partition)

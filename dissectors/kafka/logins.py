@@ -15,6 +15,7 @@ from dissectors.kafka.questions import PROTOCOL, Question, Reply
 from dissectors.kafka.sasl import Login, Sasl
 from mqsniff.framing import FramedDissector
 from mqsniff.model import Asked, Frame, Kind, Message, Secret, Side, Value
+from mqsniff.spec.wire import as_name
 
 SASL_HANDSHAKE: Final = 17
 SASL_AUTHENTICATE: Final = 36
@@ -99,17 +100,16 @@ class Logins:
     # ---- handshakes and SaslAuthenticate
 
     def _handshake(self, _: Message, body: dict[str, Any], __: Question) -> None:
-        mechanism = body.get("mechanism")
-        self._sasl.mechanism = mechanism if isinstance(mechanism, str) else None
+        self._sasl.mechanism = as_name(body.get("mechanism"))
         self._identity.mechanism = self._sasl.mechanism
 
     def _shook(self, reply: Reply) -> None:
         self._gate = None
         asking = reply.asked.message
-        mechanism = asking.body.get("mechanism") if asking is not None else None
+        mechanism = as_name(asking.body.get("mechanism")) if asking is not None else None
         if reply.message.error_code == 0:
             raw = reply.question.version.version == 0
-            self._sasl.begin(mechanism if isinstance(mechanism, str) else None, raw=raw)
+            self._sasl.begin(mechanism, raw=raw)
         elif reply.message.error_code:
             self._identity.close_reason = REFUSED
 

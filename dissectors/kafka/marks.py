@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.schema import Item, Struct
+from mqsniff.spec.wire import as_name
 
 Body = dict[str, Any]
 
@@ -153,17 +154,18 @@ def holders(branch: Branch | Named, body: Body, into: list[tuple[Body, tuple[str
 
 
 def texts(branch: Branch | None, body: Body) -> tuple[str, ...]:
-    """The different texts of a body in their order; bytes that are no text, and ids that were not set, left out."""
+    """The different texts of a body in their order, as names; ids that were not set are left out."""
     if branch is None:
         return ()
     if branch.lone:
-        value = body.get(branch.lone)
-        return (value,) if isinstance(value, str) and value and value != NO_ID else ()
+        value = as_name(body.get(branch.lone))
+        return (value,) if value and value != NO_ID else ()
     found: list[Any] = []
     collect(branch, body, found)
     if len(found) == 1 and found[0].__class__ is str and found[0] and found[0] != NO_ID:
         return (found[0],)
-    return tuple(value for value in dict.fromkeys(found) if isinstance(value, str) and value and value != NO_ID)
+    names = map(as_name, dict.fromkeys(found))
+    return tuple(name for name in names if name and name != NO_ID)
 
 
 def taught(named: Named | None, body: Body) -> tuple[tuple[str, str], ...]:
@@ -172,11 +174,9 @@ def taught(named: Named | None, body: Body) -> tuple[tuple[str, str], ...]:
         return ()
     found: list[tuple[Body, tuple[str, ...]]] = []
     holders(named, body, found)
-    pairs = ((inner.get(names[0]), inner.get(names[1])) for inner, names in found)
+    pairs = ((inner.get(names[0]), as_name(inner.get(names[1]))) for inner, names in found)
     return tuple(
         dict.fromkeys(
-            (topic_id, name)
-            for topic_id, name in pairs
-            if isinstance(topic_id, str) and isinstance(name, str) and name and topic_id != NO_ID
+            (topic_id, name) for topic_id, name in pairs if isinstance(topic_id, str) and name and topic_id != NO_ID
         )
     )

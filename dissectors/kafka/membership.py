@@ -15,6 +15,7 @@ from dissectors.kafka.formats import NO_CONTEXT, Context
 from dissectors.kafka.questions import Question, Reply
 from mqsniff.limits import MILLISECOND_NS
 from mqsniff.model import Message
+from mqsniff.spec.wire import as_name
 
 FIND_COORDINATOR: Final = 10
 JOIN_GROUP: Final = 11
@@ -43,7 +44,8 @@ class Membership:
     def _find(self, message: Message, body: dict[str, Any], _: Question) -> None:
         keys = body.get("coordinator_keys") or [body.get("key")]
         kind = body.get("key_type", GROUP)
-        groups = {key.rsplit(":", 2)[0] if kind == SHARE else key for key in keys if isinstance(key, str)}
+        names = [name for key in keys if (name := as_name(key)) is not None]
+        groups = {name.rsplit(":", 2)[0] if kind == SHARE else name for name in names}
         if kind in (GROUP, SHARE) and len(groups) == 1:
             message.group = groups.pop()
 

@@ -16,6 +16,7 @@ from dissectors.kafka.marks import Body
 from dissectors.kafka.rows import Row
 from mqsniff.model import Secret, Undecoded, Value
 from mqsniff.spec.layout import Layout
+from mqsniff.spec.wire import as_name
 
 Notes = tuple[tuple[str, Value], ...]
 
@@ -90,7 +91,7 @@ def notes_of(key: int, kind: str, layout: Layout, body: Body, rows: Sequence[Row
 def _spelled(layout: Layout, name: str, value: Any) -> Value:
     """A value in text where it means something special."""
     if isinstance(value, list):
-        return ",".join(str(one) for one in value[:LISTED]) + (",…" if len(value) > LISTED else "")
+        return ",".join(as_name(one) or str(one) for one in value[:LISTED]) + (",…" if len(value) > LISTED else "")
     if isinstance(value, bool | Secret | Undecoded):
         return value
     mark = _enums(layout).get(name)

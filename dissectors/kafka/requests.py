@@ -22,7 +22,7 @@ from dissectors.kafka.records.data import RecordData
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import MILLISECOND_NS
 from mqsniff.model import Frame, Message, Problem
-from mqsniff.spec.wire import Malformed
+from mqsniff.spec.wire import Malformed, as_name
 
 FETCH_BY_ID: Final = 13
 """First version of Fetch that names topics by id only."""
@@ -129,8 +129,8 @@ class Requests:
     # ---- rules of requests
 
     def _introduce(self, _: Message, body: dict[str, Any], __: Question) -> None:
-        words = [body.get("client_software_name"), body.get("client_software_version")]
-        told = " ".join(word for word in words if isinstance(word, str) and word)
+        words = [as_name(body.get(name)) for name in ("client_software_name", "client_software_version")]
+        told = " ".join(word for word in words if word)
         self._identity.client_software = told or self._identity.client_software
 
     def _envelope(self, message: Message, body: dict[str, Any], question: Question) -> None:

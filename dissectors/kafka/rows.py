@@ -16,6 +16,7 @@ from dissectors.kafka import specs
 from dissectors.kafka.marks import NO_ID, Body
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.schema import Item, Struct
+from mqsniff.spec.wire import as_name
 
 Row = dict[str, Any]
 
@@ -138,9 +139,9 @@ def _rows(plan: Plan, body: Body) -> Iterator[Row]:
 
 
 def _topic_rows(topic: Topic, body: Body) -> Iterator[Row]:
-    name = body.get(topic.name) if topic.name else None
+    name = as_name(body.get(topic.name)) if topic.name else None
     topic_id = body.get(topic.topic_id) if topic.topic_id else None
-    common = {"topic": name if isinstance(name, str) else None, "topic_id": None if topic_id == NO_ID else topic_id}
+    common = {"topic": name, "topic_id": None if topic_id == NO_ID else topic_id}
     if topic.partitions is None:
         yield common | _row(topic, body)
     elif topic.number is None:

@@ -31,6 +31,7 @@ from dissectors.pulsar.reading import Reading
 from dissectors.pulsar.records import joined_batch, place, record_batch, time_ns
 from mqsniff.dissector import Settings
 from mqsniff.model import Asked, Message, Problem, RecordBatch
+from mqsniff.spec.wire import as_name
 
 REDELIVERED: Final = "redelivered"
 """What ended a delivery whose entry was delivered again."""
@@ -100,12 +101,12 @@ class Consuming:
 
     def _subscribe(self, reading: Reading, consumers: Handles[Consumer]) -> None:
         message, body = reading.message, reading.body
-        topic, group, number = body.get("topic"), body.get("subscription"), body.get("consumer_id")
+        topic, group, number = as_name(body.get("topic")), as_name(body.get("subscription")), body.get("consumer_id")
         consumer = Consumer(
             name_of(topic), name_of(group), name_of(body.get("consumer_name")), name_of(body.get("sub_type")), permits=0
         )
-        message.topics = (topic,) if isinstance(topic, str) else ()
-        message.group = group if isinstance(group, str) else None
+        message.topics = () if topic is None else (topic,)
+        message.group = group
         message.client_id = consumer.name
         if isinstance(number, int):
             consumers.open(number, consumer)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from mqsniff.model import Side
+from mqsniff.spec.wire import as_name
 
 NAME_MAX: Final = 4_096
 BATCH_MAX: Final = 1 << 16
@@ -166,4 +167,5 @@ def partition_of(topic: str | None) -> int | None:
 
 def name_of(value: Any) -> str | None:
     """A name as it is remembered."""
-    return value if isinstance(value, str) and len(value) <= NAME_MAX else None
+    name = as_name(value)
+    return name if name is not None and len(name) <= NAME_MAX else None

@@ -19,6 +19,7 @@ from crc32c import crc32c
 
 from dissectors.pulsar import messages
 from dissectors.pulsar.frames import HEAD, Parts, split_payload
+from mqsniff import model
 from mqsniff.codecs.blocks import CUT, decompress_partly
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Problem, Undecoded
@@ -90,7 +91,18 @@ def _read(payload: Payload, name: str, data: bytes, place: tuple[int, int], limi
     for problem in messages.problems_of(decoded, cut=stop > len(data)):
         problem.path = f"{_PATHS[name]}.{problem.path}".rstrip(".")
         payload.problems.append(problem)
-    return decoded.body
+    return with_payload(decoded.body)
+
+
+def with_payload(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Metadata of messages, its keys and the values of its properties marked as what goes with the payload."""
+    for name in ("partition_key", "ordering_key"):
+        if isinstance(metadata.get(name), str | bytes):
+            metadata[name] = model.payload(metadata[name])
+    for pair in metadata.get("properties", ()):
+        if isinstance(pair, dict) and isinstance(pair.get("value"), str | bytes):
+            pair["value"] = model.payload(pair["value"])
+    return metadata
 
 
 def _tell_sizes(sizes: dict[str, int], data: bytes, parts: Parts) -> None:

@@ -22,6 +22,7 @@ from dissectors.pulsar.reading import Reading
 from dissectors.pulsar.records import joined_batch, place, record_batch, signed
 from mqsniff.dissector import Settings
 from mqsniff.model import Asked, Message, Problem, RecordBatch
+from mqsniff.spec.wire import as_name
 
 Key: TypeAlias = tuple[Any, ...]
 """("p", producer id, sequence id), or ("p", producer id, ledger, entry)."""
@@ -69,7 +70,8 @@ class Producing:
         message, body = reading.message, reading.body
         topic, number, request = body.get("topic"), body.get("producer_id"), body.get("request_id")
         producer = Producer(name_of(topic), name_of(body.get("producer_name")))
-        message.topics = (topic,) if isinstance(topic, str) else ()
+        name = as_name(topic)
+        message.topics = () if name is None else (name,)
         message.client_id = producer.name
         if isinstance(number, int):
             self._producers.open(number, producer)

@@ -33,6 +33,7 @@ from dissectors.pulsar.chunks import Joined
 from dissectors.pulsar.payload import plain_payload
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, RecordBatch
+from mqsniff.spec.wire import as_name
 
 MILLISECOND_NS: Final = 1_000_000
 ACKED: Final = "acknowledged"
@@ -108,8 +109,8 @@ def _constant(metadata: Mapping[str, Any]) -> dict[str, Any]:
         "codec": codec.lower() if isinstance(codec, str) else f"unknown({codec})",
         "publish_ts": time_ns(metadata.get("publish_time")),
         "deliver_at_ts": time_ns(metadata.get("deliver_at_time")),
-        "producer_name": metadata.get("producer_name"),
-        "replicated_from": metadata.get("replicated_from"),
+        "producer_name": as_name(metadata.get("producer_name")),
+        "replicated_from": as_name(metadata.get("replicated_from")),
         "schema_id": _schema_id(metadata),
         "chunk_id": metadata.get("chunk_id"),
         "chunk_count": metadata.get("num_chunks_from_msg"),

@@ -27,6 +27,7 @@ from dissectors.pulsar.producing import Producing
 from dissectors.pulsar.reading import Reading, read_frame
 from mqsniff.framing import FramedDissector
 from mqsniff.model import Frame, Message, Problem, Secret, Side
+from mqsniff.spec.wire import as_name
 
 Rule: TypeAlias = Callable[[Reading], None]
 
@@ -206,8 +207,8 @@ def _topics(body: Mapping[str, Any]) -> Iterator[str]:
     for field in _TOPIC_FIELDS:
         value = body.get(field)
         for one in value if isinstance(value, list) else (value,):
-            topic = one.get("topic") if isinstance(one, dict) else one
-            if isinstance(topic, str):
+            topic = as_name(one.get("topic") if isinstance(one, dict) else one)
+            if topic is not None:
                 yield topic
 
 
@@ -216,4 +217,4 @@ def _named(body: Mapping[str, Any], field: str) -> tuple[tuple[str, Any], ...]:
 
 
 def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return as_name(value) or None

@@ -24,7 +24,7 @@ from dissectors.rocketmq.tables import Shape, tables
 from dissectors.rocketmq.texts import read_bit_set
 from mqsniff.codecs.blocks import BlockError, decompress
 from mqsniff.model import Secret, Undecoded, Value
-from mqsniff.spec.wire import Malformed, read_int32, read_slice, text_or_bytes
+from mqsniff.spec.wire import Malformed, as_name, read_int32, read_slice, text_or_bytes
 
 PATH: Final = "body"
 _TIMER: Final = Struct(">7q")
@@ -51,19 +51,21 @@ class Mentions:
     def queue(self, columns: tuple[tuple[str, str], ...], values: Mapping[str, Value]) -> None:
         """A queue begins a row; offsets that stand without one belong to the queue before."""
         told: dict[str, Any] = {column: values[name] for column, name in columns if type(values.get(name)) is int}
-        if told.get("partition", -1) >= 0 and isinstance(values.get("topic"), str):
-            self.queues.append({"topic": values["topic"], **told})
+        topic = as_name(values.get("topic"))
+        if told.get("partition", -1) >= 0 and topic is not None:
+            self.queues.append({"topic": topic, **told})
         elif self.queues:
             self.queues[-1] |= told
 
     def note(self, role: str, value: Any) -> None:
         """Take note of a value, or of a list of them, that has a role."""
         if role == "topic":
-            self.topics += [name for name in (value if isinstance(value, list) else (value,)) if isinstance(name, str)]
+            names = map(as_name, value if isinstance(value, list) else (value,))
+            self.topics += [name for name in names if name is not None]
         elif role == "group":
-            self.group = self.group or (value if isinstance(value, str) else None)
+            self.group = self.group or as_name(value)
         elif role == "client":
-            self.client = self.client or (value if isinstance(value, str) else None)
+            self.client = self.client or as_name(value)
 
 
 def read_body(kind: str, raw: bytes, notes: Notes, mentions: Mentions) -> Value:

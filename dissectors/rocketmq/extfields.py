@@ -17,10 +17,12 @@ from dissectors.rocketmq.notes import Notes
 from dissectors.rocketmq.secrets import is_secret_name
 from dissectors.rocketmq.tables import BOOL, INT32, SECRET, TEXT, Header, HeaderField
 from dissectors.rocketmq.texts import FORMATS
-from mqsniff.model import Secret, Value
+from mqsniff.model import Secret, Value, payload
 
 PATH: Final = "ext_fields"
 _BOOLS: Final = {"true": True, "false": False}
+PROPERTIES: Final = "properties"
+"""Format of the fields that hold properties of messages."""
 _INT32_MAX: Final = 0x7FFF_FFFF
 _INT64_MAX: Final = 0x7FFF_FFFF_FFFF_FFFF
 
@@ -90,12 +92,14 @@ def _formatted(field: HeaderField, text: str, notes: Notes) -> Value:
     value = FORMATS[field.format](text)
     if value is None:
         notes.note("format", "warning", "text that is not in its format", f"{PATH}.{field.name}")
-        return text
+        return payload(text) if field.format == PROPERTIES else text
     return value
 
 
 def _foreign(field: HeaderField, value: Any) -> Value:
     """What is no text already; a secret stays one."""
+    if field.format == PROPERTIES and isinstance(value, bytes):
+        return payload(value)
     if field.kind != SECRET or value is None:
         return value  # type: ignore[no-any-return]
     return Secret(value if isinstance(value, bytes) else str(value).encode())

@@ -25,6 +25,7 @@ from dissectors.rocketmq.stored import (
 )
 from mqsniff.dissector import Settings
 from mqsniff.model import RecordBatch, Undecoded, Value
+from mqsniff.spec.wire import as_name
 
 PATH: Final = "body.messages"
 MESSAGE_KINDS: Final = frozenset({"message", "message-batch", "stored-message", "stored-messages"})
@@ -116,7 +117,7 @@ def _stored(data: Data, settings: Settings, notes: Notes) -> Content:
     value: dict[str, Value] = {"size": data.size, "messages": list(heads)}
     _keep_rest(value, data, stop)
     properties = tuple(head["properties"] for head in heads)
-    topics = tuple(dict.fromkeys(message.topic for message in found if isinstance(message.topic, str)))
+    topics = tuple(dict.fromkeys(name for message in found if (name := as_name(message.topic)) is not None))
     content = Content(data.size, value, len(found), topics, (), tuple(found), properties)
     if settings.records and found:
         content.records = (delivered(found, properties, data.raw, settings.limits, notes, **data.constant()),)

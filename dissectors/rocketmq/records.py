@@ -28,6 +28,7 @@ from dissectors.rocketmq.stored import (
 from mqsniff.codecs.blocks import CODECS, BlockError, decompress
 from mqsniff.limits import Limits
 from mqsniff.model import RecordBatch
+from mqsniff.spec.wire import as_name
 
 KEYS: Final = "KEYS"
 UNIQUE_KEY: Final = "UNIQ_KEY"
@@ -174,10 +175,10 @@ def _mapping(value: Any) -> Properties:
 
 def _request_columns(ext: Properties, properties: Properties, sys_flag: int) -> dict[str, Any]:
     """Columns that a request's header tells."""
-    born = ext.get("born_timestamp")
+    born, queue = ext.get("born_timestamp"), ext.get("queue_id")
     return {
-        "topic": ext.get("topic"),
-        "partition": ext.get("queue_id"),
+        "topic": as_name(ext.get("topic")),
+        "partition": queue if type(queue) is int else None,
         "record_ts": time_ns(born),
         "deliver_at_ts": deliver_at_ns(properties, born),
         "unique_key": properties.get(UNIQUE_KEY),
@@ -207,7 +208,7 @@ def complete(batch: RecordBatch, ext: Properties) -> None:
 class _Row(NamedTuple):
     """One delivered record; the fields are columns of the table, then places in the buffer."""
 
-    topic: str | bytes
+    topic: str | None
     partition: int
     offset: int
     message_id: str
@@ -257,7 +258,7 @@ def _spans(places: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
 def _stored_row(message: Stored, properties: Properties, data: bytes) -> _Row:
     flag = message.sys_flag
     return _Row(
-        message.topic,
+        as_name(message.topic),
         message.queue_id,
         message.queue_offset,
         message.message_id,

@@ -12,6 +12,7 @@ from typing import Any
 from dissectors.rocketmq.messages import Content
 from dissectors.rocketmq.tables import Header
 from mqsniff.model import Value
+from mqsniff.spec.wire import as_name
 
 Row = dict[str, Any]
 Fields = Mapping[str, Any]
@@ -46,8 +47,8 @@ def _queue_row(header: Header, ext: Fields, told: Any = None) -> Row | None:
     """Topic and queue, which the answer may have told; None where nobody tells (a queue of -1 is any)."""
     if header.topic is None or header.queue is None:
         return None
-    topic, queue = ext.get(header.topic), ext.get(header.queue) if told is None else told
-    if not isinstance(topic, str) or type(queue) is not int or queue < 0:
+    topic, queue = as_name(ext.get(header.topic)), ext.get(header.queue) if told is None else told
+    if topic is None or type(queue) is not int or queue < 0:
         return None
     return {"topic": topic, "partition": queue}
 
@@ -62,7 +63,7 @@ def _by_queue(content: Content) -> list[Row]:
     for message in content.stored:
         row = rows.get((message.topic, message.queue_id))
         if row is None:
-            row = {"topic": message.topic, "partition": message.queue_id, "offset": message.queue_offset}
+            row = {"topic": as_name(message.topic), "partition": message.queue_id, "offset": message.queue_offset}
             rows[message.topic, message.queue_id] = row | {"records": 1, "wire_bytes": message.store_size}
         else:
             row["records"] += 1

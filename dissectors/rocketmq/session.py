@@ -30,6 +30,7 @@ from dissectors.rocketmq.tables import Part, Request, tables
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import MILLISECOND_NS
 from mqsniff.model import Asked, Frame, Kind, Message, RecordBatch, Side, Value
+from mqsniff.spec.wire import as_name
 
 PROTOCOL: Final = "rocketmq"
 UNASKED: Final = "RESPONSE"
@@ -145,17 +146,17 @@ class Session:
         header, ext, mentions, columns = reading.header, reading.ext, reading.mentions, reading.part.header
         message = Message(reading.frame, PROTOCOL, name, kind, self._body(reading), problems=reading.notes.problems)
         message.correlation = None if header.opaque is None else str(header.opaque)
-        topic = ext.get(columns.topic) if columns.topic else None
-        topics = [topic, *mentions.topics] if isinstance(topic, str) else mentions.topics
+        topic = as_name(ext.get(columns.topic)) if columns.topic else None
+        topics = mentions.topics if topic is None else [topic, *mentions.topics]
         message.topics = tuple(dict.fromkeys(topics)) if len(topics) > 1 else tuple(topics)
         for group in columns.groups:
-            if isinstance(ext.get(group), str) and ext[group]:
-                message.group = ext[group]
+            if name := as_name(ext.get(group)):
+                message.group = name
                 break
         else:
             message.group = mentions.group
-        client = ext.get(columns.client) if columns.client else None
-        message.client_id = client if isinstance(client, str) else mentions.client
+        client = as_name(ext.get(columns.client)) if columns.client else None
+        message.client_id = mentions.client if client is None else client
         if reading.content is not None:
             message.records = reading.content.records
         message.notes = rows.notes_of(columns, ext, reading.content)
@@ -253,8 +254,8 @@ class Session:
         identity.client_software = identity.client_software or self._software(reading.header)
         if message.client_id is not None and message.client_id != identity.client_id:
             identity.name_client(message.client_id)
-        user = reading.ext.get("access_key")
-        if identity.user is None and isinstance(user, str):
+        user = as_name(reading.ext.get("access_key"))
+        if identity.user is None and user is not None:
             identity.user, identity.mechanism = user, "ACL"
 
     def _software(self, header: Header) -> str | None:

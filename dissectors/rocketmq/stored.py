@@ -26,7 +26,7 @@ from zlib import crc32
 from dissectors.rocketmq.heads import STORED_V1, STORED_V2
 from dissectors.rocketmq.notes import Notes
 from dissectors.rocketmq.texts import read_properties
-from mqsniff.model import Value
+from mqsniff.model import Value, payload
 from mqsniff.spec.wire import text_or_bytes
 
 MAGIC_BLANK: Final = -875286124
@@ -195,10 +195,8 @@ def host_text(address: bytes, port: int) -> str:
 def properties_value(raw: bytes) -> Value:
     """Properties by their names; the text as it is where it is not in their format."""
     text = text_or_bytes(raw)
-    if isinstance(text, bytes):
-        return text
-    found = read_properties(text)
-    return text if found is None else found
+    found = read_properties(text) if isinstance(text, str) else None
+    return payload(text) if found is None else found
 
 
 def stored_value(message: Stored, data: bytes) -> dict[str, Value]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from mqsniff.model import Value
+from mqsniff.model import PayloadMap, Value
 
 NAME_END: Final = "\x01"
 ENTRY_END: Final = "\x02"
@@ -19,12 +19,12 @@ BITS_MAX: Final = 1 << 16
 """Bits of a set that are looked at: a broker packs far fewer messages into an entry."""
 
 
-def read_properties(text: str) -> dict[str, Value] | None:
+def read_properties(text: str) -> PayloadMap | None:
     r"""Message properties: entries ``name \x01 value \x02``; the last \x02 may be missing.
 
     Of a name that stands twice the last value counts, as in Java: a batch's properties are put behind a message's own.
     """
-    found: dict[str, Value] = {}
+    found = PayloadMap()
     for entry in text.removesuffix(ENTRY_END).split(ENTRY_END) if text else ():
         name, end, value = entry.partition(NAME_END)
         if not end or not name:

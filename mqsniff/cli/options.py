@@ -147,7 +147,7 @@ decode_options: Final = all_of((
     option(_DECODING, "--show-raw", is_flag=True,
            help="Show bytes that nobody decoded, not just their size and hash."),
     option(_DECODING, "--redact", multiple=True, type=click.Choice(["payload"]),
-           help="Leave out the keys, values and headers of records."),
+           help="Leave out the keys, values and header values of records, but for their sizes and hashes."),
     option(_DECODING, "--limit", "limits", multiple=True, metavar="NAME=VALUE", callback=_limits,
            help="Change a cap (`mqsniff protocols --json` lists them); repeatable."),
 ))  # fmt: skip

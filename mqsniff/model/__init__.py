@@ -46,6 +46,7 @@ from mqsniff.model.packets import (
     PacketProblem,
     SegmentBatch,
 )
+from mqsniff.model.payload import PayloadBytes, PayloadMap, PayloadText, payload
 from mqsniff.model.places import (
     PACKET_BITS,
     PACKET_MASK,
@@ -103,6 +104,9 @@ __all__ = [
     "PacketBatch",
     "PacketProblem",
     "Partitioned",
+    "PayloadBytes",
+    "PayloadMap",
+    "PayloadText",
     "Problem",
     "ProblemKind",
     "RecordBatch",
@@ -123,4 +127,5 @@ __all__ = [
     "packet_capture",
     "packet_id",
     "packet_number",
+    "payload",
 ]

@@ -144,7 +144,7 @@ def record_text(row: Row, shown: Shown) -> str:
 
 def row_text(table: TableName, row: Row, shown: Shown) -> str:
     """A row of any table as ``name=value`` pairs, without what stands in the line's columns and without nulls."""
-    times = names_of(table, "timestamp")
+    times, payloads = names_of(table, "timestamp"), names_of(table, "payload")
     pairs = []
     for name in names_of(table):
         value = row[name]
@@ -152,7 +152,7 @@ def row_text(table: TableName, row: Row, shown: Shown) -> str:
             continue
         if name in times:
             text = rfc3339(value) or "?"
-        elif isinstance(value, bytes):
+        elif name in payloads:
             text = _data(value, row[f"{name}_encoding"])
         else:
             text = brief(value, shown)

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, Final
 
-from mqsniff.model import Secret, Undecoded
+from mqsniff.model import PayloadBytes, PayloadMap, PayloadText, Secret, Undecoded
 from mqsniff.sinks.escape import quoted, safe
-from mqsniff.tables.values import NESTING_MAX, Shown, base64, text_of
+from mqsniff.tables.values import NESTING_MAX, Shown, base64, redacted, text_of
 
 _PLAIN: Final = re.compile(r'[^ "=<>\\]+')
 
@@ -27,6 +27,8 @@ def tree_lines(body: dict[str, Any], shown: Shown, indent: int) -> Iterator[str]
 def inline(value: Any, shown: Shown) -> str:
     """A value on one line."""
     match value:
+        case PayloadMap() | PayloadText() | PayloadBytes() if not shown.payload:
+            return safe(shown.json(value).decode())
         case None:
             return "null"
         case bool():
@@ -44,7 +46,7 @@ def inline(value: Any, shown: Shown) -> str:
 
 def brief(value: Any, shown: Shown) -> str:
     """As ``inline``, but a string of one plain word goes without quotes."""
-    if isinstance(value, str) and value.isprintable() and _PLAIN.fullmatch(value):
+    if type(value) is str and value.isprintable() and _PLAIN.fullmatch(value):
         return value
     return inline(value, shown)
 
@@ -60,6 +62,8 @@ def _node(label: str, value: Any, shown: Shown, indent: int, depth: int) -> Iter
         yield f"{pad}{label} {inline(value, shown)}"
         return
     yield f"{pad}{label}"
+    if isinstance(value, PayloadMap) and not shown.payload:
+        value = redacted(value)
     if isinstance(value, dict):
         yield from _members(value, shown, indent + 2, depth + 1)
         return

@@ -194,6 +194,17 @@ def text_or_bytes(raw: bytes) -> str | bytes:
         return raw
 
 
+def as_name(value: object) -> str | None:
+    """A name as columns have it: text, bytes that are no UTF-8 with escapes, None for anything else.
+
+    Bodies keep the bytes; whatever fills a column of text (topics, groups, clients, columns of records and partitions)
+    comes through here, so that all outputs and compiled code have text where text is declared.
+    """
+    if isinstance(value, str):
+        return value
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else None
+
+
 def read_string(data: bytes, pos: int, end: int, *, compact: bool = False) -> tuple[str | bytes | None, int]:
     """Read text, null, or bytes where they are no UTF-8; Malformed above STRING_MAX bytes."""
     size, pos = read_length(data, pos, end, compact=compact, width=2)

@@ -2,7 +2,8 @@
 
 1. Times are nanoseconds here and microseconds in Arrow, rounded down.
 2. Text that is no Unicode stands with escapes; bytes in a column of text too.
-3. A number that no int64 can hold becomes null, as does a value of another type than its column's.
+3. What is redacted of a header's value is bytes too: the JSON that says its size and hash.
+4. A number that no int64 can hold becomes null, as does a value of another type than its column's.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from itertools import chain
 from typing import Any, Final, assert_never
 
 import numpy as np
+import orjson
 import pyarrow as pa
 
 from mqsniff.model import Int64s
@@ -37,7 +39,7 @@ def array_of(values: Sequence[Any], kind: ColumnType) -> pa.Array:
         case "text" | "json":
             return bytes_array([None if value is None else _utf8(value) for value in values], arrow_type(kind))
         case "payload":
-            return bytes_array([value if isinstance(value, bytes) else None for value in values], arrow_type(kind))
+            return bytes_array([_payload(value) for value in values], arrow_type(kind))
         case "texts" | "headers":
             return _lists([value if isinstance(value, list | tuple) else None for value in values], kind)
     assert_never(kind)
@@ -118,6 +120,13 @@ def _utf8(value: Any) -> bytes | None:
     if isinstance(value, bytes):
         return value if value.isascii() else value.decode(errors="backslashreplace").encode()
     return None
+
+
+def _payload(value: Any) -> bytes | None:
+    """Bytes; of a header's value that was redacted its size and hash, as JSON."""
+    if isinstance(value, dict):
+        return orjson.dumps(value)
+    return value if isinstance(value, bytes) else None
 
 
 def _lists(lists: Sequence[Any], kind: ColumnType) -> pa.Array:

@@ -26,7 +26,7 @@ from mqsniff.tables.cells import array_of, numbers_array, numbers_of, repeated
 from mqsniff.tables.rows import Captures, Row, record_columns, record_constants
 from mqsniff.tables.schemas import TABLES, Column, arrow_schema, arrow_type, names_of
 from mqsniff.tables.spans import as_text, gathered, is_text
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Shown, redacted
 
 BLOCK_BYTES: Final = 8 << 20
 BLOCK_ROWS: Final = 1 << 16
@@ -247,8 +247,9 @@ class _Block:
         lists = number_array(offsets_of(counts))
         data = b"".join((self._data, *made)) if any(made) else self._data
         keys = as_text(gathered(data, places[0::4], places[1::4]))
-        shown = self._shown.payload
-        values = gathered(data, places[2::4], places[3::4]) if shown else pa.nulls(len(keys), pa.binary())
+        values = gathered(data, places[2::4], places[3::4])
+        if not self._shown.payload:
+            values = array_of([redacted(value) for value in values.to_pylist()], "payload")
         kind = arrow_type("headers")
         members = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
         mask = bool_array(null) if null.any() else None

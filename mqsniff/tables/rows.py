@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import fields
+from hashlib import sha256
 from itertools import chain, repeat
 from typing import Any, Final, Literal, TypeAlias
 
@@ -190,11 +191,19 @@ def record_constants(connection: ConnectionInfo, message: Message, batch: Record
 
 
 def record_columns(batch: RecordBatch, shown: Shown) -> dict[str, Sequence[Any]]:
-    """The columns of ``records`` that differ inside a batch; what internal topics hold is payload too."""
+    """The columns of ``records`` that differ inside a batch; what internal topics hold is payload too.
+
+    Where the payload is redacted, its hashes are columns instead.
+    """
     hidden = () if shown.payload else ("decoded",)
     columns = {name: column for name, column in batch.columns.items() if name in _RECORD_NAMES and name not in hidden}
     if "ordering_key" in columns:
         columns |= _ordering_keys(columns["ordering_key"], shown)
+    if not shown.payload:
+        columns["key_sha256"] = [_hash(data, size) for data, size in _slices(batch, batch.keys)]
+        told = columns.get("value_size") or repeat(batch.constant.get("value_size"), batch.count)
+        slices = zip(_slices(batch, batch.values), told, strict=True)
+        columns["value_sha256"] = [_hash(data, max(size, whole or 0)) for (data, size), whole in slices]
     return columns
 
 
@@ -318,6 +327,11 @@ def _slices(
     data = batch.data
     for start, stop in zip(listed(spans[0]), listed(spans[1]), strict=True):
         yield (None, 0) if start < 0 else (data[start:stop], stop - start)
+
+
+def _hash(data: bytes | None, size: int) -> str | None:
+    """The hash of a key or value that is there as a whole."""
+    return None if data is None or len(data) < size else sha256(data).hexdigest()
 
 
 def _topic_row(taught: Taught) -> Row:

@@ -248,7 +248,7 @@ _RECORDS: Final = (
     Column("value", "payload", "value of the record"),
     _text("value_encoding", "how value stands here: utf8, base64, redacted or cut"),
     _int("value_size", "length of the whole value", "bytes"),
-    Column("headers", "headers", "headers or properties of the record"),
+    Column("headers", "headers", "headers or properties of the record; redacted, a value is its size and hash as JSON"),
     _text("schema_id", "id or version of the schema that the value was written with"),
     _text("unique_key", "key that the client made to find the record again"),
     _text("codec", "how the batch was compressed"),
@@ -286,6 +286,8 @@ _RECORDS: Final = (
         "Pulsar: why a slot of a batch is not for the application: compacted_out, or acknowledged (before it)",
     ),
     _bool("joined", "Pulsar: true for a message joined from chunks, which have rows of their own"),
+    _text("key_sha256", "hash of the whole key, where the payload is redacted"),
+    _text("value_sha256", "hash of the whole value, where the payload is redacted"),
 )
 
 _TOPICS: Final = (

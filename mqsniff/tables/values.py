@@ -7,6 +7,8 @@
 4. Whatever traffic put into a value can be serialised; nothing here raises on it.
 5. Keys and values of records say how they stand: utf8, base64, redacted, or cut (their beginning, as text). Binary that
    was cut stays base64: it is shorter than ``value_size`` says.
+6. Where the payload is redacted, values of headers, and keys and headers that stand in bodies (``model.payload``), are
+   {"redacted": N, "sha256": "…"}; of keys and values themselves columns tell the hash.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
-from mqsniff.model import Secret, Undecoded, Value
+from mqsniff.model import PayloadBytes, PayloadMap, PayloadText, Secret, Undecoded, Value
 
 Encoding: TypeAlias = Literal["utf8", "base64", "redacted", "cut"]
 
@@ -50,6 +52,8 @@ class Shown:
     def default(self, value: object) -> object:
         """A value that JSON has no form for, in the form that the rules give it; the hook of orjson."""
         match value:
+            case PayloadMap() | PayloadText() | PayloadBytes() if not self.payload:
+                return redacted(value)
             case bytes():
                 return text_or_base64(value)
             case Secret():
@@ -82,13 +86,16 @@ class Shown:
     def _fast_json(self, value: Any) -> bytes | None:
         """What orjson makes of a value, None where it fails; it writes null for a float that has no JSON."""
         try:
-            return orjson.dumps(value, default=self.default)
+            option = None if self.payload else orjson.OPT_PASSTHROUGH_SUBCLASS
+            return orjson.dumps(value, default=self.default, option=option)
         except TypeError:
             return None
 
     def plain(self, value: Any, depth: int = 0) -> Any:
         """A copy that JSON can hold, whatever the value is."""
         match value:
+            case PayloadMap() | PayloadText() | PayloadBytes() if not self.payload:
+                return redacted(value)
             case None | bool():
                 return value
             case int():
@@ -130,7 +137,19 @@ class Shown:
         """Headers of a record as the ``headers`` column has them."""
         if self.payload:
             return [{"key": key, "value": value} for key, value in headers]
-        return [{"key": key, "value": None if value is None else {"redacted": len(value)}} for key, value in headers]
+        return [{"key": key, "value": redacted(value)} for key, value in headers]
+
+
+def redacted(value: Any) -> Any:
+    """What stays of payload: size and hash of text and bytes, of a map the names; null stays null."""
+    match value:
+        case str():
+            return redacted(value.encode(errors="surrogatepass"))
+        case bytes():
+            return {"redacted": len(value), "sha256": sha256(value).hexdigest()}
+        case dict():
+            return {_escaped(str(name)): redacted(inner) for name, inner in value.items()}
+    return None if value is None else {"redacted": type(value).__name__}
 
 
 def text_of(data: bytes) -> str | None:

@@ -181,6 +181,9 @@ def test_verbose_shows_place_and_body():
     ]
 
 
+ABC = '{"redacted":3,"sha256":"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"}'
+
+
 def test_records_stand_under_their_message():
     made = batch((b"k", b"v" * 300), (None, b"\xff"), partition=1)
     made.columns = {"offset": [5, 6]}
@@ -191,7 +194,7 @@ def test_records_stand_under_their_message():
         "    - partition=1  offset=6  value=<base64 /w==>  1 B",
     ]
     assert lines(Decoded(connection(), pub(records=(made,))), records=True, shown=Shown(payload=False))[2:] == [
-        '    - partition=1  offset=5  key=<redacted>  value=<redacted>  300 B  trace={"redacted":3}',
+        f"    - partition=1  offset=5  key=<redacted>  value=<redacted>  300 B  trace={ABC}",
         "    - partition=1  offset=6  value=<redacted>  1 B",
     ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import numpy as np
 import pytest
 from handmade import MILLISECOND, START, answer_to, batch, captures, connection, frame, noticed, pub
@@ -240,6 +242,16 @@ def test_redacted_payload_leaves_sizes_only():
         "redacted",
     )
     assert row["value_size"] == 5
+    assert (row["key_sha256"], row["value_sha256"]) == (sha256(b"key").hexdigest(), sha256(b"value").hexdigest())
+
+
+def test_hashes_are_those_of_whole_values_and_stand_where_payload_is_redacted_alone():
+    made = batch((None, b"0123"))
+    made.columns = {"value_size": [1000]}
+    row = only(Recorded(connection(), pub(), made), payload=False)
+    assert (row["key_sha256"], row["value_sha256"]) == (None, None)
+    row = only(Recorded(connection(), pub(), batch((b"key", b"value"))))
+    assert (row["key_sha256"], row["value_sha256"]) == (None, None)
 
 
 def test_a_batch_without_keys_and_values_still_has_its_rows():

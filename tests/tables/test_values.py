@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqsniff.model import Secret, Undecoded
+from mqsniff.model import PayloadBytes, PayloadMap, PayloadText, Secret, Undecoded, payload
 from mqsniff.tables.values import NESTING_MAX, Shown, text_of
 
 SHA256_OF_ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -174,8 +174,29 @@ def test_record_data_says_how_it_stands(data, size, options, expected):
     assert shown.record_text(data, size) == (text, encoding)
 
 
+ABC = {"redacted": 3, "sha256": SHA256_OF_ABC}
+
+
 def test_headers_keep_names_and_lose_values_when_payload_is_redacted():
     headers = [("trace", b"abc"), ("none", None)]
     assert shown_json(Shown().headers(headers)) == [{"key": "trace", "value": "abc"}, {"key": "none", "value": None}]
     redacted = Shown(payload=False).headers(headers)
-    assert shown_json(redacted) == [{"key": "trace", "value": {"redacted": 3}}, {"key": "none", "value": None}]
+    assert shown_json(redacted) == [{"key": "trace", "value": ABC}, {"key": "none", "value": None}]
+
+
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize(
+    ("value", "hidden", "shown"),
+    [
+        (PayloadText("abc"), ABC, "abc"),
+        (PayloadBytes(b"abc"), ABC, "abc"),
+        (PayloadMap(a="abc", b=b"abc", c=None), {"a": ABC, "b": ABC, "c": None}, {"a": "abc", "b": "abc", "c": None}),
+        (payload("abc"), ABC, "abc"),
+        (payload(b"abc"), ABC, "abc"),
+        ("abc", "abc", "abc"),
+    ],
+)
+def test_payload_in_bodies_is_shown_unless_the_payload_is_redacted(value, hidden, shown, slow):
+    body = {"inner": [value], "far": 1 << 70} if slow else {"inner": [value]}
+    assert shown_json(body, payload=False)["inner"] == [hidden]
+    assert shown_json(body)["inner"] == [shown]

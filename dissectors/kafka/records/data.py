@@ -24,7 +24,7 @@ from dissectors.kafka.records.snapshots import Snapshots
 from mqsniff.dissector import Settings
 from mqsniff.model import Message, Problem, RecordBatch
 from mqsniff.spec.layout import Layout
-from mqsniff.spec.wire import Extent
+from mqsniff.spec.wire import Extent, as_name
 
 ABORTED_FIELDS: Final = 2
 """Fields of an aborted transaction; one that was cut has fewer."""
@@ -144,9 +144,8 @@ def _partitions(body: Body, topics: str, partitions: str) -> Iterator[tuple[str,
 
 def _topic(topic: Body) -> tuple[str | None, dict[str, Any]]:
     """What names a topic, and its columns."""
-    name = topic.get("name", topic.get("topic"))
+    name = as_name(topic.get("name", topic.get("topic")))
     topic_id = topic.get("topic_id")
-    name = name if isinstance(name, str) else None
     topic_id = topic_id if topic_id != NO_ID else None
     return name or topic_id, {"topic": name, "topic_id": topic_id}
 

@@ -14,7 +14,7 @@ from typing import Final
 from dissectors.kafka.formats.internaltopics import METADATA_TOPICS, decode_framed
 from dissectors.kafka.marks import METADATA_LOG
 from dissectors.kafka.records.reading import Reading
-from mqsniff.spec.wire import Malformed
+from mqsniff.spec.wire import Malformed, as_name
 
 PAGE: Final = "cluster_metadata"
 TOPIC_RECORD: Final = 2
@@ -42,6 +42,6 @@ def _named(value: bytes) -> Iterator[tuple[str, str]]:
         record = decode_framed(PAGE, value)["value"]
     except Malformed:
         return
-    name, topic_id = record.get("name"), record.get("topic_id")
-    if isinstance(name, str) and isinstance(topic_id, str):
+    name, topic_id = as_name(record.get("name")), record.get("topic_id")
+    if name is not None and isinstance(topic_id, str):
         yield topic_id, name
