@@ -256,6 +256,10 @@ _RECORDS: Final = (
     _int("chunk_id", "Pulsar: which piece of a message in chunks it is, from 0"),
     _int("chunk_count", "Pulsar: how many pieces that message has"),
     Column("decoded", "json", "what a record of an internal topic holds; null for other topics and unknown formats"),
+    _text("timestamp_type", "Kafka: who set record_ts on the wire, CreateTime or LogAppendTime; null without a time"),
+    _int("crc", "Kafka: checksum on the wire, of the message (magic 0 and 1) or of its batch (magic 2)"),
+    _int("attributes", "Kafka: attributes of the message (magic 0 and 1) or of its batch (magic 2)"),
+    _int("message_size", "Kafka: size that a message of magic 0 or 1 tells, which counts from its CRC on", "bytes"),
 )
 
 _TOPICS: Final = (

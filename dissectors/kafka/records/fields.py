@@ -31,6 +31,9 @@ class RecordFields:
     problems_max: int
     plain_left: int
     """Plain bytes that compressed batches of the message may still become."""
+    cut_by: str
+    """Who sends it: where the last batch of a field has no end, that is who left it out."""
+    wrapper_depth: int
 
     def read(self, body: Body, field: str, path: str, *, opened: bool) -> Reading | None:
         """Replace one field of record data; None where there is none, or nothing to tell but what the body shows now.
@@ -46,7 +49,9 @@ class RecordFields:
             return None
         cut = lost and size > extent.stop - extent.start
         reading = self._batches(self.data, extent, opened=opened, lost=cut)
-        body[field] = reading.body(size)
+        body[field] = shown = reading.body(size)
+        if reading.cut and not reading.lost:
+            shown["partial_batch"] = reading.cut_off(self.cut_by)
         self._note(f"{path}.{field}", reading.problems)
         return reading
 
@@ -64,7 +69,7 @@ class RecordFields:
         reading = self._batches(data, Extent(0, len(data)), opened=True)
         goes_on, waiting = position + size < body["size"], snapshots.waiting
         if data:
-            begun = reading.leave_cut()
+            begun = reading.cut_bytes
             waiting = len(begun)
             if goes_on and not lost:
                 snapshots.keep(snapshot, position + size, begun)
@@ -82,6 +87,7 @@ class RecordFields:
             decompress_max=self.plain_left,
             open_records=opened,
             lost=lost,
+            wrapper_depth=self.wrapper_depth,
         )
         self.plain_left = max(0, reading.plain_left)
         return reading
