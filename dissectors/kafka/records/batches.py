@@ -215,7 +215,7 @@ def _open(reading: Reading, batch: Batch, *, whole: bool) -> None:
     if control:
         _read_control(reading, batch, plain, walked)
     if reading.open_records and walked.records:
-        batch.records = _columns(reading, batch, plain, walked)
+        batch.records = records_of(reading, batch.head, plain, walked)
 
 
 def _walked(reading: Reading, batch: Batch, count: int, *, whole: bool) -> tuple[bytes, Walked]:
@@ -278,8 +278,8 @@ def _read_control(reading: Reading, batch: Batch, plain: bytes, walked: Walked) 
         reading.note("limit", "info", "more control records than are shown", "records")
 
 
-def _columns(reading: Reading, batch: Batch, plain: bytes, walked: Walked) -> RecordBatch:
-    head = batch.head
+def records_of(reading: Reading, head: dict[str, Any], plain: bytes, walked: Walked) -> RecordBatch:
+    """The records of a batch, which the next one of the reading is, as columns; they stand in ``plain``."""
     timestamps, wire_deltas, keys, key_stops, values, value_stops = (walked.column(at) for at in range(WIDTH - 1))
     deltas = counted(wire_deltas)
     records = RecordBatch(plain, walked.records, _constant(head, len(reading.batches)))

@@ -97,7 +97,7 @@ class RecordData:
         return found
 
     def snapshot(self, message: Message, layout: Layout) -> None:
-        """Read the response to FetchSnapshot; its message gets the records of the batches that are whole by now."""
+        """Read the response to FetchSnapshot; its message gets the records that are whole by now."""
         fields = self._fields(message, layout, "broker")
         for path, topic, partition in _partitions(message.body, "topics", "partitions"):
             (name, constant), number = _topic(topic), partition.get("index")

@@ -61,21 +61,20 @@ class RecordFields:
         if not isinstance(extent, Extent):
             return None
         size, lost = self._wire_size(extent)
-        body[UNALIGNED] = {"size": size}
+        body[UNALIGNED] = shown = {"size": size}
         position = body["position"]  # stands before the records, as the size of the snapshot does
-        data = snapshots.join(snapshot, position, self.data[extent.start : extent.stop])
-        if data is None:
+        joined = snapshots.join(snapshot, position, self.data[extent.start : extent.stop])
+        if joined is None:
             return None
-        reading = self._batches(data, Extent(0, len(data)), opened=True)
-        goes_on, waiting = position + size < body["size"], snapshots.waiting
-        if data:
-            begun = reading.cut_bytes
-            waiting = len(begun)
-            if goes_on and not lost:
-                snapshots.keep(snapshot, position + size, begun)
+        data, goes_on = joined.data, position + size < body["size"]
+        reading = self._batches(data, Extent(joined.start, len(data)), opened=True, lost=lost)
+        shown |= reading.body(size)
+        if joined.unread:
+            shown["unread"] = joined.unread
+        follows = position + size if goes_on and not lost else None
+        shown["begun"] = waiting = snapshots.follow(snapshot, follows, joined, reading)
         if waiting and not goes_on and not lost:
             reading.note("malformed", "error", "a batch without its end", size=waiting)
-        body[UNALIGNED] = {**reading.body(size), "begun": waiting}
         self._note(f"{path}.{UNALIGNED}", reading.problems)
         return reading
 

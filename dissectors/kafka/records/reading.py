@@ -84,8 +84,9 @@ class Reading:
 
     @property
     def records(self) -> tuple[RecordBatch, ...]:
-        """The opened batches that hold records, in order."""
-        return tuple(batch.records for batch in self.batches if batch.records is not None and batch.records.count)
+        """The opened batches that hold records, in order; with the one that is begun, where it was opened."""
+        batches = self.batches if self.begun is None else [*self.batches, self.begun]
+        return tuple(batch.records for batch in batches if batch.records is not None and batch.records.count)
 
     def body(self, size: int) -> dict[str, Value]:
         """What bodies show of the field, which has ``size`` bytes on the wire."""
