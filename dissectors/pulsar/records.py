@@ -20,8 +20,6 @@ from mqsniff.limits import Limits
 from mqsniff.model import Problem, RecordBatch
 
 MILLISECOND_NS: Final = 1_000_000
-TIME_MAX: Final = ((1 << 63) - 1) // MILLISECOND_NS
-"""Largest time in milliseconds that fits a column."""
 
 
 def record_batch(
@@ -101,10 +99,8 @@ def _schema_id(metadata: Mapping[str, Any]) -> str | None:
 
 
 def time_ns(milliseconds: object) -> int | None:
-    """A time in milliseconds as nanoseconds; None for none, and for one that no column could hold."""
-    if not isinstance(milliseconds, int) or not 0 < milliseconds <= TIME_MAX:
-        return None
-    return milliseconds * MILLISECOND_NS
+    """A time in milliseconds as nanoseconds; None for none."""
+    return milliseconds * MILLISECOND_NS if isinstance(milliseconds, int) and milliseconds > 0 else None
 
 
 def _single(metadata: dict[str, Any], plain: bytes) -> RecordBatch:

@@ -2,7 +2,8 @@
 
 1. Times are nanoseconds here and microseconds in Arrow, rounded down.
 2. Text that is no Unicode stands with escapes; bytes in a column of text too.
-3. A number that no int64 can hold becomes null, as does a value of another type than its column's.
+3. A number that no int64 can hold becomes null (rows tell it in ``beyond_int64``), as does a value of another type than
+   its column's.
 """
 
 from __future__ import annotations

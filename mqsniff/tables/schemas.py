@@ -71,6 +71,8 @@ _ERROR: Final = (
     _text("error_name", "the error's name in its specification"),
 )
 
+_BEYOND: Final = Column("beyond_int64", "json", "numbers of the row that no int64 holds, by column, which is null then")
+
 _CONNECTIONS: Final = (
     _KEY[0]._replace(nullable=False),
     *_WHO,
@@ -151,6 +153,7 @@ _MESSAGES: Final = (
     _int("error_count", "how many errors it carries; null without such a field"),
     Column("body", "json", "every field that was on the wire", nullable=False),
     _int("problems", "how many rows of the table problems belong to it", nullable=False),
+    _BEYOND,
 )
 
 _EXCHANGES: Final = (
@@ -187,6 +190,7 @@ _EXCHANGES: Final = (
     _int("credit", "settlement: how many the client had asked for"),
     _text("settled_by", "settlement: what ended it"),
     Column("topic_ids", "texts", "topic ids that request and answer name"),
+    _BEYOND,
 )
 
 _PARTITIONS: Final = (
@@ -208,6 +212,7 @@ _PARTITIONS: Final = (
     _int("records", "records in it"),
     _int("wire_bytes", "record data as sent, compressed", "bytes"),
     _text("reader", "who reads it: consumer, follower or other"),
+    _BEYOND,
 )
 
 _RECORDS: Final = (
@@ -260,6 +265,7 @@ _RECORDS: Final = (
     _int("crc", "Kafka: checksum on the wire, of the message (magic 0 and 1) or of its batch (magic 2)"),
     _int("attributes", "Kafka: attributes of the message (magic 0 and 1) or of its batch (magic 2)"),
     _int("message_size", "Kafka: size that a message of magic 0 or 1 tells, which counts from its CRC on", "bytes"),
+    _BEYOND,
 )
 
 _TOPICS: Final = (

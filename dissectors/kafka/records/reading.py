@@ -15,8 +15,6 @@ from mqsniff.limits import Limits
 from mqsniff.model import Problem, ProblemKind, RecordBatch, Severity, Undecoded, Value
 
 MILLISECOND_NS: Final = 1_000_000
-TIME_MAX: Final = ((1 << 63) - 1) // MILLISECOND_NS
-"""Largest time in milliseconds that fits a column."""
 SEQUENCE_MAX: Final = (1 << 31) - 1
 RECORDS_MAX: Final = Limits().elements_max
 NOTES_MAX: Final = Limits().message_problems_max
@@ -143,7 +141,7 @@ class Reading:
 
 
 def times_ns(base: int, deltas: Sequence[int]) -> Sequence[int | None]:
-    """Times in milliseconds, counted from ``base``, as nanoseconds; None for none (-1) and what fits no column."""
+    """Times in milliseconds, counted from ``base``, as nanoseconds; None for none (-1)."""
     try:
         times = array("q", [(base + delta) * MILLISECOND_NS for delta in deltas])
     except OverflowError:
@@ -152,8 +150,8 @@ def times_ns(base: int, deltas: Sequence[int]) -> Sequence[int | None]:
 
 
 def time_ns(milliseconds: int) -> int | None:
-    """A time in milliseconds as nanoseconds; None for none (-1) and for what fits no column."""
-    return milliseconds * MILLISECOND_NS if 0 <= milliseconds <= TIME_MAX else None
+    """A time in milliseconds as nanoseconds; None for none (-1)."""
+    return milliseconds * MILLISECOND_NS if milliseconds >= 0 else None
 
 
 def counted(deltas: array[int]) -> Sequence[int]:

@@ -110,11 +110,12 @@ def test_a_record_without_time_has_none() -> None:
 
 
 @pytest.mark.parametrize("base", [1 << 62, -(1 << 63), (1 << 63) - 1])
-def test_times_and_offsets_that_no_column_holds_do_not_overflow(base: int) -> None:
+def test_offsets_that_no_column_holds_wrap_and_times_are_exact(base: int) -> None:
     raw = patched(struct.pack(">q", base) + batch()[8:], base_timestamp=base)
     (records,) = read(raw).records
     assert all(-(1 << 63) <= offset < 1 << 63 for offset in records.columns["offset"])
-    assert all(ts is None or 0 <= ts < 1 << 63 for ts in records.columns["record_ts"])
+    times = [base + one.timestamp - SOME[0].timestamp for one in SOME]
+    assert list(records.columns["record_ts"]) == [None if ms < 0 else ms * 1_000_000 for ms in times]
 
 
 def test_sequences_wrap_as_producers_count_them() -> None:

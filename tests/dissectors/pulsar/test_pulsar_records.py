@@ -188,8 +188,8 @@ def test_only_wanted_slots_are_records():
 
 
 @pytest.mark.parametrize("time", [0, (1 << 64) - 1, (1 << 63) // 10**6 + 1])
-def test_times_that_no_column_holds_are_none(time):
-    assert records({"event_time": time}, b"v")[0].constant["event_ts"] is None
+def test_times_are_exact_and_0_is_none(time):
+    assert records({"event_time": time}, b"v")[0].constant["event_ts"] == (time * 10**6 or None)
 
 
 def test_numbers_that_java_counts_down_from_zero_are_negative():
