@@ -107,6 +107,28 @@ class Settings:
     """Whether values of records that hold secrets stay where they are; Secrets in bodies are the sinks' matter."""
 
 
+class Candidate(NamedTuple):
+    """A frame that a search believes by its head and by what follows it."""
+
+    data: bytes
+    """Bytes of the side."""
+    start: int
+    """Where it begins in them."""
+    stop: int
+    """How far they may be looked at."""
+    size: int
+    """Its size; it may go on behind them."""
+    begins_packet: bool
+    """Whether a captured packet begins with it."""
+    final: bool
+    """Whether nothing more will come that could tell: MORE is no answer."""
+
+    @property
+    def frame(self) -> bytes:
+        """The frame, or what is there of it."""
+        return self.data[self.start : min(self.start + self.size, self.stop)]
+
+
 class Dissector(ABC):
     """One protocol on one connection."""
 

@@ -76,6 +76,7 @@ class Limits:
     elements_max: int = _limit(1 << 20, "array elements and unknown tags of one message: two bytes may buy an object")
     message_problems_max: int = _limit(100, "problems noted in one message: a body may be odd in every byte")
     decompress_max: int = _limit(256 * MIB, "bytes that one compressed batch of records may become")
+    wrapper_depth: int = _limit(4, "compressed Kafka message sets inside each other: a kilobyte may hold a thousand")
     topics_max: int = _limit(1 << 20, "topic ids whose names are remembered: traffic may teach ids without end")
     part_size: int = _limit(256 * MIB, "bytes of a Parquet file behind which the next one begins")
     row_group_size: int = _limit(16 * MIB, "bytes of rows that make a row group of a Parquet file")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from dissectors.kafka import heads
-from mqsniff.dissector import Probed, Sample, Settings, Sized, Table, Verdict
+from mqsniff.dissector import Candidate, Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
 from mqsniff.model import Event, Frame, Gap, Side, Span, Value
 
@@ -51,6 +51,10 @@ class Kafka(FramedDissector):
         from dissectors.kafka.detection import detect  # noqa: PLC0415  # as above
 
         return detect(client, server)
+
+    def confirm(self, side: Side, candidate: Candidate) -> Verdict:
+        """Requests by their bodies, responses by the requests that were seen."""
+        return self._session.confirm(side, candidate)
 
     def start(self, side: Side, *, in_step: bool) -> None:
         """Say before the first byte of a side whether the stream was seen from its beginning."""

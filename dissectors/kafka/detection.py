@@ -47,7 +47,7 @@ def _from_start(data: bytes, answers: bytes) -> Verdict:
         return _unproven(data, answers)
     if len(data) < size < BEGUN or (len(data) < size and len(data) < BEGUN):
         return _begun(data, answers)
-    fit = _fit(data[:size], size)
+    fit = request_fit(data[:size], size)
     if fit is Verdict.YES or (fit is Verdict.MAYBE and _echoed(data, 0, answers)):
         return Verdict.YES
     if fit is Verdict.MAYBE and isinstance(heads.probe_request(data[size : size + heads.HEAD_MAX]), int):
@@ -90,7 +90,7 @@ def _at(data: bytes, start: int, server: Sample) -> Verdict:
     if not isinstance(size, int) or start + size > len(data):
         return Verdict.YES if echoed and key != PRODUCE else Verdict.MORE
     stop = start + size
-    fit = _fit(data[start:stop], size)
+    fit = request_fit(data[start:stop], size)
     if fit is Verdict.NO:
         return fit
     behind = heads.probe_request(data[stop : stop + heads.HEAD_MAX]) if stop < len(data) else NEED
@@ -101,7 +101,7 @@ def _at(data: bytes, start: int, server: Sample) -> Verdict:
     return Verdict.MAYBE
 
 
-def _fit(frame: bytes, size: int) -> Verdict:
+def request_fit(frame: bytes, size: int) -> Verdict:
     """Whether a request's body decodes: YES to its last byte, MAYBE with bytes behind it."""
     key, number, _ = heads.REQUEST_HEAD.unpack_from(frame, 4)
     version = bodies.version_of(key, number)

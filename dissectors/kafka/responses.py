@@ -25,6 +25,7 @@ from dissectors.kafka.outcomes import judge, was_held
 from dissectors.kafka.questions import ENVELOPE, FETCH_SNAPSHOT, PRODUCE, PROTOCOL, Question, Reply, ResponseRule
 from dissectors.kafka.records.data import RecordData, complete, replace_all
 from dissectors.kafka.releases import release_of
+from mqsniff.dissector import Candidate
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import MILLISECOND_NS
 from mqsniff.model import Asked, Frame, Message, Problem, Side
@@ -104,6 +105,21 @@ class Responses:
         message.topic_ids = message.topic_ids or asking.topic_ids
         self._answered_ts = frame.last_ts_ns
         return message
+
+    def may_be(self, correlation: int, candidate: Candidate) -> bool:
+        """Whether a frame that a search believes decodes as the answer to an open request of its id.
+
+        Where it begins a packet, what is odd and not wrong is let pass.
+        """
+        data = candidate.frame
+        if len(data) < candidate.size:
+            return True
+        frame = Frame(Side.SERVER, 0, candidate.size, data, 0, 0, 0, 0, 0)
+        grave = ("error",) if candidate.begins_packet else ("error", "warning", "info")
+        return any(
+            not any(problem.severity in grave for problem in self._body_of(asked.context.version, frame)[1])
+            for asked in self._owner.questions(correlation)
+        )
 
     def _body_of(self, version: Version, frame: Frame) -> tuple[Body, list[Problem]]:
         data, tags = frame.data, None

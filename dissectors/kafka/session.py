@@ -2,28 +2,35 @@
 
 1. Raw tokens of a login have no header: ``logins`` tells them apart, everything else is a request or a response.
 2. A response proves little by its head (58,000 places of a megabyte of Kafka's own traffic look like one). One that was
-   found by a search has to answer a request that was seen. Where requests were lost it may answer one of those, until
-   the first answer to a later one, as brokers answer in order; but clients count: its id is near those that were seen.
+   found by a search has to answer a request that was seen, and its body has to decode by that.
+   Where requests were lost it may answer one of those, until the first answer to a later one, as brokers answer in
+   order; but clients count: its id is near those that were seen and below that of the response behind it, and it begins
+   a packet, or a row of responses that count one by one.
+3. Where no request was seen so far, the search waits for one (a capture may begin inside a large answer, whose bytes
+   look like anything), unless responses follow that count up as clients do: a capture may have this side only.
+4. A request that was found by a search has a body that decodes to its end.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from dissectors.kafka import heads
+from dissectors.kafka import detection, heads
 from dissectors.kafka.fetching import Sessions
 from dissectors.kafka.logins import Logins
 from dissectors.kafka.membership import Membership
 from dissectors.kafka.records.data import RecordData
 from dissectors.kafka.requests import Requests
-from dissectors.kafka.responses import CORRELATION, Responses
-from mqsniff.dissector import NO_FRAME, WAIT_PEER, Sized, Switch
+from dissectors.kafka.responses import CORRELATION, UNASKED, Responses
+from mqsniff.dissector import NEED, NO_FRAME, WAIT_PEER, Candidate, Sized, Switch, Verdict
 from mqsniff.framing import FramedDissector
 from mqsniff.model import Frame, Message, Side, Skipped
 from mqsniff.spec.layout import Layout
 
 IDS_NEAR: Final = 64
 """How far back the ids of requests may be that wait for their answers; a Java client's connections count together."""
+COUNTED: Final = 3
+"""Responses in a row that count up: enough to believe the first of them without a request."""
 SPOKE_PLAIN: Final = "protocol error"
 """Why a server on a TLS port ends a connection on which the client does not speak TLS: it says so by an alert."""
 
@@ -39,7 +46,7 @@ class Session:
         self._requests = Requests(owner, *shared)
         self._responses = Responses(owner, *shared)
         self._unsure = False
-        """Whether the server's next frame was found by a search."""
+        """Whether a search found the server's frames, none of which has answered a request so far."""
         self._all_seen = True
         """Whether every request was seen that the server has still to answer."""
         self._seen_from = 0
@@ -88,6 +95,27 @@ class Session:
         first = self._first_id
         return not self._all_seen and (first is None or first - IDS_NEAR <= correlation < first)
 
+    # ---- searches
+
+    def confirm(self, side: Side, candidate: Candidate) -> Verdict:
+        """Whether a frame that a search believes is one (rules 2 to 4)."""
+        if side is Side.CLIENT:
+            return _is_request(candidate)
+        if self._logins.expects_token():
+            return Verdict.YES
+        head = candidate.frame
+        if len(head) < 8:
+            return Verdict.YES if candidate.begins_packet else Verdict.NO
+        (correlation,) = CORRELATION.unpack_from(head, 4)
+        if self._owner.questions(correlation):
+            return Verdict.YES if self._responses.may_be(correlation, candidate) else Verdict.NO
+        counted = _counted(candidate, IDS_NEAR) if self._may_answer(correlation) else 0
+        if self._first_id is None and counted < COUNTED and not candidate.final:
+            return Verdict.MORE
+        if candidate.begins_packet:
+            return Verdict.YES if counted else Verdict.NO
+        return Verdict.YES if correlation and counted == COUNTED == _counted(candidate, 1) else Verdict.NO
+
     # ---- frames
 
     def client_frame(self, frame: Frame) -> Message | Skipped:
@@ -104,18 +132,48 @@ class Session:
 
     def server_frame(self, frame: Frame) -> Message | Skipped:
         """The message of a server's frame."""
-        self._unsure = False
+        unsure, self._unsure = self._unsure, False
         if self._logins.expects_token():
             return self._logins.server_token(frame)
         if len(frame.data) < 8:
             return _cut_head(frame)
         message = self._responses.message_of(frame)
+        self._unsure = unsure and message.name == UNASKED
         self._all_seen = self._all_seen or self._responses.answered_at >= self._seen_from
         return message
 
     def layout_of(self, frame: Frame) -> Layout | None:
         """The layout by which a response was decoded a while ago."""
         return self._responses.layout_of(frame) if frame.side is Side.SERVER else None
+
+
+def _is_request(candidate: Candidate) -> Verdict:
+    """Rule 4; of a request that is not whole, nobody can tell."""
+    frame = candidate.frame
+    if len(frame) < candidate.size:
+        return Verdict.YES
+    fit = detection.request_fit(frame, candidate.size)
+    if fit is Verdict.MAYBE:
+        return Verdict.YES if candidate.begins_packet else Verdict.NO
+    return fit
+
+
+def _counted(candidate: Candidate, step: int) -> int:
+    """How many responses stand here whose ids rise by ``step`` at most, up to COUNTED; 0 where the next one does not.
+
+    The size of record data, with half of the first offset behind it, is a response of id 0 that ends where the true one
+    does: right before the next.
+    """
+    data, at, before = candidate.data, candidate.start, -1
+    for number in range(COUNTED):
+        size = heads.probe_response(data[at : min(at + heads.PROBED, candidate.stop)])
+        if not isinstance(size, int):
+            return number if size is NEED else 0
+        (correlation,) = CORRELATION.unpack_from(data, at + 4)
+        if before >= 0 and not before < correlation <= before + step:
+            return 0
+        at, before = at + size, correlation
+    return COUNTED
 
 
 def _cut_head(frame: Frame) -> Skipped:

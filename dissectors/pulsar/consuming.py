@@ -282,7 +282,7 @@ def _tell_offsets(batch: RecordBatch, entry: Mapping[str, Any], metadata: Mappin
     """Offsets of an entry's messages by its index, which is that of the last of them, and when the broker got it."""
     batch.constant["store_ts"] = time_ns(entry.get("broker_timestamp"))
     last = entry.get("index")
-    if not isinstance(last, int) or last >= 1 << 63:
+    if not isinstance(last, int):
         return
     numbers = batch.columns.get("record_index")
     if numbers is None:

@@ -40,8 +40,6 @@ ACKED: Final = "acknowledged"
 """Why a slot is left out whose bit in the ack set is clear."""
 _KEY_FLAGS: Final = ("null_partition_key", "partition_key_b64_encoded")
 """True-or-false fields of metadata that are columns; of the others ``left_out`` and null values tell."""
-TIME_MAX: Final = ((1 << 63) - 1) // MILLISECOND_NS
-"""Largest time in milliseconds that fits a column."""
 
 
 def record_batch(
@@ -129,10 +127,8 @@ def _schema_id(metadata: Mapping[str, Any]) -> str | None:
 
 
 def time_ns(milliseconds: object) -> int | None:
-    """A time in milliseconds as nanoseconds; None for none, and for one that no column could hold."""
-    if not isinstance(milliseconds, int) or not 0 < milliseconds <= TIME_MAX:
-        return None
-    return milliseconds * MILLISECOND_NS
+    """A time in milliseconds as nanoseconds; None for none."""
+    return milliseconds * MILLISECOND_NS if isinstance(milliseconds, int) and milliseconds > 0 else None
 
 
 def _single(metadata: dict[str, Any], plain: bytes) -> RecordBatch:

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from mqsniff.dissector import Dissector, Probed, Sample, Settings, Sized, Verdict, Walk, Walked
+from mqsniff.dissector import Candidate, Dissector, Probed, Sample, Settings, Sized, Verdict, Walk, Walked
 from mqsniff.framing.belief import verdict_of
 from mqsniff.framing.machine import Machine
 from mqsniff.framing.questions import Questions
@@ -62,6 +62,13 @@ class FramedDissector(Dissector):
     def scan(cls, side: Side, data: bytes, start: int) -> int:  # noqa: ARG003  # part of the contract
         """First offset >= ``start`` where ``probe`` is worth asking; speeds a search up, never decides."""
         return start
+
+    def confirm(self, side: Side, candidate: Candidate) -> Verdict:  # noqa: ARG002  # part of the contract
+        """Whether a frame that a search believes fits what the connection knows; YES or NO, or MORE: ask again later.
+
+        MORE is asked again when more bytes of the side are there, or when it ends.
+        """
+        return Verdict.YES
 
     # ---- questions and answers
 

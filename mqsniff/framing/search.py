@@ -3,20 +3,31 @@
 1. The first place counts where ``belief`` finds a frame; the packets of a run are looked at one by one.
 2. A frame that begins with a packet and whose rest was lost tells where the next one begins, if nothing else does.
 3. ``probe`` and ``frame_size`` may disagree: no place is given twice in a row.
+4. What is believed by its bytes is held against what the connection knows (``confirm``). Where that cannot be told yet,
+   the search stays there until more bytes come, ``wait_max`` of them at most.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 
+from mqsniff.dissector import Candidate, Verdict
 from mqsniff.framing.belief import Prober, Run, believe, looked_at, starts
 from mqsniff.framing.sidestream import Mode, SideStream
 from mqsniff.limits import Limits
-from mqsniff.model import Gap, Mark, ProblemKind, Skipped
+from mqsniff.model import Gap, Mark, ProblemKind, Side, Skipped
 
 EXPECTED_MAX: Final = 64
 """Places that a search remembers."""
+
+
+class Searcher(Prober, Protocol):
+    """What a framed dissector brings for this."""
+
+    def confirm(self, side: Side, candidate: Candidate, /) -> Verdict:
+        """Whether a frame that is believed by its bytes fits what the connection knows."""
+        ...
 
 
 class Search:
@@ -76,7 +87,7 @@ class Search:
                 self._seen = stop
                 yield stop, release
 
-    def find(self, prober: Prober, limits: Limits, stop: int, run: Run, *, beyond: int = -1) -> bool:
+    def find(self, prober: Searcher, limits: Limits, stop: int, run: Run, *, beyond: int = -1) -> bool:
         """Move ``position`` to the first frame that can be believed; false when there is none (yet) before ``stop``.
 
         ``beyond``: stream offset of the first byte behind those that were lost where the run ended; -1 where nobody
@@ -93,6 +104,9 @@ class Search:
                 believed, wants = True, 0
             else:
                 believed, wants = believe(prober, limits, side, data, at, end=end, run=run, beyond=beyond - base)
+            if believed:
+                final = run is Run.ENDED or end - at > limits.wait_max
+                believed, wants = self._confirm(prober, data, at, end, final=final)
             if believed or wants:
                 stream.position = base + at
                 self._wants = base + wants
@@ -101,6 +115,18 @@ class Search:
         stream.position = stop
         self._wants = stop + 1
         return False
+
+    def _confirm(self, prober: Searcher, data: bytes, at: int, end: int, *, final: bool) -> tuple[bool, int]:
+        """(whether the frame at ``at`` is one, else the index that must be there before asking again, 0 for never)."""
+        stream = self._stream
+        size = prober.probe(stream.side, data[at : min(at + looked_at(prober), end)])
+        if not isinstance(size, int):
+            return False, 0
+        begins_packet = stream.begins_packet(stream.base + at)
+        verdict = prober.confirm(stream.side, Candidate(data, at, end, size, begins_packet, final))
+        if verdict is Verdict.MORE and not final:
+            return False, end + 1
+        return verdict is not Verdict.NO, 0
 
     def expect_behind(self, prober: Prober, limits: Limits, gap: Gap) -> int:
         """The bytes before a gap are given up: remember where frames end that seem to begin with one of their packets.

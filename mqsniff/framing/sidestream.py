@@ -181,6 +181,15 @@ class SideStream:
         """Stream offsets of the first buffered bytes of packets, from ``position`` on."""
         return [mark.offset for mark in self._marks if self.position <= mark.offset < self.end]
 
+    def begins_packet(self, offset: int) -> bool:
+        """Whether the bytes of a packet begin at a stream offset."""
+        before = -1
+        for mark in self._marks[self._mark_at :]:
+            if mark.offset >= offset:
+                return mark.offset == offset and mark.packet != before
+            before = mark.packet
+        return False
+
     def packet_ends(self) -> Iterator[tuple[int, int]]:
         """(stream offset, release) of the end of each packet's buffered bytes, from the first mark kept on."""
         marks = self._marks

@@ -1,7 +1,8 @@
 """A message in, its row of ``messages`` as a line of JSON out, straight from the noun: no dict per message. Hot.
 
 1. A line is what ``ndjson_line`` makes of the row that ``message_row`` makes, byte for byte: that is the slow twin. It
-   has to make the line where a text is no Unicode, a time has no name, or a body is none that the serialiser takes.
+   has to make the line where a text is no Unicode, a time has no name, a number no column, or a body is none that the
+   serialiser takes.
 2. What many messages have in common (who speaks, what is said) is rendered once and remembered, unless it is long:
    most of it comes from the traffic.
 
@@ -17,7 +18,7 @@ import orjson
 
 from mqsniff.model import ConnectionInfo, Message, Side, packet_capture, packet_number
 from mqsniff.model.items import endpoint
-from mqsniff.tables.rows import Captures
+from mqsniff.tables.rows import Captures, fits
 from mqsniff.tables.times import utc_second
 from mqsniff.tables.values import Shown
 
@@ -37,7 +38,7 @@ def message_line(connection: ConnectionInfo, message: Message, captures: Capture
     ts = ended = _time(ts_ns)
     if frame.last_ts_ns != frame.first_ts_ns:
         ended = _time(str(frame.last_ts_ns))
-    if body is None or ts is None or ended is None:
+    if body is None or ts is None or ended is None or not fits(message):
         return None
     try:
         where = captures[packet_capture(frame.last_packet)].name

@@ -25,7 +25,7 @@ FEW: Final = 3
 _TIMES: Final = {table: names_of(table, "timestamp") for table in TABLES}
 _HEADS: Final = {table: f'{{"table":"{table}",'.encode() for table in TABLES}
 _PAYLOADS: Final = {table: names_of(table, "payload") for table in TABLES}
-_OBJECTS: Final = frozenset(("body", "headers", "decoded"))
+_OBJECTS: Final = frozenset(("body", "headers", "decoded", "beyond_int64"))
 
 
 class NdjsonSink:

@@ -51,10 +51,11 @@ def record_lines(
 ) -> Iterator[bytes]:
     """The lines of a batch, some at a time (rule 4), newlines included."""
     common = record_constants(connection, message, batch, captures)
+    columns = record_columns(batch, shown)
     step = max(1, min(LINES, SIZE * batch.count // max(1, len(batch.data))))
     for start in range(0, batch.count, step):
         stop = min(start + step, batch.count)
-        varying = _varying(common, batch, shown, start, stop)
+        varying = _varying(common, columns, batch, shown, start, stop)
         lines = zip(*_parts(common, varying, shown, stop - start), strict=True)
         yield b"".join(chain.from_iterable(lines))
 
@@ -74,10 +75,12 @@ def _parts(common: Row, varying: dict[str, _Column], shown: Shown, count: int) -
     yield repeat(before + _cells(constants, shown) + b"}\n", count)
 
 
-def _varying(common: Row, batch: RecordBatch, shown: Shown, start: int, stop: int) -> dict[str, _Column]:
+def _varying(  # noqa: PLR0917  # two of them are a part
+    common: Row, every: dict[str, Sequence[Any]], batch: RecordBatch, shown: Shown, start: int, stop: int
+) -> dict[str, _Column]:
     """The columns of records ``start`` to ``stop`` that are not the same for all of them."""
     columns: dict[str, Sequence[Any]] = {"record_index": range(start, stop)}
-    columns |= {name: listed(column[start:stop]) for name, column in record_columns(batch, shown).items()}
+    columns |= {name: listed(column[start:stop]) for name, column in every.items()}
     if "ordering_key" in columns:
         keys = zip(columns["ordering_key"], columns["ordering_key_encoding"], strict=True)
         columns["ordering_key"] = [

@@ -3,7 +3,8 @@
 1. Times are nanoseconds here and microseconds in Arrow, rounded down.
 2. Text that is no Unicode stands with escapes; bytes in a column of text too.
 3. What is redacted of a header's value is bytes too: the JSON that says its size and hash.
-4. A number that no int64 can hold becomes null, as does a value of another type than its column's.
+4. A number that no int64 can hold becomes null (rows tell it in ``beyond_int64``), as does a value of another type than
+   its column's.
 """
 
 from __future__ import annotations

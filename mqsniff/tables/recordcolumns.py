@@ -38,6 +38,7 @@ BLOCK_TEXT: Final = 64 << 20
 
 _COLUMNS: Final = {column.name: column for column in TABLES["records"]}
 _TEXTS: Final = names_of("records", "text")
+_OBJECTS: Final = names_of("records", "json")
 _ENCODINGS: Final = ("utf8", "base64", "cut", "redacted")
 _UTF8, _BASE64, _CUT, _REDACTED = range(len(_ENCODINGS))
 _CODES: Final = {name: code for code, name in enumerate(_ENCODINGS)}
@@ -155,7 +156,8 @@ class _Block:
 
     def made(self) -> pa.RecordBatch:
         """The block."""
-        special = {**self._payloads(), "headers": self._headers(), "decoded": self._decoded()}
+        special = {**self._payloads(), "headers": self._headers()}
+        special |= {name: self._objects(name) for name in _OBJECTS}
         special["record_index"] = self._record_index()
         arrays = [special[name] if name in special else self._plain(column) for name, column in _COLUMNS.items()]
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema("records"))
@@ -182,10 +184,11 @@ class _Block:
         )
         return numbers_array(indexes, "int64")
 
-    def _decoded(self) -> pa.Array:
-        if "decoded" not in self._varying:
+    def _objects(self, name: str) -> pa.Array:
+        """A column of JSON."""
+        if name not in self._varying and not any(self._constants[name]):
             return pa.nulls(self._rows, arrow_type("json"))
-        values = chain.from_iterable(each.column("decoded") for each in self._held)
+        values = chain.from_iterable(each.column(name) for each in self._held)
         return array_of([None if value is None else self._shown.json(value) for value in values], "json")
 
     # ---- keys and values

@@ -4,6 +4,8 @@
 2. Values are still typed: times are integer nanoseconds, bodies hold bytes and Secrets; sinks encode them.
 3. Keys and values of records are redacted and cut here, before any sink sees them.
 4. Only the tables that are wanted are made.
+5. A number, or a time in nanoseconds, that no int64 holds stands in ``beyond_int64`` under the name of its column,
+   which is None then: the same in every output.
 """
 
 from __future__ import annotations
@@ -48,7 +50,16 @@ _IDENTITY_FIELDS: Final = tuple(f.name for f in fields(Identity) if f.name in _C
 _PARTITION_COLUMNS: Final = names_of("partitions")
 _RECORD_COLUMNS: Final = names_of("records")
 _RECORD_NAMES: Final = frozenset(_RECORD_COLUMNS)
+_RECORD_NUMBERS: Final = frozenset(names_of("records", "int64", "timestamp"))
+_PARTITION_NUMBERS: Final = frozenset(names_of("partitions", "int64"))
+_MESSAGE_NUMBERS: Final = ("error_code", "error_count", "version")
+"""Columns that dissectors fill with numbers."""
+_INT_MIN: Final = -(1 << 63)
+_INT_MAX: Final = (1 << 63) - 1
 _SETTLEMENT_COLUMNS: Final = ("attempts", "touches", "in_flight", "credit", "settled_by")
+_EXCHANGE_NUMBERS: Final = (
+    *("version", "wait_limit_ns", "throttle_ns", "error_code", "attempts", "touches", "in_flight", "credit"),
+)
 
 
 def rows_of(
@@ -68,7 +79,7 @@ def message_row(connection: ConnectionInfo, message: Message, captures: Captures
     """A row of ``messages``."""
     frame, identity = message.frame, connection.identity
     first, last = frame.first_packet, frame.last_packet
-    return {
+    row = {
         "connection_id": connection.connection_id,
         "side": frame.side.text,
         "stream_offset": frame.offset,
@@ -96,7 +107,33 @@ def message_row(connection: ConnectionInfo, message: Message, captures: Captures
         "error_count": message.error_count,
         "body": message.body,
         "problems": len(message.problems),
+        "beyond_int64": None,
     }
+    return row if fits(message) else _fitted(row, _MESSAGE_NUMBERS)
+
+
+def fits(message: Message) -> bool:
+    """Whether the numbers of a message's row need no ``beyond_int64``. Hot: once a message."""
+    code, count, version = message.error_code, message.error_count, message.version
+    return (
+        (not code or _INT_MIN <= code <= _INT_MAX)
+        and (not count or _INT_MIN <= count <= _INT_MAX)
+        and (not version or _INT_MIN <= version <= _INT_MAX)
+    )
+
+
+def _fitted(row: Row, names: Iterable[str]) -> Row:
+    """Rule 5 for some columns of a row, which is changed."""
+    beyond = {name: value for name in names if (value := row[name]) and _is_beyond(value)}
+    if beyond:
+        row |= dict.fromkeys(beyond)
+        row["beyond_int64"] = beyond
+    return row
+
+
+def _is_beyond(value: Any) -> bool:
+    """Whether a value is a number that no int64 holds."""
+    return type(value) is int and not _INT_MIN <= value <= _INT_MAX
 
 
 def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captures) -> Row:
@@ -109,7 +146,7 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
     frame = asked_frame or answer_frame
     extra = asked.extra if asked is not None else {}
     verdict = _verdict(asked, answer)
-    return {
+    row = {
         "connection_id": connection.connection_id,
         "side": frame.side.text if frame is not None else None,
         "stream_offset": frame.offset if frame is not None else None,
@@ -138,7 +175,9 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
         "topic_ids": _each_once("topic_ids", question, answer),
         "timed_out": extra.get("timed_out"),
         "work_ns": exchange.work_ns,
+        "beyond_int64": None,
     }
+    return _fitted(row, _EXCHANGE_NUMBERS)
 
 
 def _verdict(asked: Asked | None, answer: Message | None) -> Message | None:
@@ -187,7 +226,7 @@ def record_constants(connection: ConnectionInfo, message: Message, batch: Record
         "protocol": message.protocol,
     }
     common |= {name: value for name, value in batch.constant.items() if name in common}
-    return common
+    return _fitted(common, batch.constant.keys() & _RECORD_NUMBERS)
 
 
 def record_columns(batch: RecordBatch, shown: Shown) -> dict[str, Sequence[Any]]:
@@ -204,13 +243,37 @@ def record_columns(batch: RecordBatch, shown: Shown) -> dict[str, Sequence[Any]]
         told = columns.get("value_size") or repeat(batch.constant.get("value_size"), batch.count)
         slices = zip(_slices(batch, batch.values), told, strict=True)
         columns["value_sha256"] = [_hash(data, max(size, whole or 0)) for (data, size), whole in slices]
-    return columns
+    beyond = [name for name, column in columns.items() if name in _RECORD_NUMBERS and _exceeds(column)]
+    return _fitted_columns(batch, columns, beyond) if beyond else columns
 
 
 def _ordering_keys(keys: Sequence[bytes | None], shown: Shown) -> dict[str, Sequence[Any]]:
     """Ordering keys as they are shown, and how they stand."""
     pairs = [(None, None) if key is None else shown.record_data(key, len(key)) for key in keys]
     return {"ordering_key": [key for key, _ in pairs], "ordering_key_encoding": [encoding for _, encoding in pairs]}
+
+
+def _exceeds(column: Sequence[Any]) -> bool:
+    """Whether a column holds a number that no int64 does; arrays cannot, and ranges do where their ends do."""
+    match column:
+        case range():
+            return len(column) > 0 and (_is_beyond(column[0]) or _is_beyond(column[-1]))
+        case list() | tuple():
+            return any(map(_is_beyond, column))
+    return False
+
+
+def _fitted_columns(
+    batch: RecordBatch, columns: dict[str, Sequence[Any]], names: list[str]
+) -> dict[str, Sequence[Any]]:
+    """Rule 5 for columns of a batch, those of ``names``."""
+    constant = {name: value for name, value in batch.constant.items() if name in _RECORD_NUMBERS and _is_beyond(value)}
+    told: list[Row | None] = []
+    for index in range(batch.count):
+        own = {name: value for name in names if _is_beyond(value := columns[name][index])}
+        told.append(constant | own or None)
+    fitting = {name: [None if _is_beyond(value) else value for value in columns[name]] for name in names}
+    return columns | fitting | {"beyond_int64": told}
 
 
 def problem_row(noticed: Noticed, captures: Captures) -> Row:
@@ -289,7 +352,8 @@ def _partition_rows(connection: ConnectionInfo, message: Message) -> Iterator[Ro
         "kind": message.kind,
     }
     for partition in message.partitions:
-        yield common | {name: value for name, value in partition.items() if name in common}
+        row = common | {name: value for name, value in partition.items() if name in common}
+        yield _fitted(row, partition.keys() & _PARTITION_NUMBERS)
 
 
 def _half(which: str, frame: Frame | None, captures: Captures) -> Row:

@@ -77,6 +77,8 @@ _ERROR: Final = (
     _text("error_name", "name of the code in its specification"),
 )
 
+_BEYOND: Final = Column("beyond_int64", "json", "numbers of the row that no int64 holds, by column, which is null then")
+
 _CONNECTIONS: Final = (
     _KEY[0]._replace(nullable=False),
     *_WHO,
@@ -157,6 +159,7 @@ _MESSAGES: Final = (
     _int("error_count", "errors that it carries; codes of the normal course are none; null without such a field"),
     Column("body", "json", "every field that was on the wire", nullable=False),
     _int("problems", "how many rows of the table problems belong to it", nullable=False),
+    _BEYOND,
 )
 
 _EXCHANGES: Final = (
@@ -205,6 +208,7 @@ _EXCHANGES: Final = (
         "latency_ns without queue_ns and without the wait: of a held request what it took beyond its limit, else null",
         "ns",
     ),
+    _BEYOND,
 )
 
 _PARTITIONS: Final = (
@@ -226,6 +230,7 @@ _PARTITIONS: Final = (
     _int("records", "records in it"),
     _int("wire_bytes", "record data as sent, compressed", "bytes"),
     _text("reader", "who reads it: consumer, follower or other"),
+    _BEYOND,
 )
 
 _RECORDS: Final = (
@@ -288,6 +293,11 @@ _RECORDS: Final = (
     _bool("joined", "Pulsar: true for a message joined from chunks, which have rows of their own"),
     _text("key_sha256", "hash of the whole key, where the payload is redacted"),
     _text("value_sha256", "hash of the whole value, where the payload is redacted"),
+    _text("timestamp_type", "Kafka: who set record_ts on the wire, CreateTime or LogAppendTime; null without a time"),
+    _int("crc", "Kafka: checksum on the wire, of the message (magic 0 and 1) or of its batch (magic 2)"),
+    _int("attributes", "Kafka: attributes of the message (magic 0 and 1) or of its batch (magic 2)"),
+    _int("message_size", "Kafka: size that a message of magic 0 or 1 tells, which counts from its CRC on", "bytes"),
+    _BEYOND,
 )
 
 _TOPICS: Final = (

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from toyframes import beads, chunk, gap, run, told, toy
+from toyframes import Toy, beads, chunk, gap, run, told, toy
 
+from mqsniff.dissector import Settings, Verdict
+from mqsniff.framing.sidestream import SideStream
 from mqsniff.limits import Limits
 from mqsniff.model import Side
 
@@ -27,6 +29,54 @@ def test_a_search_believes_a_lone_frame_only_at_the_end_of_the_run():
 
 def test_a_search_without_a_frame_skips_all():
     assert run(toy(in_step=False), chunk(b"zzzzz")) == [("skipped", 0, 5)]
+
+
+class Choosy(Toy):
+    """Of the frames that a search believes, it takes those that begin with a small letter, once it knows more."""
+
+    told = 0
+
+    def confirm(self, side, candidate):
+        if candidate.frame[2:3] == b"?" and not candidate.final and self.told < 2:
+            self.told += 1
+            return Verdict.MORE
+        return Verdict.YES if candidate.frame[2:3].islower() else Verdict.NO
+
+
+def choosy() -> Choosy:
+    dissector = Choosy(Settings())
+    dissector.start(Side.CLIENT, in_step=False)
+    return dissector
+
+
+def test_what_a_dissector_does_not_confirm_is_no_frame():
+    assert run(choosy(), chunk(b"F\x01AF\x01aF\x01B"), close=False) == [
+        ("skipped", 0, 3),
+        ("F", 3, b"a", 3),
+        ("F", 6, b"B", 3),
+    ]
+
+
+def test_what_a_dissector_cannot_tell_yet_is_asked_again_with_more_bytes():
+    dissector = choosy()
+    assert run(dissector, chunk(b"F\x01?F\x01a"), close=False) == []
+    assert run(dissector, chunk(b"F\x01b", 6), close=False) == []
+    assert run(dissector, chunk(b"F\x01c", 9), close=False)[:2] == [("skipped", 0, 3), ("F", 3, b"a", 3)]
+
+
+def test_what_a_dissector_cannot_tell_is_told_by_the_end_and_by_wait_max():
+    assert run(choosy(), chunk(b"F\x01?F\x01a")) == [("skipped", 0, 3), ("F", 3, b"a", 3)]
+    dissector = Choosy(Settings(replace(Limits(), wait_max=4)))
+    dissector.start(Side.CLIENT, in_step=False)
+    assert run(dissector, chunk(b"F\x01?F\x01aF\x01b"), close=False)[0] == ("skipped", 0, 3)
+
+
+@pytest.mark.parametrize(("at", "begins"), [(0, True), (3, True), (4, False), (6, False)])
+def test_a_packet_begins_where_its_first_byte_stands_however_it_was_cut(at, begins):
+    stream = SideStream(Side.CLIENT)
+    for piece in (chunk(b"abc", 0, packet=1), chunk(b"def", 3, packet=2), chunk(b"ghi", 6, packet=2)):
+        stream.add(piece)
+    assert stream.begins_packet(at) is begins
 
 
 def test_a_large_candidate_needs_two_frames_behind_it():

@@ -40,8 +40,8 @@ def one_by_one(batches, shown):
             if row["headers"] is not None:
                 for one in row["headers"]:
                     one["value"] = json(one["value"]) if isinstance(one["value"], dict) else one["value"]
-            if row["decoded"] is not None:
-                row["decoded"] = shown.json(row["decoded"]).decode()
+            for name in ("decoded", "beyond_int64"):
+                row[name] = None if row[name] is None else shown.json(row[name]).decode()
             rows.append(row)
     return rows
 
@@ -196,3 +196,15 @@ def batches(draw):
 @given(st.lists(batches(), min_size=1, max_size=4), st.sampled_from(OPTIONS))
 def test_any_batches_have_their_rows(made, shown):
     assert in_blocks(made, shown) == one_by_one(made, shown)
+
+
+def test_numbers_that_no_int64_holds_stand_beside_the_columns():
+    long = batch((b"k", b"v"), (b"k", b"w"), offset=1 << 63, partition=3)
+    long.columns["sequence"] = [7, (1 << 64) - 1]
+    rows = in_blocks([batch((b"k", b"u"), offset=5), long], Shown())
+    assert [(row["offset"], row["partition"], row["sequence"], row["beyond_int64"]) for row in rows] == [
+        (5, None, None, None),
+        (None, 3, 7, '{"offset":9223372036854775808}'),
+        (None, 3, None, '{"offset":9223372036854775808,"sequence":18446744073709551615}'),
+    ]
+    assert rows == one_by_one([batch((b"k", b"u"), offset=5), long], Shown())

@@ -296,3 +296,36 @@ def test_packets_name_the_capture_that_they_are_in():
     info.first_packet = packet_id(1, 99)
     row = only(Closed(info))
     assert (row["capture"], row["first_packet"]) == ("b.pcap", 99)
+
+
+# ---- numbers that no int64 holds
+
+
+def test_a_message_keeps_an_error_code_that_no_int64_holds():
+    row = only(Decoded(connection(), pub(error_code=1 << 63, error_count=1)))
+    assert (row["error_code"], row["error_count"], row["beyond_int64"]) == (None, 1, {"error_code": 1 << 63})
+
+
+def test_an_exchange_keeps_what_no_int64_holds():
+    answer, asked = answer_to(pub())
+    asked.wait_limit_ns, asked.extra = 1 << 70, {"credit": -(1 << 63) - 1, "attempts": 1}
+    row = only(exchanged(asked, answer))
+    assert (row["wait_limit_ns"], row["credit"], row["attempts"]) == (None, None, 1)
+    assert row["beyond_int64"] == {"wait_limit_ns": 1 << 70, "credit": -(1 << 63) - 1}
+
+
+def test_a_partition_keeps_what_no_int64_holds():
+    message = pub(partitions=({"topic": "retry", "offset": 1 << 64, "partition": (1 << 63) - 1},))
+    (row,) = (row for table, row in rows(Decoded(connection(), message)) if table == "partitions")
+    assert (row["offset"], row["partition"], row["beyond_int64"]) == (None, (1 << 63) - 1, {"offset": 1 << 64})
+
+
+@pytest.mark.parametrize("column", [[1 << 63, 5], (1 << 63, 5), range((1 << 63), (1 << 63) - 2, -1)])
+def test_a_record_keeps_what_no_int64_holds_and_times_too(column):
+    made = batch((b"k", b"v"), (None, b"w"), record_ts=1 << 80)
+    made.columns["offset"] = column
+    first, second = (row for _, row in rows(Recorded(connection(), QUESTION, made)))
+    assert (first["offset"], first["record_ts"]) == (None, None)
+    assert first["beyond_int64"] == {"record_ts": 1 << 80, "offset": 1 << 63}
+    assert second["offset"] == column[1] if column[1] < 1 << 63 else None
+    assert second["beyond_int64"]["record_ts"] == 1 << 80

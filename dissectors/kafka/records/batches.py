@@ -3,8 +3,9 @@
 1. A field holds batches of magic 2 and message sets of magic 0 and 1, mixed; the magic stands at byte 16 of all three.
    One batch is one batch of magic 2, one wrapper message, or a run of plain messages of one magic.
 2. Brokers cut the last batch where the client's limit is, and pad with the start of a batch that never ends: both are
-   told by ``Reading.cut`` and are no problem. Of such a batch there is a head, as far as it goes, and no record: the
-   client throws it away and asks again. Of a batch that the *capture* cut, whole records are given.
+   told by ``Reading.cut`` and are no problem. Such a batch is none of the field's; there is its head, as far as it
+   goes (``Reading.begun``), and no record: the client throws it away and asks again. Of a batch that the *capture* cut,
+   whole records are given.
 3. A checksum that does not fit is noted and told beside the records, which are kept.
 4. Records are opened only where they are asked for; control records, a few bytes that say what became of a
    transaction, always: the head shows what they hold.
@@ -25,6 +26,8 @@ from dissectors.kafka.records.messagesets import read_messages
 from dissectors.kafka.records.opened import Opened, OpenedBatches
 from dissectors.kafka.records.reading import (
     BATCHES_MAX,
+    LOG_APPEND,
+    WRAPPERS_MAX,
     Batch,
     Reading,
     counted,
@@ -33,6 +36,7 @@ from dissectors.kafka.records.reading import (
     sequences_from,
     time_ns,
     times_ns,
+    timestamp_type,
 )
 from dissectors.kafka.records.walk import WIDTH, Headers, Record, Walked, walk
 from mqsniff.codecs.blocks import CUT as PACKED_CUT
@@ -56,13 +60,28 @@ CHECKED_FROM: Final = 21
 MAGIC_AT: Final = 16
 MAGIC: Final = 2
 
-LOG_APPEND: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
+NAMED: Final = 0x7F
+"""Attributes that have a meaning."""
 
 CONTROL_RECORDS_MAX: Final = 64
 """Control records of one batch that are looked at: there is one, or three at the start of a KRaft log."""
 _OPENED: Final = OpenedBatches()
+
+
+def _names_of(attributes: int) -> dict[str, Any]:
+    return {
+        "timestamp_type": timestamp_type(attributes),
+        "transactional": attributes & TRANSACTIONAL != 0,
+        "control": attributes & CONTROL != 0,
+        "codec": codec_name(attributes),
+    }
+
+
+ATTRIBUTE_NAMES: Final = tuple(map(_names_of, range(NAMED + 1)))
+"""What the attributes of a batch say, by their number; the delete horizon stands in its base timestamp."""
 
 
 def read_batches(
@@ -73,13 +92,15 @@ def read_batches(
     decompress_max: int,
     open_records: bool,
     lost: bool = False,
+    wrapper_depth: int = WRAPPERS_MAX,
 ) -> Reading:
     """Read the field ``data[start:stop]``.
 
     ``decompress_max``: plain bytes that all compressed batches of the field may become together. ``lost``: the field
-    was longer, and the capture lost the rest. Paths of the problems start at the field: ``batches[0].crc``.
+    was longer, and the capture lost the rest. ``wrapper_depth``: compressed message sets inside each other that are
+    opened. Paths of the problems start at the field: ``batches[0].crc``.
     """
-    reading = Reading(data, start, stop, lost, open_records, decompress_max)
+    reading = Reading(data, start, stop, lost, open_records, decompress_max, wrapper_depth)
     pos = start
     while pos < stop:
         if len(reading.batches) == BATCHES_MAX:
@@ -98,11 +119,11 @@ def lone_head(data: bytes, start: int, stop: int) -> dict[str, Any] | None:
         return None
     head: dict[str, Any] = dict(zip(HEAD_FIELDS, HEAD.unpack_from(data, start)))  # noqa: B905  # costs a tenth
     attributes, count = head["attributes"], head.pop("records_count")
-    if head["batch_length"] != stop - start - OVERHEAD or attributes & CONTROL or count < 0:
+    if head["batch_length"] != stop - start - OVERHEAD or attributes & (CONTROL | DELETE_HORIZON) or count < 0:
         return None
     if crc32c(memoryview(data)[start + CHECKED_FROM : stop]) != head["crc"]:
         return None
-    head["codec"] = codec_name(attributes)
+    head |= ATTRIBUTE_NAMES[attributes & NAMED]
     head["checksum_ok"] = True
     head["records"] = count
     return head
@@ -145,12 +166,15 @@ def _read_batch(reading: Reading, pos: int) -> int:
     stop = pos + OVERHEAD + length if whole else reading.stop
     if there < HEAD.size:
         head: dict[str, Any] = {"base_offset": int.from_bytes(reading.data[pos : pos + 8], "big", signed=True)}
-        reading.batches.append(Batch(head | {"batch_length": length, "magic": 2}, pos, stop))
+        reading.add_cut(Batch(head | {"batch_length": length, "magic": 2}, pos, stop))
         return stop
     batch = _batch_of(reading, pos, stop, whole=whole)
     if whole or reading.lost:
         _open(reading, batch, whole=whole)
-    reading.batches.append(batch)
+    if whole:
+        reading.batches.append(batch)
+    else:
+        reading.add_cut(batch)
     return stop
 
 
@@ -158,7 +182,9 @@ def _batch_of(reading: Reading, pos: int, stop: int, *, whole: bool) -> Batch:
     """The head of a batch."""
     head: dict[str, Any] = dict(zip(HEAD_FIELDS, HEAD.unpack_from(reading.data, pos), strict=True))
     count = head.pop("records_count")
-    head["codec"] = codec_name(head["attributes"])
+    head |= ATTRIBUTE_NAMES[head["attributes"] & NAMED]
+    if head["attributes"] & DELETE_HORIZON:
+        head["delete_horizon_ms"] = head["base_timestamp"]
     if whole:
         head["checksum_ok"] = crc32c(memoryview(reading.data)[pos + CHECKED_FROM : stop]) == head["crc"]
         if not head["checksum_ok"]:
@@ -189,7 +215,7 @@ def _open(reading: Reading, batch: Batch, *, whole: bool) -> None:
     if control:
         _read_control(reading, batch, plain, walked)
     if reading.open_records and walked.records:
-        batch.records = _columns(reading, batch, plain, walked)
+        batch.records = records_of(reading, batch.head, plain, walked)
 
 
 def _walked(reading: Reading, batch: Batch, count: int, *, whole: bool) -> tuple[bytes, Walked]:
@@ -252,8 +278,8 @@ def _read_control(reading: Reading, batch: Batch, plain: bytes, walked: Walked) 
         reading.note("limit", "info", "more control records than are shown", "records")
 
 
-def _columns(reading: Reading, batch: Batch, plain: bytes, walked: Walked) -> RecordBatch:
-    head = batch.head
+def records_of(reading: Reading, head: dict[str, Any], plain: bytes, walked: Walked) -> RecordBatch:
+    """The records of a batch, which the next one of the reading is, as columns; they stand in ``plain``."""
     timestamps, wire_deltas, keys, key_stops, values, value_stops = (walked.column(at) for at in range(WIDTH - 1))
     deltas = counted(wire_deltas)
     records = RecordBatch(plain, walked.records, _constant(head, len(reading.batches)))
@@ -289,4 +315,7 @@ def _constant(head: dict[str, Any], index: int) -> dict[str, Any]:
         "transactional": attributes & TRANSACTIONAL != 0,
         "control": attributes & CONTROL != 0,
         "batch_index": index,
+        "timestamp_type": head["timestamp_type"],
+        "crc": head["crc"],
+        "attributes": attributes,
     }

@@ -58,10 +58,18 @@ class RecordData:
         self._settings = settings
         self._snapshots = Snapshots()
 
-    def _fields(self, message: Message, layout: Layout) -> RecordFields:
+    def _fields(self, message: Message, layout: Layout, cut_by: str) -> RecordFields:
         frame, limits = message.frame, self._settings.limits
-        flexible, room = layout.struct.flexible, limits.decompress_max
-        return RecordFields(frame.data, frame.size, flexible, message.problems, limits.message_problems_max, room)
+        return RecordFields(
+            frame.data,
+            frame.size,
+            layout.struct.flexible,
+            message.problems,
+            limits.message_problems_max,
+            limits.decompress_max,
+            cut_by,
+            limits.wrapper_depth,
+        )
 
     def _hide(self, reading: Reading, topic: str | None) -> None:
         if not self._settings.show_secrets:
@@ -69,7 +77,7 @@ class RecordData:
 
     def produced(self, message: Message, layout: Layout) -> list[Produced]:
         """Read a Produce request; its message gets the records."""
-        fields = self._fields(message, layout)
+        fields = self._fields(message, layout, "client")
         found: list[Produced] = []
         for path, topic, partition in _partitions(message.body, "topic_data", "partition_data"):
             reading = fields.read(partition, "records", path, opened=self._settings.records)
@@ -89,8 +97,8 @@ class RecordData:
         return found
 
     def snapshot(self, message: Message, layout: Layout) -> None:
-        """Read the response to FetchSnapshot; its message gets the records of the batches that are whole by now."""
-        fields = self._fields(message, layout)
+        """Read the response to FetchSnapshot; its message gets the records that are whole by now."""
+        fields = self._fields(message, layout, "broker")
         for path, topic, partition in _partitions(message.body, "topics", "partitions"):
             (name, constant), number = _topic(topic), partition.get("index")
             snapshot = (name, number, *(partition.get("snapshot_id") or {}).values())
@@ -100,7 +108,7 @@ class RecordData:
 
     def delivered(self, message: Message, layout: Layout, fetch: Fetching) -> None:
         """Read the response to a fetch; its message gets the records."""
-        fields = self._fields(message, layout)
+        fields = self._fields(message, layout, "broker")
         topics = "responses" if "responses" in message.body else "topics"
         for path, topic, partition in _partitions(message.body, topics, "partitions"):
             (name, constant), number = _topic(topic), partition.get("partition_index")

@@ -31,6 +31,9 @@ class RecordFields:
     problems_max: int
     plain_left: int
     """Plain bytes that compressed batches of the message may still become."""
+    cut_by: str
+    """Who sends it: where the last batch of a field has no end, that is who left it out."""
+    wrapper_depth: int
 
     def read(self, body: Body, field: str, path: str, *, opened: bool) -> Reading | None:
         """Replace one field of record data; None where there is none, or nothing to tell but what the body shows now.
@@ -46,7 +49,9 @@ class RecordFields:
             return None
         cut = lost and size > extent.stop - extent.start
         reading = self._batches(self.data, extent, opened=opened, lost=cut)
-        body[field] = reading.body(size)
+        body[field] = shown = reading.body(size)
+        if reading.cut and not reading.lost:
+            shown["partial_batch"] = reading.cut_off(self.cut_by)
         self._note(f"{path}.{field}", reading.problems)
         return reading
 
@@ -56,21 +61,20 @@ class RecordFields:
         if not isinstance(extent, Extent):
             return None
         size, lost = self._wire_size(extent)
-        body[UNALIGNED] = {"size": size}
+        body[UNALIGNED] = shown = {"size": size}
         position = body["position"]  # stands before the records, as the size of the snapshot does
-        data = snapshots.join(snapshot, position, self.data[extent.start : extent.stop])
-        if data is None:
+        joined = snapshots.join(snapshot, position, self.data[extent.start : extent.stop])
+        if joined is None:
             return None
-        reading = self._batches(data, Extent(0, len(data)), opened=True)
-        goes_on, waiting = position + size < body["size"], snapshots.waiting
-        if data:
-            begun = reading.leave_cut()
-            waiting = len(begun)
-            if goes_on and not lost:
-                snapshots.keep(snapshot, position + size, begun)
+        data, goes_on = joined.data, position + size < body["size"]
+        reading = self._batches(data, Extent(joined.start, len(data)), opened=True, lost=lost)
+        shown |= reading.body(size)
+        if joined.unread:
+            shown["unread"] = joined.unread
+        follows = position + size if goes_on and not lost else None
+        shown["begun"] = waiting = snapshots.follow(snapshot, follows, joined, reading)
         if waiting and not goes_on and not lost:
             reading.note("malformed", "error", "a batch without its end", size=waiting)
-        body[UNALIGNED] = {**reading.body(size), "begun": waiting}
         self._note(f"{path}.{UNALIGNED}", reading.problems)
         return reading
 
@@ -82,6 +86,7 @@ class RecordFields:
             decompress_max=self.plain_left,
             open_records=opened,
             lost=lost,
+            wrapper_depth=self.wrapper_depth,
         )
         self.plain_left = max(0, reading.plain_left)
         return reading

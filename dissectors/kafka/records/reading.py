@@ -15,8 +15,6 @@ from mqsniff.limits import Limits
 from mqsniff.model import Problem, ProblemKind, RecordBatch, Severity, Undecoded, Value
 
 MILLISECOND_NS: Final = 1_000_000
-TIME_MAX: Final = ((1 << 63) - 1) // MILLISECOND_NS
-"""Largest time in milliseconds that fits a column."""
 SEQUENCE_MAX: Final = (1 << 31) - 1
 RECORDS_MAX: Final = Limits().elements_max
 NOTES_MAX: Final = Limits().message_problems_max
@@ -24,6 +22,14 @@ CONTROL_MAX: Final = 1 << 14
 """Control records of one field that are shown: a byte of a compressed batch may make an object of half a kilobyte."""
 BATCHES_MAX: Final = 1 << 17
 """Batches of one field: 64 MiB of the smallest would make a million heads of a kilobyte each."""
+WRAPPERS_MAX: Final = Limits().wrapper_depth
+LOG_APPEND: Final = 0x08
+"""Bit of the attributes of batches and messages: the broker set their times."""
+
+
+def timestamp_type(attributes: int) -> str:
+    """Who set the times of a batch or a message with these attributes, as Kafka's TimestampType names it."""
+    return "LogAppendTime" if attributes & LOG_APPEND else "CreateTime"
 
 
 @dataclass(slots=True)
@@ -59,6 +65,8 @@ class Reading:
     open_records: bool
     plain_left: int
     """Bytes that compressed batches may still become."""
+    wrapper_depth: int = WRAPPERS_MAX
+    """Compressed message sets inside each other that are opened."""
     records_left: int = RECORDS_MAX
     control_left: int = CONTROL_MAX
     """Control records that may still be shown."""
@@ -66,14 +74,17 @@ class Reading:
     problems: list[Problem] = field(default_factory=list)
     cut: int = 0
     """Bytes at the end of the field that are the start of a batch: brokers cut where the client's limit is."""
+    begun: Batch | None = None
+    """What these bytes tell of that batch; None for none, for a few bytes, and where the capture lost its rest."""
     undecoded: tuple[int, int] | None = None
     """Bytes at the end that are no batch."""
     notes: int = 0
 
     @property
     def records(self) -> tuple[RecordBatch, ...]:
-        """The opened batches that hold records, in order."""
-        return tuple(batch.records for batch in self.batches if batch.records is not None and batch.records.count)
+        """The opened batches that hold records, in order; with the one that is begun, where it was opened."""
+        batches = self.batches if self.begun is None else [*self.batches, self.begun]
+        return tuple(batch.records for batch in batches if batch.records is not None and batch.records.count)
 
     def body(self, size: int) -> dict[str, Value]:
         """What bodies show of the field, which has ``size`` bytes on the wire."""
@@ -83,12 +94,21 @@ class Reading:
             body["undecoded"] = Undecoded(self.data[start:stop])
         return body
 
-    def leave_cut(self) -> bytes:
-        """Leave out the batch that was begun at the end of the field; gives its bytes."""
-        start = self.stop - self.cut
-        if self.cut and self.batches and self.batches[-1].start == start:
-            self.batches.pop()
-        return self.data[start : self.stop]
+    def cut_off(self, by: str) -> dict[str, Value]:
+        """What bodies show of a batch whose sender left its end out: who that was, the bytes there, the head."""
+        return {"cut_by": by, "size": self.cut, **(self.begun.head if self.begun is not None else {})}
+
+    def add_cut(self, batch: Batch) -> None:
+        """Add a batch whose end is not in the field: one of its batches where the capture lost the end."""
+        if self.lost:
+            self.batches.append(batch)
+        else:
+            self.begun = batch
+
+    @property
+    def cut_bytes(self) -> bytes:
+        """The bytes of the batch that was begun at the end of the field."""
+        return self.data[self.stop - self.cut : self.stop]
 
     def note(self, kind: ProblemKind, severity: Severity, detail: str, path: str = "", size: int | None = None) -> None:
         """Note what is odd about the batch that is being read, up to a limit."""
@@ -121,7 +141,7 @@ class Reading:
 
 
 def times_ns(base: int, deltas: Sequence[int]) -> Sequence[int | None]:
-    """Times in milliseconds, counted from ``base``, as nanoseconds; None for none (-1) and what fits no column."""
+    """Times in milliseconds, counted from ``base``, as nanoseconds; None for none (-1)."""
     try:
         times = array("q", [(base + delta) * MILLISECOND_NS for delta in deltas])
     except OverflowError:
@@ -130,8 +150,8 @@ def times_ns(base: int, deltas: Sequence[int]) -> Sequence[int | None]:
 
 
 def time_ns(milliseconds: int) -> int | None:
-    """A time in milliseconds as nanoseconds; None for none (-1) and for what fits no column."""
-    return milliseconds * MILLISECOND_NS if 0 <= milliseconds <= TIME_MAX else None
+    """A time in milliseconds as nanoseconds; None for none (-1)."""
+    return milliseconds * MILLISECOND_NS if milliseconds >= 0 else None
 
 
 def counted(deltas: array[int]) -> Sequence[int]:

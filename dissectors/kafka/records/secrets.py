@@ -28,9 +28,8 @@ _Decode: TypeAlias = Callable[[bytes | None, bytes], Value]
 def hide_secrets(reading: Reading, topic: str | None) -> None:
     """Hide the values of a field's records that hold secrets; ``topic``: its name, or its id where that is all."""
     metadata = is_metadata_log(topic)
-    for batch in reading.batches:
-        records = batch.records
-        if records is None or records.constant.get("control"):
+    for records in reading.records:
+        if records.constant.get("control"):
             continue
         if metadata:
             _hide(records, _metadata)

@@ -2,8 +2,11 @@
 
 1. A piece ends where the follower's limit is, perhaps inside a batch, whose beginning waits for the next pieces. They
    are joined once, when the batch has ended.
-2. Of a piece whose predecessor was not seen nobody knows where its first batch begins: it is told by its size.
-3. A follower fetches one snapshot after the other: one is remembered, and ``BEGUN_MAX`` bytes of it at most.
+2. Each record of such a batch is given with the piece in which it ends, as the next one may never come; those of a
+   compressed batch, which nobody writes there, with the last one.
+3. Of a piece whose predecessor was not seen nobody knows where its first batch begins: it is read from its first whole
+   batch on whose checksum is right, and told by its size where it has none.
+4. A follower fetches one snapshot after the other: one is remembered, and twice ``BEGUN_MAX`` bytes of it at most.
 
 Source: KIP-630; ``KafkaRaftClient`` and ``FileRawSnapshotReader`` of Apache Kafka.
 """
@@ -11,8 +14,10 @@ Source: KIP-630; ``KafkaRaftClient`` and ``FileRawSnapshotReader`` of Apache Kaf
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from dissectors.kafka.records.begun import BegunRecords, drop_records, find_batch
+from dissectors.kafka.records.reading import Reading
 from mqsniff.limits import MIB
 
 BEGUN_MAX: Final = 8 * MIB
@@ -33,6 +38,22 @@ class _Begun:
     size: int
     wants: int
     """Bytes that have to be there before it is worth looking again."""
+    records: BegunRecords
+    """What is given of that batch before it ends."""
+
+
+class Joined(NamedTuple):
+    """What can be read with a piece."""
+
+    data: bytes
+    start: int = 0
+    """Where a batch begins in it."""
+    unread: int = 0
+    """Bytes of the piece before the first batch that can be read (rule 3)."""
+    begun: _Begun | None = None
+    """The batch that the piece goes on with, or ends."""
+    inside: bytes | None = None
+    """The piece, where that batch does not end in it."""
 
 
 class Snapshots:
@@ -41,33 +62,45 @@ class Snapshots:
     def __init__(self) -> None:
         self._begun: _Begun | None = None
 
-    def join(self, snapshot: Any, position: int, piece: bytes) -> bytes | None:
-        """The bytes from the beginning of a batch on that end with a piece.
+    def join(self, snapshot: Any, position: int, piece: bytes) -> Joined | None:
+        """The bytes from the beginning of a batch on that end with a piece, none while that batch goes on.
 
-        Empty while that batch goes on; None where what came before ``position`` was not seen.
+        None where no batch can be found.
         """
         begun, self._begun = self._begun, None
         if position == 0:
-            return piece
+            return Joined(piece)
         if begun is None or (begun.snapshot, begun.position) != (snapshot, position):
-            return None
+            start = find_batch(piece)
+            return None if start is None else Joined(piece, start, unread=start)
         begun.parts.append(piece)
         begun.size += len(piece)
         begun.position += len(piece)
         if begun.size >= begun.wants:
-            return b"".join(begun.parts)
-        self._begun = begun
-        return b""
+            return Joined(b"".join(begun.parts), begun=begun)
+        return Joined(b"", begun=begun, inside=piece)
 
-    def keep(self, snapshot: Any, position: int, rest: bytes) -> None:
-        """Remember where the next piece begins, and the beginning of a batch that goes before it."""
+    def follow(self, snapshot: Any, position: int | None, joined: Joined, reading: Reading) -> int:
+        """Take note of what was read of a piece, and give the records that end in it, if their batch does not.
+
+        ``position``: where the next piece begins; None for none, and where the end of this one was lost. Gives the
+        bytes that wait for the end of their batch.
+        """
+        begun = joined.begun
+        if joined.inside is not None:
+            assert begun is not None
+            begun.records.add(reading, joined.inside)
+            self._begun = begun if position is not None else None
+            return begun.size
+        if begun is not None:
+            drop_records(reading, begun.records.given)
+        if reading.lost:
+            return 0
+        rest, records = reading.cut_bytes, BegunRecords()
+        records.add(reading, rest)
         wants = OVERHEAD
         if len(rest) >= OVERHEAD:
             wants += int.from_bytes(rest[8:OVERHEAD], "big", signed=True)
-        if wants <= BEGUN_MAX:
-            self._begun = _Begun(snapshot, position, [rest], len(rest), wants)
-
-    @property
-    def waiting(self) -> int:
-        """Bytes that wait for the end of their batch."""
-        return self._begun.size if self._begun is not None else 0
+        if position is not None and wants <= BEGUN_MAX:
+            self._begun = _Begun(snapshot, position, [rest], len(rest), wants, records)
+        return len(rest)

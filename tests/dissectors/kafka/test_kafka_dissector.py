@@ -256,6 +256,26 @@ def test_partitions_are_rows_with_offsets_and_sizes():
     assert row["wire_bytes"] == len(record_batch(b"one", b"two"))
 
 
+def test_a_batch_that_the_broker_cut_is_named_and_not_counted():
+    whole, cut = record_batch(b"one", b"two", base=5), record_batch(b"three", base=7)[:70]
+    answer = heard(client(fetch(1, topics=craft.ASKED)), server(fetched(1, whole + cut))).messages[1]
+    (row,) = answer.partitions
+    assert (row["batches"], row["records"], row["wire_bytes"]) == (1, 2, len(whole + cut))
+    shown = answer.body["responses"][0]["partitions"][0]["records"]
+    assert [batch["base_offset"] for batch in shown["batches"]] == [5]
+    assert shown["partial_batch"].items() >= {"cut_by": "broker", "size": 70, "base_offset": 7}.items()
+    assert not answer.problems
+
+
+def test_a_batch_that_a_client_cut_is_a_problem():
+    partition = {"index": 0, "records": record_batch(b"one")[:70]}
+    body = {"acks": 1, "topic_data": [{"name": "orders", "partition_data": [partition]}]}
+    (message,) = heard(client(craft.request(craft.PRODUCE, 3, 1, body))).messages
+    shown = message.body["topic_data"][0]["partition_data"][0]["records"]
+    assert (shown["batches"], shown["partial_batch"]["cut_by"]) == ([], "client")
+    assert [problem.detail for problem in message.problems] == ["a batch without its end"]
+
+
 def test_a_follower_is_told_from_a_consumer():
     body = {"replica_id": 3, "topics": craft.ASKED}
     driver = heard(client(fetch(1, **body)), server(fetched(1, record_batch(b"x", base=5))))

@@ -46,11 +46,34 @@ def test_the_head_has_every_field_of_the_wire() -> None:
         "producer_id": 99,
         "producer_epoch": 3,
         "base_sequence": 12,
+        "timestamp_type": "CreateTime",
+        "transactional": True,
+        "control": False,
         "codec": "none",
         "checksum_ok": True,
         "records": 4,
     }
     assert found.records is None
+
+
+def test_attributes_are_named_beside_their_number() -> None:
+    named = {"timestamp_type": "CreateTime", "transactional": False, "control": False, "codec": "none"}
+    for bit, name, value in (
+        (0x08, "timestamp_type", "LogAppendTime"),
+        (0x10, "transactional", True),
+        (0x20, "control", True),
+        (0x40, "delete_horizon_ms", SOME[0].timestamp),
+    ):
+        (found,) = read(patched(batch(), attributes=bit), opened=False).batches
+        told = {key: found.head[key] for key in (*named, "delete_horizon_ms") if key in found.head}
+        assert told == named | {name: value}
+
+
+def test_records_carry_what_their_batch_says() -> None:
+    raw = patched(batch(), attributes=0x08)
+    constant = read(raw).records[0].constant
+    told = {"timestamp_type": "LogAppendTime", "crc": struct.unpack_from(">I", raw, 17)[0], "attributes": 0x08}
+    assert told.items() <= constant.items()
 
 
 @pytest.mark.parametrize("name", PACKINGS)
@@ -88,11 +111,12 @@ def test_a_record_without_time_has_none() -> None:
 
 
 @pytest.mark.parametrize("base", [1 << 62, -(1 << 63), (1 << 63) - 1])
-def test_times_and_offsets_that_no_column_holds_do_not_overflow(base: int) -> None:
+def test_offsets_that_no_column_holds_wrap_and_times_are_exact(base: int) -> None:
     raw = patched(struct.pack(">q", base) + batch()[8:], base_timestamp=base)
     (records,) = read(raw).records
     assert all(-(1 << 63) <= offset < 1 << 63 for offset in records.columns["offset"])
-    assert all(ts is None or 0 <= ts < 1 << 63 for ts in records.columns["record_ts"])
+    times = [base + one.timestamp - SOME[0].timestamp for one in SOME]
+    assert list(records.columns["record_ts"]) == [None if ms < 0 else ms * 1_000_000 for ms in times]
 
 
 def test_sequences_wrap_as_producers_count_them() -> None:
@@ -169,6 +193,8 @@ def test_a_batch_that_the_broker_cut_is_told_and_gives_no_records(data: bytes, s
     assert reading.cut == kept
     assert not reading.problems
     assert len(rows(reading)) == 3
+    assert len(reading.batches) == 1
+    assert reading.cut_off("broker").items() >= {"cut_by": "broker", "size": kept}.items()
 
 
 def test_an_overflow_batch_of_down_conversion_is_a_cut_one() -> None:
@@ -177,6 +203,21 @@ def test_an_overflow_batch_of_down_conversion_is_a_cut_one() -> None:
     assert reading.cut == len(padding)
     assert not reading.problems
     assert len(rows(reading)) == 4
+
+
+def test_of_a_batch_without_its_end_the_head_is_told_as_far_as_it_goes() -> None:
+    raw = batch(base=7)
+    short, head = (read(raw[:kept]).cut_off("broker") for kept in (20, HEAD))
+    first = {"base_offset": 7, "batch_length": len(raw) - 12, "magic": 2}
+    assert short == {"cut_by": "broker", "size": 20, **first}
+    assert head.items() >= {**first, "size": HEAD, "records": 4, "timestamp_type": "CreateTime"}.items()
+    assert "checksum_ok" not in head
+    message = message_set(SOME[:1], 1)
+    crc, stamp = struct.unpack_from(">I", message, 12)[0], SOME[0].timestamp
+    named = {"attributes": 0, "timestamp_type": "CreateTime", "codec": "none", "timestamp": stamp}
+    told = {"cut_by": "broker", "offset": 0, "message_size": len(message) - 12, "crc": crc, "magic": 1}
+    assert read(message[:17]).cut_off("broker") == {**told, "size": 17}
+    assert read(message[:26]).cut_off("broker") == {**told, "size": 26, **named}
 
 
 def test_a_batch_that_the_capture_cut_gives_its_whole_records() -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gzip
 import random
+import struct
+import zlib
 
 import pytest
 from record_craft import PACKINGS, SOME, Plain, kafka_python_reads, message_set, wrapper
 from record_reading import expected, kinds, read, rows
 
+from dissectors.kafka.records.batches import read_batches
 from dissectors.kafka.records.marking import mark_delivered
+from mqsniff.model import RecordBatch
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -57,15 +61,104 @@ def test_log_append_time_of_a_wrapper_counts_for_all_that_it_wraps() -> None:
 
 def test_plain_messages_tell_one_by_one_whether_their_time_is_the_brokers() -> None:
     by_client, by_broker = (wrapper(b"v", 1, attributes, offset, 7) for offset, attributes in ((5, 0), (6, 0x08)))
-    (records,) = read(by_client + by_broker).records
-    assert records.columns["record_ts"] == [7_000_000] * 2
-    assert records.columns["store_ts"] == [None, 7_000_000]
+    batches = read(by_client + by_broker).records
+    assert [ts for batch in batches for ts in batch.columns["record_ts"]] == [7_000_000] * 2
+    stored = [ts for batch in batches for ts in batch.columns.get("store_ts", [None] * batch.count)]
+    assert stored == [None, 7_000_000]
 
 
-def test_a_wrapper_inside_a_wrapper_is_not_opened() -> None:
-    inner = message_set(SOME, 0)
-    once = wrapper(gzip.compress(inner), 0, 1, 3)
-    assert kinds(read(wrapper(gzip.compress(once), 0, 1, 3))) == [("malformed", "batches[0].messages[0]")]
+# ---- what each message tells of itself
+
+
+def heads(data: bytes) -> list[tuple[int, int, int]]:
+    """(size, CRC, attributes) of the messages of a set, read by hand."""
+    found, pos = [], 0
+    while pos < len(data):
+        _, size, crc, _, attributes = struct.unpack_from(">qiIbb", data, pos)
+        found.append((size, crc, attributes))
+        pos += 12 + size
+    return found
+
+
+def told(records: RecordBatch) -> list[tuple[int, int, int]]:
+    """The same of the columns of records."""
+    attributes = records.columns.get("attributes", [records.constant.get("attributes")] * records.count)
+    return list(zip(records.columns["message_size"], records.columns["crc"], attributes, strict=True))
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_each_message_tells_its_size_checksum_attributes_and_whose_time_it_has(magic: int) -> None:
+    inner = message_set(SOME, magic)
+    for data in (inner, wrapper(gzip.compress(inner), magic, 1, 3)):
+        (records,) = read(data).records
+        assert told(records) == heads(inner)
+        assert records.constant["timestamp_type"] == ("CreateTime" if magic else None)
+
+
+def test_the_head_of_a_run_names_its_attributes() -> None:
+    (found,) = read(message_set(SOME, 1), opened=False).batches
+    assert found.head.items() >= {"attributes": 0, "timestamp_type": "CreateTime", "codec": "none"}.items()
+
+
+def with_attributes(message: bytes, attributes: int) -> bytes:
+    checked = message[16:17] + bytes((attributes,)) + message[18:]
+    return message[:12] + struct.pack(">I", zlib.crc32(checked)) + checked
+
+
+def test_messages_whose_attributes_differ_are_no_run() -> None:
+    one = message_set(SOME[:1], 1)
+    reading = read(one + with_attributes(one, 8) + with_attributes(one, 8))
+    assert [(batch.head["timestamp_type"], batch.head["records"]) for batch in reading.batches] == [
+        ("CreateTime", 1),
+        ("LogAppendTime", 2),
+    ]
+
+
+def test_messages_of_a_wrapper_may_differ_in_their_attributes() -> None:
+    one = message_set(SOME[:1], 1)
+    (records,) = read(wrapper(gzip.compress(one + with_attributes(one, 8)), 1, 1, 1)).records
+    assert records.columns["attributes"] == [0, 8]
+    assert records.columns["timestamp_type"] == ["CreateTime", "LogAppendTime"]
+    (records,) = read(wrapper(gzip.compress(one + with_attributes(one, 0)), 1, 9, 1, 5)).records
+    assert records.constant["timestamp_type"] == "LogAppendTime"
+
+
+# ---- wrappers inside wrappers
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_wrapper_inside_a_wrapper_is_opened_and_told(magic: int) -> None:
+    first, last = message_set(SOME[:1], magic), message_set(SOME, magic)[len(message_set(SOME[:3], magic)) :]
+    nested = wrapper(gzip.compress(message_set(SOME[1:3], magic)), magic, 1, 2 if magic else 1)
+    reading = read(wrapper(gzip.compress(first + nested + last), magic, 1, 103))
+    assert [row[2:4] for row in rows(reading)] == [(one.key, one.value) for one in SOME]
+    assert [row[0] for row in rows(reading)] == ([100, 101, 102, 103] if magic else [0, 0, 1, 3])
+    (found,) = reading.batches
+    assert found.head["records"] == 4
+    assert [(one["records"], one["codec"], one["checksum_ok"]) for one in found.head["wrapped"]] == [(2, "gzip", True)]
+    assert [(one.kind, one.severity, one.path) for one in reading.problems] == [
+        ("format", "info", "batches[0].messages[1]")
+    ]
+
+
+def test_times_and_checksums_of_a_nested_wrapper_count_for_what_it_wraps() -> None:
+    nested = bytearray(wrapper(gzip.compress(message_set(SOME[:2], 1)), 1, 1 | 0x08, 1, 1_700_000_000_000))
+    nested[12] ^= 1
+    reading = read(wrapper(gzip.compress(bytes(nested)), 1, 1, 1))
+    assert {row[1] for row in rows(reading)} == {1_700_000_000_000}
+    assert reading.records[0].columns["checksum_ok"] == [False, False]
+    assert ("checksum", "batches[0].messages[0].crc") in kinds(reading)
+
+
+def test_wrappers_are_opened_as_deep_as_the_limit_says() -> None:
+    data = message_set(SOME[:1], 0)
+    for _ in range(4):
+        data = wrapper(gzip.compress(data), 0, 1, 0)
+    assert len(rows(read(data))) == 1
+    shallow = read_batches(data, 0, len(data), decompress_max=1 << 20, open_records=True, wrapper_depth=3)
+    assert rows(shallow) == []
+    assert kinds(shallow)[-1] == ("limit", "batches[0].messages[0].messages[0].messages[0]")
+    assert len(rows(read(wrapper(gzip.compress(data), 0, 1, 0)))) == 0
 
 
 def test_a_wrong_checksum_of_one_message_marks_this_one() -> None:

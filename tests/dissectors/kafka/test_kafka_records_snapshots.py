@@ -82,11 +82,62 @@ def test_a_piece_tells_its_batches_and_what_it_begins() -> None:
     assert (row["wire_bytes"], row["batches"]) == (5, 1)
 
 
-def test_a_piece_whose_predecessor_was_not_seen_is_told_by_its_size() -> None:
+def test_a_piece_whose_predecessor_was_not_seen_is_read_from_its_first_whole_batch_on() -> None:
     said = dialogue([50, 120])
-    lost = answers(said[:2] + said[4:])
-    assert held(lost[1]) == {"size": len(SNAPSHOT) - 120}
-    assert lost[1].records == ()
+    found = answers(said[:2] + said[4:])[1]
+    assert held(found)["unread"] > 0
+    first = held(found)["batches"][0]["base_offset"]
+    assert first > 0
+    assert records([found]) == list(enumerate(RECORDS))[first:]
+
+
+def test_a_piece_without_a_whole_batch_and_a_predecessor_is_told_by_its_size() -> None:
+    found = answers([client(asked(0, 50)), server(piece(0, 50, 90))])[0]
+    assert held(found) == {"size": 40}
+    assert found.records == ()
+
+
+def test_records_are_given_as_far_as_a_piece_goes() -> None:
+    given = []
+    for cut in range(1, len(SNAPSHOT), 3):
+        (first,) = answers([client(asked(0, 0)), server(piece(0, 0, cut))])
+        assert records([first]) == list(enumerate(RECORDS))[: len(records([first]))]
+        given.append(len(records([first])))
+        (last,) = answers([client(asked(0, 0)), server(piece(0, 0, cut, cut))])
+        assert records([last]) == records([first])
+    assert given == sorted(given)
+    assert set(given) >= set(range(len(RECORDS)))
+
+
+def test_records_are_given_with_the_piece_in_which_they_end() -> None:
+    big = record_batch(*RECORDS, base=0)
+    ends, at = [], len(big)
+    for value in reversed(RECORDS):
+        ends.append(at)
+        at -= len(record_batch(value)) - len(record_batch())
+    pieces = []
+    for number, start in enumerate(range(0, len(big), 30)):
+        partition = {"snapshot_id": SNAPSHOT_ID, "size": len(big), "position": start}
+        topics = [{"name": LOG, "partitions": [partition | {"unaligned_records": big[start : start + 30]}]}]
+        answer = craft.response(FETCH_SNAPSHOT, 0, number, {"topics": topics})
+        pieces += [client(asked(number, start)), server(answer)]
+    found = answers(pieces)
+    assert records(found) == list(enumerate(RECORDS))
+    indexes = [index for message in found for batch in message.records for index in batch.columns["record_index"]]
+    assert indexes == list(range(len(RECORDS)))
+    told = [sum(batch.count for batch in message.records) for message in found]
+    assert max(told[:-1]) > 0
+    for number in range(len(found)):
+        assert sum(told[: number + 1]) == sum(end <= 30 * (number + 1) for end in ends)
+
+
+def test_records_of_a_piece_that_the_capture_cut_are_given_as_far_as_they_go() -> None:
+    said = [client(asked(0, 0)), server(piece(0, 0, len(SNAPSHOT) - 5))]
+    size = len(said[1].data)
+    driver = Driver(Kafka).run(chunks(said, holes=((), ((size - 20, size),))))
+    (message,) = [message for message in driver.messages if message.kind == "response"]
+    assert len(records([message])) >= len(RECORDS) - 2
+    assert [problem.kind for problem in message.problems][-1] == "truncated"
 
 
 @pytest.mark.parametrize("lost", [False, True])

@@ -8,7 +8,7 @@ import kafkacraft as craft
 import pytest
 from driver import Driver
 from kafkacraft import fetched, record_batch, request, response, sized
-from wirecraft import chunks, client, server
+from wirecraft import Say, chunks, client, server
 
 from dissectors.kafka import Kafka
 from mqsniff.model import Side
@@ -59,3 +59,66 @@ def test_once_a_seen_request_was_answered_every_answer_found_is_to_a_seen_one(st
     driver = Driver(Kafka, in_step=False).run(chunks(said, holes=holes))
     answers = [(message.name, message.correlation) for message in driver.messages if message.kind == "response"]
     assert answers == [("Heartbeat", "100"), *found]
+
+
+# ---- connections joined inside a message
+
+
+def lookalikes(size: int) -> bytes:
+    """Record data that looks like responses and requests all over: sizes, small numbers, zeros."""
+    values = [
+        bytes(40),
+        sized(bytes(4)) * 3,
+        struct.pack(">ihhih", 20, 0, 0, 0, 0) + bytes(10),
+        struct.pack(">i", 8) * 5,
+    ]
+    return b"".join(record_batch(*values, base=base) for base in range(size))
+
+
+def inside(dialogue: list[Say], cut: int) -> tuple[list[tuple[str, str | None]], list[tuple[str, str | None]]]:
+    """What each side is told to have said whose first ``cut`` bytes, all of one side, were before the capture."""
+    first, *rest = dialogue
+    driver = Driver(Kafka, in_step=False).run(chunks([Say(first.side, first.data[cut:], 0), *rest]))
+    told: tuple[list[tuple[str, str | None]], list[tuple[str, str | None]]] = ([], [])
+    for message in driver.messages:
+        told[message.frame.side].append((message.name, message.correlation))
+    return told
+
+
+LARGE = fetched(507, lookalikes(4))
+NEXT = [
+    client(request(craft.FETCH, 12, 508)),
+    server(fetched(508, record_batch(b"z"))),
+    client(request(craft.HEARTBEAT, 4, 509)),
+    server(response(craft.HEARTBEAT, 4, 509)),
+]
+
+
+BOTH = [("Fetch", "508"), ("Heartbeat", "509")]
+
+
+@pytest.mark.parametrize("packets", [1, 3])
+def test_a_connection_joined_inside_a_large_answer_takes_no_false_frame(packets: int) -> None:
+    step = len(LARGE) // packets + 1
+    for cut in range(1, step, 3):
+        parts = [server(LARGE[at : at + step]) for at in range(0, len(LARGE), step)]
+        assert inside([*parts, *NEXT], cut) == (BOTH, BOTH)
+
+
+def test_a_connection_joined_inside_a_large_request_takes_no_false_frame() -> None:
+    partition = {"index": 0, "records": lookalikes(4)}
+    body = {"acks": 1, "topic_data": [{"name": "orders", "partition_data": [partition]}]}
+    large = request(craft.PRODUCE, 3, 507, body)
+    for cut in range(1, len(large), 3):
+        asked, answered = inside([client(large), server(craft.produced(507, 1)), *NEXT], cut)
+        assert asked == BOTH
+        assert [number for _, number in answered] in (["507", "508", "509"], ["508", "509"])
+
+
+def test_the_answers_of_a_client_that_was_not_captured_are_found() -> None:
+    answers = [server(response(craft.HEARTBEAT, 4, number)) for number in range(505, 509)]
+    assert inside([server(LARGE), *answers], 5)[1] == [("Response", str(number)) for number in range(505, 509)]
+
+
+def test_a_whole_answer_to_a_request_before_the_capture_is_found() -> None:
+    assert inside([server(LARGE), *NEXT], 0) == (BOTH, [("Response", "507"), *BOTH])

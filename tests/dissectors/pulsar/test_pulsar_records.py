@@ -229,8 +229,8 @@ def test_every_field_of_the_metadata_of_a_slot_is_shown():
 
 
 @pytest.mark.parametrize("time", [0, (1 << 64) - 1, (1 << 63) // 10**6 + 1])
-def test_times_that_no_column_holds_are_none(time):
-    assert records({"event_time": time}, b"v")[0].constant["event_ts"] is None
+def test_times_are_exact_and_0_is_none(time):
+    assert records({"event_time": time}, b"v")[0].constant["event_ts"] == (time * 10**6 or None)
 
 
 def test_numbers_that_java_counts_down_from_zero_are_negative():
