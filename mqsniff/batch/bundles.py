@@ -248,17 +248,18 @@ def merged(bundles: Iterable[Bundle], placing: Placing, size_max: int = 4 * MIB)
     for bundle in bundles:
         if size >= size_max:
             ready, held = _parted(held, placing.key(bundle), placing)
-            size = sum(map(_size, held))
+            size = sum(map(bundle_size, held))
             batch = segments_of(ready, placing, ordinal)
             ordinal += len(batch)
             yield batch
         held.append(bundle)
-        size += _size(bundle)
+        size += bundle_size(bundle)
     if held:
         yield segments_of(held, placing, ordinal)
 
 
-def _size(bundle: Bundle) -> int:
+def bundle_size(bundle: Bundle) -> int:
+    """Bytes that a bundle moves through the shuffle."""
     return len(bundle.columns) + len(bundle.payload)
 
 

@@ -18,7 +18,7 @@ from mqsniff.batch.bundles import Placing
 from mqsniff.batch.closing import Closing
 from mqsniff.batch.commit import Archive, CommitError, compare, new_run
 from mqsniff.batch.facts import FileFacts
-from mqsniff.batch.inputs import InputError, Listed, list_inputs
+from mqsniff.batch.inputs import InputError, Listed, list_inputs, why_changed
 from mqsniff.batch.job import Options, Report, counted
 from mqsniff.batch.manifest import Manifest, Published, Taken, run_digest
 from mqsniff.batch.names import Rewrite, Rewriter, rewrites
@@ -130,9 +130,14 @@ def _plan(listed: Sequence[Listed], options: Options, done: Collection[str]) -> 
     """The plan; InputError where not one of the inputs can be read."""
     work = plan(listed, options.scan_options, done)
     if all(file.status == "unreadable" for file in work.files):
-        more = f", and {len(work.files) - 1} more cannot be read" if len(work.files) > 1 else ""
-        raise InputError(f"{work.files[0].uri}: {work.files[0].error}{more}")
+        raise InputError(_unreadable([(file.uri, file.error) for file in work.files]))
     return work
+
+
+def _unreadable(files: Sequence[tuple[str, str]]) -> str:
+    """Why there is nothing to decode, by (URI, reason) of all inputs."""
+    more = f", and {len(files) - 1} more cannot be read" if len(files) > 1 else ""
+    return f"{files[0][0]}: {files[0][1]}{more}"
 
 
 def _nothing_to_do(runs: Sequence[Manifest], listed: Sequence[Listed], out: str, recovered: list[str]) -> Report:
@@ -159,7 +164,9 @@ class _Job:
         """Do it; raises where it cannot."""
         settled = self._scan(work)
         closing = Closing(self._archive, self._output, settled.captures())
-        self._reduce(settled)
+        if all(facts.status == "unreadable" for facts in settled.files):
+            raise InputError(_unreadable([(facts.uri, facts.error) for facts in settled.files]))
+        self._reduce(settled, work)
         told = closing.items((*_registry_problems(), *settled.problems))
         told.memory = 0  # it is the driver's, no worker's
         self._done.add(told.plain())
@@ -186,7 +193,7 @@ class _Job:
             work, splits = settled.plan, settled.splits
             self._report.scanned_again += len(settled.files)
 
-    def _reduce(self, settled: Prefix) -> None:
+    def _reduce(self, settled: Prefix, work: Plan) -> None:
         if not settled.placing.places or not settled.bundle_bytes:
             return
         partitions = self._output.options.partitions or partitions_of(settled.bundle_bytes)
@@ -195,6 +202,27 @@ class _Job:
         names = [capture.name for capture in settled.captures()]
         for done in self._steps.reduce(settled.placing, names, self._output, partitions):
             self._done.add(orjson.loads(done))
+        self._check_arrived(settled, work)
+
+    def _check_arrived(self, settled: Prefix, work: Plan) -> None:
+        """InputError where the tasks that decode were not given what scan found.
+
+        What a lost executor held is scanned again behind our back, and gives nothing where its file went or changed.
+        """
+        done = self._done
+        if (done.bundles, done.bundle_bytes, done.segments) == (
+            settled.bundles,
+            settled.bundle_bytes,
+            settled.segments,
+        ):
+            return
+        changed = [(file.uri, reason) for file in work.files if (reason := why_changed(file.location))]
+        where = f"{changed[0][0]}: {changed[0][1]}" if changed else "an input could not be scanned a second time"
+        more = f", and {counted(len(changed) - 1, 'more input')}" if len(changed) > 1 else ""
+        raise InputError(
+            f"{where}{more}; what was scanned of it was lost with an executor: {done.segments:,} of "
+            f"{settled.segments:,} segments were decoded, so nothing was committed; run it again"
+        )
 
     def _rewrite(self, teachings: Teachings) -> list[Part]:
         """The parts of all tasks, with the names that count, small ones put together."""

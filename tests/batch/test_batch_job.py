@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,73 @@ def test_a_file_that_vanishes_in_the_middle_is_a_row_and_the_job_goes_on(bad_inp
     assert gone["status"] == "unreadable"
     assert gone["uri"] in {uri for uri, _ in report.unreadable}
     assert rows(tmp_path / "out", "messages")
+
+
+class Dying(InProcess):
+    """Executors die between scan and reduce; meanwhile something happens to the inputs."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self._meanwhile = meanwhile
+
+    def reduce(self, *args: Any) -> list[str]:
+        self._meanwhile()
+        self.lose_executor()
+        return super().reduce(*args)
+
+
+def shortened(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def overwritten(path: Path) -> None:
+    path.write_bytes(path.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (Path.unlink, "no such file or directory"),
+        (shortened, "changed since it was listed"),
+        (overwritten, "changed since it was listed"),
+    ],
+)
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_lost_executor_whose_input_is_no_longer_there_fails_the_run_in_one_line(
+    tmp_path: Path, harm: Callable[[Path], object], said: str, partitions: int
+) -> None:
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    for path in (ONE, OTHER):
+        shutil.copy(path, folder)
+    with pytest.raises(InputError) as caught:
+        run_job(
+            Dying(lambda: harm(folder / OTHER.name)),
+            [str(folder)],
+            str(tmp_path / "out"),
+            Options(partitions=partitions),
+        )
+    segments = re.search(r"([\d,]+) of ([\d,]+) segments were decoded", str(caught.value))
+    assert segments is not None
+    assert 0 < int(segments[1].replace(",", "")) < int(segments[2].replace(",", ""))
+    assert str(caught.value).startswith(f"{folder / OTHER.name}: {said}; ")
+    assert "\n" not in str(caught.value)
+    assert Archive(Store.at(str(tmp_path / "out"))).runs() == []
+    assert not list((tmp_path / "out").rglob("*.parquet"))
+
+
+def test_a_lost_executor_whose_inputs_are_what_they_were_changes_no_row(tmp_path: Path) -> None:
+    job([ONE, OTHER], tmp_path / "expected")
+    run_job(Dying(lambda: None), map(str, (ONE, OTHER)), str(tmp_path / "out"), Options(partitions=3))
+    assert committed(tmp_path / "out") == committed(tmp_path / "expected")
+
+
+def test_where_all_inputs_go_while_they_are_scanned_nothing_is_committed(tmp_path: Path) -> None:
+    capture = tmp_path / "a.pcap"
+    shutil.copy(ONE, capture)
+    with pytest.raises(InputError, match=r"a\.pcap: no such file or directory$"):
+        run_job(Vanishing(), [str(capture)], str(tmp_path / "out"))
+    assert Archive(Store.at(str(tmp_path / "out"))).runs() == []
 
 
 def test_what_could_not_be_read_is_taken_when_it_is_there(bad_inputs: Path, tmp_path: Path) -> None:
