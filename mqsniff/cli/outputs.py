@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import shutil
@@ -62,6 +63,8 @@ def _stdout() -> BinaryIO:
 
 
 def _stream_sink(options: RunOptions, captures: list[CaptureInfo]) -> Sink:
+    with contextlib.suppress(io.UnsupportedOperation):  # a stream of a test
+        os.write(stream.fileno(), b"")
     output = output_of(options)
     match output:
         case "ndjson":
