@@ -89,7 +89,7 @@ def run_job(
         steps.check_workers()
         ready = time.monotonic()
         run = new_run()
-        where = out if "://" in out else archive.store.root  # a worker stands in a folder of its own
+        where = out if "://" in out else archive.store.where  # a worker stands in a folder of its own
         job = _Job(steps, archive, Output(where, archive.staging(run), run, options), told)
         try:
             archive.begin(run)
@@ -108,7 +108,7 @@ def _already_done(
     archive: Archive, runs: Sequence[Manifest], inputs: Sequence[Taken], options: Options
 ) -> set[str] | None:
     """URIs of the inputs that earlier runs took; None where all are to be taken. CommitError where it is not clear."""
-    where = archive.store.root
+    where = archive.store.where
     if (foreign := archive.foreign()) and not runs:
         raise CommitError(f"{where} holds files of somebody else, such as {foreign[0]}: choose another folder")
     if not runs or options.overwrite:

@@ -187,7 +187,14 @@ class Tables:
 
         needed = needed_tables(query, self._spill)
         self._there = tables_in(self._stored, list(needed))
-        wanted = RunOptions(output="parquet", out=self._decoded, tables=needed, filters=filters_of(options), **options)
+        wanted = RunOptions(
+            output="parquet",
+            out=self._decoded,
+            is_temporary=True,
+            tables=needed,
+            filters=filters_of(options),
+            **options,
+        )
         progress = Progress(silent_stdout=True)
         source = FileSource(captures, wanted.limits, progress)
         code = run(source, wanted, progress)
