@@ -176,7 +176,7 @@ def _cuts(ends: Int64s, captured: Int64s, first: int, stop: int) -> Iterator[int
 @lru_cache(maxsize=65_536)
 def flow_name(domain: str, key: FlowKey) -> tuple[bytes, bytes]:
     """(hash, key) of a flow in a capture domain, as bundles carry them."""
-    parts = domain.encode(), key.tunnel.encode(), key.low_ip, key.high_ip
+    parts = domain.encode(errors="surrogatepass"), key.tunnel.encode(), key.low_ip, key.high_ip
     packed = b"".join((KEY_HEAD.pack(*map(len, parts), key.low_port, key.high_port), *parts))
     return blake2b(packed, digest_size=DIGEST).digest(), packed
 
@@ -187,7 +187,7 @@ def read_key(key: bytes) -> tuple[str, FlowKey]:
     *sizes, low_port, high_port = KEY_HEAD.unpack_from(key)
     stops = list(accumulate(sizes, initial=KEY_HEAD.size))
     domain, tunnel, low_ip, high_ip = (key[start:stop] for start, stop in pairwise(stops))
-    return domain.decode(), FlowKey(tunnel.decode(), low_ip, low_port, high_ip, high_port)
+    return domain.decode(errors="surrogatepass"), FlowKey(tunnel.decode(), low_ip, low_port, high_ip, high_port)
 
 
 # ---- the way back

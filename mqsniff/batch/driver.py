@@ -33,6 +33,7 @@ from mqsniff.model import Item, Noticed, Problem
 from mqsniff.sinks.parts import Part
 from mqsniff.tables.schemas import SCHEMA_VERSION
 from mqsniff.tables.topics import Teachings
+from mqsniff.tables.values import escaped
 
 Told: TypeAlias = Callable[[str], None]
 """Is told the stage of the job that begins."""
@@ -81,7 +82,7 @@ def run_job(
         recovered = archive.recover().lines()
         listed = list_inputs(inputs)
         runs = archive.runs()
-        done = _already_done(archive, runs, [taken_of(each) for each in listed], options)
+        done = _already_done(archive, runs, listed, options)
         if done is not None and len(done) == len(listed):
             return _nothing_to_do(runs, listed, shown_uri(out), recovered)
         work = _plan(listed, options, done or ())
@@ -105,7 +106,7 @@ def run_job(
 
 
 def _already_done(
-    archive: Archive, runs: Sequence[Manifest], inputs: Sequence[Taken], options: Options
+    archive: Archive, runs: Sequence[Manifest], listed: Sequence[Listed], options: Options
 ) -> set[str] | None:
     """URIs of the inputs that earlier runs took; None where all are to be taken. CommitError where it is not clear."""
     where = archive.store.where
@@ -113,14 +114,15 @@ def _already_done(
         raise CommitError(f"{where} holds files of somebody else, such as {foreign[0]}: choose another folder")
     if not runs or options.overwrite:
         return None
+    inputs = [taken_of(each) for each in listed]
     if options.append:
         found = compare(archive.ledger(), ((taken.uri, taken.size, taken.mark) for taken in inputs))
         if found.changed:
             raise CommitError(f"{found.changed[0]} has changed since it was taken: --overwrite takes all anew")
-        return set(found.done)
+        return {each.uri for each, taken in zip(listed, inputs, strict=True) if taken.uri in set(found.done)}
     digest = run_digest(inputs, options.row_options())
     if any(run.digest == digest for run in runs):
-        return {taken.uri for taken in inputs}
+        return {each.uri for each in listed}
     raise CommitError(
         f"{where} holds run {runs[-1].run} of other inputs or options: --append adds to it, --overwrite replaces it"
     )
@@ -261,7 +263,7 @@ class _Job:
             digest=run_digest(every, options),
             version=__version__,
             schema_version=SCHEMA_VERSION,
-            inputs=tuple(taken._replace(status=statuses[taken.uri]) for taken in every if taken.uri in statuses),
+            inputs=tuple(taken_of(each)._replace(status=statuses[each.uri]) for each in listed if each.uri in statuses),
             parts=tuple(published),
             replaces=replaces,
             options=options,
@@ -299,4 +301,4 @@ def _file_row(facts: FileFacts) -> dict[str, Any]:
 
 def taken_of(listed: Listed) -> Taken:
     """An input as manifests name it."""
-    return Taken(listed.uri, listed.size, "" if listed.mtime_ns is None else str(listed.mtime_ns))
+    return Taken(escaped(listed.uri), listed.size, "" if listed.mtime_ns is None else str(listed.mtime_ns))

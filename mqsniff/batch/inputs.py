@@ -138,6 +138,8 @@ def _of_uri(given: str) -> Iterator[Listed]:
             every = filesystem.get_file_info(FileSelector(folder, recursive=True, allow_not_found=True))
     except OSError as error:
         raise InputError(f"{shown_uri(given)}: {why(error)}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{shown_uri(given)}: a name there is no UTF-8, and only a path can hold it") from None
     is_wanted = _wanted(path, folder)
     for info in every:
         if info.type == FileType.NotFound or (info.type == FileType.File and is_wanted(info.path)):

@@ -151,10 +151,9 @@ def _run(inputs: tuple[str, ...], out: str, options: Options, where: dict[str, A
 
 
 def _show_report(report: Report, *, as_json: bool) -> None:
-    import orjson
 
     if as_json:
-        click.echo(orjson.dumps(report.plain(), option=orjson.OPT_INDENT_2).decode())
+        _echo_json(report.plain())
     for line in report.recovered:
         say(f"mqsniff: {line}")
     for uri in report.skipped:
@@ -167,20 +166,27 @@ def _show_report(report: Report, *, as_json: bool) -> None:
 
 def _dry_run(inputs: tuple[str, ...], options: Options, *, as_json: bool) -> int:
     """What would be done, without doing it."""
-    import orjson
-
     from mqsniff.batch.preview import preview
     from mqsniff.cli.grid import show_grid
 
     found = preview(inputs, options)
     if as_json:
-        click.echo(orjson.dumps(found.plain(), option=orjson.OPT_INDENT_2).decode())
+        _echo_json(found.plain())
         return 0
     show_grid("", ("file", "bytes", "format", "first packet", "domain", "status"), found.file_cells())
     click.echo()
     show_grid("", ("split", "bytes", "holds"), found.split_cells())
     say(found.total())
     return 0
+
+
+def _echo_json(plain: Any) -> None:
+    """Print plain data, names of files in it as the tables have them."""
+    import orjson
+
+    from mqsniff.tables.values import escaped
+
+    click.echo(orjson.dumps(escaped(plain), option=orjson.OPT_INDENT_2).decode())
 
 
 def _list(paths: tuple[str, ...], *, as_json: bool) -> int:
@@ -198,7 +204,7 @@ def _list(paths: tuple[str, ...], *, as_json: bool) -> int:
         say(f"mqsniff: no run is committed in {shown_uri(paths[0])}")
     if as_json:
         plain = [orjson.loads(manifest.encoded()) for manifest in runs]
-        click.echo(orjson.dumps(plain, option=orjson.OPT_INDENT_2).decode())
+        _echo_json(plain)
         return 0
     show_grid("", ("run", "inputs", "rows", "bytes", "files", "mqsniff"), [
         (

@@ -74,9 +74,10 @@ def make_choice(options: RunOptions, captures: list[CaptureInfo]) -> Choice:
 def _where(options: RunOptions, condition: str, captures: list[CaptureInfo]) -> Where:
     from mqsniff.answers.sql import QueryError
     from mqsniff.answers.where import Where
+    from mqsniff.tables.values import escaped
 
     try:
-        where = Where(condition, options.wanted(output_of(options)), captures, options.shown)
+        where = Where(escaped(condition), options.wanted(output_of(options)), captures, options.shown)
     except QueryError as error:
         raise click.UsageError(str(error)) from None
     if where.left_out:

@@ -112,6 +112,7 @@ def command(
 def read_arguments(arguments: Sequence[str]) -> Inputs:
     """Tell files, folders and the query apart; raises click.UsageError where there is no input."""
     from mqsniff.answers.folders import is_table_folder
+    from mqsniff.tables.values import escaped
 
     *files, last = arguments
     query: str | None = None
