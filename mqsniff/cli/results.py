@@ -69,7 +69,7 @@ def write_parquet(path: Path, schema: pa.Schema, batches: Batches) -> int:
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     count = 0
     try:
-        with draft.open("wb") as stream, pq.ParquetWriter(stream, named, compression="zstd") as writer:
+        with draft.open("xb") as stream, pq.ParquetWriter(stream, named, compression="zstd") as writer:
             for batch in batches:
                 writer.write_batch(batch.rename_columns(named.names))
                 count += len(batch)
