@@ -4,7 +4,7 @@ BIN := .venv/bin
 CAPTURES ?= ../shared/captures
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
 
-.PHONY: sample check test lint types walls data compiled check-compiled format truth bench clean
+.PHONY: sample check test lint types walls data compiled check-compiled format truth same-rows bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
@@ -50,6 +50,9 @@ format: .venv/ready
 
 truth: .venv/ready  ## rows against what the clients of the captures know: make truth CAPTURES=DIR
 	PYTHONPATH=. $(BIN)/python tests/truth.py $(CAPTURES)
+
+same-rows: .venv/ready  ## rows of decode against those of batch, capture by capture: make same-rows CAPTURES=DIR
+	PYTHONPATH=. $(BIN)/python tests/batch/same_rows.py $(CAPTURES)
 
 bench: .venv/ready  ## speed and memory; needs tshark for the comparison
 	$(BIN)/python benchmarks/run.py

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from mqsniff.sinks.outputfolder import local_folder
 from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES, arrow_schema
 
 if TYPE_CHECKING:
@@ -117,9 +118,14 @@ def _dataset(
 
     if partitioning is None and any("=" in file.parent.name for file in files if file.parent != folder):
         partitioning = ds.HivePartitioning.discover(infer_dictionary=False)
-    names = [str(file) for file in files]
+    filesystem, root = local_folder(folder.absolute())
+    names = [f"{root}/{file.relative_to(folder).as_posix()}" for file in files]
     try:
-        return ds.dataset(names, schema, format="parquet", partitioning=partitioning, partition_base_dir=str(folder))
+        return ds.dataset(
+            names, schema, filesystem=filesystem, format="parquet", partitioning=partitioning, partition_base_dir=root
+        )
+    except UnicodeEncodeError:
+        raise FolderError(f"{folder}: the name of a file in it is no UTF-8") from None
     except (pa.ArrowInvalid, OSError) as error:
         raise FolderError(f"{folder}: {_first_line(error)}") from None
 
@@ -132,7 +138,8 @@ def _with_columns(schema: pa.Schema, file: Path, table: str) -> pa.Schema:
     if file.exists() and not file.is_file():  # a pipe would be waited for
         raise FolderError(f"{file}: no regular file")
     try:
-        found = pq.read_schema(file)
+        with file.open("rb") as stream:  # a name may be any bytes
+            found = pq.read_schema(stream)
     except (pa.ArrowException, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else _first_line(error)
         raise FolderError(f"{file}: no Parquet file that can be read: {reason}") from None

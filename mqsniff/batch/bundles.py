@@ -176,7 +176,7 @@ def _cuts(ends: Int64s, captured: Int64s, first: int, stop: int) -> Iterator[int
 @lru_cache(maxsize=65_536)
 def flow_name(domain: str, key: FlowKey) -> tuple[bytes, bytes]:
     """(hash, key) of a flow in a capture domain, as bundles carry them."""
-    parts = domain.encode(), key.tunnel.encode(), key.low_ip, key.high_ip
+    parts = domain.encode(errors="surrogatepass"), key.tunnel.encode(), key.low_ip, key.high_ip
     packed = b"".join((KEY_HEAD.pack(*map(len, parts), key.low_port, key.high_port), *parts))
     return blake2b(packed, digest_size=DIGEST).digest(), packed
 
@@ -187,7 +187,7 @@ def read_key(key: bytes) -> tuple[str, FlowKey]:
     *sizes, low_port, high_port = KEY_HEAD.unpack_from(key)
     stops = list(accumulate(sizes, initial=KEY_HEAD.size))
     domain, tunnel, low_ip, high_ip = (key[start:stop] for start, stop in pairwise(stops))
-    return domain.decode(), FlowKey(tunnel.decode(), low_ip, low_port, high_ip, high_port)
+    return domain.decode(errors="surrogatepass"), FlowKey(tunnel.decode(), low_ip, low_port, high_ip, high_port)
 
 
 # ---- the way back
@@ -248,17 +248,18 @@ def merged(bundles: Iterable[Bundle], placing: Placing, size_max: int = 4 * MIB)
     for bundle in bundles:
         if size >= size_max:
             ready, held = _parted(held, placing.key(bundle), placing)
-            size = sum(map(_size, held))
+            size = sum(map(bundle_size, held))
             batch = segments_of(ready, placing, ordinal)
             ordinal += len(batch)
             yield batch
         held.append(bundle)
-        size += _size(bundle)
+        size += bundle_size(bundle)
     if held:
         yield segments_of(held, placing, ordinal)
 
 
-def _size(bundle: Bundle) -> int:
+def bundle_size(bundle: Bundle) -> int:
+    """Bytes that a bundle moves through the shuffle."""
     return len(bundle.columns) + len(bundle.payload)
 
 

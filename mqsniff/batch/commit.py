@@ -5,7 +5,8 @@
 2. Where files can be renamed, tasks write below ``_mqsniff/staging/<run>``, which readers of folders pass over. A run
    is decided when its manifest stands there; from then on every step can be done again, and who comes next does it.
 3. On object stores tasks write where the files stay, and putting the manifest is the whole of the publication.
-4. What no manifest names and carries the name of a run is an orphan, and goes. Other files are never touched.
+4. What no manifest names and carries the name of a run, in the folder of a table, is an orphan, and goes. Other files
+   are never touched: those of another archive, which stands below, are none of ours.
 5. A run that is not decided leaves nothing. One run at a time: on local file systems a lock sees to it.
 """
 
@@ -20,8 +21,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from mqsniff.batch.filestable import FILES
 from mqsniff.batch.manifest import Manifest, ManifestError, Published
 from mqsniff.batch.store import Store
+from mqsniff.sinks.outputfolder import made_folders, remove_folders
+from mqsniff.tables.schemas import TABLES
 
 HOME: Final = "_mqsniff"
 RUNS: Final = f"{HOME}/runs"
@@ -97,19 +101,40 @@ class Archive:
 
         The lock goes with the process that holds it, however that ends.
         """
-        if self.store.filesystem.type_name != "local":
+        if self.store.folder is None:
             yield
             return
         import fcntl  # noqa: PLC0415  # not on every system
 
-        home = Path(self.store.place(HOME))
-        home.mkdir(parents=True, exist_ok=True)
-        with (home / "lock").open("w") as file:
+        for folder in (RUNS, STAGING, FILES, *TABLES):
+            self.store.check_links(f"{folder}/")
+        home = self.store.folder / HOME
+        try:
+            made = made_folders(home)
+            file = (home / "lock").open("w")
+        except OSError as error:
+            raise CommitError(f"{self.store.where} cannot be written to: {(error.strerror or '').lower()}") from None
+        with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_ours = os.path.samestat(os.fstat(file.fileno()), (home / "lock").stat())
             except OSError:
-                raise CommitError(f"{self.store.root}: another run is writing here") from None
-            yield
+                is_ours = False
+            if not is_ours:  # also where the other run took its folder away
+                raise CommitError(f"{self.store.where}: another run is writing here")
+            try:
+                yield
+            except BaseException:
+                self._leave_no_folder(home, made)
+                raise
+
+    def _leave_no_folder(self, home: Path, made: list[Path]) -> None:
+        """Take away the folders that were made for a run that failed, if nothing was committed to them."""
+        if home in made and not self._manifests() and not self.store.folders(STAGING):
+            (home / "lock").unlink(missing_ok=True)
+            for folder in (RUNS, STAGING):
+                remove_folders([home.parent / folder])
+            remove_folders(made)
 
     # ---- a run
 
@@ -143,7 +168,7 @@ class Archive:
         self.store.delete_tree(f"{STAGING}/{run}")
         if not self.store.renames:
             for path in self._tables_files():
-                if _run_of(path) == run:
+                if _run_of(path) == run and _is_in_table(path):
                     self.store.delete(path)
 
     def recover(self) -> Recovery:
@@ -205,7 +230,7 @@ class Archive:
     def _sweep(self) -> list[str]:
         """Delete files that carry the name of a run and that no committed run names."""
         named = {part.path for part in self.committed()}
-        orphans = [path for path in self._tables_files() if path not in named and _run_of(path)]
+        orphans = [path for path in self._tables_files() if path not in named and _is_in_table(path)]
         for path in orphans:
             self.store.delete(path)
         return orphans
@@ -226,7 +251,7 @@ class Archive:
         try:
             return Manifest.decoded(data)
         except ManifestError as error:
-            raise CommitError(f"{self.store.place(path)}: {error}") from None
+            raise CommitError(f"{self.store.where}/{path}: {error}") from None
 
 
 def compare(ledger: Mapping[str, tuple[int, str]], inputs: Iterable[tuple[str, int, str]]) -> Changed:
@@ -237,6 +262,11 @@ def compare(ledger: Mapping[str, tuple[int, str]], inputs: Iterable[tuple[str, i
         if known is not None:
             (found.done if known == (size, mark) else found.changed).append(uri)
     return found
+
+
+def _is_in_table(path: str) -> bool:
+    """Whether a file with the name of a run stands where runs put theirs."""
+    return bool(_run_of(path)) and path.partition("/")[0] in (FILES, *TABLES)
 
 
 def _run_of(path: str) -> str:

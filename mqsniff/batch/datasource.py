@@ -2,7 +2,8 @@
 
 1. ``packets`` are read file by file. Other tables need whole connections, and a reader of files sees of each only what
    one file holds: the user has to ask for that (``scope=file``); ``mqsniff.batch.spark.frames`` sees them whole.
-2. A file is one task. A file that cannot be read is no row of any table but ``problems``.
+2. A file is one task. A file that cannot be read is no row of any table but ``problems``; where none can, where a path
+   or a glob names none, and where a file went or changed since it was listed, the read fails as of every Spark source.
 3. Workers give Arrow batches of bounded size.
 """
 
@@ -16,11 +17,12 @@ from typing import TYPE_CHECKING, Final, cast, get_args
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from mqsniff.batch.inputs import ByteRange, Location, why
+from mqsniff.batch.inputs import ByteRange, ChangedError, InputError, Listed, Location, list_inputs, names_of, why
 from mqsniff.limits import MIB, Limits
 from mqsniff.model import PACKET_MASK, CaptureInfo, Noticed, PacketBatch, Problem, packet_id
 from mqsniff.sources.capture import CaptureReader
 from mqsniff.tables.schemas import TableName, arrow_schema
+from mqsniff.tables.values import escaped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,10 +44,15 @@ class Captures(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        """The columns of the table; ValueError for a table or a scope that there is not."""
+        """The columns of the table.
+
+        ValueError for a table or a scope that there is not, InputError where the path names nothing that can be read.
+        """
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  # it needs pandas
 
-        return from_arrow_schema(_schema(self._table()))
+        table = self._table()
+        _listed(self.options["path"])
+        return from_arrow_schema(_schema(table))
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  # Spark's signature
         """A reader of the files."""
@@ -89,6 +96,8 @@ class _OneFile:
         info, ordinal = self.captures[0], 0
         try:
             raw = ByteRange(self._location)
+        except (ChangedError, FileNotFoundError) as error:
+            raise InputError(f"{info.name}: {why(error)}") from None
         except OSError as error:
             info.unreadable = why(error)
             return
@@ -110,16 +119,30 @@ class _Reader(DataSourceReader):
         self._path = path
 
     def partitions(self) -> Sequence[InputPartition]:
-        """A task a file."""
-        from mqsniff.batch.inputs import list_inputs, names_of  # noqa: PLC0415  # only the driver lists
-
-        files = list_inputs([self._path])
+        """A task a file; InputError as in ``schema``, which is not asked where the user gives one."""
+        files = _listed(self._path)
         return [_File(file.location, name) for file, name in zip(files, names_of(f.uri for f in files), strict=True)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one file."""
         file = cast("_File", partition)
         return _packets(file) if self._table == PACKETS else _rows(file, cast("TableName", self._table))
+
+
+def _listed(path: str) -> list[Listed]:
+    """The files that a path names; InputError where not one of them can be read."""
+    from mqsniff.batch.plan import look  # noqa: PLC0415  # only the driver lists
+
+    files = list_inputs([path])
+    first = None
+    for file in files:
+        looked = look(file, Limits())
+        if looked.status != "unreadable":
+            return files
+        first = first or looked
+    assert first is not None
+    more = f", and {len(files) - 1} more cannot be read" if len(files) > 1 else ""
+    raise InputError(f"{first.uri}: {first.error}{more}")
 
 
 @cache
@@ -167,7 +190,7 @@ def _packet_rows(name: str, batch: PacketBatch) -> pa.RecordBatch:
     view = memoryview(batch.buffer)
     starts, captured = batch.start.tolist(), batch.caplen.tolist()
     columns = [
-        pa.repeat(name, len(batch)),
+        pa.repeat(escaped(name), len(batch)),
         pa.array(batch.packet & PACKET_MASK),
         pa.array(batch.ts_ns // 1000).cast(pa.timestamp("us", tz="UTC")),
         pa.array(batch.ts_ns),

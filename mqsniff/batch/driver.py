@@ -18,7 +18,7 @@ from mqsniff.batch.bundles import Placing
 from mqsniff.batch.closing import Closing
 from mqsniff.batch.commit import Archive, CommitError, compare, new_run
 from mqsniff.batch.facts import FileFacts
-from mqsniff.batch.inputs import InputError, Listed, list_inputs
+from mqsniff.batch.inputs import InputError, Listed, list_inputs, why_changed
 from mqsniff.batch.job import Options, Report, counted
 from mqsniff.batch.manifest import Manifest, Published, Taken, run_digest
 from mqsniff.batch.names import Rewrite, Rewriter, rewrites
@@ -33,6 +33,7 @@ from mqsniff.model import Item, Noticed, Problem
 from mqsniff.sinks.parts import Part
 from mqsniff.tables.schemas import SCHEMA_VERSION
 from mqsniff.tables.topics import Teachings
+from mqsniff.tables.values import escaped
 
 Told: TypeAlias = Callable[[str], None]
 """Is told the stage of the job that begins."""
@@ -81,7 +82,7 @@ def run_job(
         recovered = archive.recover().lines()
         listed = list_inputs(inputs)
         runs = archive.runs()
-        done = _already_done(archive, runs, [taken_of(each) for each in listed], options)
+        done = _already_done(archive, runs, listed, options)
         if done is not None and len(done) == len(listed):
             return _nothing_to_do(runs, listed, shown_uri(out), recovered)
         work = _plan(listed, options, done or ())
@@ -89,7 +90,7 @@ def run_job(
         steps.check_workers()
         ready = time.monotonic()
         run = new_run()
-        where = out if "://" in out else archive.store.root  # a worker stands in a folder of its own
+        where = out if "://" in out else archive.store.where  # a worker stands in a folder of its own
         job = _Job(steps, archive, Output(where, archive.staging(run), run, options), told)
         try:
             archive.begin(run)
@@ -105,22 +106,23 @@ def run_job(
 
 
 def _already_done(
-    archive: Archive, runs: Sequence[Manifest], inputs: Sequence[Taken], options: Options
+    archive: Archive, runs: Sequence[Manifest], listed: Sequence[Listed], options: Options
 ) -> set[str] | None:
     """URIs of the inputs that earlier runs took; None where all are to be taken. CommitError where it is not clear."""
-    where = archive.store.root
+    where = archive.store.where
     if (foreign := archive.foreign()) and not runs:
         raise CommitError(f"{where} holds files of somebody else, such as {foreign[0]}: choose another folder")
     if not runs or options.overwrite:
         return None
+    inputs = [taken_of(each) for each in listed]
     if options.append:
         found = compare(archive.ledger(), ((taken.uri, taken.size, taken.mark) for taken in inputs))
         if found.changed:
             raise CommitError(f"{found.changed[0]} has changed since it was taken: --overwrite takes all anew")
-        return set(found.done)
+        return {each.uri for each, taken in zip(listed, inputs, strict=True) if taken.uri in set(found.done)}
     digest = run_digest(inputs, options.row_options())
     if any(run.digest == digest for run in runs):
-        return {taken.uri for taken in inputs}
+        return {each.uri for each in listed}
     raise CommitError(
         f"{where} holds run {runs[-1].run} of other inputs or options: --append adds to it, --overwrite replaces it"
     )
@@ -130,9 +132,14 @@ def _plan(listed: Sequence[Listed], options: Options, done: Collection[str]) -> 
     """The plan; InputError where not one of the inputs can be read."""
     work = plan(listed, options.scan_options, done)
     if all(file.status == "unreadable" for file in work.files):
-        more = f", and {len(work.files) - 1} more cannot be read" if len(work.files) > 1 else ""
-        raise InputError(f"{work.files[0].uri}: {work.files[0].error}{more}")
+        raise InputError(_unreadable([(file.uri, file.error) for file in work.files]))
     return work
+
+
+def _unreadable(files: Sequence[tuple[str, str]]) -> str:
+    """Why there is nothing to decode, by (URI, reason) of all inputs."""
+    more = f", and {len(files) - 1} more cannot be read" if len(files) > 1 else ""
+    return f"{files[0][0]}: {files[0][1]}{more}"
 
 
 def _nothing_to_do(runs: Sequence[Manifest], listed: Sequence[Listed], out: str, recovered: list[str]) -> Report:
@@ -159,7 +166,9 @@ class _Job:
         """Do it; raises where it cannot."""
         settled = self._scan(work)
         closing = Closing(self._archive, self._output, settled.captures())
-        self._reduce(settled)
+        if all(facts.status == "unreadable" for facts in settled.files):
+            raise InputError(_unreadable([(facts.uri, facts.error) for facts in settled.files]))
+        self._reduce(settled, work)
         told = closing.items((*_registry_problems(), *settled.problems))
         told.memory = 0  # it is the driver's, no worker's
         self._done.add(told.plain())
@@ -186,7 +195,7 @@ class _Job:
             work, splits = settled.plan, settled.splits
             self._report.scanned_again += len(settled.files)
 
-    def _reduce(self, settled: Prefix) -> None:
+    def _reduce(self, settled: Prefix, work: Plan) -> None:
         if not settled.placing.places or not settled.bundle_bytes:
             return
         partitions = self._output.options.partitions or partitions_of(settled.bundle_bytes)
@@ -195,6 +204,27 @@ class _Job:
         names = [capture.name for capture in settled.captures()]
         for done in self._steps.reduce(settled.placing, names, self._output, partitions):
             self._done.add(orjson.loads(done))
+        self._check_arrived(settled, work)
+
+    def _check_arrived(self, settled: Prefix, work: Plan) -> None:
+        """InputError where the tasks that decode were not given what scan found.
+
+        What a lost executor held is scanned again behind our back, and gives nothing where its file went or changed.
+        """
+        done = self._done
+        if (done.bundles, done.bundle_bytes, done.segments) == (
+            settled.bundles,
+            settled.bundle_bytes,
+            settled.segments,
+        ):
+            return
+        changed = [(file.uri, reason) for file in work.files if (reason := why_changed(file.location))]
+        where = f"{changed[0][0]}: {changed[0][1]}" if changed else "an input could not be scanned a second time"
+        more = f", and {counted(len(changed) - 1, 'more input')}" if len(changed) > 1 else ""
+        raise InputError(
+            f"{where}{more}; what was scanned of it was lost with an executor: {done.segments:,} of "
+            f"{settled.segments:,} segments were decoded, so nothing was committed; run it again"
+        )
 
     def _rewrite(self, teachings: Teachings) -> list[Part]:
         """The parts of all tasks, with the names that count, small ones put together."""
@@ -233,7 +263,7 @@ class _Job:
             digest=run_digest(every, options),
             version=__version__,
             schema_version=SCHEMA_VERSION,
-            inputs=tuple(taken._replace(status=statuses[taken.uri]) for taken in every if taken.uri in statuses),
+            inputs=tuple(taken_of(each)._replace(status=statuses[each.uri]) for each in listed if each.uri in statuses),
             parts=tuple(published),
             replaces=replaces,
             options=options,
@@ -271,4 +301,4 @@ def _file_row(facts: FileFacts) -> dict[str, Any]:
 
 def taken_of(listed: Listed) -> Taken:
     """An input as manifests name it."""
-    return Taken(listed.uri, listed.size, "" if listed.mtime_ns is None else str(listed.mtime_ns))
+    return Taken(escaped(listed.uri), listed.size, "" if listed.mtime_ns is None else str(listed.mtime_ns))

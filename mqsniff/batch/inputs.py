@@ -5,10 +5,13 @@
 3. Names are relative to the folder that all inputs have in common, so they do not depend on where the job ran; they are
    what ``mqsniff decode`` shows for the same files when it runs in that folder.
 4. ``Location.store`` may hold credentials, and is shown to nobody; no URI, no name and no message does.
+5. A file is pinned to the size and time that it was listed with: bytes of anything else raise ChangedError, whoever
+   reads them and however much later.
 """
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -20,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from mqsniff.batch.store import redacted, shown_uri
+from mqsniff.limits import MIB
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -27,18 +31,33 @@ if TYPE_CHECKING:
 _CAPTURE: Final = re.compile(r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.(gz|zst|lz4|xz|bz2))?$", re.IGNORECASE)
 """tcpdump appends a number to the names of rotated files."""
 _MAGIC: Final = re.compile(r"[*?[]")
+CHECK_BYTES: Final = 8 * MIB
+"""Bytes that are read from a remote file system until it is asked again whether the file still is what was listed."""
 
 
 class InputError(Exception):
     """An input that cannot be used, in one line."""
 
 
+class ChangedError(OSError):
+    """A file that is no longer what was listed."""
+
+
 class Location(NamedTuple):
-    """Where a file lies."""
+    """Where a file lies, and what it was when it was listed."""
 
     path: str
     store: str = ""
     """A URI of the file system on which ``path`` is; empty for the machine's own."""
+    size: int | None = None
+    """None where the file was never looked at, or not found."""
+    mtime_ns: int | None = None
+    """None where the file system knows no times."""
+
+    def check(self, size: int, mtime_ns: int | None) -> None:
+        """ChangedError where these are not the size and time that were listed."""
+        if self.size is not None and (self.size, self.mtime_ns) != (size, mtime_ns):
+            raise ChangedError("changed since it was listed")
 
 
 class Listed(NamedTuple):
@@ -98,12 +117,12 @@ def _below(folder: Path) -> Iterator[Listed]:
 
 
 def _local(path: Path) -> Listed:
-    location = Location(str(path))
     try:
         status = path.stat()
     except OSError:
-        return Listed(str(path), location, 0, None)
-    return Listed(str(path), location, status.st_size, status.st_mtime_ns)
+        return Listed(str(path), Location(str(path)), 0, None)
+    size, mtime_ns = status.st_size, status.st_mtime_ns
+    return Listed(str(path), Location(str(path), "", size, mtime_ns), size, mtime_ns)
 
 
 def _of_uri(given: str) -> Iterator[Listed]:
@@ -119,10 +138,13 @@ def _of_uri(given: str) -> Iterator[Listed]:
             every = filesystem.get_file_info(FileSelector(folder, recursive=True, allow_not_found=True))
     except OSError as error:
         raise InputError(f"{shown_uri(given)}: {why(error)}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{shown_uri(given)}: a name there is no UTF-8, and only a path can hold it") from None
     is_wanted = _wanted(path, folder)
     for info in every:
         if info.type == FileType.NotFound or (info.type == FileType.File and is_wanted(info.path)):
-            yield Listed(_uri_of(given, info.path), Location(info.path, given), info.size or 0, info.mtime_ns)
+            location = Location(info.path, given, info.size, info.mtime_ns)
+            yield Listed(_uri_of(given, info.path), location, info.size or 0, info.mtime_ns)
 
 
 def _wanted(path: str, folder: str) -> Callable[[str], bool]:
@@ -184,18 +206,21 @@ class _File(Protocol):
 class ByteRange:
     """The bytes of a file from ``start`` to ``stop``, or its end: a ``RawBytes`` of the codecs' room.
 
-    Opening raises OSError; a read that fails ends the bytes with a ``failure``.
+    Opening raises OSError; a read that fails ends the bytes with a ``failure``. ChangedError where the file is not, or
+    while it was read ceased to be, the one that was listed: what was read before is of the listed one.
     """
 
     compression = ""
 
     def __init__(self, location: Location, start: int = 0, stop: int | None = None) -> None:
-        self._file, size = _open(location)
+        self._file, size, self._check = _open(location)
         self.size: int | None = max(min(size, size if stop is None else stop) - start, 0)
         self.taken = 0
         self.failure = ""
         self._left = self.size
         self._head = b""
+        self._check_after = CHECK_BYTES if location.store else 0
+        self._doubtful = 0
         self._file.seek(start)
 
     def head(self, size: int) -> bytes:
@@ -221,6 +246,9 @@ class ByteRange:
             return taken
         try:
             taken = self._file.readinto(view[: self._left]) or 0
+            self._check_now_and_then(taken)
+        except ChangedError:
+            raise
         except OSError as error:
             self.failure = f"reading failed: {why(error)}"
             return 0
@@ -228,9 +256,25 @@ class ByteRange:
         self.taken += taken
         return taken
 
+    def _check_now_and_then(self, taken: int) -> None:
+        """See that what was read is of the file that was listed: at its end in any case, and where asking is cheap."""
+        self._doubtful += taken
+        if self._doubtful >= self._check_after or taken in (0, self._left):
+            self._check()
+            self._doubtful = 0
+
     def close(self) -> None:
         """Give the file back."""
         self._file.close()
+
+
+def why_changed(location: Location) -> str:
+    """Why a file cannot be read as what was listed; empty where it can."""
+    try:
+        ByteRange(location).close()
+    except OSError as error:
+        return why(error)
+    return ""
 
 
 def read_range(location: Location, start: int, stop: int) -> bytes:
@@ -242,15 +286,46 @@ def read_range(location: Location, start: int, stop: int) -> bytes:
         source.close()
 
 
-def _open(location: Location) -> tuple[_File, int]:
-    """A file and its size."""
-    if not location.store:
-        status = Path(location.path).stat()
-        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for, and could not be read twice
-            raise OSError("not a regular file")
-        return io.FileIO(location.path), status.st_size
+def _open(location: Location) -> tuple[_File, int, Callable[[], None]]:
+    """A file, its size, and what checks that it still is what was listed."""
+    if location.store:
+        return _open_remote(location)
+    if not stat.S_ISREG(Path(location.path).stat().st_mode):  # a pipe would be waited for, and could not be read twice
+        raise OSError("not a regular file")
+    file = io.FileIO(location.path)
+
+    def check() -> None:
+        status = os.fstat(file.fileno())
+        location.check(status.st_size, status.st_mtime_ns)
+
     try:
-        remote = _filesystem(location.store)[0].open_input_file(location.path)
+        check()
+        return file, os.fstat(file.fileno()).st_size, check
+    except BaseException:
+        file.close()
+        raise
+
+
+def _open_remote(location: Location) -> tuple[_File, int, Callable[[], None]]:
+    """As ``_open``, by the file system of a URI."""
+    from pyarrow.fs import FileType  # noqa: PLC0415  # start-up is a budget
+
+    try:
+        filesystem = _filesystem(location.store)[0]
+
+        def check() -> None:
+            info = filesystem.get_file_info(location.path)
+            if info.type == FileType.NotFound:
+                raise ChangedError(os.strerror(errno.ENOENT).lower())
+            location.check(info.size or 0, info.mtime_ns)
+
+        remote = filesystem.open_input_file(location.path)
+        if location.size is not None:
+            check()
     except (InputError, ValueError) as error:  # Arrow's own errors are ValueErrors
         raise OSError(redacted(str(error))) from None
-    return remote, remote.size()
+    return remote, remote.size(), check if location.size is not None else _unchecked
+
+
+def _unchecked() -> None:
+    """What was never listed cannot have changed."""

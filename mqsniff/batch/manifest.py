@@ -2,7 +2,7 @@
 
 1. A manifest is written once, when everything that it names is whole; it never changes.
 2. The ledger of inputs is what the committed manifests say together: no second list that could disagree.
-3. No URI in it holds credentials.
+3. No URI in it holds credentials; bytes of names that are no UTF-8 stand as escapes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 import orjson
+
+from mqsniff.tables.values import escaped
 
 FORMAT: Final = 1
 
@@ -62,7 +64,7 @@ class Manifest:
             "inputs": [taken._asdict() for taken in self.inputs],
             "parts": [part._asdict() for part in self.parts],
         }
-        return orjson.dumps(plain, option=orjson.OPT_INDENT_2)
+        return orjson.dumps(escaped(plain), option=orjson.OPT_INDENT_2)
 
     @classmethod
     def decoded(cls, data: bytes) -> Manifest:
@@ -82,5 +84,5 @@ class Manifest:
 def run_digest(inputs: Iterable[Taken], options: Mapping[str, Any]) -> str:
     """A name for what a run is asked to do: the inputs in any order, and the options that change rows."""
     named = sorted((taken.uri, taken.size, taken.mark) for taken in inputs)
-    plain = orjson.dumps([named, options], option=orjson.OPT_SORT_KEYS)
+    plain = orjson.dumps(escaped([named, dict(options)]), option=orjson.OPT_SORT_KEYS)
     return blake2b(plain, digest_size=16).hexdigest()

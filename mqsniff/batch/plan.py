@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from mqsniff.batch.cuts import REACH_MAX
-from mqsniff.batch.inputs import ByteRange, InputError, Listed, Location, names_of, why
+from mqsniff.batch.inputs import ByteRange, ChangedError, InputError, Listed, Location, names_of, why
 from mqsniff.batch.keep import Keep
 from mqsniff.limits import MIB, Limits
 from mqsniff.model import CaptureInfo
@@ -237,8 +237,8 @@ def look(listed: Listed, limits: Limits) -> InputFile:
     except OSError as error:
         return replace(file, status="unreadable", error=why(error))
     info = CaptureInfo(0, listed.uri)
-    reader = CaptureReader(raw, info, limits, HEAD_WINDOW)
     try:
+        reader = CaptureReader(raw, info, limits, HEAD_WINDOW)
         reader.next_batch()
         heads = tuple(reader.parser.heads.found) if reader.parser and reader.parser.heads.whole else ()
         return replace(
@@ -251,5 +251,7 @@ def look(listed: Listed, limits: Limits) -> InputFile:
             error=info.unreadable,
             heads=heads,
         )
+    except ChangedError as error:
+        return replace(file, status="unreadable", error=why(error))
     finally:
-        reader.close()
+        raw.close()

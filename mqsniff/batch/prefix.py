@@ -7,6 +7,7 @@
    heads had not been known, else as one piece. That comes to three rounds at most.
 3. What is behind a place from where nothing can be read does not count.
 4. Results are those of one reader: packet numbers, merge times, and the problems of a file in its order, each once.
+5. A file that went or changed while it was scanned counts as a whole as one that cannot be read.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Prefix:
     packets: int
     other_packets: int
     segments: int
+    bundles: int
     bundle_bytes: int
 
     def captures(self) -> list[CaptureInfo]:
@@ -85,17 +87,20 @@ def prefix(plan: Plan, reports: Iterable[PieceReport]) -> Prefix | Again:
     file that could not be read to its end.
     """
     by_piece = {report.piece: report for report in reports}
+    lost = {report.file: report.failure for report in by_piece.values() if report.is_lost}
     pieces: dict[int, list[Piece]] = {file.index: [] for file in plan.files}
     for split in plan.splits:
         for piece in split.pieces:
             pieces[piece.file].append(piece)
     chains = {
-        index: _chain(sorted(some, key=lambda piece: piece.start), by_piece) for index, some in pieces.items() if some
+        index: _chain(sorted(some, key=lambda piece: piece.start), by_piece)
+        for index, some in pieces.items()
+        if some and index not in lost
     }
     broken = {index: chain for index, chain in chains.items() if chain.broken}
     if broken and plan.round + 1 < ROUNDS:
         return _again(plan, broken, by_piece)
-    return _prefix(plan, chains)
+    return _prefix(plan, chains | {index: _NOTHING._replace(failure=failure) for index, failure in lost.items()})
 
 
 def _chain(pieces: Sequence[Piece], reports: dict[int, PieceReport]) -> _Chain:
@@ -201,6 +206,7 @@ def _prefix(plan: Plan, chains: dict[int, _Chain]) -> Prefix:
         packets=sum(report.packets for report in every),
         other_packets=sum(report.other_packets for report in every),
         segments=sum(report.segments for report in every),
+        bundles=sum(report.bundles for report in every),
         bundle_bytes=sum(report.bundle_bytes for report in every),
     )
 

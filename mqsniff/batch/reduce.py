@@ -3,6 +3,7 @@
 1. The decoding is that of one process (``flowitems``, ``tables.arrow``, ``sinks.parts``).
 2. Names of topics that a task learns fill its rows; those of all tasks are filled in at the end (``names``).
 3. Files carry the run and the attempt in their names. An attempt that fails takes its files away, where it can.
+4. A task says how much it was given, so that the driver sees what was lost on the way from scan.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, Final
 
-from mqsniff.batch.bundles import Bundle, Placing, problems_of
+from mqsniff.batch.bundles import Bundle, Placing, bundle_size, problems_of
 from mqsniff.batch.filestable import RUN_ID
 from mqsniff.batch.flowitems import items_of
 from mqsniff.batch.job import Options
@@ -62,6 +63,11 @@ class Done:
     messages: Counter[str] = field(default_factory=Counter)
     problems: Counter[str] = field(default_factory=Counter)
     memory: int = 0
+    bundles: int = 0
+    """Bundles that it was given."""
+    bundle_bytes: int = 0
+    segments: int = 0
+    """Segments in them."""
 
     def plain(self) -> dict[str, Any]:
         """JSON-able."""
@@ -72,6 +78,9 @@ class Done:
             "messages": self.messages,
             "problems": self.problems,
             "memory": self.memory,
+            "bundles": self.bundles,
+            "bundle_bytes": self.bundle_bytes,
+            "segments": self.segments,
         }
 
     def add(self, plain: Mapping[str, Any]) -> None:
@@ -82,6 +91,9 @@ class Done:
         self.messages.update(plain["messages"])
         self.problems.update(plain["problems"])
         self.memory = max(self.memory, plain["memory"])
+        self.bundles += plain["bundles"]
+        self.bundle_bytes += plain["bundle_bytes"]
+        self.segments += plain["segments"]
 
 
 def plain_part(part: Part) -> dict[str, Any]:
@@ -167,7 +179,7 @@ class Reducer:
     def run(self, bundles: Iterable[Bundle]) -> Done:
         """Everything; raises what fails the attempt, and leaves nothing then."""
         try:
-            for _, flow in groupby(bundles, key=attrgetter("flow")):
+            for _, flow in groupby(self._counted(bundles), key=attrgetter("flow")):
                 self._flow(flow)
             while self._internal.faults:
                 self._writer.take(Noticed(None, Problem("internal", "error", self._internal.faults.pop()), None, None))
@@ -175,6 +187,15 @@ class Reducer:
         except BaseException:
             self._writer.discard()
             raise
+
+    def _counted(self, bundles: Iterable[Bundle]) -> Iterator[Bundle]:
+        """The bundles, counted as scan counts what it gives."""
+        done = self._writer.done
+        for bundle in bundles:
+            done.bundles += 1
+            done.bundle_bytes += bundle_size(bundle)
+            done.segments += bundle.segments if bundle.key else 0
+            yield bundle
 
     def _flow(self, flow: Iterator[Bundle]) -> None:
         first = next(flow)

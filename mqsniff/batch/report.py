@@ -35,6 +35,8 @@ class PieceReport:
     """Whether nothing can be read from ``end`` on, whatever stands there."""
     failure: str = ""
     """Why the file could not be opened."""
+    is_lost: bool = False
+    """Whether that is because the file is gone, or no longer what was listed."""
     unreadable: str = ""
     """Why it is no capture."""
     heads_before: str = ""

@@ -20,9 +20,9 @@ from typing import Final
 
 import numpy as np
 
-from mqsniff.batch.bundles import TIME_MIN, Bundle, pack, pack_problems
+from mqsniff.batch.bundles import TIME_MIN, Bundle, bundle_size, pack, pack_problems
 from mqsniff.batch.cuts import find_cut
-from mqsniff.batch.inputs import ByteRange, read_range, why
+from mqsniff.batch.inputs import ByteRange, ChangedError, read_range, why
 from mqsniff.batch.plan import InputFile, Piece, ScanOptions, Split
 from mqsniff.batch.report import PieceReport, digest_of
 from mqsniff.model import CaptureInfo, PacketBatch, PacketProblem, Problem
@@ -64,6 +64,7 @@ class _Scan:
             yield from self._bundles()
         except OSError as error:
             self._report.failure = why(error)
+            self._report.is_lost = isinstance(error, ChangedError | FileNotFoundError)
         except MemoryError:
             raise  # of the task, not of the file: the next attempt may do better
         except Exception as error:  # noqa: BLE001  # the border of an input
@@ -121,7 +122,7 @@ class _Scan:
     def _counted(self, bundles: Iterator[Bundle]) -> Iterator[Bundle]:
         for bundle in bundles:
             self._report.bundles += 1
-            self._report.bundle_bytes += len(bundle.columns) + len(bundle.payload)
+            self._report.bundle_bytes += bundle_size(bundle)
             yield bundle
 
     def _take(self, batch: PacketBatch) -> Iterator[Bundle]:

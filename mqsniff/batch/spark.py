@@ -32,6 +32,7 @@ from mqsniff.batch.session import SessionError, calm, described, job_settings, o
 from mqsniff.batch.store import Store
 from mqsniff.batch.tasks import place_table
 from mqsniff.batch.versions import difference
+from mqsniff.sinks.outputfolder import is_unicode
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -230,6 +231,8 @@ def _in_one_line() -> Iterator[None]:
 def _sparks_uri(out: str, store: Store, path: str) -> str:
     """Where Spark finds a file of the folder."""
     if "://" not in out:
+        if not is_unicode(store.where):
+            raise CommitError(f"{out}: Spark reads no folder whose name is no UTF-8")
         return f"file://{store.place(path)}"
     scheme, _, rest = out.partition("?")[0].partition("://")
     return f"{_SPARKS_NAMES.get(scheme, scheme)}://{rest.rpartition('@')[2].rstrip('/')}/{path}"

@@ -1,6 +1,7 @@
 """A folder on any of pyarrow's file systems: what commit, reduce and readers of tables do with files.
 
-1. Paths are relative to the folder and use ``/``; nothing above the folder is touched.
+1. Paths are relative to the folder and use ``/``; nothing above the folder is touched, and on this machine nothing that
+   a link in the folder leads to: StoreError.
 2. ``replace`` puts a small file in place at once: readers see all of it or nothing.
 3. ``renames`` says whether files can be moved at once. On object stores they cannot: there a move is a copy.
 4. What is shown of a URI holds no credentials.
@@ -8,12 +9,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import posixpath
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from mqsniff.sinks.outputfolder import LINK, local_folder
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -39,10 +45,12 @@ class Stored(NamedTuple):
 class Store:
     """One folder; made where it is used, from the URI that travels instead of it."""
 
-    def __init__(self, filesystem: FileSystem, root: str, *, renames: bool) -> None:
+    def __init__(self, filesystem: FileSystem, root: str, *, renames: bool, folder: Path | None = None) -> None:
+        """``folder``: the same place as a path of this machine, where it is on it."""
         self.filesystem = filesystem
         self.root = root.rstrip("/")
         self.renames = renames
+        self.folder = folder
 
     @classmethod
     def at(cls, uri: str) -> Store:
@@ -50,12 +58,19 @@ class Store:
         from pyarrow import ArrowException, fs  # noqa: PLC0415  # start-up is a budget
 
         if "://" not in uri:
-            return cls(fs.LocalFileSystem(), Path(uri).absolute().as_posix(), renames=True)
+            path = Path(uri).absolute()
+            return cls(*local_folder(path), renames=True, folder=path)
         try:
             filesystem, root = fs.FileSystem.from_uri(uri)
         except (ArrowException, OSError, ValueError) as error:
             raise StoreError(f"{shown_uri(uri)}: {redacted(str(error))}") from None
-        return cls(filesystem, root, renames=filesystem.type_name in _RENAMING)
+        folder = Path(root) if filesystem.type_name == "local" else None
+        return cls(filesystem, root, renames=filesystem.type_name in _RENAMING, folder=folder)
+
+    @property
+    def where(self) -> str:
+        """The folder as messages name it, and as another process of this machine finds it."""
+        return self.root if self.folder is None else str(self.folder)
 
     def place(self, path: str) -> str:
         """The path on the file system of a path in the folder."""
@@ -71,6 +86,7 @@ class Store:
 
     def replace(self, path: str, data: bytes) -> None:
         """Put a small file in place, whole or not at all."""
+        self.check_links(path)
         self.filesystem.create_dir(posixpath.dirname(self.place(path)), recursive=True)
         written = path + _UNFINISHED if self.renames else path
         with self.filesystem.open_output_stream(self.place(written)) as stream:
@@ -80,20 +96,27 @@ class Store:
 
     def move(self, source: str, target: str) -> None:
         """Move a file; one that was moved already stays where it is, so that a move can be done again."""
+        self.check_links(source)
+        self.check_links(target)
         if not self.exists(source) and self.exists(target):
             return
         self.filesystem.create_dir(posixpath.dirname(self.place(target)), recursive=True)
         self.filesystem.move(self.place(source), self.place(target))
 
     def delete(self, path: str) -> None:
-        """Delete a file if it is there."""
+        """Delete a file, or a link to one, if it is there."""
+        self.check_links(path)
+        if self.folder is not None:
+            (self.folder / path).unlink(missing_ok=True)
+            return
         try:
             self.filesystem.delete_file(self.place(path))
         except FileNotFoundError:
             return
 
     def delete_tree(self, path: str) -> None:
-        """Delete a folder and everything in it if it is there."""
+        """Delete a folder and everything in it if it is there; of links only themselves."""
+        self.check_links(f"{path}/")
         try:
             self.filesystem.delete_dir(self.place(path))
         except FileNotFoundError:
@@ -106,7 +129,13 @@ class Store:
         return bool(self.filesystem.get_file_info(self.place(path)).type == FileType.File)
 
     def files(self, path: str = "") -> Iterator[Stored]:
-        """All files below a folder of the folder, by path; none where there is no such folder."""
+        """All files below a folder of the folder, by path; none where there is no such folder.
+
+        Folders that are links are passed over.
+        """
+        if self.folder is not None:
+            yield from _local_files(self.folder, path)
+            return
         from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415  # as in ``at``
 
         selector = FileSelector(self.place(path) if path else self.root, allow_not_found=True, recursive=True)
@@ -118,8 +147,35 @@ class Store:
         """Names of the folders in a folder."""
         from pyarrow.fs import FileSelector, FileType  # noqa: PLC0415  # as in ``at``
 
+        self.check_links(f"{path}/" if path else "")
         found = self.filesystem.get_file_info(FileSelector(self.place(path), allow_not_found=True))
         return sorted(str(info.base_name) for info in found if info.type == FileType.Directory)
+
+    def check_links(self, path: str) -> None:
+        """StoreError where the way to a path leads through a link; with ``/`` behind it, also where it is one.
+
+        Paths may be those of a manifest, and folders come from elsewhere: StoreError too where one leads out of ours.
+        """
+        if path.startswith("/") or ".." in path.split("/"):
+            raise StoreError(f"{self.where}: {path} leads out of this folder")
+        place = self.folder
+        if place is None:
+            return
+        for name in path.split("/")[:-1]:
+            place /= name
+            if place.is_symlink():
+                raise StoreError(f"{place} {LINK}")
+
+
+def _local_files(folder: Path, path: str) -> Iterator[Stored]:
+    """See ``Store.files``; names may be any bytes."""
+    found = []
+    for below, _, names in os.walk(folder / path):
+        for place in (Path(below, name) for name in names):
+            with contextlib.suppress(FileNotFoundError):  # a link to nothing, or gone meanwhile
+                if stat.S_ISREG((status := place.stat()).st_mode):
+                    found.append(Stored(place.relative_to(folder).as_posix(), status.st_size))
+    yield from sorted(found)
 
 
 def shown_uri(uri: str) -> str:

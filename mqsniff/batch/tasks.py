@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from mqsniff.batch.bundles import Bundle, Placing
+from mqsniff.batch.bundles import Bundle, Placing, bundle_size
 from mqsniff.batch.names import Rewrite, Rewriter
 from mqsniff.batch.plan import Plan, Split
 from mqsniff.batch.reduce import Output, Reducer
@@ -57,7 +57,7 @@ def scan_task(work: Plan, split: Split) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_pylist([{"report": each.to_json().decode()}], SCAN_SCHEMA)
             continue
         waiting.append(each)
-        size += len(each.columns) + len(each.payload)
+        size += bundle_size(each)
         if size >= BATCH_BYTES:
             yield _bundle_rows(waiting)
             waiting, size = [], 0

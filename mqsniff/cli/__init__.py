@@ -1,8 +1,8 @@
 """The command ``mqsniff``: arguments in, an exit code out; each command is a module that is imported when it is used.
 
 1. Data on stdout, talk on stderr.
-2. Exit 0: fine, also when the reader of a pipe goes away; 1: ``--fail-on`` or ``check`` found something; 2: usage or
-   unreadable input; 130: interrupted.
+2. Exit 0: fine, also when the reader of a pipe goes away; 1: ``--fail-on`` or ``check`` found something; 2: usage,
+   unreadable input, or rows or talk that could not be written (a full disk, a stream that is closed); 130: interrupted.
 3. An error is one line: where, what, what to do.
 4. Nothing heavy is imported until a command runs.
 """
@@ -23,6 +23,7 @@ import click
 
 from mqsniff import __version__
 from mqsniff.answers.captures import is_capture_name
+from mqsniff.cli.talk import open_standard_streams, say, was_missed
 
 COMMANDS: Final = ("decode", "live", "sql", "batch", "check", "protocols")
 
@@ -81,9 +82,8 @@ class Commands(click.Group):
         except BrokenPipeError:
             _silence_stdout()
             return 0
-        except OSError as error:  # inputs and files that are written have their own words; this is stdout
-            _silence_stdout()
-            raise click.FileError("stdout", error.strerror or str(error)) from None
+        except OSError as error:
+            raise _of_stdout(error) from None
         return code
 
     def main(  # type: ignore[override]  # click overloads it by ``standalone_mode``, which is decided here
@@ -91,24 +91,35 @@ class Commands(click.Group):
     ) -> Never:
         """Run, say what went wrong in one line, and leave with the exit code."""
         extra["standalone_mode"] = False
+        open_standard_streams()
+        code = self._exit_code(args, prog_name or "mqsniff", extra)
+        sys.exit(code or (2 if was_missed() else 0))
+
+    def _exit_code(self, args: Sequence[str] | None, prog_name: str, extra: dict[str, Any]) -> int:
+        """Run, and say what went wrong."""
+        code: int
         try:
-            code = super().main(args, prog_name or "mqsniff", **extra)
+            code = super().main(args, prog_name, **extra)
         except click.exceptions.NoArgsIsHelpError as error:
-            error.show()
+            for line in error.format_message().splitlines():
+                say(line)
             code = error.exit_code
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx is not None else "mqsniff"
-            click.echo(f"{where}: {error.format_message().rstrip('.')} ({where} --help)", err=True)
+            say(f"{where}: {error.format_message().rstrip('.')} ({where} --help)")
             code = error.exit_code
         except click.FileError as error:
-            click.echo(f"mqsniff: {error.ui_filename}: {error.message}", err=True)
+            say(f"mqsniff: {error.ui_filename}: {error.message}")
             code = 2
         except click.ClickException as error:
-            click.echo(f"mqsniff: {error.format_message()}", err=True)
+            say(f"mqsniff: {error.format_message()}")
             code = error.exit_code
         except click.Abort:
             code = 130
-        sys.exit(code or 0)
+        except OSError as error:  # help and version
+            say(f"mqsniff: stdout: {_of_stdout(error).message}")
+            code = 2
+        return code or 0
 
 
 def _means_decode(argument: str) -> bool:
@@ -116,6 +127,12 @@ def _means_decode(argument: str) -> bool:
     if argument in COMMANDS or argument in ("--help", "-h", "--version"):
         return False
     return argument.startswith("-") or Path(argument).exists() or is_capture_name(argument) or "://" in argument
+
+
+def _of_stdout(error: OSError) -> click.FileError:
+    """An error of writing in our words: inputs, and files that are written, have their own; what is left is stdout."""
+    _silence_stdout()
+    return click.FileError("stdout", error.strerror or str(error))
 
 
 def _silence_stdout() -> None:

@@ -14,6 +14,7 @@ import click
 from mqsniff.cli.filtering import filter_options, filters_of, read_time, reading
 from mqsniff.cli.options import decode_options
 from mqsniff.cli.sections import SectionedCommand, all_of, option
+from mqsniff.cli.talk import say
 from mqsniff.tables.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -95,10 +96,10 @@ def command(paths: tuple[str, ...], *, dry_run: bool, listed: bool, as_json: boo
             return _dry_run(paths[:-1], wanted, as_json=as_json)
         return _run(paths[:-1], paths[-1], wanted, where, as_json=as_json)
     except (CommitError, InputError, SessionError, StoreError) as error:
-        click.echo(f"mqsniff: {redacted(str(error))}", err=True)
+        say(f"mqsniff: {redacted(str(error))}")
         return 2
     except KeyboardInterrupt:
-        click.echo("mqsniff: interrupted", err=True)
+        say("mqsniff: interrupted")
         return 130
 
 
@@ -150,36 +151,42 @@ def _run(inputs: tuple[str, ...], out: str, options: Options, where: dict[str, A
 
 
 def _show_report(report: Report, *, as_json: bool) -> None:
-    import orjson
 
     if as_json:
-        click.echo(orjson.dumps(report.plain(), option=orjson.OPT_INDENT_2).decode())
+        _echo_json(report.plain())
     for line in report.recovered:
-        click.echo(f"mqsniff: {line}", err=True)
+        say(f"mqsniff: {line}")
     for uri in report.skipped:
-        click.echo(f"mqsniff: {uri}: taken before", err=True)
+        say(f"mqsniff: {uri}: taken before")
     for uri, why in report.unreadable:
-        click.echo(f"mqsniff: {uri}: {why}", err=True)
+        say(f"mqsniff: {uri}: {why}")
     for line in report.lines():
-        click.echo(line, err=True)
+        say(line)
 
 
 def _dry_run(inputs: tuple[str, ...], options: Options, *, as_json: bool) -> int:
     """What would be done, without doing it."""
-    import orjson
-
     from mqsniff.batch.preview import preview
     from mqsniff.cli.grid import show_grid
 
     found = preview(inputs, options)
     if as_json:
-        click.echo(orjson.dumps(found.plain(), option=orjson.OPT_INDENT_2).decode())
+        _echo_json(found.plain())
         return 0
     show_grid("", ("file", "bytes", "format", "first packet", "domain", "status"), found.file_cells())
     click.echo()
     show_grid("", ("split", "bytes", "holds"), found.split_cells())
-    click.echo(found.total(), err=True)
+    say(found.total())
     return 0
+
+
+def _echo_json(plain: Any) -> None:
+    """Print plain data, names of files in it as the tables have them."""
+    import orjson
+
+    from mqsniff.tables.values import escaped
+
+    click.echo(orjson.dumps(escaped(plain), option=orjson.OPT_INDENT_2).decode())
 
 
 def _list(paths: tuple[str, ...], *, as_json: bool) -> int:
@@ -194,10 +201,10 @@ def _list(paths: tuple[str, ...], *, as_json: bool) -> int:
         raise click.UsageError("--list takes the folder of the tables and nothing else")
     runs = Archive(Store.at(paths[0])).runs()
     if not runs:
-        click.echo(f"mqsniff: no run is committed in {shown_uri(paths[0])}", err=True)
+        say(f"mqsniff: no run is committed in {shown_uri(paths[0])}")
     if as_json:
         plain = [orjson.loads(manifest.encoded()) for manifest in runs]
-        click.echo(orjson.dumps(plain, option=orjson.OPT_INDENT_2).decode())
+        _echo_json(plain)
         return 0
     show_grid("", ("run", "inputs", "rows", "bytes", "files", "mqsniff"), [
         (

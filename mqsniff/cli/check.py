@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from mqsniff.cli.talk import say
+
 if TYPE_CHECKING:
     from mqsniff.answers.check import Checked, Difference
 
@@ -36,14 +38,14 @@ def command(paths: tuple[Path, ...], *, update: bool, verbose: bool) -> int:
 
     captures = captures_under(paths)
     if not captures:
-        click.echo(f"mqsniff: no captures under {', '.join(map(str, paths))}", err=True)
+        say(f"mqsniff: no captures under {', '.join(map(str, paths))}")
         return 2
     results: list[Checked] = []
     for capture in captures:
         try:
             checked = check_capture(capture, update=update)
         except (GoldenError, OSError) as error:
-            click.echo(f"mqsniff: {error}", err=True)
+            say(f"mqsniff: {error}")
             return 2
         results.append(checked)
         _show_differences(checked, len(checked.differences) if verbose else SHOWN)
@@ -56,7 +58,9 @@ def _show_differences(checked: Checked, shown: int) -> None:
     """What differs in one capture, row by row and field by field."""
     if not checked.differences:
         return
-    click.echo(checked.capture)
+    from mqsniff.sinks.escape import safe
+
+    click.echo(safe(str(checked.capture)))
     for difference in checked.differences[:shown]:
         _show_difference(difference)
     hidden = len(checked.differences) - shown

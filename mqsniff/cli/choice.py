@@ -9,6 +9,7 @@ import click
 
 from mqsniff.cli.options import RunOptions
 from mqsniff.cli.outputs import output_of
+from mqsniff.cli.talk import say
 from mqsniff.model import CaptureInfo, Closed, Decoded, Item, Message, Opened
 
 if TYPE_CHECKING:
@@ -73,13 +74,14 @@ def make_choice(options: RunOptions, captures: list[CaptureInfo]) -> Choice:
 def _where(options: RunOptions, condition: str, captures: list[CaptureInfo]) -> Where:
     from mqsniff.answers.sql import QueryError
     from mqsniff.answers.where import Where
+    from mqsniff.tables.values import escaped
 
     try:
-        where = Where(condition, options.wanted(output_of(options)), captures, options.shown)
+        where = Where(escaped(condition), options.wanted(output_of(options)), captures, options.shown)
     except QueryError as error:
         raise click.UsageError(str(error)) from None
     if where.left_out:
-        click.echo(f"mqsniff: --where leaves out {', '.join(where.left_out)}: it does not fit their columns", err=True)
+        say(f"mqsniff: --where leaves out {', '.join(where.left_out)}: it does not fit their columns")
     return where
 
 

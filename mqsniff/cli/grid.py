@@ -8,6 +8,8 @@ from typing import Final
 
 import click
 
+from mqsniff.sinks.escape import safe
+
 PADDED_MAX: Final = 120
 """Characters that a cell is filled up to in a pipe: one long value must not widen all rows."""
 
@@ -15,7 +17,8 @@ PADDED_MAX: Final = 120
 def show_grid(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[int] = ()
 ) -> None:
-    """Print a table; cells are plain text without control characters. ``numbers``: columns that are aligned right."""
+    """Print a table, what a terminal would act on as escapes. ``numbers``: columns that are aligned right."""
+    columns, rows = list(map(safe, columns)), [list(map(safe, row)) for row in rows]
     if sys.stdout.isatty():
         _draw(title, columns, rows, numbers)
         return

@@ -16,6 +16,7 @@ import click
 from mqsniff.cli.options import RunOptions, run_options
 from mqsniff.cli.sections import SectionedCommand
 from mqsniff.cli.signals import INTERRUPTED, TERMINATED, terminate
+from mqsniff.cli.talk import say
 
 if TYPE_CHECKING:
     from mqsniff.sources.live import LiveSource
@@ -48,7 +49,7 @@ def command(interface: str, bpf: str | None, packets: int | None, duration: floa
     try:
         source = LiveSource(interface, bpf=bpf, count=packets, duration_ns=duration_ns)
     except CaptureError as error:
-        click.echo(f"mqsniff: {error}", err=True)
+        say(f"mqsniff: {error}")
         return 2
     with stopped_by_signal(source):
         code = run(source, wanted)

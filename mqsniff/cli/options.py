@@ -43,6 +43,8 @@ class RunOptions:
     output: str | None = None
     tables: tuple[TableName, ...] = ()
     out: Path | None = None
+    is_temporary: bool = False
+    """Whether ``out`` is nobody's but ours."""
     overwrite: bool = False
     verbose: bool = False
     records: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import shutil
@@ -42,11 +43,12 @@ def make_output(options: RunOptions, captures: list[CaptureInfo]) -> Output:
     Raises click.UsageError for a folder that cannot, or must not, be written to.
     """
     if output_of(options) == "parquet":
-        from mqsniff.sinks.parquet import OutputFolderError, ParquetSink, prepare_folder
+        from mqsniff.sinks.outputfolder import OutputFolder, OutputFolderError
+        from mqsniff.sinks.parquet import ParquetSink
 
-        folder = str(options.out)
+        folder = OutputFolder(str(options.out))
         try:
-            prepare_folder(folder, overwrite=options.overwrite)
+            folder.prepare(overwrite=options.overwrite)
         except OutputFolderError as error:
             raise click.UsageError(str(error)) from None
         sink = ParquetSink(folder, captures, options.wanted("parquet"), options.shown, limits=options.limits)
@@ -56,8 +58,13 @@ def make_output(options: RunOptions, captures: list[CaptureInfo]) -> Output:
 
 
 def _stdout() -> BinaryIO:
-    """Stdout, which takes blocks also where Python was told not to buffer: sinks flush it whenever the input pauses."""
+    """Stdout, which takes blocks also where Python was told not to buffer: sinks flush it whenever the input pauses.
+
+    OSError where it is closed: nothing has to be decoded to know that.
+    """
     stream = sys.stdout.buffer
+    with contextlib.suppress(io.UnsupportedOperation):  # a stream of a test
+        os.write(stream.fileno(), b"")
     return open(stream.fileno(), "wb", closefd=False) if isinstance(stream, io.RawIOBase) else stream
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
 
+from mqsniff.cli.talk import say
+
 if TYPE_CHECKING:
     from mqsniff.decode.registry import Loaded
 
@@ -40,7 +42,7 @@ def command(ctx: click.Context, name: str | None, *, as_json: bool) -> int:
         _print_details(chosen)
     for entry in loaded:
         if entry.problem:
-            click.echo(f"mqsniff: {entry.problem}", err=True)
+            say(f"mqsniff: {entry.problem}")
     return 0
 
 

@@ -21,6 +21,7 @@ import click
 
 from mqsniff.answers.results import cell, json_line, result_rows, unique_names
 from mqsniff.cli.grid import show_grid
+from mqsniff.cli.talk import say
 from mqsniff.sinks.csv import csv_line
 from mqsniff.sinks.escape import safe
 
@@ -68,7 +69,7 @@ def write_parquet(path: Path, schema: pa.Schema, batches: Batches) -> int:
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     count = 0
     try:
-        with pq.ParquetWriter(draft, named, compression="zstd") as writer:
+        with draft.open("xb") as stream, pq.ParquetWriter(stream, named, compression="zstd") as writer:
             for batch in batches:
                 writer.write_batch(batch.rename_columns(named.names))
                 count += len(batch)
@@ -113,7 +114,7 @@ def _draw(names: Sequence[str], schema: pa.Schema, rows: Iterator[Sequence[Any]]
     else:
         show_grid("", heads, [list(map(_cut, row)) for row in shown], numbers=_numbers(schema))
     count = f"{len(shown):,} row{'' if len(shown) == 1 else 's'}"
-    click.echo(f"the first {count}; -o csv or ndjson gives all" if more else count, err=True)
+    say(f"the first {count}; -o csv or ndjson gives all" if more else count)
 
 
 def _drawn(value: Any) -> str:

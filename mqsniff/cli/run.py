@@ -19,6 +19,7 @@ from mqsniff.cli.choice import Choice, make_choice
 from mqsniff.cli.options import RunOptions
 from mqsniff.cli.outputs import Output, make_output, output_of
 from mqsniff.cli.signals import code_of, ended_by_sigterm
+from mqsniff.cli.talk import say
 from mqsniff.model import Item
 
 if TYPE_CHECKING:
@@ -76,18 +77,20 @@ def _conclude(pipeline: Pipeline, choice: Choice, options: RunOptions, seconds: 
     """Say what the run came to, and give its exit code."""
     unreadable = [capture for capture in pipeline.captures if capture.unreadable]
     for capture in unreadable:
-        click.echo(f"mqsniff: {capture.name}: {capture.unreadable}", err=True)
+        say(f"mqsniff: {capture.name}: {capture.unreadable}")
     if unreadable and len(unreadable) == len(pipeline.captures):
+        if options.out is not None and not options.is_temporary:
+            say("mqsniff: no input could be read, so no tables were written")
         return 2
     dropped = sum(capture.dropped for capture in pipeline.captures)
-    click.echo(choice.everything.totals(pipeline.totals, dropped, seconds), err=True)
+    say(choice.everything.totals(pipeline.totals, dropped, seconds))
     for sentence in choice.sentences():
-        click.echo(sentence, err=True)
+        say(sentence)
     if (explanation := choice.everything.explanation(pipeline.totals)) is not None:
-        click.echo(explanation, err=True)
+        say(explanation)
     found = list(choice.seen.found(options.fail_on))
     if found:
-        click.echo(f"mqsniff: failed, since there is: {', '.join(found)}", err=True)
+        say(f"mqsniff: failed, since there is: {', '.join(found)}")
     if unreadable:
         return 2
     return 1 if found else 0

@@ -21,6 +21,7 @@ from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.options import RunOptions, decode_options
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.signals import INTERRUPTED, TERMINATED, code_of, ended_by_sigterm
+from mqsniff.cli.talk import say
 from mqsniff.tables.filters import Filters
 from mqsniff.tables.schemas import TABLES
 
@@ -102,7 +103,7 @@ def command(
                 _answer(tables, query, output or ("table" if sys.stdout.isatty() else "ndjson"), out)
             return code
     except (QueryError, FolderError) as error:
-        click.echo(f"mqsniff sql: {error}", err=True)
+        say(f"mqsniff sql: {error}")
         return 2
     except KeyboardInterrupt as interrupt:
         return code_of(interrupt)
@@ -111,11 +112,12 @@ def command(
 def read_arguments(arguments: Sequence[str]) -> Inputs:
     """Tell files, folders and the query apart; raises click.UsageError where there is no input."""
     from mqsniff.answers.folders import is_table_folder
+    from mqsniff.tables.values import escaped
 
     *files, last = arguments
     query: str | None = None
     if last == "-" and files:
-        query = sys.stdin.read()
+        query = _stdin()
     elif last == "-" or _is_there(last) or is_capture_name(last) or ("://" in last and " " not in last):
         files.append(last)
     else:
@@ -127,7 +129,15 @@ def read_arguments(arguments: Sequence[str]) -> Inputs:
     for file in captures:
         if Path(file).is_dir():
             raise click.UsageError(f"{file}: a folder without tables (sub-folders such as messages)")
-    return Inputs(captures, folders, query)
+    return Inputs(captures, folders, query if query is None else escaped(query))
+
+
+def _stdin() -> str:
+    """The query that stands on stdin; raises click.UsageError where it cannot be read."""
+    try:
+        return sys.stdin.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"stdin: {getattr(error, 'strerror', None) or 'no UTF-8'}") from None
 
 
 def _is_there(text: str) -> bool:
@@ -178,7 +188,14 @@ class Tables:
 
         needed = needed_tables(query, self._spill)
         self._there = tables_in(self._stored, list(needed))
-        wanted = RunOptions(output="parquet", out=self._decoded, tables=needed, filters=filters_of(options), **options)
+        wanted = RunOptions(
+            output="parquet",
+            out=self._decoded,
+            is_temporary=True,
+            tables=needed,
+            filters=filters_of(options),
+            **options,
+        )
         progress = Progress(silent_stdout=True)
         source = FileSource(captures, wanted.limits, progress)
         code = run(source, wanted, progress)
@@ -207,9 +224,7 @@ def show_tables(folders: Sequence[Path]) -> None:
         counted = (f"{dataset.count_rows():,}",) if folders else ()
         rows.append((table, *counted, ", ".join(dataset.schema.names)))
     show_grid("", ("table", "rows", "columns") if folders else ("table", "columns"), rows)
-    click.echo(
-        "ask with: mqsniff sql FILE... 'select ... from ...'; a table's name alone explains its columns", err=True
-    )
+    say("ask with: mqsniff sql FILE... 'select ... from ...'; a table's name alone explains its columns")
 
 
 def show_columns(name: str) -> None:
@@ -231,4 +246,4 @@ def _answer(tables: Tables, query: str, output: str, out: Path | None) -> None:
             write_result(output, schema, batches)
             return
         count = write_parquet(out, schema, batches)
-        click.echo(f"{count:,} row{'' if count == 1 else 's'} in {out}", err=True)
+        say(f"{count:,} row{'' if count == 1 else 's'} in {out}")

@@ -22,11 +22,10 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from mqsniff.limits import Limits
+from mqsniff.sinks.outputfolder import UNFINISHED
 from mqsniff.tables.arrow import Block, TopicIds, note_topic
 from mqsniff.tables.cells import repeated
 from mqsniff.tables.schemas import TABLES, TableName, arrow_schema
-
-UNFINISHED: Final = ".tmp"
 
 _DIVERSE: Final = frozenset(
     (

@@ -169,7 +169,7 @@ def _listen(interface: str, bpf: str | None) -> Any:
             f"{interface}: not allowed to capture; CAP_NET_RAW is missing: run as root, or once: "
             f"sudo setcap cap_net_raw,cap_net_admin+ep {python}"
         ) from None
-    except Scapy_Exception as error:
+    except (Scapy_Exception, UnicodeEncodeError) as error:
         raise CaptureError(f"{interface}: filter {bpf!r} cannot be used: {error}") from None
     except OSError as error:
         raise CaptureError(f"{interface}: {error.strerror or error}") from None

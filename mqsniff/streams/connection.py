@@ -284,7 +284,7 @@ def _block_end(offsets: list[int], low: int, size: int) -> int:
 def connection_id(domain: str, key: FlowKey, first: Segment) -> str:
     """A connection's name, 32 hex digits: a hash of capture domain, tunnel, endpoints and first packet."""
     name = blake2b(digest_size=16)
-    for text in (domain.encode(), key.tunnel.encode(), key.low_ip, key.high_ip):
+    for text in (domain.encode(errors="surrogatepass"), key.tunnel.encode(), key.low_ip, key.high_ip):
         name.update(len(text).to_bytes(4, "big") + text)
     for number in (key.low_port, key.high_port, first.ts_ns, first.seq & MASK):
         name.update(number.to_bytes(8, "big", signed=True))

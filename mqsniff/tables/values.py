@@ -79,7 +79,7 @@ class Shown:
         """A row as JSON; its columns stay text, whatever the traffic wrote, but for those that hold objects."""
         encoded = self._fast_json(row)
         if encoded is None or (b"null" in encoded and any(_has_nonfinite(row.get(name)) for name in objects)):
-            told = {name: value if name in objects else _escaped(value) for name, value in row.items()}
+            told = {name: value if name in objects else escaped(value) for name, value in row.items()}
             return orjson.dumps({name: self.plain(value) for name, value in told.items()})
         return encoded
 
@@ -105,7 +105,7 @@ class Shown:
             case str():
                 return _valid(value)
             case dict() if depth < NESTING_MAX:
-                return {_escaped(str(key)): self.plain(inner, depth + 1) for key, inner in value.items()}
+                return {escaped(str(key)): self.plain(inner, depth + 1) for key, inner in value.items()}
             case list() | tuple() if depth < NESTING_MAX:
                 return [self.plain(inner, depth + 1) for inner in value]
             case dict() | list() | tuple():
@@ -232,8 +232,16 @@ def _valid(text: str) -> Value:
     return text
 
 
-def _escaped(value: Any) -> Any:
-    """Text, or a list of it, with lone surrogates as escapes."""
-    if isinstance(value, list | tuple):
-        return [_escaped(item) for item in value]
-    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
+def escaped(value: Any) -> Any:
+    r"""Text, or lists and objects of it, with lone surrogates as escapes.
+
+    A byte of a file's name that is no UTF-8 is one of them: 0xE9 stands as ``\udce9``.
+    """
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case list() | tuple():
+            return [escaped(item) for item in value]
+        case dict():
+            return {escaped(key): escaped(item) for key, item in value.items()}
+    return value

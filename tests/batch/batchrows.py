@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 from collections.abc import Callable, Iterable, Sequence
@@ -34,13 +35,13 @@ _PLACES = (
 )
 
 
-def decoded(root: Path, names: Iterable[str], out: Path) -> Tables:
+def decoded(root: Path, names: Iterable[str], out: Path, domain: str = "") -> Tables:
     """The rows of one process that reads files below a folder, as ``decode`` does when it is run there."""
     limits = Limits()
     before = Path.cwd()
     os.chdir(root)
     try:
-        pipeline = Pipeline(FileSource(names, limits), Settings(limits, records=True))
+        pipeline = Pipeline(FileSource(names, limits), Settings(limits, records=True), domain=domain)
         sink = ParquetSink(str(out), pipeline.captures, tuple(TABLES), Shown(), limits=limits)
         for item in pipeline.items():
             if item is not None:
@@ -54,14 +55,14 @@ def decoded(root: Path, names: Iterable[str], out: Path) -> Tables:
 def committed(out: Path, original: Callable[[Place], Place] | None = None) -> Tables:
     """The rows of the runs that are committed in a folder, without ``run_id``; places as ``original`` maps them."""
     store = Store.at(str(out))
-    parts = [(part.table, store.place(part.path)) for part in Archive(store).committed() if part.table != "files"]
+    parts = [(part.table, str(out / part.path)) for part in Archive(store).committed() if part.table != "files"]
     return _rows(parts, original)
 
 
 def _rows(parts: Iterable[tuple[str, str]], original: Callable[[Place], Place] | None = None) -> Tables:
     tables: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES}
     for table, path in parts:
-        for row in pq.ParquetFile(path).read().to_pylist():
+        for row in pq.ParquetFile(io.BytesIO(Path(path).read_bytes())).read().to_pylist():  # of any name
             row.pop("run_id", None)
             for capture, packet in _PLACES if original is not None else ():
                 if row.get(packet):

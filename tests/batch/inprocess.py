@@ -19,6 +19,7 @@ class InProcess:
 
     def __init__(self) -> None:
         self._bundles: list[Bundle] = []
+        self._scanned: list[tuple[Plan, Split]] = []
         self.names = 0
         self.stale = 0
         """Parts that were rewritten because they showed other names than the one that counts."""
@@ -29,6 +30,7 @@ class InProcess:
     def scan(self, work: Plan, splits: Sequence[Split]) -> list[str]:
         reports = []
         for split in splits:
+            self._scanned.append((work, split))
             for rows in scan_task(work, split):
                 told = [text for text in rows.column("report").to_pylist() if text is not None]
                 reports += told
@@ -47,6 +49,14 @@ class InProcess:
             rows = [pa.RecordBatch.from_pylist([bundle._asdict() for bundle in share], BUNDLE_SCHEMA)] if share else []
             done += reduce_task(rows, placing, names, output, self._name())
         return done
+
+    def lose_executor(self) -> None:
+        """Lose all bundles that are kept; what is scanned again for them may differ, and nobody reads its reports."""
+        self._bundles = []
+        for work, split in self._scanned:
+            for rows in scan_task(work, split):
+                if not any(rows.column("report").to_pylist()):
+                    self._bundles += bundles_of([rows])
 
     def rewrite(self, wanted: Sequence[Rewrite], rewriter: Rewriter) -> list[str]:
         names = Teachings(rewriter.taught).names

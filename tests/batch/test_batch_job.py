@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from batchrows import PCAPS, committed
+from batchrows import PCAPS, committed, decoded
 from inprocess import InProcess
 
 from mqsniff.batch.commit import Archive, CommitError
@@ -21,7 +23,7 @@ from mqsniff.batch.driver import partitions_of, run_job
 from mqsniff.batch.inputs import InputError
 from mqsniff.batch.job import Options, Report
 from mqsniff.batch.plan import Plan, Split
-from mqsniff.batch.store import Store
+from mqsniff.batch.store import Store, StoreError
 from mqsniff.limits import MIB
 from mqsniff.tables.filters import Filters
 from mqsniff.tables.schemas import TABLES, arrow_schema
@@ -69,8 +71,8 @@ def job(inputs: list[Path] | list[str], out: Path, **options: Any) -> Report:
 
 def rows(out: Path, table: str) -> list[dict[str, Any]]:
     store = Store.at(str(out))
-    paths = [store.place(part.path) for part in Archive(store).committed(table)]
-    return [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
+    paths = [out / part.path for part in Archive(store).committed(table)]
+    return [row for path in paths for row in pq.ParquetFile(io.BytesIO(path.read_bytes())).read().to_pylist()]
 
 
 def test_relative_paths_mean_the_same_for_tasks_that_run_elsewhere(
@@ -210,6 +212,73 @@ def test_a_file_that_vanishes_in_the_middle_is_a_row_and_the_job_goes_on(bad_inp
     assert rows(tmp_path / "out", "messages")
 
 
+class Dying(InProcess):
+    """Executors die between scan and reduce; meanwhile something happens to the inputs."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
+        self._meanwhile = meanwhile
+
+    def reduce(self, *args: Any) -> list[str]:
+        self._meanwhile()
+        self.lose_executor()
+        return super().reduce(*args)
+
+
+def shortened(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def overwritten(path: Path) -> None:
+    path.write_bytes(path.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (Path.unlink, "no such file or directory"),
+        (shortened, "changed since it was listed"),
+        (overwritten, "changed since it was listed"),
+    ],
+)
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_lost_executor_whose_input_is_no_longer_there_fails_the_run_in_one_line(
+    tmp_path: Path, harm: Callable[[Path], object], said: str, partitions: int
+) -> None:
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    for path in (ONE, OTHER):
+        shutil.copy(path, folder)
+    with pytest.raises(InputError) as caught:
+        run_job(
+            Dying(lambda: harm(folder / OTHER.name)),
+            [str(folder)],
+            str(tmp_path / "out"),
+            Options(partitions=partitions),
+        )
+    segments = re.search(r"([\d,]+) of ([\d,]+) segments were decoded", str(caught.value))
+    assert segments is not None
+    assert 0 < int(segments[1].replace(",", "")) < int(segments[2].replace(",", ""))
+    assert str(caught.value).startswith(f"{folder / OTHER.name}: {said}; ")
+    assert "\n" not in str(caught.value)
+    assert Archive(Store.at(str(tmp_path / "out"))).runs() == []
+    assert not list((tmp_path / "out").rglob("*.parquet"))
+
+
+def test_a_lost_executor_whose_inputs_are_what_they_were_changes_no_row(tmp_path: Path) -> None:
+    job([ONE, OTHER], tmp_path / "expected")
+    run_job(Dying(lambda: None), map(str, (ONE, OTHER)), str(tmp_path / "out"), Options(partitions=3))
+    assert committed(tmp_path / "out") == committed(tmp_path / "expected")
+
+
+def test_where_all_inputs_go_while_they_are_scanned_nothing_is_committed(tmp_path: Path) -> None:
+    capture = tmp_path / "a.pcap"
+    shutil.copy(ONE, capture)
+    with pytest.raises(InputError, match=r"a\.pcap: no such file or directory$"):
+        run_job(Vanishing(), [str(capture)], str(tmp_path / "out"))
+    assert Archive(Store.at(str(tmp_path / "out"))).runs() == []
+
+
 def test_what_could_not_be_read_is_taken_when_it_is_there(bad_inputs: Path, tmp_path: Path) -> None:
     job([bad_inputs, bad_inputs / "late.pcap"], tmp_path / "out")
     shutil.copy(PCAPS / "nsq" / "nsqlookupd-1.3.0-raw.pcap", bad_inputs / "late.pcap")
@@ -226,8 +295,57 @@ def test_fail_fast_stops_at_bad_inputs_and_leaves_nothing(bad_inputs: Path, tmp_
 
 def test_where_nothing_can_be_read_nothing_is_committed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a\.pcap: .*1 more cannot be read"):
-        job([tmp_path / "a.pcap", tmp_path / "b.pcap"], tmp_path / "out")
-    assert Archive(Store.at(str(tmp_path / "out"))).runs() == []
+        job([tmp_path / "a.pcap", tmp_path / "b.pcap"], tmp_path / "out" / "tables")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("link", ["messages", "files", "_mqsniff", "_mqsniff/staging"])
+@pytest.mark.parametrize("options", [{"overwrite": True}, {"append": True}])
+def test_a_link_in_the_folder_is_refused_before_anything_is_done(
+    tmp_path: Path, link: str, options: dict[str, Any]
+) -> None:
+    job([ONE], tmp_path / "precious")
+    job([ONE], tmp_path / "out")
+    place, away = tmp_path / "out" / link, tmp_path / "precious" / link
+    shutil.rmtree(place, ignore_errors=True)
+    place.symlink_to(away)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "precious").rglob("*")}
+    with pytest.raises(StoreError, match=f"out/{link} is a link, and nothing is written or deleted through links"):
+        job([OTHER], tmp_path / "out", **options)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "precious").rglob("*")} == before
+
+
+def test_tables_that_a_link_beside_ours_leads_to_are_no_orphans(tmp_path: Path) -> None:
+    job([ONE], tmp_path / "precious")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old").symlink_to(tmp_path / "precious")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "precious").rglob("*.parquet")}
+    assert job([OTHER], tmp_path / "out").recovered == []
+    job([ONE], tmp_path / "out", overwrite=True)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "precious").rglob("*.parquet")} == before != {}
+
+
+def test_names_may_be_any_bytes(tmp_path: Path) -> None:
+    raw = os.fsdecode(b"caf\xe9")
+    folder, out = tmp_path / f"in-{raw}", tmp_path / f"out-{raw}"
+    folder.mkdir()
+    for path, name in ((ONE, f"{raw}.pcap"), (OTHER, "b.pcap")):
+        shutil.copy(path, folder / name)
+    first = job([folder], out, domain=".*", partitions=2)
+    assert {row["capture"] for row in rows(out, "messages")} == {"caf\\udce9.pcap", "b.pcap"}
+    assert committed(out) == decoded(folder, [f"{raw}.pcap", "b.pcap"], tmp_path / "decoded", domain=".*")
+    assert {Path(row["uri"]).name for row in rows(out, "files")} == {"caf\\udce9.pcap", "b.pcap"}
+    assert job([folder], out, domain=".*").status == "nothing to do"
+    shutil.copy(ONE, folder / os.fsdecode(b"new\xff.pcap"))
+    again = job([folder], out, domain=".*", append=True)
+    assert again.skipped == [str(folder / "b.pcap"), str(folder / f"{raw}.pcap")]
+    assert {row["capture"] for row in rows(out, "files") if row["run_id"] != first.run} == {"new\\udcff.pcap"}
+    (tmp_path / "file.parquet").write_bytes(b"mine")
+    (tmp_path / os.fsdecode(b"mine\xff.parquet")).write_bytes(b"mine")
+    before = sorted(tmp_path.rglob("*.parquet"))
+    with pytest.raises(CommitError, match="holds files of somebody else"):
+        job([ONE], tmp_path)
+    assert sorted(tmp_path.rglob("*.parquet")) == before
 
 
 def test_options_bound_what_is_written(tmp_path: Path) -> None:

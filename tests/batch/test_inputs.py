@@ -5,7 +5,17 @@ import os
 import pytest
 
 from mqsniff.batch import inputs
-from mqsniff.batch.inputs import ByteRange, InputError, Location, list_inputs, names_of, read_range, why
+from mqsniff.batch.inputs import (
+    ByteRange,
+    ChangedError,
+    InputError,
+    Location,
+    list_inputs,
+    names_of,
+    read_range,
+    why,
+    why_changed,
+)
 
 NAMES = ("a/1.pcap", "a/2.PCAPNG.gz", "a/b/3.pcap12", "a/b/notes.txt", "c/4.cap", "c/odd")
 
@@ -108,6 +118,32 @@ def test_a_file_that_is_not_there_says_so_without_its_path(tmp_path, store):
     with pytest.raises(OSError) as caught:  # noqa: PT011  # the reason is checked below
         ByteRange(Location(str(tmp_path / "gone"), store))
     assert why(caught.value) == "no such file or directory"
+
+
+@pytest.mark.parametrize("given", ["{}", "file://{}"])
+def test_a_file_that_changes_gives_no_byte_more_whoever_opens_it(tmp_path, given):
+    path = tmp_path / "x.pcap"
+    path.write_bytes(bytes(100))
+    (listed,) = list_inputs([given.format(path)])
+    assert why_changed(listed.location) == ""
+    source = ByteRange(listed.location)
+    assert source.read(10) == bytes(10)
+    os.utime(path, ns=(0, listed.mtime_ns + 1_000))
+    with pytest.raises(ChangedError):
+        source.read(100)
+    source.close()
+    for stop in (0, 50, None):
+        with pytest.raises(ChangedError, match="changed since it was listed"):
+            ByteRange(listed.location, 0, stop)
+    assert why_changed(listed.location) == "changed since it was listed"
+    os.utime(path, ns=(0, listed.mtime_ns))
+    assert read_range(listed.location, 0, 100) == bytes(100)
+    path.write_bytes(bytes(101))
+    os.utime(path, ns=(0, listed.mtime_ns))
+    with pytest.raises(ChangedError):
+        read_range(listed.location, 0, 100)
+    path.unlink()
+    assert why_changed(listed.location) == "no such file or directory"
 
 
 def test_what_is_no_regular_file_is_not_waited_for(tmp_path):

@@ -1,6 +1,7 @@
 """Prefix: what happens to files that change, vanish or cannot be read while the job runs."""
 
 import base64
+import time
 
 import capturecraft as craft
 import pytest
@@ -62,7 +63,7 @@ def test_a_file_that_vanishes_is_told_and_the_others_are_read(three):
     assert (noticed.problem.kind, noticed.problem.severity, noticed.packet) == ("input", "error", 1 << 40)
 
 
-def test_a_file_that_vanishes_between_its_pieces_is_read_up_to_there(three):
+def test_a_file_that_vanishes_between_its_pieces_counts_as_unreadable(three):
     whole = planned(three)
     reports = []
     for split in whole.splits:
@@ -74,29 +75,48 @@ def test_a_file_that_vanishes_between_its_pieces_is_read_up_to_there(three):
         for split in result.splits:
             reports += [item for item in scan(split, result.plan.files, whole.options) if isinstance(item, PieceReport)]
         result = prefix(result.plan, reports)
-    cut = result.files[1]
-    assert (cut.status, 0 < cut.packets < 60) == ("damaged", True)
-    assert cut.error.startswith("reading failed at byte ")
-    assert cut.error.endswith(": no such file or directory")
-    assert [file.packets for file in result.files] == [60, cut.packets, 60]
+    gone = result.files[1]
+    assert (gone.status, gone.error) == ("unreadable", "no such file or directory")
+    assert [file.packets for file in result.files] == [60, 0, 60]
+    assert {
+        piece.file for split in whole.splits for piece in split.pieces if piece.number in result.placing.places
+    } == {
+        0,
+        2,
+    }
 
 
-def test_a_file_that_is_cut_while_the_job_runs_is_read_up_to_its_end(three):
-    data = three[1].read_bytes()
-    result = finish(planned(three), lambda: three[1].write_bytes(data[: len(data) // 2]))
-    assert result.files[1].status == "damaged"
-    assert result.files[1].error.startswith(f"cut at byte {len(data) // 2}, inside packet ")
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-2000])
 
 
-def test_a_file_that_grows_is_read_as_far_as_the_plan_knew_it(three):
-    more = b"".join(craft.pcap_record(ts, data) for ts, data in packets())
+def grow(path):
+    with path.open("ab") as file:
+        file.write(b"".join(craft.pcap_record(ts, data) for ts, data in packets()))
 
-    def grow():
-        with three[1].open("ab") as file:
-            file.write(more)
 
-    result = finish(planned(three), grow)
-    assert [(file.status, file.packets) for file in result.files] == [("ok", 60)] * 3
+def rewrite(path):
+    """Put other bytes of the same length there."""
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+def replaced(path):
+    path.with_suffix(".new").write_bytes(path.read_bytes())
+    path.with_suffix(".new").rename(path)
+
+
+@pytest.mark.parametrize("change", [cut, grow, rewrite, replaced])
+def test_a_file_that_changes_while_the_job_runs_counts_as_unreadable(three, change):
+    time.sleep(0.01)  # the clock of file systems ticks as seldom as every four milliseconds
+    result = finish(planned(three), lambda: change(three[1]))
+    assert [(file.status, file.error, file.packets) for file in result.files] == [
+        ("ok", "", 60),
+        ("unreadable", "changed since it was listed", 0),
+        ("ok", "", 60),
+    ]
+    (noticed,) = result.problems
+    assert noticed.problem.detail == f"{three[1]}: changed since it was listed"
 
 
 @pytest.mark.usefixtures("three")

@@ -18,7 +18,10 @@ from batchrows import PCAPS, Tables, committed, decoded, differing
 from builds import PLACE
 
 from mqsniff.batch.commit import Archive
-from mqsniff.batch.spark import run
+from mqsniff.batch.driver import run_job
+from mqsniff.batch.inputs import InputError
+from mqsniff.batch.job import Options
+from mqsniff.batch.spark import SparkSteps, run
 from mqsniff.batch.store import Store
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
@@ -101,6 +104,35 @@ def test_workers_that_raise_are_killed_or_starve_twice_each_change_no_row(
     assert differing(expected, committed(out)) == {}
     assert holds_one_run_and_nothing_else(out)
     assert json.loads(done.stdout)["tables"]["messages"] == len(expected["messages"])
+
+
+class Forgetful(SparkSteps):
+    """Its executors lose what they hold between scan and shuffle, and an input goes meanwhile."""
+
+    def __init__(self, spark: Any, gone: Path | None) -> None:
+        super().__init__(lambda: spark)
+        self._gone = gone
+
+    def reduce(self, *args: Any) -> list[str]:
+        if self._gone is not None:
+            self._gone.unlink()
+        for scanned in self._scanned:
+            scanned.unpersist(blocking=True)
+        return super().reduce(*args)
+
+
+def test_bundles_that_are_lost_with_their_input_fail_the_run_and_else_are_made_again(
+    spark: Any, folder: Path, expected: Tables, tmp_path: Path
+) -> None:
+    run_job(Forgetful(spark, None), [str(folder)], str(tmp_path / "out"), Options(partitions=2, split_size=20_000))
+    assert differing(expected, committed(tmp_path / "out")) == {}
+    shutil.copytree(folder, tmp_path / "captures")
+    gone = tmp_path / "captures" / Path(CAPTURES[0]).name
+    options = Options(partitions=2, split_size=20_000, overwrite=True)
+    with pytest.raises(InputError, match=r": no such file or directory; .* segments were decoded"):
+        run_job(Forgetful(spark, gone), [str(gone.parent)], str(tmp_path / "out"), options)
+    assert differing(expected, committed(tmp_path / "out")) == {}
+    assert holds_one_run_and_nothing_else(tmp_path / "out")
 
 
 class Driver(NamedTuple):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from batchrows import PCAPS, committed, decoded, differing
+from pyspark.errors import AnalysisException
+from pyspark.sql.types import StructType
 
 from mqsniff.batch.commit import CommitError
-from mqsniff.batch.datasource import register
+from mqsniff.batch.datasource import Captures, register
+from mqsniff.batch.inputs import InputError
 from mqsniff.batch.session import calm
 from mqsniff.batch.spark import frames, read, run
 from mqsniff.tables.schemas import TABLES
@@ -89,6 +93,49 @@ def test_the_data_source_says_what_it_cannot_do(spark: Any, folder: Path, option
     register(spark)
     with pytest.raises(Exception, match=said):
         spark.read.format("mqsniff").options(**options).load(str(folder))
+
+
+@pytest.mark.parametrize("options", [{}, {"table": "problems", "scope": "file"}], ids=["packets", "problems"])
+def test_a_path_that_is_not_there_or_holds_no_capture_is_an_error(
+    spark: Any, tmp_path: Path, options: dict[str, str]
+) -> None:
+    register(spark)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "words").mkdir()
+    for name in ("a.pcap", "b.pcap"):
+        (tmp_path / "words" / name).write_text("no capture at all")
+    captures = spark.read.format("mqsniff").options(**options)
+    for path, said in (
+        ("gone.pcap", "gone.pcap: no such file or directory"),
+        ("gone*.pcap", "gone[*].pcap: no captures there"),
+        ("empty", "empty: no captures there"),
+        ("words", r"a.pcap: not a capture \(text\).*, and 1 more cannot be read"),
+        ("words/a.pcap", r"a.pcap: not a capture \(text\)"),
+    ):
+        for given in (tmp_path / path, f"file://{tmp_path / path}"):
+            with pytest.raises(AnalysisException, match=said):
+                captures.load(str(given))
+    with pytest.raises(AnalysisException, match=r"gone\.pcap: no such file or directory"):
+        captures.schema("capture string").load(str(tmp_path / "gone.pcap")).count()
+
+
+def test_files_that_go_or_change_before_they_are_read_fail_the_read(spark: Any, tmp_path: Path) -> None:
+    register(spark)
+    capture = PCAPS / "nsq" / "nsq-1.3.0-auth.pcap"
+    for name in ("a.pcap", "b.pcap"):
+        shutil.copy(capture, tmp_path / name)
+    reader = Captures({"path": str(tmp_path)}).reader(StructType())
+    one, other = reader.partitions()
+    shutil.copy(capture, tmp_path / "a.pcap")
+    (tmp_path / "b.pcap").unlink()
+    with pytest.raises(InputError, match=r"a\.pcap: changed since it was listed"):
+        next(iter(reader.read(one)))
+    with pytest.raises(InputError, match=r"b\.pcap: no such file or directory"):
+        next(iter(reader.read(other)))
+    (tmp_path / "words.pcap").write_text("no capture at all")
+    shutil.copy(capture, tmp_path / os.fsdecode(b"caf\xe9.pcap"))
+    read = spark.read.format("mqsniff").load(str(tmp_path)).select("capture").distinct().collect()
+    assert {row["capture"] for row in read} == {"a.pcap", "caf\\udce9.pcap"}
 
 
 def test_a_session_without_the_same_mqsniff_is_refused_in_one_line(

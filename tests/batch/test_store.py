@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,49 @@ def test_a_file_system_that_nobody_knows_is_named_without_its_credentials() -> N
     with pytest.raises(StoreError, match=r"^nosuch://host/x: ") as caught:
         Store.at("nosuch://me:secret@host/x")
     assert "secret" not in str(caught.value)
+
+
+def test_nothing_is_written_or_deleted_through_a_link(tmp_path: Path) -> None:
+    away, root = tmp_path / "away", tmp_path / "out"
+    (away / "deep").mkdir(parents=True)
+    (away / "deep" / "mine").write_text("mine")
+    (root / "own").mkdir(parents=True)
+    (root / "messages").symlink_to(away)
+    (root / "own" / "link").symlink_to(away / "deep" / "mine")
+    for uri in (str(root), root.as_uri()):
+        store = Store.at(uri)
+        for change in (
+            lambda store=store: store.delete("messages/deep/mine"),
+            lambda store=store: store.delete_tree("messages"),
+            lambda store=store: store.delete_tree("messages/deep"),
+            lambda store=store: store.replace("messages/new", b"x"),
+            lambda store=store: store.move("own/link", "messages/new"),
+            lambda store=store: store.folders("messages"),
+        ):
+            with pytest.raises(StoreError, match=r"out/messages is a link, and nothing is written or deleted"):
+                change()
+        assert [stored.path for stored in store.files()] == ["own/link"]
+    for path in ("../away/deep/mine", "own/../../away/deep/mine", str(away / "deep" / "mine")):
+        with pytest.raises(StoreError, match="leads out of this folder"):
+            store.delete(path)
+    store.delete("own/link")
+    store.delete_tree("own")
+    assert [path.name for path in root.iterdir()] == ["messages"]
+    assert (away / "deep" / "mine").read_text() == "mine"
+
+
+def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
+    store = Store.at(str(tmp_path / os.fsdecode(b"caf\xe9")))
+    assert not list(store.files())
+    store.replace("a/b", b"x")
+    store.move("a/b", "c/d")
+    assert (store.read("c/d"), store.exists("a/b"), store.folders("")) == (b"x", False, ["a", "c"])
+    (tmp_path / os.fsdecode(b"caf\xe9") / "c" / os.fsdecode(b"\xff.parquet")).touch()
+    assert [stored.path for stored in store.files()] == ["c/d", os.fsdecode(b"c/\xff.parquet")]
+    store.delete("c/d")
+    store.delete_tree("c")
+    assert not list(store.files())
+    assert store.where == str(tmp_path / os.fsdecode(b"caf\xe9"))
 
 
 def test_paths_and_file_uris_are_the_same_folder(tmp_path: Path) -> None:

@@ -346,9 +346,50 @@ def test_parquet_overwrites_only_when_asked(sample, tmp_path):
     assert ds.dataset(out / "messages").to_table()["name"].to_pylist() == ["PUB", "RESPONSE"]
 
 
+def test_after_input_that_cannot_be_read_no_tables_are_left_and_those_that_stood_there_stay(sample, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "words.pcap").write_text("no capture at all")
+    out = tmp_path / "a" / "tables"
+    for inputs in (["folder"], ["words.pcap"], ["folder", "words.pcap", "gone.pcap"]):
+        done = run("-o", "parquet", "--out", out, *(tmp_path / name for name in inputs))
+        assert done.exit_code == 2
+        assert done.stderr.splitlines()[-1] == "mqsniff: no input could be read, so no tables were written"
+        assert len(done.stderr.splitlines()) == len(inputs) + 1
+        assert not (tmp_path / "a").exists()
+    assert run("-o", "parquet", "--out", out, sample).exit_code == 0
+    before = sorted(out.rglob("*.parquet"))
+    assert run("-o", "parquet", "--overwrite", "--out", out, tmp_path / "folder").exit_code == 2
+    assert sorted(out.rglob("*.parquet")) == before != []
+    mixed = run("-o", "parquet", "--overwrite", "--out", out, tmp_path / "folder", sample)
+    assert (mixed.exit_code, len(before)) == (2, len(sorted(out.rglob("*.parquet"))))
+
+
+def test_parquet_overwrites_nothing_that_a_link_leads_to(sample, tmp_path):
+    run("-o", "parquet", "--out", tmp_path / "precious", sample)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "precious").rglob("*.parquet")}
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "records").symlink_to(tmp_path / "precious" / "records")
+    done = run("-o", "parquet", "--overwrite", "--out", tmp_path / "out", sample)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "out/records is a link, and nothing is written or deleted through links" in done.stderr
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "precious").rglob("*.parquet")} == before
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["records"]
+
+
 def test_parquet_takes_conditions(sample, tmp_path):
     run("-o", "parquet", "--out", tmp_path / "x", "--where", "size > 10", sample)
     assert ds.dataset(tmp_path / "x" / "messages").to_table()["name"].to_pylist() == ["PUB"]
+
+
+def test_a_signal_before_anything_is_read_leaves_no_tables(tmp_path):
+    with piped("decode", "-o", "parquet", "--out", str(tmp_path / "a" / "x"), "-") as process:
+        until = time.monotonic() + 20
+        while not (tmp_path / "a" / "x").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(0.5)  # it reads now
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 130
+    assert not (tmp_path / "a").exists()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -16,7 +16,9 @@ from parquetrows import decode_both, items_of, rows_of_parts
 from wirecraft import STEP_NS, client, segments, server, write_pcap
 
 from mqsniff.limits import Limits
-from mqsniff.sinks.parquet import OutputFolderError, ParquetSink, prepare_folder
+from mqsniff.model import CaptureInfo
+from mqsniff.sinks.outputfolder import OutputFolder
+from mqsniff.sinks.parquet import ParquetSink
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Shown
 
@@ -196,26 +198,33 @@ def test_an_interrupt_leaves_whole_files(tmp_path):
     assert [row["name"] for row in rows_of_parts(tmp_path / "out", "messages")] == ["Metadata", "Metadata"]
 
 
-def test_a_folder_that_holds_something_is_refused(tmp_path):
-    (tmp_path / "mine.txt").write_text("x")
-    with pytest.raises(OutputFolderError, match=r"^.* is not empty: .*--overwrite$"):
-        prepare_folder(str(tmp_path), overwrite=False)
-    with pytest.raises(OutputFolderError, match="is a file, not a folder"):
-        prepare_folder(str(tmp_path / "mine.txt"), overwrite=True)
+def test_what_earlier_runs_left_goes_when_there_is_something_to_put_in_its_place(tmp_path):
+    (path,) = capture(tmp_path, asker({TOPIC_ID: "orders"}))
+    out = tmp_path / "out"
+    old = out / "messages" / "part-00007.parquet"
+    old.parent.mkdir(parents=True)
+    old.write_text("x")
+    pipeline, items = items_of([path])
+    folder = OutputFolder(str(out))
+    folder.prepare(overwrite=True)
+    sink = ParquetSink(folder, pipeline.captures, TABLES, Shown())
+    assert old.exists()
+    for item in items:
+        sink.write(item)
+    sink.close()
+    assert {part.name for part in out.glob("*/*")} == {"part-00000.parquet"}
 
 
-def test_overwriting_takes_away_tables_and_nothing_else(tmp_path):
-    (tmp_path / "mine.txt").write_text("x")
-    (tmp_path / "records").mkdir()
-    for name in ("part-00000.parquet", "part-00001.parquet.tmp", "mine.csv"):
-        (tmp_path / "records" / name).write_text("x")
-    prepare_folder(str(tmp_path), overwrite=True)
-    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"mine.txt", "mine.csv"}
-
-
-def test_a_folder_that_is_not_there_is_made(tmp_path):
-    prepare_folder(str(tmp_path / "a" / "b"), overwrite=False)
-    assert (tmp_path / "a" / "b").is_dir()
+@pytest.mark.parametrize("captures", [[], [CaptureInfo(0, "x", unreadable="is a directory")]])
+def test_a_run_that_could_read_nothing_leaves_the_folder_as_it_was(tmp_path, captures):
+    held = tmp_path / "held" / "messages" / "part-00000.parquet"
+    held.parent.mkdir(parents=True)
+    held.write_text("x")
+    for out in (tmp_path / "held", tmp_path / "a" / "b"):
+        folder = OutputFolder(str(out))
+        folder.prepare(overwrite=True)
+        assert ParquetSink(folder, captures, TABLES, Shown()).close() == []
+    assert [path.name for path in tmp_path.rglob("*")] == ["held", "messages", "part-00000.parquet"]
 
 
 def test_tables_are_written_and_filled_without_pandas(tmp_path):
