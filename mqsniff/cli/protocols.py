@@ -107,7 +107,7 @@ def _print_json(entries: list[Loaded]) -> None:
         ],
         "tables": {table: [column._asdict() for column in columns] for table, columns in TABLES.items()},
         "problem_kinds": get_args(ProblemKind),
-        "limits": {name: {"default": default, "why": why} for name, (default, why) in Limits.names().items()},
+        "limits": {name: limit._asdict() for name, limit in Limits.about().items()},
     }
     click.echo(orjson.dumps(report, option=orjson.OPT_INDENT_2).decode())
 
