@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from dissectors.kafka import rows, specs
+from dissectors.kafka.logins import TOKEN
 from dissectors.kafka.oracles import SELF, Place, oracles_of, reasons, vouchers
+from dissectors.kafka.responses import UNASKED
 from dissectors.kafka.sasl import MECHANISMS
 from mqsniff.dissector import Table
 from mqsniff.model import Value
@@ -28,6 +30,11 @@ def describe() -> dict[str, Table]:
         "releases": [{"release": name, "apis": len(table)} for name, table in specs.releases().items()],
         "sasl_mechanisms": [{"name": name} for name in sorted(MECHANISMS)],
     }
+
+
+def message_names() -> frozenset[str]:
+    """Names that messages may have."""
+    return frozenset((*(api.name for api in specs.apis().values()), TOKEN, UNASKED))
 
 
 def _coverage(apis: list[specs.Api]) -> Table:

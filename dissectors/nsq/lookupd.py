@@ -60,6 +60,11 @@ class Nsqlookupd(FramedDissector):
         self._identified = False
 
     @classmethod
+    def message_names(cls) -> tuple[str, ...]:
+        """The magic, commands and answers."""
+        return ("MAGIC", *(command.name for command in LOOKUPD_COMMANDS.values()), "RESPONSE", "ERROR")
+
+    @classmethod
     def describe(cls) -> dict[str, Table]:
         """What is known of the protocol, as tables."""
         return describe_lookupd()

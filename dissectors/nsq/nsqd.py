@@ -15,7 +15,7 @@ from dissectors.nsq.client import ClientSide
 from dissectors.nsq.lines import HEAD_MAX, size_of
 from dissectors.nsq.server import ServerSide
 from dissectors.nsq.session import Session
-from dissectors.nsq.tables import COMMANDS, MAGIC_SIZE, MAGIC_V2, describe_nsqd
+from dissectors.nsq.tables import COMMANDS, FRAME_TYPES, MAGIC_SIZE, MAGIC_V2, describe_nsqd
 from mqsniff.dissector import NEED, WAIT_PEER, Probed, Sample, Settings, Sized, Table, Verdict, Walk, Walked
 from mqsniff.framing import FramedDissector
 from mqsniff.model import Event, Frame, Gap, Side, Span
@@ -41,6 +41,12 @@ class Nsq(FramedDissector):
         self._client = ClientSide(self._session)
         self._server = ServerSide(self._session)
         self._closed: list[Side] = []
+
+    @classmethod
+    def message_names(cls) -> tuple[str, ...]:
+        """The magic, commands and frames."""
+        frames_of_nsqd = (row.name for row in FRAME_TYPES)
+        return ("MAGIC", *(command.name for command in COMMANDS.values()), *frames_of_nsqd, "HEARTBEAT")
 
     @classmethod
     def describe(cls) -> dict[str, Table]:

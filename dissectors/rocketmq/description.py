@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dissectors.rocketmq.session import UNASKED
 from dissectors.rocketmq.tables import Header, Part, Request, tables
 from mqsniff.dissector import Table
 from mqsniff.model import Value
@@ -26,6 +27,11 @@ def describe() -> dict[str, Table]:
         ],
         "languages": [{"number": number, "name": name} for number, name in known.languages.items()],
     }
+
+
+def message_names() -> frozenset[str]:
+    """Names that messages may have."""
+    return frozenset((*(request.name for request in tables().every), UNASKED))
 
 
 def _request_row(request: Request) -> dict[str, Value]:

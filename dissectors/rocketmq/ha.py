@@ -135,6 +135,11 @@ class RocketMQHa(Dissector):
         self._runs: dict[Side, Skipped] = {}
 
     @classmethod
+    def message_names(cls) -> tuple[str, ...]:
+        """None: the stream is counted."""
+        return ()
+
+    @classmethod
     def detect(cls, client: Sample, server: Sample) -> Verdict:
         """Both sides from their beginning: the master's proves it, the slave's may not speak against it."""
         if not (client.from_start and server.from_start):

@@ -1,13 +1,13 @@
 """The filter options, the same for every command: click parameters in, ``Filters`` out.
 
 What each of them means stands in ``mqsniff/tables/filters.py``. A value that cannot be meant is refused before anything
-is read.
+is read; a command's name that no dissector gives is told of, since a newer protocol may have it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -15,9 +15,11 @@ from typing import Any, Final
 
 import click
 
+from mqsniff.cli.known import did_you_mean, unknown
 from mqsniff.cli.sections import all_of, option
 from mqsniff.tables.filters import Filters, Network
 from mqsniff.tables.narrowing import OFFSET_MAX, OffsetRange
+from mqsniff.tables.patterns import Patterns
 from mqsniff.tables.times import SECOND_NS
 
 _SECTION: Final = "Filters (values of one option are alternatives, different options must all be met)"
@@ -56,6 +58,32 @@ def read_name(text: str) -> str:
     if not text:
         raise ValueError("the value is empty; leave the option out to choose everything")
     return text
+
+
+def read_protocol(text: str) -> str:
+    """A value that the column ``protocol`` may have, or a pattern that fits one; what there is loads the dissectors."""
+    from mqsniff.decode.registry import load_dissectors, protocols
+
+    known = protocols(load_dissectors())
+    if not any(map(Patterns((read_name(text),)).fit, known)):
+        raise ValueError(unknown("protocol", text, known))
+    return text
+
+
+def unknown_names(filters: Filters) -> Iterator[str]:
+    """A sentence for each name of a command that no dissector gives, as far as these know their commands."""
+    if not filters.names:
+        return
+    from mqsniff.decode.registry import load_dissectors, message_names
+
+    known = message_names(load_dissectors(), Patterns(filters.protocols).fit)
+    if known is None:
+        return
+    of_these = f" of {' or '.join(filters.protocols)}" if filters.protocols else ""
+    for name in filters.names:
+        pattern = Patterns((name,), ignore_case=True)
+        if not name.lower().startswith("unknown") and not any(map(pattern.fit, known)):
+            yield f"--name {name}: no command{of_these} has this name{did_you_mean(name.strip('*?'), known)}"
 
 
 def read_network(text: str) -> Network:
@@ -116,7 +144,8 @@ def _many(
 
 
 filter_options: Final = all_of((
-    _many("--protocol", into="protocols", metavar="NAME", read=read_name, text="kafka, pulsar, rocketmq, nsq, …"),
+    _many("--protocol", into="protocols", metavar="NAME", read=read_protocol,
+          text="kafka, pulsar, rocketmq, nsq, …, as `mqsniff protocols` lists them"),
     _many("--name", into="names", metavar="NAME", read=read_name,
           text="Command, such as Fetch or 'PUB*', in any case; an answer goes by its request's name too"),
     _many("--topic", into="topics", metavar="NAME", read=read_name,
@@ -148,5 +177,8 @@ where_option: Final = option(
 
 
 def filters_of(options: dict[str, Any]) -> Filters:
-    """Take the filters out of the parameters of a command."""
-    return Filters(**{name: options.pop(name) for name in Filters.__dataclass_fields__})
+    """Take the filters out of the parameters of a command; names that no command has are told on stderr."""
+    filters = Filters(**{name: options.pop(name) for name in Filters.__dataclass_fields__})
+    for warning in unknown_names(filters):
+        click.echo(f"mqsniff: {warning}", err=True)
+    return filters

@@ -18,6 +18,7 @@ import click
 
 from mqsniff.answers.captures import is_capture_name
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
+from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.options import RunOptions, decode_options
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.signals import INTERRUPTED, TERMINATED, code_of, ended_by_sigterm
@@ -56,7 +57,7 @@ class Inputs(NamedTuple):
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("arguments", nargs=-1, required=True, metavar="FILE... [QUERY]")
 @option(
-    _SECTION, "-o", "--output", type=click.Choice(OUTPUTS),
+    _SECTION, "-o", "--output", type=OneOf("output", OUTPUTS),
     help="Form of the result.  [default: table on a terminal, ndjson in a pipe]"
 )  # fmt: skip
 @option(_SECTION, "--out", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
@@ -94,6 +95,8 @@ def command(
         if query.strip() in TABLES:
             show_columns(query.strip())
             return 0
+        if query.strip().isidentifier():
+            raise click.UsageError(unknown("table", query.strip(), TABLES))
         with ended_by_sigterm(), TemporaryDirectory(prefix="mqsniff-sql-") as place:
             tables = Tables(folders, captures=bool(captures), place=Path(place), limits=options["limits"])
             tables.check(query)
