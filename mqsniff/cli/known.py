@@ -33,7 +33,7 @@ def did_you_mean(value: str, known: Iterable[str]) -> str:
 
 
 def unknown(what: str, value: str, known: Collection[str]) -> str:
-    """What is said of a value of a closed list that is not in it: the nearest ones, and all where they are few, or none is near."""
+    """What is said of a value that a closed list has not: the nearest ones, and all where few or none near."""
     meant = did_you_mean(value, known)
     if meant and len(known) > LISTED_MAX:
         return f"no {what} {value!r}{meant}"
