@@ -112,6 +112,8 @@ class Dissector(ABC):
     """Values of the ``protocol`` column that this dissector gives."""
     ports: ClassVar[frozenset[int]] = frozenset()
     """Well-known server ports: hints, never proof."""
+    makers: ClassVar[frozenset[str]] = frozenset()
+    """Tables and columns of ``describe`` that tell how it was checked: for its makers, not for who reads traffic."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -25,6 +25,7 @@ class Kafka(FramedDissector):
 
     names: ClassVar[tuple[str, ...]] = ("kafka",)
     ports: ClassVar[frozenset[int]] = frozenset({9092, 9093, 9094, 9095, 9096, 9097, 9098})
+    makers: ClassVar[frozenset[str]] = frozenset({"coverage", "oracles", "without_oracle"})
     head_max: ClassVar[int] = heads.HEAD_MAX
 
     def __init__(self, settings: Settings) -> None:

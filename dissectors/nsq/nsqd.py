@@ -15,7 +15,7 @@ from dissectors.nsq.client import ClientSide
 from dissectors.nsq.lines import HEAD_MAX, size_of
 from dissectors.nsq.server import ServerSide
 from dissectors.nsq.session import Session
-from dissectors.nsq.tables import COMMANDS, FRAME_TYPES, MAGIC_SIZE, MAGIC_V2, describe_nsqd
+from dissectors.nsq.tables import COMMANDS, MAGIC_SIZE, MAGIC_V2
 from mqsniff.dissector import NEED, WAIT_PEER, Probed, Sample, Settings, Sized, Table, Verdict, Walk, Walked
 from mqsniff.framing import FramedDissector
 from mqsniff.model import Event, Frame, Gap, Side, Span
@@ -45,12 +45,15 @@ class Nsq(FramedDissector):
     @classmethod
     def message_names(cls) -> tuple[str, ...]:
         """The magic, commands and frames."""
-        frames_of_nsqd = (row.name for row in FRAME_TYPES)
-        return ("MAGIC", *(command.name for command in COMMANDS.values()), *frames_of_nsqd, "HEARTBEAT")
+        from dissectors.nsq.description import message_names  # noqa: PLC0415  # wanted by one command
+
+        return message_names()
 
     @classmethod
     def describe(cls) -> dict[str, Table]:
         """What is known of the protocol, as tables."""
+        from dissectors.nsq.description import describe_nsqd  # noqa: PLC0415  # wanted by one command
+
         return describe_nsqd()
 
     # ---- detection and framing

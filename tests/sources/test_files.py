@@ -213,9 +213,7 @@ def test_every_file_is_closed_when_the_reader_stops_early(tmp_path):
 def test_progress_ends_at_the_size_of_the_files(tmp_path):
     paths = write(tmp_path, a=capture(range(5000), "a"), b=gzip.compress(capture(range(5000, 9000), "b")))
     seen = []
-    source = FileSource(
-        paths.values(), Limits(window=4096), lambda done, total: seen.append((done, total))
-    )
+    source = FileSource(paths.values(), Limits(window=4096), lambda done, total: seen.append((done, total)))
     assert len(rows(source)) == 9000
     total = sum(Path(path).stat().st_size for path in paths.values())
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
