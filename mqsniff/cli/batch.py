@@ -26,7 +26,7 @@ EPILOG: Final = """\b
 Examples:
   mqsniff batch captures/ tables/                    this machine, all cores
   mqsniff batch --dry-run 'captures/**/*.pcap.zst' tables/
-  mqsniff batch --append new/ tables/                what is there stays and is not read again
+  mqsniff batch --append new/ tables/                what is there stays
   mqsniff batch --master yarn --package env.tar.gz hdfs:///taps hdfs:///tables
   mqsniff batch --remote sc://spark:15002 s3://taps/2026 s3://tables/mq
   mqsniff batch --list tables/                       runs and files that count

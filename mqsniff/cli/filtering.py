@@ -22,7 +22,7 @@ from mqsniff.tables.narrowing import OFFSET_MAX, OffsetRange
 from mqsniff.tables.patterns import Patterns
 from mqsniff.tables.times import SECOND_NS
 
-_SECTION: Final = "Filters (values of one option are alternatives, different options must all be met)"
+_SECTION: Final = "Filters (any of the values of one option, all of the options)"
 _YEAR_10000_S: Final = 253_402_300_800
 _FRACTION: Final = re.compile(r"\.(\d+)")
 _OFFSETS: Final = re.compile(r"(\d{1,19})(?:(-)(\d{0,19}))?\Z", re.ASCII)

@@ -186,8 +186,9 @@ run_options: Final = all_of((
     option(_OUTPUT, "--max-bytes", metavar="N", type=click.IntRange(min=0),
            help="Bytes of a record's key or value that are shown.  [default: 256 in text, else all]"),
     option(_OUTPUT, "--fail-on", multiple=True, type=OneOf("kind", FAIL_ON), metavar="KIND",
-           help="Exit 1 when this was found in what the filters chose: a kind of problem, a severity (that one or "
-                "worse), empty (no message) or answer-error (a broker answered with an error); repeatable."),
+           help="Exit 1 when this was found in what the filters chose: a kind of problem (see mqsniff protocols "
+                "problems), a severity (that one or worse), empty (no message) or answer-error (a broker answered with "
+                "an error); repeatable."),
     filter_options,
     where_option,
     decode_options,

@@ -18,8 +18,8 @@ Examples:
   mqsniff protocols nsq       its commands, frames, formats and errors
   mqsniff protocols tls       how it is known, and what is shown of it
   mqsniff protocols problems  the kinds of problems, and what to do about each
-  mqsniff protocols limits    the limits: least, usual and greatest values, and when to change them
-  mqsniff protocols --json    all of it for programs, with the schema version and the columns of all tables
+  mqsniff protocols limits    their ranges, and when to change them
+  mqsniff protocols --json    all of it for programs, and all tables' columns
 """
 
 LIMITS: Final = "limits"

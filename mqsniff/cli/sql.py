@@ -33,11 +33,11 @@ OUTPUTS: Final = ("table", "csv", "ndjson", "json", "parquet")
 
 EPILOG: Final = """\b
 Examples:
-  mqsniff sql capture.pcap                            which tables and columns there are
-  mqsniff sql capture.pcap exchanges                  what the columns of a table mean
+  mqsniff sql capture.pcap             which tables and columns there are
+  mqsniff sql capture.pcap exchanges   what the columns of a table mean
   mqsniff sql capture.pcap 'select name, count(*) n, avg(latency_ns) / 1e6 ms
                             from exchanges group by all order by n desc'
-  mqsniff sql day-*.pcap.zst 'from problems' -o csv   rotated files are one capture
+  mqsniff sql day-*.pcap.zst 'from problems' -o csv   many as one
   mqsniff decode -o parquet --out tables big.pcap     decode once, ...
   mqsniff sql tables 'select count(*) from records'   ... ask many times
   mqsniff sql tables - < query.sql                    the query from stdin
