@@ -104,5 +104,5 @@ def _stored_by_name() -> Iterator[dict[str, Value]]:
     for word, decode in BY_WORD:
         yield {"topic": f"*{word}*", "format": decode.__name__.removeprefix("decode_")}
     for ends, decode in BY_END:
-        for end in (ends,) if isinstance(ends, str) else ends:
+        for end in ends:
             yield {"topic": f"*{end}", "format": decode.__name__.removeprefix("decode_")}

@@ -17,6 +17,7 @@ import click
 
 from mqsniff.cli.known import did_you_mean, unknown
 from mqsniff.cli.sections import all_of, option
+from mqsniff.sinks.escape import safe
 from mqsniff.tables.filters import Filters, Network
 from mqsniff.tables.narrowing import OFFSET_MAX, OffsetRange
 from mqsniff.tables.patterns import Patterns
@@ -26,6 +27,7 @@ _SECTION: Final = "Filters (any of the values of one option, all of the options)
 _YEAR_10000_S: Final = 253_402_300_800
 _FRACTION: Final = re.compile(r"\.(\d+)")
 _OFFSETS: Final = re.compile(r"(\d{1,19})(?:(-)(\d{0,19}))?\Z", re.ASCII)
+_CONNECTION: Final = re.compile(r"[0-9a-fA-F]{1,32}\Z")
 _ZONE: Final = re.compile(r"%[^/]*")
 _MAPPED: Final = IPv6Network("::ffff:0:0/96")
 
@@ -83,7 +85,7 @@ def unknown_names(filters: Filters) -> Iterator[str]:
     for name in filters.names:
         pattern = Patterns((name,), ignore_case=True)
         if not name.lower().startswith("unknown") and not any(map(pattern.fit, known)):
-            yield f"--name {name}: no command{of_these} has this name{did_you_mean(name.strip('*?'), known)}"
+            yield f"--name {safe(name)}: no command{of_these} has this name{did_you_mean(name.strip('*?'), known)}"
 
 
 def read_network(text: str) -> Network:
@@ -96,6 +98,13 @@ def read_network(text: str) -> Network:
     if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
         return IPv4Network((int(network.network_address) & 0xFFFF_FFFF, network.prefixlen - _MAPPED.prefixlen))
     return network
+
+
+def read_connection(text: str) -> str:
+    """A ``connection_id``, or how it begins."""
+    if not _CONNECTION.match(read_name(text)):
+        raise ValueError(f"{text!r} is no connection_id, nor how one begins: up to 32 hex digits")
+    return text.lower()
 
 
 def read_offsets(text: str) -> OffsetRange:
@@ -160,7 +169,8 @@ filter_options: Final = all_of((
           text="Client by its id, ip or ip:port; * fits any text"),
     _many("--host", into="hosts", metavar="IP", read=read_network, text="Address of either end, or a network"),
     _many("--port", into="ports", metavar="N", type=click.IntRange(1, 65_535), text="Port of either end"),
-    _many("--connection", into="connections", metavar="ID", read=read_name, text="connection_id, or how it begins"),
+    _many("--connection", into="connections", metavar="ID", read=read_connection,
+          text="connection_id, or how it begins"),
     option(_SECTION, "--errors", is_flag=True,
            help="What went wrong: answers with an error, exchanges that failed or had no answer, records that were not "
                 "accepted, connections that were refused, problems of severity error."),
@@ -177,8 +187,13 @@ where_option: Final = option(
 
 
 def filters_of(options: dict[str, Any]) -> Filters:
-    """Take the filters out of the parameters of a command; names that no command has are told on stderr."""
+    """Take the filters out of the parameters of a command; names that no command has are told on stderr.
+
+    Raises click.UsageError for a time that ends before it begins.
+    """
     filters = Filters(**{name: options.pop(name) for name in Filters.__dataclass_fields__})
+    if filters.from_ns is not None and filters.to_ns is not None and filters.to_ns <= filters.from_ns:
+        raise click.UsageError("--to is not after --from: there is no time between them")
     for warning in unknown_names(filters):
         click.echo(f"mqsniff: {warning}", err=True)
     return filters

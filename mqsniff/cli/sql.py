@@ -136,7 +136,7 @@ def read_arguments(arguments: Sequence[str]) -> Inputs:
 def _is_there(text: str) -> bool:
     """Whether a file has this name; a query may be too long for one, or hold what no name can."""
     try:
-        return Path(text).exists()
+        return text != "" and Path(text).exists()
     except (OSError, ValueError):
         return False
 

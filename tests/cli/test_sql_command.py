@@ -225,6 +225,7 @@ def test_a_long_query_is_no_file_name(sample):
         ("selec 1", "mqsniff sql: syntax error"),
         ("select * from read_csv('/etc/passwd')", "mqsniff sql: Cannot access file"),
         ("copy messages to 'evil.csv'", "mqsniff sql: COPY does more than read"),
+        ("", "mqsniff sql: the query is empty"),
         ("select 1; select 2", "mqsniff sql: 2 statements"),
         ("select name::int from messages", "Could not convert string"),
     ],
