@@ -117,7 +117,8 @@ QUERIES_INTRODUCTION: Final = """\
 ## Queries
 
 Each of them can be given to `mqsniff sql FILE... "QUERY"`, where FILE is a capture or a folder that
-`mqsniff decode -o parquet` or `mqsniff batch` wrote.
+`mqsniff decode -o parquet` or `mqsniff batch` wrote. Where a protocol does not tell what a query asks, that stands
+beside it. nsqlookupd carries no records: for it all queries about records, deliveries and lag are empty.
 """
 
 
@@ -125,15 +126,20 @@ class Query(NamedTuple):
     """A query and what it tells."""
 
     about: str
+    remark: str
+    """Which protocols can answer it, and what is left out."""
     sql: str
 
 
 def queries(text: str) -> list[Query]:
-    """The queries of a file: each a comment of one line, then SQL up to a semicolon."""
+    """The queries of a file: each a comment whose first sentence says what it tells, then SQL up to a semicolon."""
     found = []
     for block in text.strip().split("\n\n"):
-        about, _, sql = block.partition("\n")
-        found.append(Query(about.removeprefix("-- "), sql.rstrip(";\n")))
+        lines = block.split("\n")
+        comment = [line.removeprefix("-- ") for line in lines if line.startswith("-- ")]
+        ends = next(number for number, line in enumerate(comment, 1) if line.endswith("."))
+        sql = "\n".join(lines[len(comment) :]).rstrip(";\n")
+        found.append(Query(" ".join(comment[:ends]), " ".join(comment[ends:]), sql))
     return found
 
 
@@ -141,7 +147,7 @@ def page() -> str:
     """The whole page."""
     types = "".join(f"| {name} | {stored} | {shown} |\n" for name, (stored, shown) in TYPES.items())
     tables = "\n".join(table_section(table) for table in TABLES)
-    asked = "\n".join(f"{query.about}\n\n```sql\n{query.sql}\n```\n" for query in queries(QUERIES.read_text()))
+    asked = "\n".join(map(query_section, queries(QUERIES.read_text())))
     files = f"{FILES_INTRODUCTION}\n{_columns((*FILE_COLUMNS, RUN_ID), ('uri',))}"
     parts = (tables, files, ordinary_section(), QUERIES_INTRODUCTION, asked)
     return f"{INTRODUCTION.format(version=SCHEMA_VERSION)}{types}\n" + "\n".join(parts)
@@ -156,6 +162,12 @@ def ordinary_section() -> str:
             cells = (entry.name, row["answer"], row["code"], row["name"], row["when"] or "", row["why"])
             lines.append(f"| {' | '.join(map(str, cells))} |\n")
     return "".join(lines)
+
+
+def query_section(query: Query) -> str:
+    """A query, what it tells, and of what."""
+    remark = f"{query.remark}\n\n" if query.remark else ""
+    return f"{query.about}\n\n{remark}```sql\n{query.sql}\n```\n"
 
 
 def table_section(table: TableName) -> str:

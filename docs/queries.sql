@@ -1,19 +1,29 @@
--- The slowest exchanges. A request that the broker was allowed to hold is no slow one, so held ones are left out.
-select request_ts, client, server, name, topics, latency_ns / 1e6 as latency_ms, queue_ns / 1e6 as queue_ms
+-- The slowest exchanges, by the time that the broker worked on them.
+-- What a request waited behind an earlier answer (queue_ns) is taken off. Left out is what the broker held until there was
+-- data, a member or the end of the wait that the request allowed, and what may have been held so: that is waiting.
+select request_ts, client, server, protocol, name, topics,
+       (latency_ns - coalesce(queue_ns, 0)) / 1e6 as work_ms, latency_ns / 1e6 as latency_ms, queue_ns / 1e6 as queue_ms
 from exchanges
-where status in ('ok', 'partial', 'error') and link = 'answer' and held is not true
-order by latency_ns desc
+where link = 'answer' and latency_ns is not null and not coalesce(held, wait_limit_ns > 0, false)
+order by work_ms desc
 limit 10;
 
 -- Latency by command, in milliseconds, with what never had an answer beside it.
+-- As above: waited counts what the broker held, or may have held; the percentiles are of the others, without queue_ns.
+with timed as (
+  select protocol, name, status, coalesce(held, wait_limit_ns > 0, false) as waited,
+         (latency_ns - coalesce(queue_ns, 0)) / 1e6 as work_ms
+  from exchanges
+  where link = 'answer' and name is not null
+)
 select protocol, name,
        count(*) as requests,
        count(*) filter (status in ('unanswered', 'lost', 'pending')) as without_answer,
-       round(quantile_cont(latency_ns, 0.5) / 1e6, 3) as p50_ms,
-       round(quantile_cont(latency_ns, 0.99) / 1e6, 3) as p99_ms,
-       round(max(latency_ns) / 1e6, 3) as max_ms
-from exchanges
-where link = 'answer' and name is not null
+       count(*) filter (waited) as waited,
+       round(quantile_cont(work_ms, 0.5) filter (not waited), 3) as p50_ms,
+       round(quantile_cont(work_ms, 0.99) filter (not waited), 3) as p99_ms,
+       round(max(work_ms) filter (not waited), 3) as max_ms
+from timed
 group by all
 order by requests desc;
 
@@ -24,20 +34,25 @@ where status in ('error', 'partial')
 group by all
 order by errors desc;
 
--- From producer to consumer: the same record on both ways, by its place at the broker.
-select p.protocol, p.topic, p.partition,
-       coalesce(p."offset"::varchar, p.message_id) as place,
+-- From producer to consumer: the same record on both ways, by the key that its client made, else its message id, else its
+-- partition and offset.
+-- Kafka, Pulsar and RocketMQ. Not NSQ: it names a message when it delivers it, and tells its producer nothing but OK.
+with placed as (
+  select *, coalesce(unique_key, message_id, concat_ws(' ', "partition", "offset")) as place
+  from records
+  where unique_key is not null or message_id is not null or "offset" is not null
+)
+select p.protocol, p.topic, p."partition", p.place,
        p.client_id as producer, d.client_id as consumer, (d.ts_ns - p.ts_ns) / 1e6 as transit_ms
-from records p
-join records d on d.protocol = p.protocol and d.topic = p.topic
-     and d.partition is not distinct from p.partition
-     and coalesce(d."offset"::varchar, d.message_id) = coalesce(p."offset"::varchar, p.message_id)
+from placed p
+join placed d on d.protocol = p.protocol and d.topic = p.topic and d.place = p.place
 where p.direction = 'produce' and d.direction = 'deliver' and d.reader is distinct from 'follower'
 order by transit_ms desc
 limit 20;
 
--- Consumer lag, as Kafka's and RocketMQ's answers show it: how far each fetch was behind the end of its partition.
-select q.client_id, q.topic, q.partition, q.ts, a.high_watermark - q."offset" as lag
+-- Consumer lag: how far each fetch was behind the end of its partition.
+-- Kafka and RocketMQ, whose answers tell where a partition ends. Not Pulsar and NSQ: they push, and tell no end with what they push.
+select q.protocol, q.client_id, q.topic, q.partition, q.ts, a.high_watermark - q."offset" as lag
 from partitions q
 join exchanges e on e.connection_id = q.connection_id and e.request_stream_offset = q.stream_offset
 join partitions a on a.connection_id = e.connection_id and a.stream_offset = e.response_stream_offset
@@ -46,7 +61,8 @@ where q.side = 'client' and e.link = 'answer' and a.high_watermark is not null a
 order by q.ts;
 
 -- Deliveries that were repeated, and by which group.
-select protocol, topic, "group", coalesce(message_id, "offset"::varchar) as message,
+-- NSQ, Pulsar, RocketMQ, and Kafka's share groups. Not Kafka's other groups: nobody counts what they read again.
+select protocol, topic, "partition", "group", coalesce(message_id, "offset"::varchar) as message,
        max(attempts) as attempts, min(ts) as first, max(ts) as last
 from records
 where direction = 'deliver'
@@ -55,6 +71,8 @@ having max(attempts) > 1
 order by attempts desc, first;
 
 -- How long consumers took to settle what was delivered to them, and how it ended.
+-- NSQ, Pulsar, and RocketMQ where consumers pop messages or transactions are checked. Not Kafka: its consumers commit how far
+-- they have read.
 select protocol, "group", settled_by, status, count(*) as messages,
        round(avg(latency_ns) / 1e6, 3) as avg_ms, max(in_flight) as in_flight_max
 from exchanges
@@ -84,6 +102,7 @@ group by all
 order by second, protocol;
 
 -- What a field of the body says, here the software that Kafka's clients announce.
+-- Kafka alone: the command and its fields are Kafka's. The column client_software of connections has it for all protocols.
 select body ->> '$.client_software_name' as software, body ->> '$.client_software_version' as version, count(*) as times
 from messages
 where protocol = 'kafka' and name = 'ApiVersions' and kind = 'request'
@@ -91,12 +110,13 @@ group by all
 order by times desc;
 
 -- What records say, as text. Where values are JSON, decode(value) ->> '$.field' is a field of theirs.
-select topic, "partition", "offset", direction, client_id, decode(key) as key, decode(value) as value
+select protocol, topic, "partition", "offset", direction, client_id, decode(key) as key, decode(value) as value
 from records
 where value_encoding = 'utf8' and coalesce(key_encoding, 'utf8') = 'utf8'
 order by topic, "partition", "offset";
 
 -- How groups were rebalanced: who joined and left, when, and how long that took.
+-- Kafka alone: in the other protocols members do not answer each other, the broker just gives them messages.
 select "group", client_id, name, request_ts, status, error_name, round(latency_ns / 1e6, 3) as latency_ms
 from exchanges
 where protocol = 'kafka' and name in ('JoinGroup', 'SyncGroup', 'LeaveGroup')

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
@@ -136,6 +136,8 @@ class Dissector(ABC):
     """Values of the ``protocol`` column that this dissector gives."""
     ports: ClassVar[frozenset[int]] = frozenset()
     """Well-known server ports: hints, never proof."""
+    makers: ClassVar[frozenset[str]] = frozenset()
+    """Tables and columns of ``describe`` that tell how it was checked: for its makers, not for who reads traffic."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -187,6 +189,11 @@ class Dissector(ABC):
     @classmethod
     def decode_record(cls, topic: str, key: bytes | None, value: bytes | None) -> Value | None:  # noqa: ARG003  # contract
         """The content of a record of an internal topic; None for another topic, and for bytes that do not fit."""
+        return None
+
+    @classmethod
+    def message_names(cls) -> Collection[str] | None:
+        """Names that its messages may have, but for what has no name (``unknown(77)``); None: nobody knows."""
         return None
 
     @classmethod

@@ -1,97 +1,238 @@
-"""Every cap of the engine, by name: what it bounds, and the attack or accident it stops.
+"""Every cap of the engine, by name: what it bounds, its least and greatest value, what to do where it bites.
 
 1. A limit that changes a row is per connection and uses capture time, so results stay a function of the packets.
 2. A limit of the whole process only protects it; when hit it leaves a ``limit`` problem.
 3. ``--limit NAME=VALUE`` sets any of them; sizes are bytes, ``_ns`` are nanoseconds of capture time.
+4. Below its least value a limit would spoil ordinary traffic: the head of every frame fits ``frame_max``. Above its
+   greatest it bounds nothing, or does not fit the arithmetic that it takes part in.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 KIB = 1024
 MIB = 1024 * KIB
+GIB: Final = 1024 * MIB
+TIB: Final = 1024 * GIB
 MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000_000_000
+HOUR_NS: Final = 3_600 * SECOND_NS
+DAY_NS: Final = 24 * HOUR_NS
+YEAR_NS: Final = 366 * DAY_NS
+
+Unit: TypeAlias = Literal["bytes", "ns", ""]
 
 
-def _limit(default: int, why: str) -> int:
-    """A field of Limits: its default and the reason it exists."""
-    return field(default=default, metadata={"why": why})
+class Limit(NamedTuple):
+    """What is known of a limit; ``unit`` is empty for a number of things."""
+
+    default: int
+    least: int
+    most: int
+    unit: Unit
+    why: str
+    advice: str
+
+    def text_of(self, value: int) -> str:
+        """A value with its unit, as messages name it."""
+        return f"{value} {self.unit}".rstrip()
+
+    def refusal(self, value: int) -> str | None:
+        """Why a value cannot be taken; None where it can."""
+        if value < self.least:
+            return f"{value} is too small; its least value is {self.text_of(self.least)}"
+        if value > self.most:
+            return f"{value} is too large; its greatest value is {self.text_of(self.most)}"
+        return None
+
+
+def _limit(default: int, why: str, advice: str = "", *, least: int = 1, most: int = 1 << 50, unit: Unit = "") -> Any:
+    """A field of Limits: its default, the reason it exists, what to do where it bites, and its range."""
+    return field(default=default, metadata={"limit": Limit(default, least, most, unit, why, advice)})
+
+
+def _bytes(default: int, least: int, most: int, why: str, advice: str) -> Any:
+    """A limit in bytes."""
+    return _limit(default, why, advice, least=least, most=most, unit="bytes")
+
+
+def _time(default: int, least: int, most: int, why: str, advice: str) -> Any:
+    """A limit in nanoseconds of capture time."""
+    return _limit(default, why, advice, least=least, most=most, unit="ns")
+
+
+def _count(default: int, least: int, most: int, why: str, advice: str) -> Any:
+    """A limit on a number of things."""
+    return _limit(default, why, advice, least=least, most=most)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """All caps of one run; immutable, handed down from the command."""
 
-    window: int = _limit(8 * MIB, "bytes of a capture that are read and taken apart at once")
-    windows_total: int = _limit(64 * MIB, "bytes of all windows together when many captures overlap in time")
-    packet_max: int = _limit(64 * MIB, "bytes of one packet that are believed: a lying length must not buy memory")
-    interfaces_max: int = _limit(65_536, "interfaces that one section of a pcapng file may describe")
-    notes_max: int = _limit(MIB, "bytes of comments and host names of one capture that are kept")
-    secrets_max: int = _limit(16 * MIB, "bytes of decryption secrets of one capture that are kept")
-    codec_memory: int = _limit(256 * MIB, "bytes of history that a compressed capture may ask its decoder to hold")
-    detect_max: int = _limit(64 * KIB, "bytes a side that may wait undecided before a connection is called unknown")
-    frame_max: int = _limit(64 * MIB, "bytes of one frame that are kept: a lying length must not buy memory")
-    search_max: int = _limit(16 * MIB, "largest frame that a search for the next frame will believe")
-    search_sure: int = _limit(MIB, "a frame found by search that is larger than this needs two frames behind it")
-    wait_max: int = _limit(
-        4 * MIB, "bytes a side that may wait for the peer's answer before framing goes on without it"
-    )
-    questions_max: int = _limit(
-        65_536, "open questions of one connection: a server that never answers must not grow us"
-    )
-    unanswered_max: int = _limit(256, "commands without a reply that stay open for a late error")
-    refusals_max: int = _limit(4_096, "of these, those that settled a delivery: NSQ's RDY allows 2,500 in flight")
-    refusal_ns: int = _limit(
-        SECOND_NS, "capture time within which nsqd refuses a command, if it says anything at all behind that time"
-    )
-    reorder_max: int = _limit(4 * MIB, "bytes of one direction that wait behind a hole")
-    reorder_segments: int = _limit(4_096, "segments of one direction that wait behind a hole")
-    gap_grace_packets: int = _limit(64, "packets of a connection that may still fill an acknowledged hole")
-    gap_grace_ns: int = _limit(200 * MILLISECOND_NS, "capture time that may still fill an acknowledged hole")
-    overlap_history: int = _limit(64 * KIB, "delivered bytes a direction that are kept to compare retransmissions with")
-    recent_segments: int = _limit(64, "segments a direction that are remembered to tell doubled packets")
-    doubled_ns: int = _limit(10 * MILLISECOND_NS, "the same segment within this time is a copy by the tap")
-    idle_ns: int = _limit(3_600 * SECOND_NS, "a connection silent for so long is forgotten")
-    linger_ns: int = _limit(60 * SECOND_NS, "after its close a connection takes its late packets for so long")
-    jump_max: int = _limit(1024 * MIB, "bytes an acknowledgement may be off and be believed: TCP's largest window")
-    reach_max: int = _limit(16 * MIB, "bytes a segment may be off and be believed before the peer acknowledges it")
-    strays_max: int = _limit(64, "segments of a direction that are kept while nobody believes them")
-    strays_sure: int = _limit(4, "unbelieved segments together that are believed where the peer is not captured")
-    oddities_max: int = _limit(
-        16, "ignored segments of a direction that are told one by one: noise must not fill tables"
-    )
-    connections_max: int = _limit(1_000_000, "open connections of the process: a SYN flood must not grow us")
-    layer_piece: int = _limit(64 * KIB, "bytes that a decompressing layer hands on at once: a bomb is fed by the piece")
-    chunk_max: int = _limit(MIB, "bytes of one chunk that reassembly hands on")
-    handles_max: int = _limit(16_384, "numbers that a connection gave to what it opened and that are remembered")
-    records_wait_max: int = _limit(65_536, "produced records of one connection that wait for the broker's answer")
-    records_wait_size: int = _limit(64 * MIB, "bytes of these: a capture without answers must not grow us")
-    chunks_wait_size: int = _limit(64 * MIB, "bytes of chunks of a side's large messages that wait to be joined")
-    fragments_max: int = _limit(4_096, "IP fragments that wait for the rest of their datagram")
-    fragments_size: int = _limit(16 * MIB, "bytes of IP fragments that wait: 4,096 of the largest would be 256 MiB")
-    fragments_ns: int = _limit(30 * SECOND_NS, "capture time that a datagram waits for its fragments, as Linux does")
-    tunnel_depth: int = _limit(8, "tunnels inside each other: a packet may consist of nothing but their headers")
-    elements_max: int = _limit(1 << 20, "array elements and unknown tags of one message: two bytes may buy an object")
-    message_problems_max: int = _limit(100, "problems noted in one message: a body may be odd in every byte")
-    decompress_max: int = _limit(256 * MIB, "bytes that one compressed batch of records may become")
-    wrapper_depth: int = _limit(4, "compressed Kafka message sets inside each other: a kilobyte may hold a thousand")
-    topics_max: int = _limit(1 << 20, "topic ids whose names are remembered: traffic may teach ids without end")
-    part_size: int = _limit(256 * MIB, "bytes of a Parquet file behind which the next one begins")
-    row_group_size: int = _limit(16 * MIB, "bytes of rows that make a row group of a Parquet file")
-    tables_buffer: int = _limit(48 * MIB, "bytes of rows of all tables that wait for their row groups to fill")
-    query_memory: int = _limit(2048 * MIB, "bytes that a query of `mqsniff sql` may hold before it spills or fails")
+    # fmt: off
+    window: int = _bytes(8 * MIB, 64 * KIB, GIB,
+        "bytes of a capture that are read and taken apart at once",
+        "less needs less memory, more is hardly faster; results stay the same")
+    windows_total: int = _bytes(64 * MIB, 64 * KIB, TIB,
+        "bytes of all windows together when many captures overlap in time",
+        "raise it where hundreds of captures overlap and reading is slow")
+    packet_max: int = _bytes(64 * MIB, 256 * KIB, GIB,
+        "bytes of one packet that are believed: a lying length must not buy memory",
+        "raise it for a `limit` or `format` problem of a capture with larger packets")
+    interfaces_max: int = _count(65_536, 1, 1 << 24,
+        "interfaces that one section of a pcapng file may describe",
+        "raise it for a `limit` problem of the capture")
+    notes_max: int = _bytes(MIB, 1, GIB,
+        "bytes of comments and host names of one capture that are kept",
+        "raise it for a `limit` problem of the capture; decoding does not need notes")
+    secrets_max: int = _bytes(16 * MIB, 1, GIB,
+        "bytes of decryption secrets of one capture that are kept",
+        "raise it for a `limit` problem of the capture")
+    codec_memory: int = _bytes(256 * MIB, MIB, 2 * GIB,
+        "bytes of history that a compressed capture may ask its decoder to hold",
+        "raise it where an input is said to need more, such as `zstd --long=31`")
+    detect_max: int = _bytes(64 * KIB, 4 * KIB, 64 * MIB,
+        "bytes a side that may wait undecided before a connection is called unknown",
+        "a connection that is `unknown` beyond it: name its protocol with --decode-as")
+    frame_max: int = _bytes(64 * MIB, 64 * KIB, 4 * GIB,
+        "bytes of one frame that are kept: a lying length must not buy memory",
+        "raise it for a `limit` problem of a message larger than this")
+    search_max: int = _bytes(16 * MIB, 64 * KIB, 4 * GIB,
+        "largest frame that a search for the next frame will believe",
+        "raise it where frames larger than this follow a loss")
+    search_sure: int = _bytes(MIB, 1, 4 * GIB,
+        "a frame found by search that is larger than this needs two frames behind it",
+        "lower it where a message behind a loss is none, raise it where a large one is skipped")
+    wait_max: int = _bytes(4 * MIB, 64 * KIB, 4 * GIB,
+        "bytes a side that may wait for the peer's answer before framing goes on without it",
+        "raise it where a client sends much before an answer that changes how it is read")
+    questions_max: int = _count(65_536, 16, 1 << 26,
+        "open questions of one connection: a server that never answers must not grow us",
+        "raise it where requests of a busy connection are `unanswered` though their answers came")
+    unanswered_max: int = _count(256, 1, 1 << 26,
+        "commands without a reply that stay open for a late error",
+        "raise it where late errors of one-way commands are `unmatched`")
+    refusals_max: int = _count(4_096, 1, 1 << 26,
+        "of these, those that settled a delivery: NSQ's RDY allows 2,500 in flight",
+        "raise it where settlements of a busy consumer are `ok` though nsqd refused them later")
+    refusal_ns: int = _time(SECOND_NS, MILLISECOND_NS, HOUR_NS,
+        "capture time within which nsqd refuses a command, if it says anything at all behind that time",
+        "raise it where nsqd answers later than this")
+    reorder_max: int = _bytes(4 * MIB, 64 * KIB, GIB,
+        "bytes of one direction that wait behind a hole",
+        "raise it where `gap` problems name bytes that come later in the capture")
+    reorder_segments: int = _count(4_096, 16, 1 << 24,
+        "segments of one direction that wait behind a hole",
+        "as reorder_max")
+    gap_grace_packets: int = _count(64, 1, 1 << 20,
+        "packets of a connection that may still fill an acknowledged hole",
+        "raise it for captures that are out of order by more packets")
+    gap_grace_ns: int = _time(200 * MILLISECOND_NS, 1, HOUR_NS,
+        "capture time that may still fill an acknowledged hole",
+        "raise it for captures that are out of order by more time")
+    overlap_history: int = _bytes(64 * KIB, 1, GIB,
+        "delivered bytes a direction that are kept to compare retransmissions with",
+        "raise it where an `overlap` problem says that bytes could not be compared")
+    recent_segments: int = _count(64, 1, 1 << 16,
+        "segments a direction that are remembered to tell doubled packets",
+        "raise it where a tap doubles packets and copies count as retransmissions")
+    doubled_ns: int = _time(10 * MILLISECOND_NS, 1, SECOND_NS,
+        "the same segment within this time is a copy by the tap",
+        "raise it where copies come later than this, lower it where retransmissions count as copies")
+    idle_ns: int = _time(3_600 * SECOND_NS, SECOND_NS, YEAR_NS,
+        "a connection silent for so long is forgotten",
+        "raise it where a silent connection goes on as a new one, lower it to save memory")
+    linger_ns: int = _time(60 * SECOND_NS, MILLISECOND_NS, DAY_NS,
+        "after its close a connection takes its late packets for so long",
+        "raise it where late packets open a new connection")
+    jump_max: int = _bytes(1024 * MIB, 64 * KIB, GIB,
+        "bytes an acknowledgement may be off and be believed: TCP's largest window",
+        "lower it where a broken acknowledgement opens a huge `gap`")
+    reach_max: int = _bytes(16 * MIB, 64 * KIB, GIB,
+        "bytes a segment may be off and be believed before the peer acknowledges it",
+        "raise it where segments are ignored though their connection lost more than this")
+    strays_max: int = _count(64, 1, 1 << 16,
+        "segments of a direction that are kept while nobody believes them",
+        "raise it where a `gap` stands for segments that are in the capture")
+    strays_sure: int = _count(4, 1, 1 << 16,
+        "unbelieved segments together that are believed where the peer is not captured",
+        "lower it where one side is captured and segments behind a large loss are ignored")
+    oddities_max: int = _count(16, 1, 1 << 20,
+        "ignored segments of a direction that are told one by one: noise must not fill tables",
+        "raise it to see every ignored segment as a problem")
+    connections_max: int = _count(1_000_000, 1, 1 << 28,
+        "open connections of the process: a SYN flood must not grow us",
+        "raise it for a `limit` problem that says connections were forgotten")
+    layer_piece: int = _bytes(64 * KIB, KIB, 64 * MIB,
+        "bytes that a decompressing layer hands on at once: a bomb is fed by the piece",
+        "none: results stay the same")
+    chunk_max: int = _bytes(MIB, KIB, GIB,
+        "bytes of one chunk that reassembly hands on",
+        "none: results stay the same")
+    handles_max: int = _count(16_384, 16, 1 << 26,
+        "numbers that a connection gave to what it opened and that are remembered",
+        "raise it where topics are missing on a connection with many consumers or producers")
+    records_wait_max: int = _count(65_536, 1, 1 << 26,
+        "produced records of one connection that wait for the broker's answer",
+        "raise it where produced records have no offset though their answer was captured")
+    records_wait_size: int = _bytes(64 * MIB, KIB, TIB,
+        "bytes of these: a capture without answers must not grow us",
+        "as records_wait_max")
+    chunks_wait_size: int = _bytes(64 * MIB, KIB, TIB,
+        "bytes of chunks of a side's large messages that wait to be joined",
+        "raise it for a `limit` problem that names it: larger messages in chunks are joined then")
+    fragments_max: int = _count(4_096, 64, 1 << 20,
+        "IP fragments that wait for the rest of their datagram",
+        "raise it for a `limit` problem that speaks of fragments")
+    fragments_size: int = _bytes(16 * MIB, 64 * KIB, 16 * GIB,
+        "bytes of IP fragments that wait: 4,096 of the largest would be 256 MiB",
+        "as fragments_max")
+    fragments_ns: int = _time(30 * SECOND_NS, MILLISECOND_NS, HOUR_NS,
+        "capture time that a datagram waits for its fragments, as Linux does",
+        "raise it where fragments of a datagram come later than this")
+    tunnel_depth: int = _count(8, 1, 64,
+        "tunnels inside each other: a packet may consist of nothing but their headers",
+        "raise it for a `limit` problem that speaks of tunnels")
+    elements_max: int = _count(1 << 20, 1000, 1 << 31,
+        "array elements and unknown tags of one message: two bytes may buy an object",
+        "raise it for a `limit` problem of a message that has more elements")
+    message_problems_max: int = _count(100, 1, 1 << 20,
+        "problems noted in one message: a body may be odd in every byte",
+        "raise it to see all that is odd in a message")
+    decompress_max: int = _bytes(256 * MIB, 64 * KIB, 2 * GIB,
+        "bytes that one compressed batch of records may become",
+        "raise it for a `limit` problem that names decompress_max")
+    wrapper_depth: int = _count(4, 1, 1_000,
+        "compressed Kafka message sets inside each other: a kilobyte may hold a thousand",
+        "raise it for a `limit` problem that names it")
+    topics_max: int = _count(1 << 20, 1, 1 << 30,
+        "topic ids whose names are remembered: traffic may teach ids without end",
+        "raise it for a `limit` problem that names topics_max")
+    part_size: int = _bytes(256 * MIB, 64 * KIB, TIB,
+        "bytes of a Parquet file behind which the next one begins",
+        "as the readers of the tables like it")
+    row_group_size: int = _bytes(16 * MIB, 64 * KIB, GIB,
+        "bytes of rows that make a row group of a Parquet file",
+        "less needs less memory to write and to read, more compresses better")
+    tables_buffer: int = _bytes(48 * MIB, 64 * KIB, 64 * GIB,
+        "bytes of rows of all tables that wait for their row groups to fill",
+        "as row_group_size")
+    query_memory: int = _bytes(2048 * MIB, 64 * MIB, 1024 * TIB,
+        "bytes that a query of `mqsniff sql` may hold before it spills or fails",
+        "raise it where a query says that it needs more memory")
+    # fmt: on
 
     @classmethod
-    def names(cls) -> dict[str, tuple[int, str]]:
-        """Name -> (default, why), for help texts."""
-        return {f.name: (int(f.default), str(f.metadata["why"])) for f in fields(cls)}  # type: ignore[arg-type]
+    def about(cls) -> dict[str, Limit]:
+        """What is known of each limit, by name."""
+        return {f.name: f.metadata["limit"] for f in fields(cls)}
 
     def with_value(self, name: str, value: int) -> Limits:
-        """A copy with one cap changed; KeyError for a name that is none, ValueError for a value below 1."""
-        if name not in self.names():
-            raise KeyError(name)
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1")
+        """A copy with one cap changed; KeyError for a name that is none, ValueError for a value out of its range."""
+        refusal = self.about()[name].refusal(value)
+        if refusal is not None:
+            raise ValueError(refusal)
         return replace(self, **{name: value})

@@ -111,10 +111,7 @@ def read(data, folder, name="capture", **limits):
     """Write bytes to a file and read it: (rows, CaptureInfo)."""
     path = Path(folder, name)
     path.write_bytes(data)
-    chosen = Limits()
-    for limit, value in limits.items():
-        chosen = chosen.with_value(limit, value)
-    source = FileSource([str(path)], chosen)
+    source = FileSource([str(path)], Limits(**limits))
     found = rows(source)
     return found, source.captures[0]
 

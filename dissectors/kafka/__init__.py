@@ -8,7 +8,7 @@ and ``responses`` join them, ``session`` those two.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from dissectors.kafka import heads
@@ -25,6 +25,7 @@ class Kafka(FramedDissector):
 
     names: ClassVar[tuple[str, ...]] = ("kafka",)
     ports: ClassVar[frozenset[int]] = frozenset({9092, 9093, 9094, 9095, 9096, 9097, 9098})
+    makers: ClassVar[frozenset[str]] = frozenset({"coverage", "oracles", "without_oracle"})
     head_max: ClassVar[int] = heads.HEAD_MAX
 
     def __init__(self, settings: Settings) -> None:
@@ -103,6 +104,13 @@ class Kafka(FramedDissector):
         from dissectors.kafka.formats import decode_record  # noqa: PLC0415  # as above
 
         return decode_record(topic, key, value)
+
+    @classmethod
+    def message_names(cls) -> Collection[str]:
+        """The APIs, tokens outside of them, and answers that nobody asked for."""
+        from dissectors.kafka.description import message_names  # noqa: PLC0415  # as above
+
+        return message_names()
 
     @classmethod
     def describe(cls) -> dict[str, Table]:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Final
 
 from dissectors.kafka import rows, specs
+from dissectors.kafka.inventory import inventory
+from dissectors.kafka.logins import TOKEN
 from dissectors.kafka.oracles import SELF, Place, oracles_of, reasons, vouchers
 from dissectors.kafka.ordinary import ORDINARY
+from dissectors.kafka.responses import UNASKED
 from dissectors.kafka.sasl import MECHANISMS
 from mqsniff.dissector import Table
 from mqsniff.model import Value
+
+UNANSWERED: Final = {"Produce": "acks is 0"}
+"""API -> when nobody answers it."""
 
 
 def describe() -> dict[str, Table]:
@@ -27,9 +34,19 @@ def describe() -> dict[str, Table]:
             for code, name in sorted(specs.errors().items())
         ],
         "ordinary_answers": ORDINARY.described(),
+        "other_messages": [
+            {"name": TOKEN, "answered_by": [TOKEN], "about": "a SASL token without a header, after SaslHandshake v0"},
+            {"name": UNASKED, "answered_by": [], "about": "an answer whose request was not captured"},
+        ],
+        **inventory(),
         "releases": [{"release": name, "apis": len(table)} for name, table in specs.releases().items()],
         "sasl_mechanisms": [{"name": name} for name in sorted(MECHANISMS)],
     }
+
+
+def message_names() -> frozenset[str]:
+    """Names that messages may have."""
+    return frozenset((*(api.name for api in specs.apis().values()), TOKEN, UNASKED))
 
 
 def _coverage(apis: list[specs.Api]) -> Table:
@@ -87,6 +104,8 @@ def _api_row(api: specs.Api) -> dict[str, Value]:
         "oracles": [*dict.fromkeys(_family(oracle) for layout in _layouts([api]) for oracle in oracles_of(*layout))],
         "listeners": list(api.listeners),
         "partitions": api.key in rows.KEYS,
+        "answered_by": [api.name],
+        "unanswered": UNANSWERED.get(api.name),
         "about": api.about,
     }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -164,6 +164,20 @@ def record(page: str, kind: Literal["key", "value", "metadata"], key: int, versi
     """Layouts of a record of an internal topic by the page of ``proto/kafka/records`` and its type; none if unknown."""
     line = _index()["records"].get(page, {}).get(kind, {}).get(str(key))
     return _by_version(line, kind).get(version, ()) if line else ()
+
+
+def data_versions(name: str) -> Versions:
+    """The versions of a structure that has a name only; KeyError for an unknown name."""
+    versions = _data(name)
+    return Versions(min(versions), max(versions))
+
+
+def record_types(page: str) -> Iterator[tuple[str, int, str, str]]:
+    """(key, value or metadata; type; name of the layout; its versions) of the records of an internal topic's page."""
+    for kind, lines in _index()["records"][page].items():
+        for number, line in lines.items():
+            for one in _definitions(line)[kind]:
+                yield kind, int(number), one.spec.name, str(one.spec.versions)
 
 
 # ---- tables

@@ -23,7 +23,6 @@ from dissectors.nsq.tables import (
     MAGIC_SIZE,
     MAGIC_V1,
     NAME_PATTERN,
-    describe_lookupd,
 )
 from mqsniff.dissector import NEED, NO_FRAME, Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
@@ -62,8 +61,17 @@ class Nsqlookupd(FramedDissector):
         self._identified = False
 
     @classmethod
+    def message_names(cls) -> tuple[str, ...]:
+        """The magic, commands and answers."""
+        from dissectors.nsq.description import lookupd_names  # noqa: PLC0415  # wanted by one command
+
+        return lookupd_names()
+
+    @classmethod
     def describe(cls) -> dict[str, Table]:
         """What is known of the protocol, as tables."""
+        from dissectors.nsq.description import describe_lookupd  # noqa: PLC0415  # wanted by one command
+
         return describe_lookupd()
 
     # ---- detection and framing

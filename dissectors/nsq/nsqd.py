@@ -18,7 +18,7 @@ from dissectors.nsq.joining import PLAIN, Joining, begins_in_snappy, packets_of,
 from dissectors.nsq.lines import HEAD_MAX, size_of
 from dissectors.nsq.server import ServerSide
 from dissectors.nsq.session import Session
-from dissectors.nsq.tables import COMMANDS, MAGIC_SIZE, MAGIC_V2, describe_nsqd
+from dissectors.nsq.tables import COMMANDS, MAGIC_SIZE, MAGIC_V2
 from mqsniff.codecs.snappy_chunks import IDENTIFIER
 from mqsniff.dissector import NEED, WAIT_PEER, Probed, Sample, Settings, Sized, Table, Verdict, Walk, Walked
 from mqsniff.framing import FramedDissector
@@ -50,8 +50,17 @@ class Nsq(FramedDissector):
         """What was held while it was joined and has not gone on yet."""
 
     @classmethod
+    def message_names(cls) -> tuple[str, ...]:
+        """The magic, commands and frames."""
+        from dissectors.nsq.description import message_names  # noqa: PLC0415  # wanted by one command
+
+        return message_names()
+
+    @classmethod
     def describe(cls) -> dict[str, Table]:
         """What is known of the protocol, as tables."""
+        from dissectors.nsq.description import describe_nsqd  # noqa: PLC0415  # wanted by one command
+
         return describe_nsqd()
 
     # ---- detection and framing

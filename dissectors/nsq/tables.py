@@ -12,8 +12,6 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple
 
-from dissectors.nsq.ordinary import ORDINARY
-from mqsniff.dissector import Table
 from mqsniff.model import Kind
 
 MAGIC_V2: Final = b"  V2"
@@ -239,45 +237,3 @@ IDENTIFY_RANGES: Final = {
 
 LOOKUPD_IDENTIFY_FIELDS: Final = ("broadcast_address", "tcp_port", "http_port", "version")
 """Fields without which nsqlookupd refuses IDENTIFY."""
-
-
-def _command_rows(commands: dict[bytes, Command]) -> Table:
-    return [
-        {
-            "command": command.name,
-            "params": ", ".join(
-                name if index < command.required else f"[{name}]" for index, name in enumerate(command.params)
-            ),
-            "body": command.body,
-            "answered": command.kind == "request",
-            "errors": ", ".join(command.errors),
-            "since": command.since,
-        }
-        for command in commands.values()
-    ]
-
-
-def _error_rows(errors: dict[str, Error]) -> Table:
-    return [{"code": e.code, "closes": e.fatal, "meaning": e.meaning} for e in errors.values()]
-
-
-def describe_lookupd() -> dict[str, Table]:
-    """Tables of what is known of nsqlookupd's protocol."""
-    return {
-        "nsqlookupd_commands": _command_rows(LOOKUPD_COMMANDS),
-        "nsqlookupd_errors": _error_rows(LOOKUPD_ERRORS),
-        "ordinary_answers": ORDINARY.described(),
-    }
-
-
-def describe_nsqd() -> dict[str, Table]:
-    """Tables of what is known of nsqd's protocol, with nsqlookupd's commands beside them."""
-    return {
-        "commands": _command_rows(COMMANDS),
-        "frame_types": [dict(zip(FrameType._fields, row, strict=True)) for row in FRAME_TYPES],
-        "errors": _error_rows(ERRORS),
-        "ordinary_answers": ORDINARY.described(),
-        "historic_errors": [{"code": e.code, "seen": e.seen, "meaning": e.meaning} for e in ERRORS_HISTORIC.values()],
-        "upgrades": [dict(zip(UpgradeField._fields, row, strict=True)) for row in UPGRADES],
-        "nsqlookupd_commands": _command_rows(LOOKUPD_COMMANDS),
-    }

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from dissectors.pulsar import frames
@@ -69,6 +69,13 @@ class Pulsar(FramedDissector):
         from dissectors.pulsar.explain import frame_spans  # noqa: PLC0415  # as above
 
         return frame_spans(frame, self.settings.limits)
+
+    @classmethod
+    def message_names(cls) -> Collection[str]:
+        """The commands."""
+        from dissectors.pulsar.commands import BY_NAME  # noqa: PLC0415  # as above
+
+        return tuple(BY_NAME)
 
     @classmethod
     def describe(cls) -> dict[str, Table]:

@@ -10,7 +10,7 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from dissectors.rocketmq import heads
@@ -90,6 +90,13 @@ class RocketMQ(FramedDissector):
         from dissectors.rocketmq.trace import TRACE_TOPIC, read_trace  # noqa: PLC0415  # as above
 
         return read_trace(value) if value is not None and topic.startswith(TRACE_TOPIC) else None
+
+    @classmethod
+    def message_names(cls) -> Collection[str]:
+        """The request codes, older ones too, and responses that nobody asked for."""
+        from dissectors.rocketmq.description import message_names  # noqa: PLC0415  # as above
+
+        return message_names()
 
     @classmethod
     def describe(cls) -> dict[str, Table]:

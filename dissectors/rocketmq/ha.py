@@ -25,7 +25,7 @@ from struct import Struct
 from typing import ClassVar, Final
 
 from dissectors.rocketmq.heads import STORED_V1, STORED_V2
-from mqsniff.dissector import Dissector, Sample, Settings, Verdict
+from mqsniff.dissector import Dissector, Sample, Settings, Table, Verdict
 from mqsniff.model import Chunk, Event, Gap, Side, Skipped
 
 WHY: Final = "RocketMQ replication between brokers (HA), not decoded"
@@ -43,6 +43,28 @@ SLAVE_HANDSHAKE: Final = Struct(">ihhq")
 SLAVE_REPORT: Final = Struct(">iq")
 MASTER_HANDSHAKE: Final = Struct(">iiqi")
 MASTER_TRANSFER: Final = Struct(">iiqiqq")
+
+FRAMES: Final[tuple[tuple[str, str, tuple[str, ...], Struct], ...]] = (
+    ("slave", "report", ("max_offset",), REPORT),
+    ("master", "piece of the commit log, size 0: heartbeat", ("physic_offset", "size"), PIECE),
+    (
+        *("slave", "handshake of the controller mode"),
+        ("state = 1", "is_sync_from_last_file", "is_async_learner", "broker_id"),
+        SLAVE_HANDSHAKE,
+    ),
+    ("slave", "report of the controller mode", ("state = 2", "max_offset"), SLAVE_REPORT),
+    (
+        *("master", "handshake of the controller mode, then epochs with their start offsets"),
+        ("state = 1", "size", "offset", "epoch"),
+        MASTER_HANDSHAKE,
+    ),
+    (
+        *("master", "piece of the commit log in the controller mode"),
+        ("state = 2", "size", "offset", "epoch", "epoch_start_offset", "confirm_offset"),
+        MASTER_TRANSFER,
+    ),
+)
+"""Who sends it, what it is, its fields, its form; data of the commit log stands behind pieces."""
 
 
 def _is_message(data: bytes, at: int) -> bool | None:
@@ -133,6 +155,21 @@ class RocketMQHa(Dissector):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._runs: dict[Side, Skipped] = {}
+
+    @classmethod
+    def describe(cls) -> dict[str, Table]:
+        """The frames that tell the stream; none of them is decoded."""
+        return {
+            "frames": [
+                {"sent_by": sender, "frame": name, "fields": [*fields], "size": form.size}
+                for sender, name, fields, form in FRAMES
+            ]
+        }
+
+    @classmethod
+    def message_names(cls) -> tuple[str, ...]:
+        """None: the stream is counted."""
+        return ()
 
     @classmethod
     def detect(cls, client: Sample, server: Sample) -> Verdict:

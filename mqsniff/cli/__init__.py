@@ -27,6 +27,8 @@ from mqsniff.cli.talk import open_standard_streams, say, was_missed
 
 COMMANDS: Final = ("decode", "live", "sql", "batch", "check", "protocols")
 
+SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+
 EPILOG: Final = """\b
 Examples:
   mqsniff capture.pcapng                     what is in it, a line a message
@@ -141,7 +143,7 @@ def _silence_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-@click.group("mqsniff", cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("mqsniff", cls=Commands, epilog=EPILOG, context_settings=SETTINGS)
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def main() -> None:
     """Decode the traffic of message queues out of packet captures."""

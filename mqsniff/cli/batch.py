@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mqsniff.cli.filtering import filter_options, filters_of, read_time, reading
+from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.options import decode_options
 from mqsniff.cli.sections import SectionedCommand, all_of, option
 from mqsniff.cli.talk import say
@@ -26,11 +27,13 @@ EPILOG: Final = """\b
 Examples:
   mqsniff batch captures/ tables/                    this machine, all cores
   mqsniff batch --dry-run 'captures/**/*.pcap.zst' tables/
-  mqsniff batch --append new/ tables/                what is there stays and is not read again
+  mqsniff batch --append new/ tables/                what is there stays
   mqsniff batch --master yarn --package env.tar.gz hdfs:///taps hdfs:///tables
   mqsniff batch --remote sc://spark:15002 s3://taps/2026 s3://tables/mq
   mqsniff batch --list tables/                       runs and files that count
 """
+
+FOLDERS: Final = ("protocol", "day")
 
 _WHERE: Final = "Where it runs"
 _WHAT: Final = "What is written"
@@ -42,7 +45,7 @@ _batch_options: Final = all_of((
                 "four attempts a task]"),
     option(_WHERE, "--remote", metavar="URL", help="Spark Connect server, sc://host:port."),
     option(_WHERE, "--package", metavar="FILE", help="Packed Python environment for the workers of a cluster."),
-    option(_WHAT, "--table", "tables", multiple=True, type=click.Choice(list(TABLES)), metavar="NAME",
+    option(_WHAT, "--table", "tables", multiple=True, type=OneOf("table", TABLES), metavar="NAME",
            help=f"Table to write, of {', '.join(TABLES)}; repeatable.  [default: all]"),
     option(_WHAT, "--no-body", is_flag=True, help="Leave the bodies of messages out."),
     option(_WHAT, "--value-bytes", metavar="N", type=click.IntRange(min=0),
@@ -110,8 +113,9 @@ def _options(given: dict[str, Any]) -> Options:
     if given["overwrite"] and given["append"]:
         raise click.UsageError("--overwrite replaces what stands there, --append adds to it: choose one")
     folders = tuple(name.strip() for name in given.pop("folders").split(",") if name.strip())
-    if not set(folders) <= {"protocol", "day"}:
-        raise click.UsageError(f"--folders {','.join(folders)}: there are protocol and day")
+    for name in folders:
+        if name not in FOLDERS:
+            raise click.UsageError(f"--folders: {unknown('folder', name, FOLDERS)}")
     split_size = _size(given.pop("split_size"))
     if split_size < SPLIT_SIZE_MIN:
         raise click.UsageError(f"--split-size must be at least {SPLIT_SIZE_MIN} bytes")

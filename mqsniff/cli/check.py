@@ -16,8 +16,8 @@ EPILOG: Final = """The golden of x.pcap is x.pcap.golden.ndjson beside it: the r
 
 \b
 Examples:
-  mqsniff check pcaps            exit 1 if a row differs or a golden is missing
-  mqsniff check --update pcaps   write the goldens anew, to be read with git diff
+  mqsniff check pcaps            exit 1 if a row differs or a golden lacks
+  mqsniff check --update pcaps   write the goldens anew; read git diff then
 """
 
 SHOWN: Final = 10

@@ -39,17 +39,30 @@ class Choice:
 
         Raises click.UsageError for a condition that turns out to fail on some row.
         """
+        if self._count is not None:
+            items = self._up_to(items, self._count)
         if learn is not None:
             items = _learning(items, learn)
         if self.everything is not self.seen:
             items = _counted(items, self.everything)
         if self._chosen is not None:
             items = self._chosen.of(items)
-        if self._count is not None:
-            items = _first_messages(items, self._count)
         if self._where is not None:
             items = _asked(items, self._where)
         return _counted(items, self.seen)
+
+    def _up_to(self, items: Iterable[Item | None], count: int) -> Iterator[Item | None]:
+        """Items up to the last one that belongs to the ``count``-th message that the filters choose.
+
+        It stands before all that counts: a message that is only looked at to find the end is in no figure.
+        """
+        passed = 0
+        for item in items:
+            chosen = passed if self._chosen is None else self._chosen.matched
+            if chosen >= count and (item is None or isinstance(item, Decoded | Opened | Closed)):
+                return
+            passed += isinstance(item, Decoded)
+            yield item
 
     def sentences(self) -> Iterator[str]:
         """What came of each decision, a line each."""
@@ -106,13 +119,3 @@ def _asked(items: Iterable[Item | None], where: Where) -> Iterator[Item | None]:
         yield from where.of(items)
     except QueryError as error:
         raise click.UsageError(str(error)) from None
-
-
-def _first_messages(items: Iterable[Item | None], count: int) -> Iterator[Item | None]:
-    """Items up to the last one that belongs to message number ``count``."""
-    for item in items:
-        if count == 0 and (item is None or isinstance(item, Decoded | Opened | Closed)):
-            return
-        yield item
-        if isinstance(item, Decoded):
-            count -= 1

@@ -11,14 +11,14 @@ from mqsniff.cli.sections import SectionedCommand, option
 
 EPILOG: Final = """\b
 Examples:
-  mqsniff decode capture.pcapng                      a line a message
-  mqsniff decode -v -n 20 capture.pcap.zst           the first 20 messages with every field
-  mqsniff decode --topic orders --errors x.pcap      what went wrong with one topic
-  mqsniff decode --records --key user-17 x.pcap      where one key went, and what was written
-  mqsniff decode --table exchanges day-*.pcap | jq   rotated files are one capture
-  mqsniff decode -o csv --table exchanges --where 'latency_ns > 1e8' x.pcap > slow.csv
-  mqsniff decode -o parquet --out tables big.pcap    for mqsniff sql, DuckDB, pandas, Spark
-  mqsniff decode --fail-on error x.pcap > rows       for scripts: exit 1 when something is wrong
+  mqsniff decode capture.pcapng                    a line a message
+  mqsniff decode -v -n 20 capture.pcap.zst         20 messages, every field
+  mqsniff decode --topic orders --errors x.pcap    errors of one topic
+  mqsniff decode --records --key user-17 x.pcap    where one key went
+  mqsniff decode --table exchanges day-*.pcap      rotated files, one capture
+  mqsniff decode --where 'latency_ns > 1e8' --table exchanges -o csv x.pcap
+  mqsniff decode -o parquet --out tables big.pcap  for SQL, pandas, Spark
+  mqsniff decode --fail-on error x.pcap > rows     for scripts: exit 1
   ssh broker tcpdump -w - -U port 4150 | mqsniff decode -
 """
 

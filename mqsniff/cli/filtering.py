@@ -1,13 +1,13 @@
 """The filter options, the same for every command: click parameters in, ``Filters`` out.
 
 What each of them means stands in ``mqsniff/tables/filters.py``. A value that cannot be meant is refused before anything
-is read.
+is read; a command's name that no dissector gives is told of, since a newer protocol may have it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -15,15 +15,19 @@ from typing import Any, Final
 
 import click
 
+from mqsniff.cli.known import did_you_mean, unknown
 from mqsniff.cli.sections import all_of, option
+from mqsniff.sinks.escape import safe
 from mqsniff.tables.filters import Filters, Network
 from mqsniff.tables.narrowing import OFFSET_MAX, OffsetRange
+from mqsniff.tables.patterns import Patterns
 from mqsniff.tables.times import SECOND_NS
 
-_SECTION: Final = "Filters (values of one option are alternatives, different options must all be met)"
+_SECTION: Final = "Filters (any of the values of one option, all of the options)"
 _YEAR_10000_S: Final = 253_402_300_800
 _FRACTION: Final = re.compile(r"\.(\d+)")
 _OFFSETS: Final = re.compile(r"(\d{1,19})(?:(-)(\d{0,19}))?\Z", re.ASCII)
+_CONNECTION: Final = re.compile(r"[0-9a-fA-F]{1,32}\Z")
 _ZONE: Final = re.compile(r"%[^/]*")
 _MAPPED: Final = IPv6Network("::ffff:0:0/96")
 
@@ -58,6 +62,32 @@ def read_name(text: str) -> str:
     return text
 
 
+def read_protocol(text: str) -> str:
+    """A value that the column ``protocol`` may have, or a pattern that fits one; what there is loads the dissectors."""
+    from mqsniff.decode.registry import load_dissectors, protocols
+
+    known = protocols(load_dissectors())
+    if not any(map(Patterns((read_name(text),)).fit, known)):
+        raise ValueError(unknown("protocol", text, known))
+    return text
+
+
+def unknown_names(filters: Filters) -> Iterator[str]:
+    """A sentence for each name of a command that no dissector gives, as far as these know their commands."""
+    if not filters.names:
+        return
+    from mqsniff.decode.registry import load_dissectors, message_names
+
+    known = message_names(load_dissectors(), Patterns(filters.protocols).fit)
+    if known is None:
+        return
+    of_these = f" of {' or '.join(filters.protocols)}" if filters.protocols else ""
+    for name in filters.names:
+        pattern = Patterns((name,), ignore_case=True)
+        if not name.lower().startswith("unknown") and not any(map(pattern.fit, known)):
+            yield f"--name {safe(name)}: no command{of_these} has this name{did_you_mean(name.strip('*?'), known)}"
+
+
 def read_network(text: str) -> Network:
     """An address, or a network of addresses, as packets carry it: without brackets and zone, IPv4 as such."""
     bare = _ZONE.sub("", text.removeprefix("[").removesuffix("]"))
@@ -68,6 +98,13 @@ def read_network(text: str) -> Network:
     if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
         return IPv4Network((int(network.network_address) & 0xFFFF_FFFF, network.prefixlen - _MAPPED.prefixlen))
     return network
+
+
+def read_connection(text: str) -> str:
+    """A ``connection_id``, or how it begins."""
+    if not _CONNECTION.match(read_name(text)):
+        raise ValueError(f"{text!r} is no connection_id, nor how one begins: up to 32 hex digits")
+    return text.lower()
 
 
 def read_offsets(text: str) -> OffsetRange:
@@ -116,7 +153,8 @@ def _many(
 
 
 filter_options: Final = all_of((
-    _many("--protocol", into="protocols", metavar="NAME", read=read_name, text="kafka, pulsar, rocketmq, nsq, …"),
+    _many("--protocol", into="protocols", metavar="NAME", read=read_protocol,
+          text="kafka, pulsar, rocketmq, nsq, …, as `mqsniff protocols` lists them"),
     _many("--name", into="names", metavar="NAME", read=read_name,
           text="Command, such as Fetch or 'PUB*', in any case; an answer goes by its request's name too"),
     _many("--topic", into="topics", metavar="NAME", read=read_name,
@@ -131,7 +169,8 @@ filter_options: Final = all_of((
           text="Client by its id, ip or ip:port; * fits any text"),
     _many("--host", into="hosts", metavar="IP", read=read_network, text="Address of either end, or a network"),
     _many("--port", into="ports", metavar="N", type=click.IntRange(1, 65_535), text="Port of either end"),
-    _many("--connection", into="connections", metavar="ID", read=read_name, text="connection_id, or how it begins"),
+    _many("--connection", into="connections", metavar="ID", read=read_connection,
+          text="connection_id, or how it begins"),
     option(_SECTION, "--errors", is_flag=True,
            help="What went wrong: answers with an error, exchanges that failed or had no answer, records that were not "
                 "accepted, connections that were refused, problems of severity error."),
@@ -148,5 +187,13 @@ where_option: Final = option(
 
 
 def filters_of(options: dict[str, Any]) -> Filters:
-    """Take the filters out of the parameters of a command."""
-    return Filters(**{name: options.pop(name) for name in Filters.__dataclass_fields__})
+    """Take the filters out of the parameters of a command; names that no command has are told on stderr.
+
+    Raises click.UsageError for a time that ends before it begins.
+    """
+    filters = Filters(**{name: options.pop(name) for name in Filters.__dataclass_fields__})
+    if filters.from_ns is not None and filters.to_ns is not None and filters.to_ns <= filters.from_ns:
+        raise click.UsageError("--to is not after --from: there is no time between them")
+    for warning in unknown_names(filters):
+        click.echo(f"mqsniff: {warning}", err=True)
+    return filters

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Collection, Sequence
-from typing import Final
+from textwrap import wrap
+from typing import Final, Literal
 
 import click
 
@@ -13,14 +15,26 @@ from mqsniff.sinks.escape import safe
 PADDED_MAX: Final = 120
 """Characters that a cell is filled up to in a pipe: one long value must not widen all rows."""
 
+WORD_WIDTH_MAX: Final = 40
+"""Characters of a word that a drawn grid does not break."""
+GRID_GAP: Final = 3
+"""Characters between columns of a drawn grid."""
+TEXT_WIDTH_MIN: Final = 20
+"""Characters that a column of text needs on a terminal to be read."""
+
 
 def show_grid(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[int] = ()
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    numbers: Collection[int] = (),
+    whole_words: bool = False,
 ) -> None:
     """Print a table, what a terminal would act on as escapes. ``numbers``: columns that are aligned right."""
     columns, rows = list(map(safe, columns)), [list(map(safe, row)) for row in rows]
     if sys.stdout.isatty():
-        _draw(title, columns, rows, numbers)
+        _draw(title, columns, rows, numbers, whole_words=whole_words)
         return
     if title:
         click.echo(title)
@@ -29,7 +43,39 @@ def show_grid(
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _draw(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int]) -> None:
+def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table as a grid, or on a terminal that is too narrow for it as a block of lines a row."""
+    if sys.stdout.isatty() and _least_width(columns, rows) > shutil.get_terminal_size().columns:
+        click.secho(title, italic=True)
+        show_blocks(columns, rows)
+    else:
+        show_grid(title, columns, rows, whole_words=True)
+
+
+def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Characters that a grid needs to be readable: no word is broken, and texts have some words a line."""
+    total = 0
+    for column in zip(columns, *rows, strict=True):
+        word = max(len(word) for cell in column for word in (cell.split() or [""]))
+        total += max(word, min(max(map(len, column)), TEXT_WIDTH_MIN)) + GRID_GAP
+    return total
+
+
+def show_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a block of lines a row, without its empty cells; its name heads it, which may stand behind a number."""
+    width = max(map(len, columns))
+    room = max(shutil.get_terminal_size().columns - width - 4, TEXT_WIDTH_MIN)
+    for row in rows:
+        heads = 2 if row[0].lstrip("-").isdecimal() else 1
+        click.secho("  ".join(row[:heads]), bold=True)
+        for name, text in zip(columns[heads:], row[heads:], strict=True):
+            for number, line in enumerate(wrap(text, room, break_on_hyphens=False)):
+                click.echo(f"  {('' if number else name).ljust(width)}  {line}")
+
+
+def _draw(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int], *, whole_words: bool
+) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -37,7 +83,10 @@ def _draw(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], num
 
     table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
     for index, column in enumerate(columns):
-        table.add_column(Text(column), justify="right" if index in numbers else "left", overflow="fold")
+        cells = (column, *(row[index] for row in rows))
+        least = min(max(len(word) for cell in cells for word in (cell.split() or [""])), WORD_WIDTH_MAX)
+        justify: Literal["left", "right"] = "right" if index in numbers else "left"
+        table.add_column(Text(column), justify=justify, overflow="fold", min_width=least if whole_words else None)
     for row in rows:
         table.add_row(*map(Text, row))
     Console().print(table)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import click
 
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
+from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.sections import all_of, option
 from mqsniff.limits import Limits
 from mqsniff.model import ProblemKind, Severity
@@ -120,23 +121,34 @@ def _decode_as(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
         if not port.isdecimal() or not 0 < int(port) < 65_536:
             raise click.BadParameter(f"{value!r} is no PORT=PROTO, such as 14150=nsq", ctx, param)
         if name not in known:
-            raise click.BadParameter(f"no protocol {name!r}; there are {', '.join(known)}", ctx, param)
+            raise click.BadParameter(unknown("protocol", name, known), ctx, param)
         chosen[int(port)] = name
     return chosen
 
 
 def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Limits:
     """NAME=VALUE pairs on top of the defaults."""
-    limits = Limits()
+    limits, known = Limits(), Limits.about()
     for value in values:
-        name, _, number = value.partition("=")
-        try:
-            limits = limits.with_value(name, int(number))
-        except KeyError:
-            raise click.BadParameter(f"no limit {name!r}; there are {', '.join(Limits.names())}", ctx, param) from None
-        except ValueError:
-            raise click.BadParameter(f"{value!r}: the value must be a whole number above 0", ctx, param) from None
+        name, _, text = value.partition("=")
+        if name not in known:
+            raise click.BadParameter(unknown("limit", name, known), ctx, param)
+        number = _whole(text)
+        if number is None:
+            of_what = {"bytes": " of bytes", "ns": " of nanoseconds", "": ""}[known[name].unit]
+            raise click.BadParameter(f"{value!r}: the value must be a whole number{of_what}", ctx, param)
+        refusal = known[name].refusal(number)
+        if refusal is not None:
+            raise click.BadParameter(f"{name}={refusal}", ctx, param)
+        limits = limits.with_value(name, number)
     return limits
+
+
+def _whole(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
 
 
 _OUTPUT: Final = "Output"
@@ -148,17 +160,17 @@ decode_options: Final = all_of((
     option(_DECODING, "--show-secrets", is_flag=True, help="Show passwords, tokens and the like."),
     option(_DECODING, "--show-raw", is_flag=True,
            help="Show bytes that nobody decoded, not just their size and hash."),
-    option(_DECODING, "--redact", multiple=True, type=click.Choice(["payload"]),
+    option(_DECODING, "--redact", multiple=True, type=OneOf("part of records", ("payload",)),
            help="Leave out the keys, values and header values of records, but for their sizes and hashes."),
     option(_DECODING, "--limit", "limits", multiple=True, metavar="NAME=VALUE", callback=_limits,
-           help="Change a cap (`mqsniff protocols --json` lists them); repeatable."),
+           help="Change a cap (`mqsniff protocols limits` lists them); repeatable."),
 ))  # fmt: skip
 """How traffic is read, for every command that decodes."""
 
 run_options: Final = all_of((
-    option(_OUTPUT, "-o", "--output", type=click.Choice(OUTPUTS),
+    option(_OUTPUT, "-o", "--output", type=OneOf("output", OUTPUTS),
            help="Form of the output.  [default: text on a terminal, ndjson in a pipe]"),
-    option(_OUTPUT, "--table", "tables", multiple=True, type=click.Choice(list(TABLES)), metavar="NAME",
+    option(_OUTPUT, "--table", "tables", multiple=True, type=OneOf("table", TABLES), metavar="NAME",
            help=f"Table to show, of {', '.join(TABLES)}; repeatable.  [default: {', '.join(STREAM_TABLES)}; "
                 "csv: messages; parquet: all]"),
     option(_OUTPUT, "--out", metavar="DIR", type=click.Path(path_type=Path),
@@ -169,15 +181,16 @@ run_options: Final = all_of((
            help="Show records: in text under their message, else as the table records."),
     option(_OUTPUT, "-n", "--max-messages", "count", metavar="COUNT", type=click.IntRange(min=1),
            help="Stop after COUNT messages that the filters chose."),
-    option(_OUTPUT, "--time", type=click.Choice(TIME_MODES), default="utc", show_default=True,
+    option(_OUTPUT, "--time", type=OneOf("form of times", TIME_MODES), default="utc", show_default=True,
            help="Times in text."),
-    option(_OUTPUT, "--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
+    option(_OUTPUT, "--color", type=OneOf("choice", ("auto", "always", "never")), default="auto", show_default=True,
            help="Colours in text; auto: on a terminal, unless NO_COLOR is set."),
     option(_OUTPUT, "--max-bytes", metavar="N", type=click.IntRange(min=0),
            help="Bytes of a record's key or value that are shown.  [default: 256 in text, else all]"),
-    option(_OUTPUT, "--fail-on", multiple=True, type=click.Choice(FAIL_ON), metavar="KIND",
-           help="Exit 1 when this was found in what the filters chose: a kind of problem, a severity (that one or "
-                "worse), empty (no message) or answer-error (a broker answered with an error); repeatable."),
+    option(_OUTPUT, "--fail-on", multiple=True, type=OneOf("kind", FAIL_ON), metavar="KIND",
+           help="Exit 1 when this was found in what the filters chose: a kind of problem (see mqsniff protocols "
+                "problems), a severity (that one or worse), empty (no message) or answer-error (a broker answered with "
+                "an error); repeatable."),
     filter_options,
     where_option,
     decode_options,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, get_args
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from mqsniff.cli.known import unknown
 from mqsniff.cli.talk import say
 
 if TYPE_CHECKING:
@@ -13,33 +15,50 @@ if TYPE_CHECKING:
 
 EPILOG: Final = """\b
 Examples:
-  mqsniff protocols         which protocols, and how much of each
-  mqsniff protocols nsq     its commands, frames and errors
-  mqsniff protocols --json  for programs; with the schema version, the columns of all tables and the limits
+  mqsniff protocols           which protocols, and how much of each
+  mqsniff protocols nsq       its commands, frames, formats and errors
+  mqsniff protocols tls       how it is known, and what is shown of it
+  mqsniff protocols problems  the kinds of problems, and what to do about each
+  mqsniff protocols limits    their ranges, and when to change them
+  mqsniff protocols --json    all of it for programs, and all tables' columns
 """
+
+LIMITS: Final = "limits"
+PROBLEMS: Final = "problems"
+
+Rows = list[dict[str, Any]]
 
 
 @click.command(epilog=EPILOG)
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-v", "--verbose", is_flag=True, help="Show also how it was checked: coverage, oracles.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with everything.")
 @click.pass_context
-def command(ctx: click.Context, name: str | None, *, as_json: bool) -> int:
+def command(ctx: click.Context, name: str | None, *, verbose: bool, as_json: bool) -> int:
     """Show what can be decoded.
 
-    All protocols, or everything of the protocol NAME.
+    All protocols, or everything of the protocol NAME; NAME may also be limits or problems.
     """
-    from mqsniff.decode.registry import load_dissectors
+    from mqsniff.decode.foreign import FOREIGN
+    from mqsniff.decode.registry import load_dissectors, protocols
 
     loaded = load_dissectors()
+    there = [*dict.fromkeys(n for entry in loaded for n in _names(entry)), *protocols(loaded), LIMITS, PROBLEMS]
+    if name is not None and name not in there:
+        ctx.fail(unknown("protocol", name, list(dict.fromkeys(there))))
     chosen = [entry for entry in loaded if name is None or name in _names(entry)]
-    if not chosen:
-        ctx.fail(f"no protocol {name!r}; there are {', '.join(n for entry in loaded for n in _names(entry))}")
     if as_json:
-        _print_json(chosen)
+        _print_json(chosen, name)
     elif name is None:
-        _print_overview(chosen)
+        _print_overview(loaded, verbose=verbose)
+    elif chosen:
+        _print_details(chosen, verbose=verbose)
+    elif name == LIMITS:
+        _print_tables({LIMITS: _limit_rows()})
+    elif name == PROBLEMS:
+        _print_tables({"kinds_of_problems": _kind_rows()})
     else:
-        _print_details(chosen)
+        _print_tables({"protocol": [_foreign_row(name, FOREIGN[name])]})
     for entry in loaded:
         if entry.problem:
             say(f"mqsniff: {entry.problem}")
@@ -51,53 +70,112 @@ def _names(entry: Loaded) -> tuple[str, ...]:
     return entry.dissector.names if entry.dissector is not None else (entry.name,)
 
 
-def _tables(entry: Loaded) -> dict[str, list[dict[str, Any]]]:
-    """What a dissector says that it knows: name of a table -> its rows."""
-    return dict(entry.dissector.describe()) if entry.dissector is not None else {}
+def _tables(entry: Loaded, *, verbose: bool = True) -> dict[str, Rows]:
+    """What a dissector says that it knows: name of a table -> its rows; what is for its makers only where asked."""
+    if entry.dissector is None:
+        return {}
+    tables: dict[str, Rows] = dict(entry.dissector.describe())
+    if verbose:
+        return tables
+    hidden = entry.dissector.makers
+    return {
+        table: [{column: value for column, value in row.items() if column not in hidden} for row in rows]
+        for table, rows in tables.items()
+        if table not in hidden
+    }
 
 
 def _ports(entry: Loaded) -> list[int]:
     return sorted(entry.dissector.ports) if entry.dissector is not None else []
 
 
-def _print_overview(entries: list[Loaded]) -> None:
-    from mqsniff.cli.grid import show_grid
+def _limit_rows() -> Rows:
+    from mqsniff.limits import Limits
 
-    rows = [
-        (
-            ", ".join(_names(entry)),
-            ", ".join(map(str, _ports(entry))),
-            ", ".join(f"{len(rows)} {_spoken(table)}" for table, rows in _tables(entry).items()),
-        )
-        for entry in entries
+    return [
+        {
+            "limit": name,
+            "default": limit.default,
+            "least": limit.least,
+            "greatest": limit.most,
+            "unit": limit.unit or "number",
+            "what_it_bounds": limit.why,
+            "what_to_do": limit.advice,
+        }
+        for name, limit in Limits.about().items()
     ]
-    show_grid("", ("protocol", "ports", "decodes"), rows)
 
 
-def _print_details(entries: list[Loaded]) -> None:
+def _kind_rows() -> Rows:
+    from mqsniff.model.kinds import PROBLEM_KINDS
+
+    return [
+        {"kind": kind, "meaning": about.meaning, "what_to_do": about.advice} for kind, about in PROBLEM_KINDS.items()
+    ]
+
+
+def _foreign_row(name: str, foreign: Any) -> dict[str, Any]:
+    return {"name": name, **foreign._asdict(), "decoded": False}
+
+
+def _print_overview(entries: list[Loaded], *, verbose: bool) -> None:
     from mqsniff.cli.grid import show_grid
+    from mqsniff.decode.foreign import FOREIGN
+    from mqsniff.decode.registry import protocols
 
+    rows = [(", ".join(_names(entry)), ", ".join(map(str, _ports(entry))), _held(entry, verbose)) for entry in entries]
+    decoded = {name for entry in entries for name in _names(entry)}
+    rows += [(name, "", "named, not decoded") for name in protocols(entries) if name in FOREIGN and name not in decoded]
+    show_grid("", ("protocol", "ports", "what is known"), rows)
+    click.echo("mqsniff protocols NAME shows all of one; NAME may also be limits or problems", err=True)
+
+
+def _held(entry: Loaded, verbose: bool) -> str:  # noqa: FBT001  # as the option
+    """How much a dissector knows, in numbers."""
+    counts = ", ".join(_counted(table, rows) for table, rows in _tables(entry, verbose=verbose).items())
+    return counts or ("cannot be loaded" if entry.dissector is None else "")
+
+
+def _print_details(entries: list[Loaded], *, verbose: bool) -> None:
     for entry in entries:
-        for index, (table, rows) in enumerate(_tables(entry).items()):
-            if index:
-                click.echo()
-            columns = list(dict.fromkeys(column for row in rows for column in row))
-            cells = [[_cell(row.get(column)) for column in columns] for row in rows]
-            show_grid(f"{len(rows)} {_spoken(table)}", [_spoken(column) for column in columns], cells)
+        _print_tables(_tables(entry, verbose=verbose))
 
 
-def _print_json(entries: list[Loaded]) -> None:
+def _print_tables(tables: dict[str, Rows]) -> None:
+    from mqsniff.cli.grid import show_table
+
+    for index, (table, rows) in enumerate(tables.items()):
+        if index:
+            click.echo()
+        columns = _columns(rows)
+        cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+        show_table(_counted(table, rows), [_spoken(column) for column in columns], cells)
+
+
+def _columns(rows: Rows) -> Sequence[str]:
+    """All columns of a table, but for those that are empty in every row."""
+    named = dict.fromkeys(column for row in rows for column in row)
+    return [column for column in named if any(_cell(row.get(column)) for row in rows)]
+
+
+def _print_json(entries: list[Loaded], name: str | None) -> None:
     import orjson
 
+    click.echo(orjson.dumps(dict(_report(entries, name)), option=orjson.OPT_INDENT_2).decode())
+
+
+def _report(entries: list[Loaded], name: str | None) -> Iterator[tuple[str, Any]]:
+    """The parts of the report: all of them, also where one protocol was asked for, but for other protocols."""
     from mqsniff import __version__
+    from mqsniff.decode.foreign import FOREIGN
     from mqsniff.limits import Limits
-    from mqsniff.model import ProblemKind
     from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES
 
-    report = {
-        "mqsniff": __version__,
-        "schema_version": SCHEMA_VERSION,
-        "protocols": [
+    yield "mqsniff", __version__
+    yield "schema_version", SCHEMA_VERSION
+    yield (
+        "protocols",
+        [
             {
                 "names": _names(entry),
                 "ports": _ports(entry),
@@ -107,11 +185,18 @@ def _print_json(entries: list[Loaded]) -> None:
             }
             for entry in entries
         ],
-        "tables": {table: [column._asdict() for column in columns] for table, columns in TABLES.items()},
-        "problem_kinds": get_args(ProblemKind),
-        "limits": {name: {"default": default, "why": why} for name, (default, why) in Limits.names().items()},
-    }
-    click.echo(orjson.dumps(report, option=orjson.OPT_INDENT_2).decode())
+    )
+    yield "foreign", [_foreign_row(n, foreign) for n, foreign in FOREIGN.items() if name in (None, n)]
+    yield "tables", {table: [column._asdict() for column in columns] for table, columns in TABLES.items()}
+    kinds = _kind_rows()
+    yield "problem_kinds", [row["kind"] for row in kinds]
+    yield "kinds_of_problems", kinds
+    yield "limits", {limit: about._asdict() for limit, about in Limits.about().items()}
+
+
+def _counted(table: str, rows: Rows) -> str:
+    """How many rows a table has, as its title."""
+    return f"{len(rows)} {_spoken(table.removesuffix('s') if len(rows) == 1 else table)}"
 
 
 def _spoken(name: str) -> str:

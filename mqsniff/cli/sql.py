@@ -18,6 +18,7 @@ import click
 
 from mqsniff.answers.captures import is_capture_name
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
+from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.options import RunOptions, decode_options
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.signals import INTERRUPTED, TERMINATED, code_of, ended_by_sigterm
@@ -33,11 +34,11 @@ OUTPUTS: Final = ("table", "csv", "ndjson", "json", "parquet")
 
 EPILOG: Final = """\b
 Examples:
-  mqsniff sql capture.pcap                            which tables and columns there are
-  mqsniff sql capture.pcap exchanges                  what the columns of a table mean
+  mqsniff sql capture.pcap             which tables and columns there are
+  mqsniff sql capture.pcap exchanges   what the columns of a table mean
   mqsniff sql capture.pcap 'select name, count(*) n, avg(latency_ns) / 1e6 ms
                             from exchanges group by all order by n desc'
-  mqsniff sql day-*.pcap.zst 'from problems' -o csv   rotated files are one capture
+  mqsniff sql day-*.pcap.zst 'from problems' -o csv   many as one
   mqsniff decode -o parquet --out tables big.pcap     decode once, ...
   mqsniff sql tables 'select count(*) from records'   ... ask many times
   mqsniff sql tables - < query.sql                    the query from stdin
@@ -57,7 +58,7 @@ class Inputs(NamedTuple):
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("arguments", nargs=-1, required=True, metavar="FILE... [QUERY]")
 @option(
-    _SECTION, "-o", "--output", type=click.Choice(OUTPUTS),
+    _SECTION, "-o", "--output", type=OneOf("output", OUTPUTS),
     help="Form of the result.  [default: table on a terminal, ndjson in a pipe]"
 )  # fmt: skip
 @option(_SECTION, "--out", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
@@ -95,6 +96,8 @@ def command(
         if query.strip() in TABLES:
             show_columns(query.strip())
             return 0
+        if query.strip().isidentifier():
+            raise click.UsageError(unknown("table", query.strip(), TABLES))
         with ended_by_sigterm(), TemporaryDirectory(prefix="mqsniff-sql-") as place:
             tables = Tables(folders, captures=bool(captures), place=Path(place), limits=options["limits"])
             tables.check(query)
@@ -143,7 +146,7 @@ def _stdin() -> str:
 def _is_there(text: str) -> bool:
     """Whether a file has this name; a query may be too long for one, or hold what no name can."""
     try:
-        return Path(text).exists()
+        return text != "" and Path(text).exists()
     except (OSError, ValueError):
         return False
 

@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import NamedTuple
 
+from mqsniff.decode.foreign import FOREIGN, UNKNOWN
 from mqsniff.dissector import Dissector, Sample, Verdict
 
 GROUP = "mqsniff.dissectors"
@@ -38,6 +39,26 @@ def _load(point: object) -> Loaded:
     if isinstance(loaded, type) and issubclass(loaded, Dissector):
         return Loaded(name, loaded)
     return Loaded(name, None, f"dissector {name} is no subclass of mqsniff.dissector.Dissector")
+
+
+def protocols(loaded: list[Loaded]) -> list[str]:
+    """Every value that the column ``protocol`` may have: what dissectors give, then what is only named."""
+    decoded = {name for entry in loaded if entry.dissector is not None for name in entry.dissector.names}
+    named = sorted(FOREIGN.keys() - decoded, key=lambda name: (name == UNKNOWN, name))
+    return [*sorted(decoded), *named]
+
+
+def message_names(loaded: list[Loaded], wanted: Callable[[str], bool]) -> set[str] | None:
+    """Names that messages of the wanted protocols may have; None where a dissector does not know its own."""
+    names: set[str] = set()
+    for entry in loaded:
+        if entry.dissector is None or not any(map(wanted, entry.dissector.names)):
+            continue
+        own = entry.dissector.message_names()
+        if own is None:
+            return None
+        names.update(own)
+    return names
 
 
 class Claim(NamedTuple):

@@ -148,7 +148,7 @@ def redacted(value: Any) -> Any:
         case bytes():
             return {"redacted": len(value), "sha256": sha256(value).hexdigest()}
         case dict():
-            return {_escaped(str(name)): redacted(inner) for name, inner in value.items()}
+            return {escaped(str(name)): redacted(inner) for name, inner in value.items()}
     return None if value is None else {"redacted": type(value).__name__}
 
 

@@ -70,7 +70,10 @@ def test_java_that_is_too_old_is_told_with_its_version(tmp_path: Path) -> None:
     [
         ((CAPTURE,), "inputs and a folder for the tables are needed"),
         ((CAPTURE, "out", "--overwrite", "--append"), "choose one"),
-        ((CAPTURE, "out", "--folders", "topic"), "there are protocol and day"),
+        ((CAPTURE, "out", "--folders", "topic"), "--folders: no folder 'topic'; there are protocol, day"),
+        ((CAPTURE, "out", "--table", "record"), "no table 'record', did you mean records?"),
+        ((CAPTURE, "out", "--protocol", "kafak"), "no protocol 'kafak', did you mean kafka?"),
+        ((CAPTURE, "out", "--limit", "frame_max=10"), "its least value is 65536 bytes"),
         ((CAPTURE, "out", "--split-size", "10x"), "no size, such as 64m"),
         ((CAPTURE, "out", "--split-size", "10"), "at least 1024 bytes"),
         ((CAPTURE, "out", "--domain", "("), "--domain: '(' is no regular expression"),
@@ -90,6 +93,12 @@ def test_what_cannot_be_meant_is_one_line_before_spark_starts(
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
     assert "secret" not in done.stderr
+
+
+def test_a_command_that_no_protocol_has_is_told(without_pyspark: str, tmp_path: Path) -> None:
+    done = batch("--dry-run", "--name", "Fecht", CAPTURE, tmp_path / "out", PYTHONPATH=without_pyspark)
+    assert done.returncode == 0
+    assert done.stderr.startswith("mqsniff: --name Fecht: no command has this name, did you mean Fetch?\n")
 
 
 def test_a_dry_run_shows_files_splits_and_tasks_without_spark(without_pyspark: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import re
 import signal
@@ -122,11 +123,22 @@ def test_an_unknown_port_is_decoded_as_the_user_says(tmp_path):
         ("--decode-as", "4150", "no protocol ''; there are"),
         ("--decode-as", "70000=nsq", "is no PORT=PROTO"),
         ("--decode-as", "4150=smtp", "no protocol 'smtp'; there are"),
-        ("--limit", "frame_max=0", "must be a whole number above 0"),
-        ("--limit", "frame_max=many", "must be a whole number above 0"),
-        ("--limit", "frame_max", "must be a whole number above 0"),
+        ("--limit", "frame_max=10", "frame_max=10 is too small; its least value is 65536 bytes"),
+        ("--limit", "idle_ns=99999999999999999999", "is too large; its greatest value is "),
+        ("--limit", "frame_max=many", "must be a whole number of bytes"),
+        ("--limit", "frame_max", "must be a whole number of bytes"),
         ("--limit", "no_such=1", "no limit 'no_such'; there are "),
-        ("--table", "no_such", "is not one of 'connections'"),
+        ("--limit", "fram_max=1", "no limit 'fram_max', did you mean frame_max"),
+        ("--table", "no_such", "no table 'no_such'; there are connections, messages"),
+        ("--table", "mesages", "no table 'mesages', did you mean messages"),
+        ("--protocol", "kafak", "no protocol 'kafak', did you mean kafka?"),
+        ("--protocol", "q*", "no protocol 'q*'; there are "),
+        ("--decode-as", "1=kafak", "no protocol 'kafak', did you mean kafka?"),
+        ("--fail-on", "eror", "no kind 'eror', did you mean error?"),
+        ("--redact", "payloads", "no part of records 'payloads', did you mean payload? There is payload"),
+        ("--output", "jsn", "no output 'jsn', did you mean ndjson?"),
+        ("--time", "loacl", "did you mean local?"),
+        ("--color", "sometimes", "there are auto, always, never"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused_in_one_line(sample, option, value, told):
@@ -136,10 +148,38 @@ def test_a_value_that_cannot_be_meant_is_refused_in_one_line(sample, option, val
     assert option in done.stderr
 
 
-def test_a_limit_reaches_the_decoder(sample):
-    assert tables(run("--table", "connections", sample)) == ["connections"]
-    forgetful = run("--table", "connections", "--limit", "idle_ns=1", sample)
-    assert len(tables(forgetful)) > 1
+@pytest.mark.parametrize("name", ["kafka", "rocketmq-ha", "tls", "http2", "unknown", "kaf*"])
+def test_every_protocol_that_rows_may_have_can_be_asked_for(sample, name):
+    assert run("--protocol", name, sample).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--name", "Fecht"], "mqsniff: --name Fecht: no command has this name, did you mean Fetch?"),
+        (["--name", "fecht*"], "mqsniff: --name fecht*: no command has this name, did you mean Fetch?"),
+        (["--name", "PUB", "--name", "MPUBS"], "mqsniff: --name MPUBS: no command has this name, did you mean MPUB"),
+        (["--protocol", "nsq", "--name", "Fetch"], "mqsniff: --name Fetch: no command of nsq has this name"),
+    ],
+)
+def test_a_command_that_no_protocol_has_is_told_with_the_nearest_names(sample, options, told):
+    done = run(*options, sample)
+    assert done.exit_code == 0
+    assert done.stderr.startswith(told)
+
+
+@pytest.mark.parametrize("name", ["fetch", "pub", "PUB*", "[A-Z]*", "unknown(77)", "unknown*", "MAGIC", "SaslToken"])
+def test_a_command_that_may_come_is_not_warned_of(sample, name):
+    assert "no command" not in run("--name", name, sample).stderr
+
+
+def test_a_limit_reaches_the_decoder(tmp_path):
+    path = tmp_path / "sample.pcap.xz"
+    path.write_bytes(lzma.compress(pcap(conversation(NSQ)), preset=9))
+    assert run(path).exit_code == 0
+    poor = run("--limit", "codec_memory=1048576", path)
+    assert poor.exit_code == 2
+    assert "more memory than codec_memory allows" in poor.stderr
 
 
 def test_an_empty_result_explains_itself(tmp_path):

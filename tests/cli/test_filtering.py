@@ -5,8 +5,10 @@ from __future__ import annotations
 from ipaddress import ip_network
 
 import pytest
+from click.testing import CliRunner
 
-from mqsniff.cli.filtering import read_key, read_name, read_network, read_offsets, read_time
+from mqsniff.cli import main
+from mqsniff.cli.filtering import read_connection, read_key, read_name, read_network, read_offsets, read_time
 from mqsniff.tables.narrowing import OFFSET_MAX
 
 SECOND_NS = 1_000_000_000
@@ -87,6 +89,24 @@ def test_a_key_is_text_or_bytes(text, key):
 def test_a_key_that_is_no_hex_is_refused():
     with pytest.raises(ValueError, match="hex digits"):
         read_key("0x0g")
+
+
+@pytest.mark.parametrize(("text", "begins"), [("7852ba", "7852ba"), ("7852BA", "7852ba"), ("0" * 32, "0" * 32)])
+def test_a_connection_is_hex_digits(text, begins):
+    assert read_connection(text) == begins
+
+
+@pytest.mark.parametrize("text", ["zzz", "", "0" * 33, "7852*"])
+def test_what_is_no_connection_is_refused(text):
+    with pytest.raises(ValueError, match=r"no connection_id|empty"):
+        read_connection(text)
+
+
+@pytest.mark.parametrize(("first", "last"), [("2027-01-01", "2026-01-01"), ("5", "5")])
+def test_a_time_that_ends_before_it_begins_is_refused(first, last):
+    done = CliRunner().invoke(main, ["decode", "--from", first, "--to", last, "x.pcap"])
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "--to is not after --from" in done.stderr
 
 
 def test_a_variable_that_a_script_forgot_to_set_chooses_nothing_silently():

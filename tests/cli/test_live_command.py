@@ -38,3 +38,14 @@ def test_an_interface_that_is_not_there_is_one_line_and_exit_2():
     done = CliRunner().invoke(main, ["live", "-i", "no-such-interface"])
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "no-such-interface" in done.stderr
+
+
+def test_values_of_closed_lists_are_refused_before_anything_is_captured():
+    done = CliRunner().invoke(main, ["live", "-i", "no-such-interface", "--protocol", "kafak"])
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "no protocol 'kafak', did you mean kafka?" in done.stderr
+
+
+def test_a_command_that_no_protocol_has_is_told():
+    done = CliRunner().invoke(main, ["live", "-i", "no-such-interface", "--name", "Fecht"])
+    assert "mqsniff: --name Fecht: no command has this name, did you mean Fetch?" in done.stderr

@@ -31,6 +31,13 @@ def test_help_has_examples(command):
     assert f"  mqsniff {' '.join(command)}" in done.stdout
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
+def test_help_fits_the_terminal(command, columns):
+    shown = CliRunner().invoke(main, [*command, "--help"], terminal_width=columns).stdout
+    assert max(map(len, shown.splitlines())) <= columns
+
+
 def test_help_is_at_hand_without_arguments():
     assert "Usage: mqsniff" in run().output
 

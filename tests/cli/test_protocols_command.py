@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from click.testing import CliRunner
 from terminal import on_terminal
 
 from mqsniff.cli import main
+from mqsniff.decode.foreign import FOREIGN
+from mqsniff.decode.registry import load_dissectors, protocols
 from mqsniff.limits import Limits
+from mqsniff.model.kinds import PROBLEM_KINDS
 from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES
 
 
@@ -47,11 +51,73 @@ def test_a_protocol_that_is_not_there_is_refused():
     done = run("smtp")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "no protocol 'smtp'; there are " in done.stderr
+    assert "no protocol 'kafak', did you mean kafka?" in run("kafak").stderr
 
 
-def test_a_terminal_gets_tables_of_its_width():
-    done = on_terminal("protocols", "nsq", columns=70)
+@pytest.mark.parametrize("name", protocols(load_dissectors()))
+def test_every_value_that_the_column_protocol_may_have_is_answered(name):
+    done = run(name)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.strip()
+    assert run("--json", name).exit_code == 0
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_protocol_that_is_only_named_says_how_it_is_known_and_what_to_do(name):
+    shown = run(name).stdout
+    assert all(text in shown for text in FOREIGN[name])
+    (told,) = json.loads(run("--json", name).stdout)["foreign"]
+    assert (told["name"], told["decoded"]) == (name, False)
+    assert [line for line in run().stdout.splitlines() if line.split() == [name, *["named,", "not", "decoded"]]]
+
+
+def test_limits_are_a_table_with_their_ranges_and_what_to_do():
+    lines = run("limits").stdout.splitlines()
+    assert lines[0] == f"{len(Limits.about())} limits"
+    (row,) = [line for line in lines if line.startswith("frame_max ")]
+    limit = Limits.about()["frame_max"]
+    assert row.split()[1:5] == [str(limit.default), str(limit.least), str(limit.most), "bytes"]
+    assert limit.why in row
+    assert limit.advice in row
+
+
+def test_kinds_of_problems_are_a_table_with_what_to_do():
+    lines = run("problems").stdout.splitlines()
+    assert lines[0] == f"{len(PROBLEM_KINDS)} kinds of problems"
+    for kind, about in PROBLEM_KINDS.items():
+        (row,) = [line for line in lines if line.startswith(f"{kind} ")]
+        assert about.meaning in row
+        assert about.advice in row
+
+
+def test_the_makers_figures_are_shown_on_demand_alone():
+    plain, verbose = run("kafka").stdout, run("-v", "kafka").stdout
+    for word in ("oracles", "coverage", "kafka-python"):
+        assert word not in plain
+        assert word in verbose
+    assert "oracles" not in run().stdout
+    assert "11 oracles" in run("--verbose").stdout
+    (kafka,) = [entry for entry in json.loads(run("--json").stdout)["protocols"] if "kafka" in entry["names"]]
+    assert kafka["oracles"]
+    assert kafka["apis"][0]["oracles"]
+
+
+def test_json_has_everything():
+    report = json.loads(run("--json").stdout)
+    assert {row["kind"] for row in report["kinds_of_problems"]} == {*PROBLEM_KINDS}
+    assert report["problem_kinds"] == [*PROBLEM_KINDS]
+    assert {entry["name"] for entry in report["foreign"]} == {*FOREIGN}
+    assert report["limits"]["frame_max"]["least"] == Limits.about()["frame_max"].least
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("name", ["", "kafka", "rocketmq", "limits", "problems", "http2"])
+def test_every_table_fits_a_terminal_and_breaks_no_word(name, columns):
+    done = on_terminal("protocols", *([name] if name else []), columns=columns)
     lines = re.sub(r"\x1b\[[0-9;]*m", "", done.shown).splitlines()
     assert done.code == 0
-    assert "12 commands" in [line.strip() for line in lines]
-    assert max(map(len, lines)) <= 70
+    assert max(map(len, lines)) <= columns
+    words = {word for line in run(*([name] if name else [])).stdout.splitlines() for word in line.split()}
+    shown = {word for line in lines for word in line.split()}
+    heads = {"key", "number", "topic", "limit", "answer"}  # columns that head a block without their name
+    assert {word for word in words - shown if len(word) < columns // 2} <= heads

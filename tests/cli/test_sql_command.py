@@ -225,6 +225,7 @@ def test_a_long_query_is_no_file_name(sample):
         ("selec 1", "mqsniff sql: syntax error"),
         ("select * from read_csv('/etc/passwd')", "mqsniff sql: Cannot access file"),
         ("copy messages to 'evil.csv'", "mqsniff sql: COPY does more than read"),
+        ("", "mqsniff sql: the query is empty"),
         ("select 1; select 2", "mqsniff sql: 2 statements"),
         ("select name::int from messages", "Could not convert string"),
     ],
@@ -280,12 +281,21 @@ def test_a_mistake_is_told_before_anything_is_decoded(tmp_path):
         (["--out", "y.parquet", "x.pcap", "select 1"], "belong together"),
         (["--overwrite", "x.pcap", "select 1"], "belong together"),
         (["--where", "size > 1 and", "x.pcap", "from messages"], "--where: syntax error"),
+        (["x.pcap", "exchange"], "no table 'exchange', did you mean exchanges?"),
+        (["-o", "jsn", "x.pcap", "select 1"], "no output 'jsn', did you mean json or ndjson?"),
+        (["--protocol", "kafak", "x.pcap", "from messages"], "no protocol 'kafak', did you mean kafka?"),
     ],
 )
 def test_a_wrong_usage_is_one_line_and_exit_2(arguments, told):
     done = run(*arguments)
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert told in done.stderr
+
+
+def test_a_command_that_no_protocol_has_is_told(sample):
+    done = run("--name", "Fecht", sample, "from messages")
+    assert done.exit_code == 0
+    assert "mqsniff: --name Fecht: no command has this name, did you mean Fetch?" in done.stderr
 
 
 def test_a_folder_without_tables_is_told(tmp_path):

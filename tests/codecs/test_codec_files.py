@@ -171,7 +171,7 @@ def test_a_bomb_costs_no_memory(opened, codec):
 
 @pytest.mark.parametrize("codec", ["xz", "zstd"])
 def test_a_stream_that_asks_for_too_much_memory_is_refused_in_words(opened, codec):
-    source = opened(COMPRESS[codec](PLAIN), LIMITS.with_value("codec_memory", 1024))
+    source = opened(COMPRESS[codec](PLAIN), Limits(codec_memory=1024))
     assert read_all(source) == b""
     assert source.failure == f"the {codec} data needs more memory than codec_memory allows"
 

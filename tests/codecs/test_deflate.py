@@ -84,7 +84,7 @@ def test_damage_delivers_everything_before_it_and_is_dated_the_same_for_any_cuts
         stream[data.draw(st.integers(0, len(stream) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     stream = bytes(stream)
     plain, refused = bit_by_bit(stream)
-    limits = LIMITS.with_value("layer_piece", data.draw(st.sampled_from([100, 1 << 16])))
+    limits = Limits(layer_piece=data.draw(st.sampled_from([100, 1 << 16])))
     at_once = run(Deflate(limits), [stream])
     assert at_once == run(Deflate(limits), [stream[i : i + 1] for i in range(len(stream))])
     assert at_once[0] == plain
@@ -112,7 +112,7 @@ def test_a_piece_is_made_only_when_it_is_asked_for():
 
 def test_pieces_respect_a_small_limit_also_before_damage():
     stream = b"".join(compressed([bytes(5000)])) + b"\x07"
-    transform = Deflate(LIMITS.with_value("layer_piece", 7))
+    transform = Deflate(Limits(layer_piece=7))
     items = list(transform.feed(stream))
     plain = [item for item in items if isinstance(item, bytes)]
     assert b"".join(plain) == bytes(5000)

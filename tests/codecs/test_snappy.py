@@ -124,7 +124,7 @@ def test_plain_bytes_come_as_soon_as_their_chunk_is_whole():
 
 
 def test_pieces_are_no_larger_than_the_limit():
-    limits = LIMITS.with_value("layer_piece", 1000)
+    limits = Limits(layer_piece=1000)
     pieces = list(Snappy(limits).feed(IDENTIFIER + block_chunk(bytes(65536))))
     assert {len(piece) for piece in pieces} == {1000, 536}
 

@@ -10,6 +10,11 @@ def test_the_description_counts_what_the_protocols_have():
     assert counts == {
         "commands": 12,
         "frame_types": 3,
+        "other_messages": 2,
+        "metadata_blocks": 4,
+        "record_formats": 3,
+        "serialisations": 3,
+        "identify_ranges": 6,
         "errors": 19,
         "ordinary_answers": 0,
         "historic_errors": 7,
@@ -17,7 +22,14 @@ def test_the_description_counts_what_the_protocols_have():
         "nsqlookupd_commands": 4,
     }
     lookupd = {name: len(rows) for name, rows in Nsqlookupd.describe().items()}
-    assert lookupd == {"nsqlookupd_commands": 4, "nsqlookupd_errors": 5, "ordinary_answers": 0}
+    assert lookupd == {
+        "nsqlookupd_commands": 4,
+        "other_messages": 1,
+        "nsqlookupd_errors": 5,
+        "ordinary_answers": 0,
+        "metadata_blocks": 1,
+        "serialisations": 3,
+    }
 
 
 def test_every_error_of_a_command_is_in_the_table_of_errors():
@@ -43,4 +55,4 @@ def test_every_row_of_a_description_is_plain():
     for described in (Nsq.describe(), Nsqlookupd.describe()):
         for rows in described.values():
             for row in rows:
-                assert all(isinstance(value, str | int | bool) for value in row.values())
+                assert all(isinstance(value, str | int | bool | list) for value in row.values())

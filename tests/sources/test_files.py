@@ -38,10 +38,7 @@ def write(folder, **files):
 
 
 def read_all(paths, **limits):
-    chosen = Limits()
-    for name, value in limits.items():
-        chosen = chosen.with_value(name, value)
-    source = FileSource(paths, chosen)
+    source = FileSource(paths, Limits(**limits))
     return rows(source), source
 
 
@@ -207,7 +204,7 @@ def test_overlapping_captures_share_the_room_for_windows(tmp_path):
 
 def test_every_file_is_closed_when_the_reader_stops_early(tmp_path):
     paths = write(tmp_path, a=capture(range(100), "a"), b=capture(range(100), "b"))
-    batches = FileSource(paths.values(), Limits().with_value("window", 100)).batches()
+    batches = FileSource(paths.values(), Limits(window=100)).batches()
     next(batches)
     batches.close()
     assert open_under(tmp_path) == []
@@ -216,9 +213,7 @@ def test_every_file_is_closed_when_the_reader_stops_early(tmp_path):
 def test_progress_ends_at_the_size_of_the_files(tmp_path):
     paths = write(tmp_path, a=capture(range(5000), "a"), b=gzip.compress(capture(range(5000, 9000), "b")))
     seen = []
-    source = FileSource(
-        paths.values(), Limits().with_value("window", 4096), lambda done, total: seen.append((done, total))
-    )
+    source = FileSource(paths.values(), Limits(window=4096), lambda done, total: seen.append((done, total)))
     assert len(rows(source)) == 9000
     total = sum(Path(path).stat().st_size for path in paths.values())
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)

@@ -325,14 +325,14 @@ def test_groups_are_followed_as_deep_as_the_runtime_does(levels):
 
 
 def test_two_bytes_buy_no_more_objects_than_elements_max():
-    limits = Limits().with_value("elements_max", 1000)
+    limits = Limits(elements_max=1000)
     decoded = TYPES["proto2.All"].decode(sized(43, b"") * 5000, limits=limits)
     assert len(decoded.body["inners"]) == 1000
     assert decoded.broken is not None
 
 
 def test_problems_of_one_message_are_limited():
-    limits = Limits().with_value("message_problems_max", 10)
+    limits = Limits(message_problems_max=10)
     decoded = TYPES["proto2.All"].decode((tag(41, 0) + b"\x63") * 500, limits=limits)
     assert len(decoded.problems) == 10
     assert decoded.problems[-1].kind == "limit"

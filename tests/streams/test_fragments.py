@@ -135,7 +135,7 @@ def test_what_waits_too_long_is_given_up_when_another_fragment_comes():
 
 @pytest.mark.parametrize(("name", "cap"), [("fragments_max", 3), ("fragments_size", 3 * 16)])
 def test_when_too_many_wait_the_oldest_datagram_is_dropped(name, cap):
-    fragments = Fragments(Limits().with_value(name, cap))
+    fragments = Fragments(Limits(**{name: cap}))
     for number in range(5):
         fragments.add(piece(0, 16, key=number), at(number))
     assert told(fragments) == [("limit", 0, 16), ("limit", 1, 16)]
@@ -147,7 +147,7 @@ def test_when_too_many_wait_the_oldest_datagram_is_dropped(name, cap):
 
 
 def test_a_flood_of_datagrams_that_are_refused_or_complete_leaves_nothing_behind():
-    fragments = Fragments(Limits().with_value("fragments_max", 10))
+    fragments = Fragments(Limits(fragments_max=10))
     for number in range(1000):
         fragments.add(piece(0, 40, key=number), at(number))
         fragments.add(piece(0, 12, key=-number - 1), at(number))

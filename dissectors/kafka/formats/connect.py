@@ -120,7 +120,7 @@ def decode_offset(key: bytes, value: bytes | None) -> dict[str, Any] | None:
     return {"key": {"connector": place[0], "partition": place[1]}, "value": None if value is None else _json(value)}
 
 
-_BY_END: Final = (
+BY_END: Final = (
     (("config", "configs"), decode_config),
     (("offset", "offsets"), decode_offset),
     (("status", "statuses"), decode_state),
@@ -130,7 +130,7 @@ _BY_END: Final = (
 
 def decoder_of(topic: str) -> Callable[[bytes, bytes | None], dict[str, Any] | None] | None:
     """What reads the records of a topic that may be a worker's; None for another topic."""
-    return next((decode for ends, decode in _BY_END if topic.endswith(ends)), None)
+    return next((decode for ends, decode in BY_END if topic.endswith(ends)), None)
 
 
 def _json(raw: bytes) -> Any:

@@ -72,7 +72,7 @@ def _version(cursor: Cursor) -> int:
     return version
 
 
-_BY_WORD: Final[tuple[tuple[str, Decode], ...]] = (
+BY_WORD: Final[tuple[tuple[str, Decode], ...]] = (
     ("mm2-offset-syncs", decode_offset_sync),
     ("checkpoints", decode_checkpoint),
     ("heartbeats", decode_heartbeat),
@@ -81,7 +81,7 @@ _BY_WORD: Final[tuple[tuple[str, Decode], ...]] = (
 
 def decoder_of(topic: str) -> Decode | None:
     """What reads the records of a topic of MirrorMaker's; None for another topic."""
-    for word, decode in _BY_WORD:
+    for word, decode in BY_WORD:
         if word in topic and (topic.endswith((word, "internal")) or topic.startswith(word)):
             return decode
     return None

@@ -137,7 +137,7 @@ def test_unknown_fields_of_newer_clients_change_nothing():
 
 def test_six_bytes_buy_no_more_slots_than_elements_max():
     data = batch((b"", {})) * 1000
-    slots, problems = read(data, 1000, limits=LIMITS.with_value("elements_max", 100))
+    slots, problems = read(data, 1000, limits=Limits(elements_max=100))
     assert len(slots.starts) == 100
     assert problems == [("limit", "payload")]
 

@@ -38,6 +38,9 @@ def test_the_description_counts_what_there_is():
     counts = {name: len(rows) for name, rows in tables.items()}
     assert counts == {
         "commands": 70,
+        "metadata_blocks": 3,
+        "record_formats": 6,
+        "serialisations": 2,
         "errors": 26,
         "ordinary_answers": 1,
         "markers": 8,

@@ -1,0 +1,50 @@
+"""Protocols that are named and not decoded, as data: the one list of them, beside the dissectors' own names.
+
+Whoever recognises one more adds it here; ``--protocol``, ``mqsniff protocols`` and the tests take it from here.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Foreign(NamedTuple):
+    """What is known of a protocol that nobody decodes."""
+
+    title: str
+    """As people call it."""
+    known_by: str
+    """Which bytes tell it."""
+    what_is_shown: str
+    what_to_do: str
+
+
+UNKNOWN: Final = "unknown"
+
+FOREIGN: Final[dict[str, Foreign]] = {
+    "tls": Foreign(
+        "TLS",
+        "a ClientHello or ServerHello; in the middle of a connection a run of records",
+        "version, cipher, server name, ALPN, certificate subject: columns tls_* of connections",
+        "capture where it is plain text, such as behind a proxy that ends TLS: it is not decrypted",
+    ),
+    "http": Foreign(
+        "HTTP/1",
+        "a request line or a status line",
+        "method and path of the first request, without its query",
+        "nothing: it is no message queue",
+    ),
+    "http2": Foreign(
+        "HTTP/2",
+        "the client's connection preface",
+        "its name and size",
+        "nothing: it is no message queue; RocketMQ's gRPC clients speak it to a proxy",
+    ),
+    UNKNOWN: Foreign(
+        "unknown",
+        "bytes that no dissector takes and that are none of the above",
+        "the first 16 bytes of each side",
+        "name its protocol with --decode-as PORT=PROTO if it is a message queue",
+    ),
+}
+"""Value of the column ``protocol`` of connections and problems -> what is known of it; the unknown ones last."""

@@ -1,0 +1,95 @@
+"""The kinds of problems as data: what each of them says, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from mqsniff.model.values import ProblemKind
+
+
+class KindOfProblem(NamedTuple):
+    """What is known of a kind."""
+
+    meaning: str
+    advice: str
+
+
+PROBLEM_KINDS: Final[dict[ProblemKind, KindOfProblem]] = {
+    "malformed": KindOfProblem(
+        "bytes that the specification does not allow where they stand",
+        "look at the path in the message: a fault of its sender, a newer protocol, or a wrong --decode-as",
+    ),
+    "truncated": KindOfProblem(
+        "the rest of a message is missing: lost, not captured, or beyond a limit",
+        "capture whole packets (tcpdump -s 0) and look at gap problems of the same side",
+    ),
+    "gap": KindOfProblem(
+        "bytes of a side that the capture lost",
+        "capture with a larger buffer (tcpdump -B), a narrower filter, or on the host itself; see gap_grace_packets",
+    ),
+    "overlap": KindOfProblem(
+        "bytes sent again that differ from those sent first; the first ones count",
+        "a broken or hostile sender, or two connections in one: look at both packets",
+    ),
+    "checksum": KindOfProblem(
+        "a checksum of the protocol that does not fit its bytes",
+        "damaged on its way or at its sender; nothing where the capture lost bytes of the same message",
+    ),
+    "limit": KindOfProblem(
+        "a limit was hit, so something is left out",
+        "raise the limit that the detail names with --limit: `mqsniff protocols limits`",
+    ),
+    "unknown_code": KindOfProblem(
+        "a command, error, type or language that the specification does not name",
+        "all of it is kept by its number; a newer release, or a fork of the protocol",
+    ),
+    "unknown_version": KindOfProblem(
+        "a version of a message or batch that is not known",
+        "its bytes are kept undecoded; `mqsniff protocols NAME` says which versions are known",
+    ),
+    "trailing_bytes": KindOfProblem(
+        "bytes behind the end of what they belong to",
+        "all before them is decoded; a newer release, or a fault of the sender",
+    ),
+    "missing_field": KindOfProblem(
+        "a field that must be there is not",
+        "a fault of the sender, or a newer or older release that does without",
+    ),
+    "out_of_range": KindOfProblem(
+        "a value that the specification does not allow",
+        "the value is shown as it was sent; a fault or an odd setting of the sender",
+    ),
+    "unmatched": KindOfProblem(
+        "an answer without its question, or a piece without the others",
+        "usual where a capture begins in the middle or lost packets; else raise questions_max",
+    ),
+    "codec": KindOfProblem(
+        "compressed data that cannot be opened",
+        "damaged, of an unknown codec, or more than decompress_max; the detail says which",
+    ),
+    "format": KindOfProblem(
+        "bytes that should hold a format of their own and do not; they are shown as bytes",
+        "nothing, where a client writes its own format into such a field",
+    ),
+    "tls": KindOfProblem(
+        "encrypted bytes, which are not decrypted",
+        "capture where it is plain text, such as behind a proxy that ends TLS",
+    ),
+    "clock": KindOfProblem(
+        "times that run backwards: an answer before its question",
+        "latencies of it are null; packets of several taps were joined, or the clock was set",
+    ),
+    "undecoded": KindOfProblem(
+        "bytes that nobody decodes: an unknown protocol, or what stood before the first frame that could be found",
+        "name the protocol with --decode-as PORT=PROTO; begin the capture before the connections",
+    ),
+    "input": KindOfProblem(
+        "a capture file that is damaged, cut, or of a form that cannot be read",
+        "all before the damage is decoded; repair or take the capture again",
+    ),
+    "internal": KindOfProblem(
+        "a fault of mqsniff or of a plugin; the message is kept as far as it went",
+        "report it with the capture, or the packet that the problem names",
+    ),
+}
+"""In the order of the type."""
