@@ -2,8 +2,8 @@
 
 The modules in the order in which a frame passes them: ``heads`` (sizes), ``logins`` (by ``sasl``), ``bodies`` (by the
 layouts of ``specs``), ``marks`` (what all APIs have in common), ``records`` (fields of record data), ``membership``,
-``fetching``, ``embedded`` (by ``formats``), ``releases``, ``outcomes``, ``rows``, ``naming``, ``notes``; ``requests``
-and ``responses`` join them, ``session`` those two.
+``fetching``, ``embedded`` (by ``formats``), ``releases``, ``pairing``, ``outcomes``, ``rows``, ``naming``, ``notes``;
+``requests`` and ``responses`` join them, ``session`` those two.
 """
 
 from __future__ import annotations

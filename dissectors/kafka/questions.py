@@ -28,6 +28,8 @@ class Question:
     produced: tuple[Produced, ...] = ()
     group: Context = NO_CONTEXT
     """What is known of the group that it is about."""
+    losses: int = 0
+    """How often responses had been lost when it was asked (``pairing``)."""
     inner: Version | None = None
     """The request that an envelope forwards."""
 

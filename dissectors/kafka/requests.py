@@ -17,6 +17,7 @@ from dissectors.kafka.logins import SASL_HANDSHAKE, Logins
 from dissectors.kafka.membership import JOIN_GROUP, SYNC_GROUP, Membership
 from dissectors.kafka.naming import name_message
 from dissectors.kafka.notes import notes_of
+from dissectors.kafka.pairing import Pairing
 from dissectors.kafka.questions import ENVELOPE, PRODUCE, PROTOCOL, Question, RequestRule
 from dissectors.kafka.records.data import RecordData
 from mqsniff.framing import FramedDissector
@@ -32,9 +33,17 @@ class Requests:
     """What one connection asks."""
 
     def __init__(
-        self, owner: FramedDissector, logins: Logins, membership: Membership, sessions: Sessions, records: RecordData
+        self,
+        owner: FramedDissector,
+        logins: Logins,
+        membership: Membership,
+        sessions: Sessions,
+        records: RecordData,
+        *,
+        pairing: Pairing,
     ) -> None:
         self._owner = owner
+        self._pairing = pairing
         self._settings = settings = owner.settings
         self._limits = settings.limits
         self._row_keys = rows.KEYS if settings.partitions or settings.notes else fetching.KEYS
@@ -77,6 +86,7 @@ class Requests:
             for batch in message.records:
                 batch.constant["ack"] = "none"
             return message
+        self._pairing.asks(correlation, question)
         asked = self._owner.ask(correlation, question, wait_limit_ns=self._wait_limit_ns(key, message))
         if key == SASL_HANDSHAKE:
             self._logins.asked(number, asked)

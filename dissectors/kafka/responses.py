@@ -1,10 +1,8 @@
 """A server's frames in, their messages out, read by what they answer.
 
-1. A response says nothing of itself: it is read by the oldest request with its correlation id, since ids repeat on real
-   wires. Pairing needs eight bytes of a response; a body that is cut or cannot be read does not change it.
-2. Brokers answer in order. Where the capture lost answers, a request whose turn is over, or that cannot have had this
-   one, is not the one answered, and never will be: else one loss would shift all pairs of an id that repeats.
-3. What all APIs have in common is told by marks in their layouts (``marks``); rules by API stand in one table.
+1. A response says nothing of itself: it is read by the request that it answers (``pairing``). Pairing needs eight bytes
+   of a response; a body that is cut or cannot be read does not change it.
+2. What all APIs have in common is told by marks in their layouts (``marks``); rules by API stand in one table.
 
 Sources: ``NetworkClient`` and ``KafkaApis`` of Apache Kafka.
 """
@@ -16,24 +14,28 @@ from typing import Final
 
 from dissectors.kafka import bodies, embedded, fetching, rows
 from dissectors.kafka.bodies import API_VERSIONS, Body, Version
-from dissectors.kafka.fetching import Sessions
+from dissectors.kafka.fetching import Fetching, Sessions
 from dissectors.kafka.logins import Logins
+from dissectors.kafka.marks import texts
 from dissectors.kafka.membership import Membership
 from dissectors.kafka.naming import name_message
 from dissectors.kafka.notes import notes_of
 from dissectors.kafka.outcomes import judge, was_held
+from dissectors.kafka.pairing import Pairing
 from dissectors.kafka.questions import ENVELOPE, FETCH_SNAPSHOT, PRODUCE, PROTOCOL, Question, Reply, ResponseRule
 from dissectors.kafka.records.data import RecordData, complete, replace_all
 from dissectors.kafka.releases import release_of
 from mqsniff.dissector import Candidate
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import MILLISECOND_NS
-from mqsniff.model import Asked, Frame, Message, Problem, Side
+from mqsniff.model import Asked, Frame, Message, Problem
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import Malformed
 
 UNASKED: Final = "Response"
 """Name of a response whose request was not seen."""
+ECHOING: Final = frozenset({PRODUCE, fetching.FETCH, 2, 8})
+"""APIs whose responses name topics of the request only: Produce, Fetch, ListOffsets, OffsetCommit."""
 LAYOUTS_MAX: Final = 1024
 """Responses whose layouts are remembered, for whoever asks to have them explained."""
 
@@ -55,8 +57,7 @@ class Responses:
         self._sessions, self._records = sessions, records
         self._layouts: dict[int, Layout] = {}
         self._answered_ts = 0
-        self.answered_at = -1
-        """Stream offset of the latest request that was answered."""
+        self.pairing = Pairing(owner, self._fits)
         self._rules: dict[int, ResponseRule] = {
             PRODUCE: self._produced,
             fetching.FETCH: self._fetched,
@@ -74,12 +75,11 @@ class Responses:
     def message_of(self, frame: Frame) -> Message:
         """The message of a frame that has a correlation id; its question is answered."""
         (correlation,) = CORRELATION.unpack_from(frame.data, 4)
-        if self._owner.gaps_of(Side.SERVER):
-            self._pass_over(correlation, frame)
-        asked = self._owner.answer(correlation)
+        asked = self.pairing.answer(correlation, frame)
         if asked is None or asked.message is None:
-            return self._unmatched(frame, correlation)
-        self.answered_at = max(self.answered_at, asked.frame.offset)
+            self._answered_ts = frame.last_ts_ns
+            possible = self.pairing.in_doubt
+            return self._doubtful(frame, correlation, possible) if possible else self._unmatched(frame, correlation)
         question: Question = asked.context
         version, asking = question.version, asked.message
         body, problems = self._body_of(version, frame)
@@ -135,27 +135,38 @@ class Responses:
             body = body.with_tags(tags)
         return body, problems
 
-    def _pass_over(self, correlation: int, frame: Frame) -> None:
-        """Rule 2, for an id that several open requests have; where this answer fits none, the oldest in turn has it."""
-        owner = self._owner
-        candidates, gaps = owner.questions(correlation), owner.gaps_of(Side.SERVER)
-        if len(candidates) < 2:
-            return
-        late: list[Asked] = []
-        unfit: list[Asked] = []
-        for asked in candidates:
-            if asked.gaps_before == gaps:
-                break
-            if asked.frame.offset < self.answered_at:
-                late.append(asked)
-            elif frame.whole and self._body_of(asked.context.version, frame)[1]:
-                unfit.append(asked)
-            else:
-                break
-        else:
-            unfit = []
-        for asked in (*late, *unfit):
-            owner.settle(asked, "lost")
+    def _fits(self, asked: Asked, frame: Frame) -> bool:
+        """Whether a response may be for a request: its body can be read, and names nothing that was not asked about."""
+        if not frame.whole or asked.message is None:
+            return True
+        version: Version = asked.context.version
+        body, problems = self._body_of(version, frame)
+        if problems or body.marks is None:
+            return not problems
+        fetch = asked.context.fetching
+        if version.key not in ECHOING or (fetch is not None and fetch.session is not None):
+            return True  # of a session, more topics may be asked for than were seen
+        named = {*texts(body.marks.topics, body.value), *texts(body.marks.topic_ids, body.value)}
+        return named <= {*asked.message.topics, *asked.message.topic_ids}
+
+    def _doubtful(self, frame: Frame, correlation: int, possible: tuple[Asked, ...]) -> Message:
+        """A response of which it cannot be told what it answers, read by what all that it may answer have in common."""
+        question: Question = possible[0].context
+        version, number = question.version, question.version.version
+        detail = "answers were lost before: which of the requests with its id it answers cannot be told"
+        problem = Problem("unmatched", "warning", detail)
+        if any((one.context.version.key, one.context.version.version) != (version.key, number) for one in possible):
+            message = self._unmatched(frame, correlation)
+            message.problems.append(problem)
+            return message
+        body, problems = self._body_of(version, frame)
+        message = Message(frame, PROTOCOL, version.name, "response", body.value, number, str(correlation))
+        message.problems = [*problems, problem]
+        if body.layout is not None:
+            fetch = None if question.fetching is None else Fetching({}, question.fetching.replica)
+            reply = Reply(message, body.value, Asked(correlation, "answer", frame), Question(version, fetch))
+            self._read(reply, body)
+        return message
 
     def _unmatched(self, frame: Frame, correlation: int) -> Message:
         body = bodies.raw_body(frame.data, 8, frame.size).value

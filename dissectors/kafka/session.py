@@ -43,28 +43,30 @@ class Session:
         self._identity = owner.identity
         self._logins = Logins(owner)
         shared = (self._logins, Membership(), Sessions(owner.settings.limits.handles_max), RecordData(owner.settings))
-        self._requests = Requests(owner, *shared)
         self._responses = Responses(owner, *shared)
+        self._pairing = self._responses.pairing
+        self._requests = Requests(owner, *shared, pairing=self._pairing)
         self._unsure = False
         """Whether a search found the server's frames, none of which has answered a request so far."""
-        self._all_seen = True
-        """Whether every request was seen that the server has still to answer."""
-        self._seen_from = 0
-        """Stream offset from which on all requests were seen."""
         self._first_id: int | None = None
-        """Correlation id of the first of them."""
+        """Correlation id of the first request since requests were lost."""
 
     # ---- framing
 
     def lost(self, side: Side, stop: int) -> None:
         """Frames of a side were missed, or may have been, up to a stream offset."""
         if side is Side.CLIENT:
-            self._all_seen, self._first_id, self._seen_from = False, None, stop
+            self._pairing.lost_requests(stop)
+            self._first_id = None
+        else:
+            self._pairing.lost_bytes()
 
     def found(self, side: Side) -> None:
         """A side is in step again, on a frame that was searched for."""
         self.lost(side, self._owner.passed(side))
-        self._unsure = self._unsure or side is Side.SERVER
+        if side is Side.SERVER:
+            self._pairing.lost_responses()
+            self._unsure = True
 
     def closed(self, side: Side) -> None:
         """No more bytes of a side come."""
@@ -93,7 +95,7 @@ class Session:
         if self._owner.questions(correlation) or not self._owner.fed(Side.CLIENT):
             return True
         first = self._first_id
-        return not self._all_seen and (first is None or first - IDS_NEAR <= correlation < first)
+        return not self._pairing.all_seen and (first is None or first - IDS_NEAR <= correlation < first)
 
     # ---- searches
 
@@ -125,6 +127,7 @@ class Session:
             return self._logins.client_token(frame)
         self._logins.request_seen()
         if len(data) < 12:
+            self.lost(Side.CLIENT, frame.offset + frame.size)
             return _cut_head(frame)
         if self._first_id is None:
             self._first_id = CORRELATION.unpack_from(data, 8)[0]
@@ -136,10 +139,10 @@ class Session:
         if self._logins.expects_token():
             return self._logins.server_token(frame)
         if len(frame.data) < 8:
+            self._pairing.lost_responses()
             return _cut_head(frame)
         message = self._responses.message_of(frame)
         self._unsure = unsure and message.name == UNASKED
-        self._all_seen = self._all_seen or self._responses.answered_at >= self._seen_from
         return message
 
     def layout_of(self, frame: Frame) -> Layout | None:

@@ -220,7 +220,7 @@ class Talk:
         info, frame = self._info, message.frame
         ended = self._exchanges.of(message)
         if ended and ended[-1].status == "unasked":
-            message.problems.append(_unmatched())
+            _note_unmatched(message)
         self._claimed[frame.side] += len(frame.data) + frame.unread
         info.undecoded_bytes += frame.unread
         items: list[Item] = [Decoded(info, message, _latency(message))]
@@ -236,7 +236,7 @@ class Talk:
         """A message where nobody asks what became of its questions, and no records wait for it. Hot."""
         info, frame = self._info, message.frame
         if message.kind == "response" and not message.answers:
-            message.problems.append(_unmatched())
+            _note_unmatched(message)
         self._claimed[frame.side] += len(frame.data) + frame.unread
         info.undecoded_bytes += frame.unread
         if not message.problems:
@@ -279,8 +279,10 @@ def _release(event: Chunk | Gap) -> int:
     return event.mark.release if isinstance(event, Gap) else event.marks[0].release
 
 
-def _unmatched() -> Problem:
-    return Problem("unmatched", "warning", "an answer to no question in the capture")
+def _note_unmatched(message: Message) -> None:
+    """Say that a message answers no question, unless its dissector has said why."""
+    if not any(problem.kind == "unmatched" for problem in message.problems):
+        message.problems.append(Problem("unmatched", "warning", "an answer to no question in the capture"))
 
 
 def _latency(message: Message) -> int | None:
