@@ -150,8 +150,8 @@ class Session:
         topics = mentions.topics if topic is None else [topic, *mentions.topics]
         message.topics = tuple(dict.fromkeys(topics)) if len(topics) > 1 else tuple(topics)
         for group in columns.groups:
-            if name := as_name(ext.get(group)):
-                message.group = name
+            if told := as_name(ext.get(group)):
+                message.group = told
                 break
         else:
             message.group = mentions.group
