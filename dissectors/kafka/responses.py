@@ -28,7 +28,7 @@ from dissectors.kafka.releases import release_of
 from mqsniff.dissector import Candidate
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import MILLISECOND_NS
-from mqsniff.model import Asked, Frame, Message, Problem
+from mqsniff.model import Asked, Frame, Message, Problem, Side
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import Malformed
 
