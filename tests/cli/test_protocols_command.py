@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from terminal import on_terminal
 
 from mqsniff.cli import main
-from mqsniff.decode.foreign import FOREIGN
+from mqsniff.decode.nameable import FOREIGN
 from mqsniff.decode.registry import load_dissectors, protocols
 from mqsniff.limits import Limits
 from mqsniff.model.kinds import PROBLEM_KINDS
