@@ -10,6 +10,8 @@ from typing import Final, Literal
 
 import click
 
+from mqsniff.sinks.escape import safe
+
 PADDED_MAX: Final = 120
 """Characters that a cell is filled up to in a pipe: one long value must not widen all rows."""
 
@@ -60,6 +62,7 @@ def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 
 def show_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a block of lines a row, without its empty cells; its name heads it, which may stand behind a number."""
+    columns, rows = list(map(safe, columns)), [list(map(safe, row)) for row in rows]
     width = max(map(len, columns))
     room = max(shutil.get_terminal_size().columns - width - 4, TEXT_WIDTH_MIN)
     for row in rows:
