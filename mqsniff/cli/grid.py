@@ -63,6 +63,7 @@ def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 
 def show_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a block of lines a row, without its empty cells; its name heads it, which may stand behind a number."""
+    columns, rows = list(map(safe, columns)), [list(map(safe, row)) for row in rows]
     width = max(map(len, columns))
     room = max(shutil.get_terminal_size().columns - width - 4, TEXT_WIDTH_MIN)
     for row in rows:

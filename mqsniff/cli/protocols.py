@@ -39,7 +39,7 @@ def command(ctx: click.Context, name: str | None, *, verbose: bool, as_json: boo
 
     All protocols, or everything of the protocol NAME; NAME may also be limits or problems.
     """
-    from mqsniff.decode.foreign import FOREIGN
+    from mqsniff.decode.nameable import FOREIGN
     from mqsniff.decode.registry import load_dissectors, protocols
 
     loaded = load_dissectors()
@@ -120,7 +120,7 @@ def _foreign_row(name: str, foreign: Any) -> dict[str, Any]:
 
 def _print_overview(entries: list[Loaded], *, verbose: bool) -> None:
     from mqsniff.cli.grid import show_grid
-    from mqsniff.decode.foreign import FOREIGN
+    from mqsniff.decode.nameable import FOREIGN
     from mqsniff.decode.registry import protocols
 
     rows = [(", ".join(_names(entry)), ", ".join(map(str, _ports(entry))), _held(entry, verbose)) for entry in entries]
@@ -167,7 +167,7 @@ def _print_json(entries: list[Loaded], name: str | None) -> None:
 def _report(entries: list[Loaded], name: str | None) -> Iterator[tuple[str, Any]]:
     """The parts of the report: all of them, also where one protocol was asked for, but for other protocols."""
     from mqsniff import __version__
-    from mqsniff.decode.foreign import FOREIGN
+    from mqsniff.decode.nameable import FOREIGN
     from mqsniff.limits import Limits
     from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES
 

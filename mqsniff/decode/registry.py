@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import NamedTuple
 
-from mqsniff.decode.foreign import FOREIGN, UNKNOWN
+from mqsniff.decode.nameable import FOREIGN, UNKNOWN
 from mqsniff.dissector import Dissector, Sample, Verdict
 
 GROUP = "mqsniff.dissectors"

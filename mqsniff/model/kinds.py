@@ -92,4 +92,4 @@ PROBLEM_KINDS: Final[dict[ProblemKind, KindOfProblem]] = {
         "report it with the capture, or the packet that the problem names",
     ),
 }
-"""In the order of the type."""
+"""A row for each value of the type."""

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from terminal import on_terminal
 
 from mqsniff.cli import main
-from mqsniff.decode.foreign import FOREIGN
+from mqsniff.decode.nameable import FOREIGN
 from mqsniff.decode.registry import load_dissectors, protocols
 from mqsniff.limits import Limits
 from mqsniff.model.kinds import PROBLEM_KINDS
@@ -48,9 +48,9 @@ def test_json_tells_versions_tables_and_limits():
 
 
 def test_a_protocol_that_is_not_there_is_refused():
-    done = run("smtp")
+    done = run("xyzzy")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-    assert "no protocol 'smtp'; there are " in done.stderr
+    assert "no protocol 'xyzzy'; there are " in done.stderr
     assert "no protocol 'kafak', did you mean kafka?" in run("kafak").stderr
 
 

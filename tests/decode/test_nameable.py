@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mqsniff.decode.detection import name_stranger
-from mqsniff.decode.foreign import FOREIGN, UNKNOWN
+from mqsniff.decode.nameable import FOREIGN, UNKNOWN
 from mqsniff.decode.registry import Loaded, load_dissectors, message_names, protocols
 from mqsniff.dissector import Dissector, Sample
 
