@@ -107,3 +107,13 @@ select severity, kind, protocol, count(*) as problems, sum(size) as bytes, any_v
 from problems
 group by all
 order by min(case severity when 'error' then 0 when 'warning' then 1 else 2 end), problems desc;
+
+-- The network or the broker: exchanges during which the network had trouble on their connection, longest first.
+select e.protocol, e.name, e.client, e.server, e.request_ts, round(e.latency_ns / 1e6, 3) as latency_ms,
+       count(*) as troubles, string_agg(distinct p.kind, ', ') as kinds, any_value(p.detail) as example
+from exchanges e
+join problems p
+  on p.connection_id = e.connection_id and p.kind in ('retransmission', 'zero_window', 'stall')
+  and p.ts between e.request_ts and e.response_ts
+group by e.protocol, e.name, e.client, e.server, e.request_ts, e.latency_ns
+order by e.latency_ns desc;

@@ -58,6 +58,12 @@ class Limits:
     oddities_max: int = _limit(
         16, "ignored segments of a direction that are told one by one: noise must not fill tables"
     )
+    troubles_max: int = _limit(
+        16, "retransmissions, windows of zero and stalls of a connection, of each, that are told one by one"
+    )
+    stall_ns: int = _limit(
+        10 * MILLISECOND_NS, "bytes that are held up for so long are told as a stall: reordering takes less"
+    )
     connections_max: int = _limit(1_000_000, "open connections of the process: a SYN flood must not grow us")
     layer_piece: int = _limit(64 * KIB, "bytes that a decompressing layer hands on at once: a bomb is fed by the piece")
     chunk_max: int = _limit(MIB, "bytes of one chunk that reassembly hands on")

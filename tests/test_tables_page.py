@@ -23,6 +23,7 @@ QUERIES = build_tables.queries(build_tables.QUERIES.read_text())
 SAMPLES = [
     "kafka/kafka-3.9.1-java-4.4.0-cross-xa.pcapng",
     "nsq/nsq-1.3.0-go-req-touch.pcap",
+    "nsq/nsq-1.3.0-nsqjs-deflate.pcap",
     "nsq/nsq-1.3.0-var-loss-client.pcap",
     "pulsar/pulsar-4.2.4-py-nack-dlq-a.pcap",
     "rocketmq/rocketmq-5.5.0-cli5.5.0-a-push-consumer.pcapng",

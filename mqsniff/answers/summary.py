@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from mqsniff.model import Closed, ConnectionInfo, Decoded, Item, Noticed, ProblemKind, Severity
+from mqsniff.model import UNMET, Closed, ConnectionInfo, Decoded, Item, Noticed, ProblemKind, Severity
 
 if TYPE_CHECKING:
     from mqsniff.pipeline import Totals
@@ -24,6 +24,14 @@ _AS_BAD: Final[dict[str, tuple[Severity, ...]]] = {
     "info": ("error", "warning", "info"),
 }
 _FOREIGN: Final = frozenset(("http", "http2"))
+
+
+_NETWORK: Final[dict[ProblemKind, str]] = {
+    "retransmission": "retransmission",
+    "zero_window": "zero window",
+    "stall": "stall",
+}
+"""What the network did, as it is counted: no problem of the traffic."""
 
 
 class Summary:
@@ -59,13 +67,19 @@ class Summary:
         protocols = ", ".join(f"{name} {number}" for name, number in self.messages.most_common())
         asides = ((totals.other_packets, "not TCP"), (dropped, "more dropped by the capture"))
         aside = ", ".join(f"{number} {what}" for number, what in asides if number)
-        problems = ", ".join(f"{severity} {number}" for severity, number in self.severities.most_common())
+        problems = ", ".join(f"{severity} {number}" for severity, number in self._odd().most_common())
+        network = ", ".join(_counted(self.kinds[kind], each) for kind, each in _NETWORK.items() if self.kinds[kind])
         return (
             f"{_counted(totals.packets, 'packet')}{f' ({aside})' if aside else ''}, "
             f"{_counted(totals.connections, 'connection')}, "
             f"{_counted(count, 'message')}{f' ({protocols})' if protocols else ''}, "
-            f"{f'problems: {problems}' if problems else 'no problems'}, {seconds:.2f} s"
+            f"{f'problems: {problems}' if problems else 'no problems'}"
+            f"{f' (network: {network})' if network else ''}, {seconds:.2f} s"
         )
+
+    def _odd(self) -> Counter[Severity]:
+        """Problems by severity, without what the network did."""
+        return self.severities - Counter[Severity]({"info": sum(self.kinds[kind] for kind in _NETWORK)})
 
     def explanation(self, totals: Totals) -> str | None:
         """Why there are no messages, or what was there beside them; None when nothing is missing."""
@@ -99,7 +113,7 @@ class Summary:
         self.gap_bytes += connection.gap_bytes
         self.undecoded_bytes += connection.undecoded_bytes
         protocol = connection.protocol
-        if connection.outcome in ("refused", "no answer"):
+        if connection.outcome in UNMET:
             self._reasons[connection.outcome] += 1
         elif not connection.client_bytes and not connection.server_bytes:
             self._reasons["silent"] += 1

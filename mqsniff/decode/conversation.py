@@ -18,9 +18,17 @@ from mqsniff.decode.registry import Claim, Registry
 from mqsniff.decode.strangers import Stranger
 from mqsniff.decode.talk import Talk
 from mqsniff.dissector import Settings
-from mqsniff.model import Chunk, Closed, ConnectionInfo, Gap, Item, Noticed, Opened, Problem, Side
+from mqsniff.model import UNMET, Chunk, Closed, ConnectionInfo, Gap, Item, Noticed, Opened, Problem, Side
 from mqsniff.streams.connection import Connection
-from mqsniff.streams.events import ConnectionClosed, ConnectionOpened, Facts, SideClosed, StreamEvent, StreamProblem
+from mqsniff.streams.events import (
+    ConnectionClosed,
+    ConnectionEstablished,
+    ConnectionOpened,
+    Facts,
+    SideClosed,
+    StreamEvent,
+    StreamProblem,
+)
 
 _SIDES: Final = tuple(Side)
 
@@ -98,7 +106,8 @@ class Conversation:
             case ConnectionOpened():
                 if event.client_direction is not None:
                     self._turn(event.client_direction)
-                    yield from self._tell()
+            case ConnectionEstablished(mark):
+                yield from self._tell(mark.ts_ns)
             case StreamProblem():
                 yield self._odd(event)
             case ConnectionClosed():
@@ -109,10 +118,10 @@ class Conversation:
     def _side(self, direction: int) -> Side:
         return _SIDES[direction ^ self._client]
 
-    def _tell(self) -> Iterator[Item]:
+    def _tell(self, ts_ns: int) -> Iterator[Item]:
         if not self._told:
             self._told = True
-            yield Opened(self.info, self.info.first_ts_ns)
+            yield Opened(self.info, ts_ns)
 
     # ---- bytes, losses and ends of a direction
 
@@ -165,7 +174,8 @@ class Conversation:
             self._stranger = Stranger(info.protocol, info)
             yield from self._faults()
         self._talk = talk
-        yield from self._tell()
+        if self.info.outcome not in UNMET:
+            yield from self._tell(self.info.first_ts_ns)
         waiting, self._waiting = self._waiting, []
         for direction, event in waiting:
             skip = head.size if head is not None and direction == verdict.client_direction else 0
@@ -244,6 +254,7 @@ class Conversation:
     # ---- the end
 
     def _end(self, facts: Facts) -> Iterator[Item]:
+        self.info.outcome = facts.outcome
         if self._talk is None and self._stranger is None and not self._over:
             yield from self._take_up(Verdict(self._client, "unknown"))
         if self._talk is not None:
@@ -264,7 +275,7 @@ class Conversation:
 
     def _fill(self, facts: Facts) -> None:
         info, client, server = self.info, self._client, 1 - self._client
-        info.outcome = facts.outcome
+        info.forgotten = facts.forgotten
         info.last_ts_ns = facts.last_ts_ns
         info.client_packets, info.server_packets = facts.packets[client], facts.packets[server]
         info.client_bytes, info.server_bytes = facts.sizes[client], facts.sizes[server]
@@ -277,6 +288,10 @@ class Conversation:
         info.close_reason = info.identity.close_reason or facts.close_reason
         info.open_at_end = facts.open_at_end
         info.client_rtt_ns, info.server_rtt_ns = facts.client_rtt_ns, facts.server_rtt_ns
+        info.closed_by = None if facts.closed_by is None else self._side(facts.closed_by).text
+        info.client_zero_windows, info.server_zero_windows = facts.zero_windows[client], facts.zero_windows[server]
+        stalls = facts.longest_stall_ns
+        info.client_longest_stall_ns, info.server_longest_stall_ns = stalls[client], stalls[server]
 
 
 def _info(connection: Connection, client: int) -> ConnectionInfo:

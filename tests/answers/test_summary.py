@@ -35,6 +35,14 @@ def test_totals_are_one_line():
     )
 
 
+def test_what_the_network_did_is_counted_apart():
+    odd = [noticed("retransmission"), noticed("retransmission"), noticed("stall")]
+    line = summary(MESSAGE, *odd).totals(Totals(packets=2, connections=1), 0, 0.01)
+    assert line.endswith("no problems (network: 2 retransmissions, 1 stall), 0.01 s")
+    assert "problems: info 1 (network: 2" in summary(*odd, noticed()).totals(Totals(), 0, 0)
+    assert list(summary(*odd).found(["info"])) == ["info (3)"]
+
+
 TLS, UNKNOWN = closed("tls"), closed("unknown", server_port=19092)
 UNANSWERED = closed("unknown", outcome="no answer", client_bytes=0)
 REFUSED = closed("unknown", outcome="refused", client_bytes=0)
