@@ -1,7 +1,8 @@
 """One connection from its first packet to its last: stream events in, Items out, in the order of their release.
 
 1. A connection is detected first, then it talks or stays a stranger; what waited for the verdict is replayed in order.
-2. An unknown connection that did not begin in the capture is looked at again at each later segment.
+2. A connection that did not begin in the capture, and that is unknown or was only named (``foreign``), is looked at
+   again at each later segment.
 3. Directions become sides here: by handshake, else by content, else by port.
 """
 
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
 from mqsniff.decode.detection import Detection, Verdict
+from mqsniff.decode.foreign import TITLES
 from mqsniff.decode.layers import packets_of
 from mqsniff.decode.registry import Claim, Registry
 from mqsniff.decode.strangers import Stranger
@@ -140,8 +142,8 @@ class Conversation:
 
     @property
     def _may_change(self) -> bool:
-        """Whether a stranger is looked at again: it is unknown, and its beginning was not captured."""
-        return self.info.protocol == "unknown" and not self._from_start
+        """Whether a stranger is looked at again: its beginning was not captured, and what it is stands on one frame."""
+        return not self._from_start and (self.info.protocol == "unknown" or self.info.protocol in TITLES)
 
     def _take(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
         if self._talk is not None or self._stranger is not None or self._over:
@@ -217,11 +219,18 @@ class Conversation:
             self._stranger.take(event)
 
     def _second_look(self, direction: int, chunk: Chunk) -> Verdict | None:
-        """Whether a segment of an unknown connection that was joined in the middle shows its protocol after all."""
+        """Whether a segment of a connection that was joined in the middle shows who takes it after all.
+
+        One that shows a foreign protocol gives an unknown connection its name.
+        """
         if not self._may_change:
             return None
         verdict = self._detector(from_start=False).chunk(direction, chunk)
-        return verdict if verdict is not None and verdict.claim is not None else None
+        if verdict is None or verdict.claim is not None:
+            return verdict
+        if self._stranger is not None and self.info.protocol == "unknown" and verdict.protocol in TITLES:
+            self._stranger.rename(verdict.protocol)
+        return None
 
     def _turn(self, client: int) -> None:
         """Content has told who the client is."""

@@ -79,7 +79,12 @@ _CONNECTIONS: Final = (
     _int("client_port", "port of the client", nullable=False),
     _text("server_ip", "address of the server", nullable=False),
     _int("server_port", "port of the server", nullable=False),
-    _text("protocol", "kafka, pulsar, rocketmq, nsq, nsqlookupd, tls, http, http2, … or unknown", nullable=False),
+    _text(
+        "protocol",
+        "kafka, pulsar, rocketmq, nsq or nsqlookupd; named and not decoded: rocketmq-ha, tls, http, http2, amqp-0-9-1, "
+        "amqp-1.0, mqtt, nats, stomp, redis, zookeeper, postgresql, mysql; else unknown",
+        nullable=False,
+    ),
     _text("detected_by", "how the protocol was found: content, port or user"),
     _text("outcome", "established, refused, no answer or mid-stream", nullable=False),
     _time("first_ts", "first packet", nullable=False),
