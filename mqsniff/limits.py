@@ -64,6 +64,7 @@ class Limits:
     stall_ns: int = _limit(
         10 * MILLISECOND_NS, "bytes that are held up for so long are told as a stall: reordering takes less"
     )
+    swept_max: int = _limit(16_384, "ended connections that are remembered to tell when a wrong clock ended them")
     connections_max: int = _limit(1_000_000, "open connections of the process: a SYN flood must not grow us")
     layer_piece: int = _limit(64 * KIB, "bytes that a decompressing layer hands on at once: a bomb is fed by the piece")
     chunk_max: int = _limit(MIB, "bytes of one chunk that reassembly hands on")

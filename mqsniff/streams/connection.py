@@ -119,6 +119,10 @@ class Connection:
         one, two = self._ordering.directions
         return (two, one) if direction else (one, two)
 
+    def note(self, problem: Problem) -> None:
+        """Tell something about the connection as a whole, at the packet that came last."""
+        self._ordering.outbox.put(StreamProblem(problem, self._ordering.mark(0)))
+
     # ---- one segment
 
     def take(self, segment: Segment, view: memoryview) -> None:
@@ -268,8 +272,7 @@ class Connection:
         troubles.conclude(ordering)
         self._see_close(ordering.last_ns)  # a FIN may have been found where a number is missing
         if ending == "limit":
-            problem = Problem("limit", "error", f"more than {self._limits.connections_max} connections: forgotten")
-            ordering.outbox.put(StreamProblem(problem, ordering.mark(0)))
+            self.note(Problem("limit", "error", f"more than {self._limits.connections_max} connections: forgotten"))
         ordering.outbox.put(ConnectionClosed(self.facts(ending), ordering.mark(0)))
 
     def facts(self, ending: Ending = "end") -> Facts:

@@ -94,7 +94,10 @@ class Sheet:
         flow = batch.flow[order]
         heads = np.ones(len(order), np.bool_)
         heads[1:] = flow[1:] != flow[:-1]
-        turned = np.isin(order, turns) if len(turns) else np.zeros(len(order), np.bool_)
+        turned = np.zeros(len(order), np.bool_)
+        if len(turns):  # a flow's first row behind a sweep, whoever sent the packet that it stands before
+            sweep = np.searchsorted(turns, order, "right")
+            turned[1:] = sweep[1:] != sweep[:-1]
         odd, solid = _classify(self._columns, heads, turned, limits)
         self._payload_rows = np.flatnonzero(solid & ~odd)
         starts = _starts(self._columns, heads, odd, solid, limits) if find_runs else np.flatnonzero(heads | turned)
