@@ -1,18 +1,18 @@
 -- The slowest exchanges, by the time that the broker worked on them.
 -- What a request waited behind an earlier answer (queue_ns) is taken off. Left out is what the broker held until there was
--- data, a member or the end of the wait that the request allowed, and what may have been held so: that is waiting.
+-- data, a member or the end of the wait that the request allowed: that is waiting.
 select request_ts, client, server, protocol, name, topics,
-       (latency_ns - coalesce(queue_ns, 0)) / 1e6 as work_ms, latency_ns / 1e6 as latency_ms, queue_ns / 1e6 as queue_ms
+       work_ns / 1e6 as work_ms, latency_ns / 1e6 as latency_ms, queue_ns / 1e6 as queue_ms
 from exchanges
-where link = 'answer' and latency_ns is not null and not coalesce(held, wait_limit_ns > 0, false)
+where link = 'answer' and work_ns is not null and held is not true
 order by work_ms desc
 limit 10;
 
 -- Latency by command, in milliseconds, with what never had an answer beside it.
--- As above: waited counts what the broker held, or may have held; the percentiles are of the others, without queue_ns.
+-- As above: waited counts what the broker held; the percentiles are of the others, without queue_ns.
 with timed as (
-  select protocol, name, status, coalesce(held, wait_limit_ns > 0, false) as waited,
-         (latency_ns - coalesce(queue_ns, 0)) / 1e6 as work_ms
+  select protocol, name, status, coalesce(held, false) as waited,
+         work_ns / 1e6 as work_ms
   from exchanges
   where link = 'answer' and name is not null
 )
@@ -127,3 +127,13 @@ select severity, kind, protocol, count(*) as problems, sum(size) as bytes, any_v
 from problems
 group by all
 order by min(case severity when 'error' then 0 when 'warning' then 1 else 2 end), problems desc;
+
+-- The network or the broker: exchanges during which the network had trouble on their connection, longest first.
+select e.protocol, e.name, e.client, e.server, e.request_ts, round(e.latency_ns / 1e6, 3) as latency_ms,
+       count(*) as troubles, string_agg(distinct p.kind, ', ') as kinds, any_value(p.detail) as example
+from exchanges e
+join problems p
+  on p.connection_id = e.connection_id and p.kind in ('retransmission', 'zero_window', 'stall')
+  and p.ts between e.request_ts and e.response_ts
+group by e.protocol, e.name, e.client, e.server, e.request_ts, e.latency_ns
+order by e.latency_ns desc;

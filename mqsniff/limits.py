@@ -223,6 +223,15 @@ class Limits:
     query_memory: int = _bytes(2048 * MIB, 64 * MIB, 1024 * TIB,
         "bytes that a query of `mqsniff sql` may hold before it spills or fails",
         "raise it where a query says that it needs more memory")
+    troubles_max: int = _count(16, 1, 1 << 20,
+        "retransmissions, windows of zero and stalls of a connection, of each, that are told one by one",
+        "raise it to see every one of them as a problem")
+    stall_ns: int = _time(10 * MILLISECOND_NS, 1, HOUR_NS,
+        "bytes that are held up for so long are told as a stall: reordering takes less",
+        "raise it where ordinary reordering is told as stalls, lower it to see shorter ones")
+    swept_max: int = _count(16_384, 1, 1 << 26,
+        "ended connections that are remembered to tell when a wrong clock ended them",
+        "raise it where clocks jump in captures of very many connections")
     # fmt: on
 
     @classmethod

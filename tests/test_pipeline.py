@@ -9,11 +9,13 @@ from pathlib import Path
 
 import orjson
 import pytest
+from wirecraft import ACK, RST, client, segments, write_pcap
 
 from mqsniff import pipeline
 from mqsniff.decode.registry import Loaded
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
+from mqsniff.model import Opened
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
@@ -92,3 +94,22 @@ def test_totals_count_what_went_through():
     list(run.items())
     totals = run.totals
     assert (totals.packets, totals.connections, totals.messages, totals.problems) == (137, 2, 109, {})
+
+
+def items_of(path: Path, *packets) -> list[str]:
+    """The kinds of items of one connection, in order, without its exchanges."""
+    write_pcap(path, packets)
+    items = Pipeline(FileSource([str(path)]), Settings(exchanges=False)).items()
+    return [type(item).__name__ for item in items if item is not None]
+
+
+def test_a_connection_is_open_once_its_handshake_has_ended_and_a_refused_one_never_is(tmp_path):
+    packets = segments([client(b"  V2")])
+    told = Pipeline(FileSource([str(tmp_path / "a.pcap")]), Settings())
+    assert items_of(tmp_path / "a.pcap", *packets) == ["Opened", "Decoded", "Closed"]
+    (opened,) = [item for item in told.items() if isinstance(item, Opened)]
+    assert opened.ts_ns == packets[2].ts_ns
+    refusal = replace(packets[1], flags=RST | ACK)
+    assert items_of(tmp_path / "b.pcap", packets[0], refusal) == ["Closed"]
+    assert items_of(tmp_path / "c.pcap", packets[0]) == ["Closed"]
+    assert items_of(tmp_path / "d.pcap", *packets[2:]) == ["Opened", "Noticed", "Closed"]

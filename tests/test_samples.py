@@ -11,6 +11,7 @@ import pytest
 from truth import adapter_for, check_rows, decode_capture, protocol_of, truths_under
 
 from mqsniff.answers.captures import captures_under
+from mqsniff.decode.foreign import TITLES
 from mqsniff.dissector import Settings
 from mqsniff.model import Closed, Decoded, Noticed
 from mqsniff.pipeline import Pipeline
@@ -65,7 +66,9 @@ def test_what_the_clients_of_a_sample_did_is_found_in_its_rows(name):
 def test_a_foreign_sample_is_claimed_by_no_dissector(name):
     pipeline = Pipeline(FileSource([str(SAMPLES[name])]), Settings())
     protocols = {item.connection.protocol for item in pipeline.items() if isinstance(item, Closed)}
-    assert protocols <= {"unknown", "http", "http2", "tls"}
+    assert protocols <= {"unknown", "tls", *TITLES}
+    named = Path(name).stem.removeprefix("foreign-")
+    assert named not in TITLES or named in protocols
     assert pipeline.totals.messages == 0
 
 

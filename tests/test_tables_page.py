@@ -26,6 +26,7 @@ QUERIES = build_tables.queries(build_tables.QUERIES.read_text())
 SAMPLES = [
     "kafka/kafka-3.9.1-java-4.4.0-cross-xa.pcapng",
     "nsq/nsq-1.3.0-go-req-touch.pcap",
+    "nsq/nsq-1.3.0-nsqjs-deflate.pcap",
     "nsq/nsq-1.3.0-var-loss-client.pcap",
     "pulsar/pulsar-4.2.4-py-nack-dlq-a.pcap",
     "rocketmq/rocketmq-5.5.0-cli5.5.0-a-push-consumer.pcapng",
@@ -131,6 +132,13 @@ ANSWERS: dict[str, dict[str, str | None]] = {
     "What a field of the body says": KAFKA_ALONE,
     "What records say": NO_RECORDS,
     "How groups were rebalanced": KAFKA_ALONE,
+    "The network or the broker": {
+        "kafka": "kafka/kafka-2.8.2-java-1.1.1-cross-xj.pcapng",
+        "nsq": "nsq/nsq-1.3.0-nsqjs-deflate.pcap",
+        "nsqlookupd": "nsq/nsqlookupd-1.3.0-restart.pcap",
+        "pulsar": QUIET,
+        "rocketmq": QUIET,
+    },
     "What was not decoded": {
         "kafka": "kafka/kafka-4.4.0-midstream-java-4.4.0-mje.pcap",
         "rocketmq": "rocketmq/rocketmq-5.5.0-var-cut-200.pcapng",

@@ -83,6 +83,7 @@ class Segment:
     data: bytes
     ts_ns: int
     size: int
+    window: int = 65_535
 
 
 def segments(
@@ -161,6 +162,7 @@ def _ethernet(packet: Segment, number: int, ports: tuple[int, int], addresses: t
         seq=packet.seq,
         ack=packet.ack,
         flags=packet.flags,
+        win=packet.window,
         data=packet.data,
     )
     if source.version == 4:

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from mqsniff.model import Closed, ConnectionInfo, Decoded, Item, Noticed, ProblemKind, Severity
+from mqsniff.decode.foreign import TITLES
+from mqsniff.model import UNMET, Closed, ConnectionInfo, Decoded, Item, Noticed, ProblemKind, Severity
 
 if TYPE_CHECKING:
     from mqsniff.pipeline import Totals
@@ -23,7 +24,54 @@ _AS_BAD: Final[dict[str, tuple[Severity, ...]]] = {
     "warning": ("error", "warning"),
     "info": ("error", "warning", "info"),
 }
-_FOREIGN: Final = frozenset(("http", "http2"))
+_ELSEWHERE: Final[dict[int, str]] = {
+    22: "ssh",
+    25: "smtp",
+    53: "dns",
+    88: "kerberos",
+    110: "pop3",
+    123: "ntp",
+    143: "imap",
+    179: "bgp",
+    389: "ldap",
+    443: "https",
+    445: "smb",
+    587: "smtp",
+    636: "ldaps",
+    993: "imaps",
+    995: "pop3s",
+    1433: "mssql",
+    1521: "oracle",
+    1883: "mqtt",
+    2049: "nfs",
+    2181: "zookeeper",
+    2379: "etcd",
+    2380: "etcd",
+    3306: "mysql",
+    3389: "rdp",
+    4222: "nats",
+    5432: "postgresql",
+    5671: "amqps",
+    5672: "amqp",
+    6379: "redis",
+    8883: "mqtts",
+    9042: "cassandra",
+    9200: "elasticsearch",
+    11211: "memcached",
+    11300: "beanstalkd",
+    27017: "mongodb",
+    61613: "stomp",
+    61616: "openwire",
+}
+"""Ports that belong to others (IANA's registry, and the defaults of their servers): no hint to decode them as ours."""
+
+
+_NETWORK: Final[dict[ProblemKind, str]] = {
+    "retransmission": "retransmission",
+    "zero_window": "zero window",
+    "stall": "stall",
+}
+"""What the network did, as it is counted: no problem of the traffic."""
 
 
 class Summary:
@@ -38,6 +86,8 @@ class Summary:
         self.undecoded_bytes = 0
         self._reasons: Counter[str] = Counter()
         self._unknown_ports: Counter[int] = Counter()
+        self._known_ports: set[int] = set()
+        """Server ports of connections whose protocol was found."""
         self._inside_tls = 0
         self._partly = self._partly_bytes = 0
 
@@ -59,13 +109,19 @@ class Summary:
         protocols = ", ".join(f"{name} {number}" for name, number in self.messages.most_common())
         asides = ((totals.other_packets, "not TCP"), (dropped, "more dropped by the capture"))
         aside = ", ".join(f"{number} {what}" for number, what in asides if number)
-        problems = ", ".join(f"{severity} {number}" for severity, number in self.severities.most_common())
+        problems = ", ".join(f"{severity} {number}" for severity, number in self._odd().most_common())
+        network = ", ".join(_counted(self.kinds[kind], each) for kind, each in _NETWORK.items() if self.kinds[kind])
         return (
             f"{_counted(totals.packets, 'packet')}{f' ({aside})' if aside else ''}, "
             f"{_counted(totals.connections, 'connection')}, "
             f"{_counted(count, 'message')}{f' ({protocols})' if protocols else ''}, "
-            f"{f'problems: {problems}' if problems else 'no problems'}, {seconds:.2f} s"
+            f"{f'problems: {problems}' if problems else 'no problems'}"
+            f"{f' (network: {network})' if network else ''}, {seconds:.2f} s"
         )
+
+    def _odd(self) -> Counter[Severity]:
+        """Problems by severity, without what the network did."""
+        return self.severities - Counter[Severity]({"info": sum(self.kinds[kind] for kind in _NETWORK)})
 
     def explanation(self, totals: Totals) -> str | None:
         """Why there are no messages, or what was there beside them; None when nothing is missing."""
@@ -99,7 +155,9 @@ class Summary:
         self.gap_bytes += connection.gap_bytes
         self.undecoded_bytes += connection.undecoded_bytes
         protocol = connection.protocol
-        if connection.outcome in ("refused", "no answer"):
+        if protocol != "unknown" and len(self._known_ports) < _PORTS_COUNTED:
+            self._known_ports.add(connection.server_port)
+        if connection.outcome in UNMET:
             self._reasons[connection.outcome] += 1
         elif not connection.client_bytes and not connection.server_bytes:
             self._reasons["silent"] += 1
@@ -108,7 +166,7 @@ class Summary:
             port = connection.server_port
             if port in self._unknown_ports or len(self._unknown_ports) < _PORTS_COUNTED:
                 self._unknown_ports[port] += 1
-        elif protocol == "tls" or protocol in _FOREIGN:
+        elif protocol == "tls" or protocol in TITLES:
             self._reasons[protocol] += 1
         elif connection.tls_version is not None:
             self._inside_tls += 1
@@ -124,9 +182,9 @@ class Summary:
             yield f"{_counted(self._inside_tls, 'connection')} after the change to TLS (encrypted)"
         if reasons["unknown"]:
             yield self._unknown()
-        for protocol in sorted(_FOREIGN):
+        for protocol, title in TITLES.items():
             if reasons[protocol]:
-                yield f"{_counted(reasons[protocol], f'{protocol.upper()} connection')} (no message queue)"
+                yield f"{_counted(reasons[protocol], f'{title} connection')} (another protocol)"
         if self._partly:
             yield f"{self._partly_bytes} B of {_counted(self._partly, 'connection')} (the problems say why)"
         if self.gap_bytes:
@@ -142,13 +200,15 @@ class Summary:
                 yield _counted(reasons[reason], singular, plural)
 
     def _unknown(self) -> str:
-        """Unknown connections, with the ports to give to --decode-as."""
-        ports = [port for port, _ in self._unknown_ports.most_common(_PORTS_SHOWN)]
-        more = len(self._unknown_ports) - len(ports)
-        named = ", ".join(map(str, ports)) + (f" and {more} more" if more else "")
+        """Unknown connections, with a port to give to --decode-as where nothing explains it."""
+        counted = [port for port, _ in self._unknown_ports.most_common()]
+        puzzling = [port for port in counted if port not in _ELSEWHERE and port not in self._known_ports]
+        ports = [*puzzling, *(port for port in counted if port not in puzzling)][:_PORTS_SHOWN]
+        more = len(counted) - len(ports)
+        named = ", ".join(f"{port} ({_ELSEWHERE[port]}?)" if port in _ELSEWHERE else str(port) for port in ports)
         return (
-            f"{self._reasons['unknown']} unknown on port{'s' if len(self._unknown_ports) > 1 else ''} {named} "
-            f"(try --decode-as {ports[0]}=PROTO)"
+            f"{self._reasons['unknown']} unknown on port{'s' if len(counted) > 1 else ''} {named}"
+            f"{f' and {more} more' if more else ''}{f' (try --decode-as {puzzling[0]}=PROTO)' if puzzling else ''}"
         )
 
 

@@ -101,6 +101,7 @@ def _text_sink(options: RunOptions, captures: list[CaptureInfo]) -> Sink:
         time=options.time,
         body=options.verbose,
         records=options.records,
+        network=options.verbose or bool(options.tables),
         color=wants_color(options.color, terminal=terminal),
         width=shutil.get_terminal_size().columns if terminal else None,
         encoding=sys.stdout.encoding if terminal else "utf-8",

@@ -1,9 +1,9 @@
 """One connection from its first packet to its last: stream events in, Items out, in the order of their release.
 
 1. A connection is detected first, then it talks or stays a stranger; what waited for the verdict is replayed in order.
-2. An unknown connection that did not begin in the capture is looked at again at each later segment. One that did, and
-   that what its opener said gave to nobody, is looked at again with the first bytes of its peer: brokers refuse what
-   is not their protocol in their own words.
+2. A connection that did not begin in the capture, and that is unknown or was only named (``foreign``), is looked at
+   again at each later segment. One that did begin in it, and that what its opener said gave to nobody, is looked at
+   again with the first bytes of its peer: brokers refuse what is not their protocol in their own words.
 3. Directions become sides here: by handshake, else by content, else by port.
 """
 
@@ -15,14 +15,23 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
 from mqsniff.decode.detection import Detection, Verdict
+from mqsniff.decode.foreign import TITLES
 from mqsniff.decode.layers import packets_of
 from mqsniff.decode.registry import Claim, Registry
 from mqsniff.decode.strangers import Stranger
 from mqsniff.decode.talk import Talk
 from mqsniff.dissector import Settings
-from mqsniff.model import Chunk, Closed, ConnectionInfo, Gap, Item, Noticed, Opened, Problem, Side
+from mqsniff.model import UNMET, Chunk, Closed, ConnectionInfo, Gap, Item, Noticed, Opened, Problem, Side
 from mqsniff.streams.connection import Connection
-from mqsniff.streams.events import ConnectionClosed, ConnectionOpened, Facts, SideClosed, StreamEvent, StreamProblem
+from mqsniff.streams.events import (
+    ConnectionClosed,
+    ConnectionEstablished,
+    ConnectionOpened,
+    Facts,
+    SideClosed,
+    StreamEvent,
+    StreamProblem,
+)
 
 _SIDES: Final = tuple(Side)
 
@@ -102,7 +111,8 @@ class Conversation:
             case ConnectionOpened():
                 if event.client_direction is not None:
                     self._turn(event.client_direction)
-                    yield from self._tell()
+            case ConnectionEstablished(mark):
+                yield from self._tell(mark.ts_ns)
             case StreamProblem():
                 yield self._odd(event)
             case ConnectionClosed():
@@ -113,10 +123,10 @@ class Conversation:
     def _side(self, direction: int) -> Side:
         return _SIDES[direction ^ self._client]
 
-    def _tell(self) -> Iterator[Item]:
+    def _tell(self, ts_ns: int) -> Iterator[Item]:
         if not self._told:
             self._told = True
-            yield Opened(self.info, self.info.first_ts_ns)
+            yield Opened(self.info, ts_ns)
 
     # ---- bytes, losses and ends of a direction
 
@@ -140,8 +150,9 @@ class Conversation:
 
     @property
     def _may_change(self) -> bool:
-        """Whether a stranger is looked at again: it is unknown, and its beginning was not captured."""
-        return self._doubt is not None or (self.info.protocol == "unknown" and not self._from_start)
+        """Whether a stranger is looked at again: its beginning was not captured, and what it is stands on one frame."""
+        named = self.info.protocol == "unknown" or self.info.protocol in TITLES
+        return self._doubt is not None or (named and not self._from_start)
 
     def _take(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
         if self._talk is not None or self._stranger is not None or self._over:
@@ -174,7 +185,8 @@ class Conversation:
             self._stranger = Stranger(info.protocol, info)
             yield from self._faults()
         self._talk = talk
-        yield from self._tell()
+        if self.info.outcome not in UNMET:
+            yield from self._tell(self.info.first_ts_ns)
         waiting, self._waiting = self._waiting, []
         for direction, event in waiting:
             skip = head.size if head is not None and direction == verdict.client_direction else 0
@@ -234,11 +246,18 @@ class Conversation:
         return verdict
 
     def _second_look(self, direction: int, chunk: Chunk) -> Verdict | None:
-        """Whether a segment of an unknown connection that was joined in the middle shows its protocol after all."""
+        """Whether a segment of a connection that was joined in the middle shows who takes it after all.
+
+        One that shows a foreign protocol gives an unknown connection its name.
+        """
         if not self._may_change or self._from_start:
             return None
         verdict = self._detector(from_start=False).chunk(direction, chunk)
-        return verdict if verdict is not None and verdict.claim is not None else None
+        if verdict is None or verdict.claim is not None:
+            return verdict
+        if self._stranger is not None and self.info.protocol == "unknown" and verdict.protocol in TITLES:
+            self._stranger.rename(verdict.protocol)
+        return None
 
     def _turn(self, client: int) -> None:
         """Content has told who the client is."""
@@ -271,6 +290,7 @@ class Conversation:
     # ---- the end
 
     def _end(self, facts: Facts) -> Iterator[Item]:
+        self.info.outcome = facts.outcome
         if self._talk is None and self._stranger is None and not self._over:
             yield from self._take_up(Verdict(self._client, "unknown"))
         if self._talk is not None:
@@ -293,7 +313,7 @@ class Conversation:
 
     def _fill(self, facts: Facts) -> None:
         info, client, server = self.info, self._client, 1 - self._client
-        info.outcome = facts.outcome
+        info.forgotten = facts.forgotten
         info.last_ts_ns = facts.last_ts_ns
         info.client_packets, info.server_packets = facts.packets[client], facts.packets[server]
         info.client_bytes, info.server_bytes = facts.sizes[client], facts.sizes[server]
@@ -306,6 +326,10 @@ class Conversation:
         info.close_reason = info.identity.close_reason or facts.close_reason
         info.open_at_end = facts.open_at_end
         info.client_rtt_ns, info.server_rtt_ns = facts.client_rtt_ns, facts.server_rtt_ns
+        info.closed_by = None if facts.closed_by is None else self._side(facts.closed_by).text
+        info.client_zero_windows, info.server_zero_windows = facts.zero_windows[client], facts.zero_windows[server]
+        stalls = facts.longest_stall_ns
+        info.client_longest_stall_ns, info.server_longest_stall_ns = stalls[client], stalls[server]
 
 
 def _reset_by(side: Side, *, own: bool, peers: bool) -> Side | None:

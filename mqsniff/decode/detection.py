@@ -2,7 +2,8 @@
 
 1. Both sides are considered, in both orientations where no handshake told who opened the connection.
 2. A sample is at most ``detect_max`` bytes a side; a connection undecided beyond that is unknown.
-3. TLS and HTTP are named; nothing is dropped: the events wait here and are replayed to whoever takes them.
+3. TLS, HTTP and others (``foreign``) are named; nothing is dropped: the events wait here and are replayed to whoever
+   takes them.
 4. Bytes behind a gap are a sample of their own. Those before it are asked about too, as the peer may have answered
    them: captures that cut their packets lose the end of every frame.
 """
@@ -13,6 +14,7 @@ import re
 from dataclasses import dataclass, field
 from itertools import product
 
+from mqsniff.decode.foreign import may_be_foreign, name_foreign
 from mqsniff.decode.proxyhead import ProxyHead, read_head
 from mqsniff.decode.registry import Claim, Registry
 from mqsniff.decode.tls import is_hello, is_record_run
@@ -200,15 +202,17 @@ class Detection:
 
 
 def _may_be_stranger(sample: Sample) -> bool:
-    """Whether the next bytes may still show TLS or HTTP: too few were seen, or a request line has not ended."""
+    """Whether the next bytes may still show a foreign protocol: too few were seen, or what has begun has not ended."""
     data = sample.data
     if not sample.from_start:
         return False
-    return len(data) < len(_HTTP2_PREFACE) or (len(data) < 8192 and _HTTP_BEGUN.match(data) is not None)
+    if len(data) < len(_HTTP2_PREFACE) or may_be_foreign(data):
+        return True
+    return len(data) < 8192 and _HTTP_BEGUN.match(data) is not None
 
 
 def name_stranger(sample: Sample) -> tuple[str, bool | None] | None:
-    """(protocol, whether its client sent this, None if that cannot be told) of TLS and HTTP; None for neither."""
+    """(protocol, whether its client sent this, None if that cannot be told) of what is named and not decoded."""
     for start in (0,) if sample.from_start else sample.starts:
         data = sample.data[start : start + 8192]
         if data.startswith(_HTTP2_PREFACE):
@@ -221,4 +225,6 @@ def name_stranger(sample: Sample) -> tuple[str, bool | None] | None:
             return "tls", data[5] == 1
         if not sample.from_start and is_record_run(sample.data[start:]):
             return "tls", None
+        if (foreign := name_foreign(data, from_start=sample.from_start)) is not None:
+            return foreign
     return None

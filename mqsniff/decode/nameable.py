@@ -1,11 +1,14 @@
 """Protocols that are named and not decoded, as data: the one list of them, beside the dissectors' own names.
 
-Whoever recognises one more adds it here; ``--protocol``, ``mqsniff protocols`` and the tests take it from here.
+Those that are known by their first bytes come from ``foreign.py``; ``--protocol``, ``mqsniff protocols`` and the tests
+take the list from here.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
+
+from mqsniff.decode.foreign import TITLES
 
 
 class Foreign(NamedTuple):
@@ -40,6 +43,16 @@ FOREIGN: Final[dict[str, Foreign]] = {
         "its name and size",
         "nothing: it is no message queue; RocketMQ's gRPC clients speak it to a proxy",
     ),
+    **{
+        name: Foreign(
+            title,
+            "what its specification makes every peer send: magic bytes, lengths that fit, words at their places",
+            "its name and size",
+            "nothing: it is not decoded here",
+        )
+        for name, title in TITLES.items()
+        if name not in ("http", "http2")
+    },
     UNKNOWN: Foreign(
         "unknown",
         "bytes that no dissector takes and that are none of the above",

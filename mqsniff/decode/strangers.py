@@ -1,6 +1,6 @@
 """A connection that no dissector takes: its bytes are counted and named, never decoded.
 
-1. TLS tells its version, names and cipher; HTTP its first method and path, without the query.
+1. TLS tells its version, names and cipher; HTTP its first method and path, without the query; others their name.
 2. Of an unknown connection the first 16 bytes of a side are shown, no more.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from mqsniff.decode.foreign import TITLES
 from mqsniff.decode.layers import TlsLayer
 from mqsniff.decode.tls import TlsFacts
 from mqsniff.model import Chunk, ConnectionInfo, Gap, Item, Mark, Noticed, Problem, Side
@@ -29,6 +30,11 @@ class Stranger:
         self._mark: Mark | None = None
         self._facts = TlsFacts()
         self._tls = [TlsLayer(side, 0, self._facts) for side in Side] if protocol == "tls" else []
+
+    def rename(self, protocol: str) -> None:
+        """Later bytes have shown what an unknown connection speaks."""
+        self._protocol = self._info.protocol = protocol
+        self._info.detected_by = "content"
 
     def take(self, event: Chunk | Gap) -> None:
         """Count bytes, or walk over lost ones."""
@@ -62,8 +68,8 @@ class Stranger:
                 return f"TLS: {total} bytes not decrypted"
             case "http":
                 return f"HTTP ({_request(self._first[Side.CLIENT])}): {total} bytes not decoded"
-            case "http2":
-                return f"HTTP/2: {total} bytes not decoded"
+            case protocol if protocol in TITLES:
+                return f"{TITLES[protocol]}: {total} bytes not decoded"
             case _:
                 shown = "; ".join(
                     f"{side.text} begins {self._first[side][:SHOWN].hex(' ')}" for side in Side if self._first[side]

@@ -5,6 +5,7 @@
 """
 
 from mqsniff.model.items import (
+    UNMET,
     Closed,
     ConnectionInfo,
     Decoded,
@@ -61,6 +62,7 @@ from mqsniff.model.streams import (
     Mark,
 )
 from mqsniff.model.values import (
+    NETWORK_KINDS,
     Problem,
     ProblemKind,
     Secret,
@@ -71,8 +73,10 @@ from mqsniff.model.values import (
 )
 
 __all__ = [
+    "NETWORK_KINDS",
     "PACKET_BITS",
     "PACKET_MASK",
+    "UNMET",
     "Asked",
     "Buffer",
     "Bytes8",

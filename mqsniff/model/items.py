@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from mqsniff.model.messages import Asked, Identity, Message, RecordBatch, Status
 from mqsniff.model.values import Problem
 
 Outcome: TypeAlias = Literal["established", "refused", "no answer", "mid-stream"]
+UNMET: Final[tuple[Outcome, ...]] = ("refused", "no answer")
+"""Outcomes of what never became a connection."""
 
 
 @dataclass(slots=True)
@@ -43,6 +45,8 @@ class ConnectionInfo:
     handshake_seen: bool = False
     close_reason: str | None = None
     open_at_end: bool = False
+    forgotten: bool = False
+    """Whether it was given up, for its silence or for a limit; no column."""
     client_rtt_ns: int | None = None
     server_rtt_ns: int | None = None
     proxy_client: str | None = None
@@ -57,6 +61,12 @@ class ConnectionInfo:
     client_plain_bytes: int | None = None
     """Bytes of the client after TLS and decompression; None where its stream passed neither."""
     server_plain_bytes: int | None = None
+    closed_by: str | None = None
+    """client or server: who sent the first FIN or RST."""
+    client_zero_windows: int = 0
+    server_zero_windows: int = 0
+    client_longest_stall_ns: int | None = None
+    server_longest_stall_ns: int | None = None
     identity: Identity = field(default_factory=Identity)
 
     @property
@@ -94,10 +104,11 @@ class Exchange:
 
 @dataclass(slots=True)
 class Opened:
-    """A connection was seen for the first time."""
+    """A connection is open: its handshake has ended, or it shows something without one. Refused ones never are."""
 
     connection: ConnectionInfo
     ts_ns: int
+    """When the handshake ended, else the first packet's time."""
 
 
 @dataclass(slots=True)

@@ -91,5 +91,17 @@ PROBLEM_KINDS: Final[dict[ProblemKind, KindOfProblem]] = {
         "a fault of mqsniff or of a plugin; the message is kept as far as it went",
         "report it with the capture, or the packet that the problem names",
     ),
+    "retransmission": KindOfProblem(
+        "segments that were sent again: the network, or a slow peer, lost them or their acknowledgement",
+        "look at the path between the hosts, and at exchanges of the same connection and time",
+    ),
+    "zero_window": KindOfProblem(
+        "a side told the other to stop sending: it does not read what it gets",
+        "look at the application that reads: it is slower than its peer",
+    ),
+    "stall": KindOfProblem(
+        "bytes were held up until others that were lost, or late, came",
+        "look at the path between the hosts, and at exchanges of the same connection and time",
+    ),
 }
 """A row for each value of the type."""

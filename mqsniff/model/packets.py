@@ -92,7 +92,7 @@ class SegmentBatch:
     seq: Int64s
     ack: Int64s
     flags: Int32s
-    """FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32."""
+    """FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32; and 64 where the segment announces a window of zero."""
     start: Int64s
     """Payload's first byte in ``buffer``."""
     stop: Int64s

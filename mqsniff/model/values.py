@@ -90,10 +90,16 @@ ProblemKind: TypeAlias = Literal[
     "format",
     "tls",
     "clock",
+    "retransmission",  # these three are the network's, severity info (mqsniff.streams.troubles)
+    "zero_window",
+    "stall",
     "undecoded",
     "input",
     "internal",
 ]
+
+NETWORK_KINDS: Final[frozenset[ProblemKind]] = frozenset(("retransmission", "zero_window", "stall"))
+"""What the network did, not what is odd about bytes: ordinary captures have some of it."""
 
 
 @dataclass(slots=True)

@@ -52,6 +52,20 @@ class Clock:
             case _:
                 assert_never(self._mode)
 
+    def mention(self, ts_ns: int, line_ns: int) -> str:
+        """A time inside the line of ``line_ns``, with its date where that is another one; changes nothing."""
+        match self._mode:
+            case "utc" | "local":
+                day = self._second(ts_ns)[:10]
+                same = day == self._second(line_ns)[:10]
+                return self.stamp(ts_ns) if same else f"{day} {self.stamp(ts_ns)}"
+            case "relative" | "delta":
+                return _seconds(0 if self._origin is None else ts_ns - self._origin)
+            case "epoch":
+                return _seconds(ts_ns)
+            case _:
+                assert_never(self._mode)
+
     def _second(self, ts_ns: int) -> str:
         seconds = ts_ns // SECOND_NS
         text = utc_second(seconds) if self._mode == "utc" else _local_second(seconds)

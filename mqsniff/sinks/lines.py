@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from mqsniff.model import ConnectionInfo, Frame, Message, Noticed, packet_capture, packet_number
+from mqsniff.limits import Limits
+from mqsniff.model import UNMET, ConnectionInfo, Frame, Message, Noticed, packet_capture, packet_number
 from mqsniff.sinks.escape import quoted, safe
 from mqsniff.sinks.paint import Part
 from mqsniff.sinks.tree import brief
@@ -19,6 +20,7 @@ from mqsniff.tables.schemas import TableName, names_of
 from mqsniff.tables.times import SECOND_NS, rfc3339
 from mqsniff.tables.values import Shown, base64
 
+STALL_SHOWN_NS: Final = Limits().stall_ns
 _TOPICS_SHOWN: Final = 3
 _COLUMNS_LEFT_OUT: Final = frozenset(
     ("connection_id", "side", "client", "server", "ts", "ts_ns", "protocol", "body", "key_encoding", "value_encoding")
@@ -75,6 +77,15 @@ def problem_parts(noticed: Noticed, captures: Captures) -> list[Part]:
     return [(problem.severity, text)]
 
 
+def close_name(connection: ConnectionInfo) -> str:
+    """What the line at a connection's end is called."""
+    if connection.outcome in UNMET:
+        return connection.outcome
+    if not connection.open_at_end:
+        return "close"
+    return "forgotten" if connection.forgotten else "end of capture"
+
+
 def close_parts(connection: ConnectionInfo) -> list[Part]:
     """What a connection was, told at its end."""
     return [("tcp", "  " + fact) for fact in _facts(connection)]
@@ -87,13 +98,11 @@ def milliseconds(span_ns: int) -> str:
 
 def _facts(connection: ConnectionInfo) -> Iterator[str]:
     c, identity = connection, connection.identity
-    if c.outcome != "established":
+    if c.outcome == "mid-stream":
         yield c.outcome
     reason = identity.close_reason or c.close_reason
-    if reason is not None:
-        yield safe(reason)
-    if c.open_at_end:
-        yield "still open"
+    if reason is not None and c.outcome not in UNMET:
+        yield safe(reason) + (f" by {c.closed_by}" if reason in ("fin", "rst") and c.closed_by else "")
     if c.sides_seen != "both":
         yield f"only the {c.sides_seen} seen"
     counts = (
@@ -102,8 +111,13 @@ def _facts(connection: ConnectionInfo) -> Iterator[str]:
         (c.retransmitted_segments, "retransmitted"),
         (c.out_of_order_segments, "out of order"),
         (c.duplicate_packets, "doubled"),
+        (c.client_zero_windows, "zero windows of the client"),
+        (c.server_zero_windows, "zero windows of the server"),
     )
     yield from (f"{count} {what}" for count, what in counts if count)
+    for side, stall_ns in (("client", c.client_longest_stall_ns), ("server", c.server_longest_stall_ns)):
+        if stall_ns is not None and stall_ns >= STALL_SHOWN_NS:
+            yield f"{side} held up for {milliseconds(stall_ns)}"
     yield f"after {max(0, c.last_ts_ns - c.first_ts_ns) / SECOND_NS:.3f} s"
     for side, size, packets in (
         ("client", c.client_bytes, c.client_packets),

@@ -3,7 +3,11 @@
 1. Columns: time, connection (client left, server right, an arrow for who sent it), protocol, name; then what matters.
 2. In a pipe a line depends on the items before it alone; only a terminal cuts lines to its width and colours them.
 3. Under a message stand its body (``-v``) and its records, which are never cut to the width.
-4. A narrow terminal gets ports instead of endpoints; the line at the open has both ends in full.
+4. Lines come in the order in which the packets released them, a message with the time of its first byte. Other lines
+   never go back in time: one that is about an earlier moment is stamped as the line before it, and names the moment.
+5. What the network did (retransmissions, windows of zero, stalls) is told at the close in figures; its lines come when
+   they are asked for.
+6. A narrow terminal gets ports instead of endpoints; the line at the open has both ends in full.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Final, assert_never
 
 from mqsniff.model import (
+    NETWORK_KINDS,
+    UNMET,
     Closed,
     ConnectionInfo,
     Decoded,
@@ -29,16 +35,21 @@ from mqsniff.model import (
 from mqsniff.sinks.clock import Clock, TimeMode
 from mqsniff.sinks.escape import safe
 from mqsniff.sinks.labels import Labels
-from mqsniff.sinks.lines import close_parts, message_parts, packets, problem_parts, record_text, row_text
+from mqsniff.sinks.lines import close_name, close_parts, message_parts, packets, problem_parts, record_text, row_text
 from mqsniff.sinks.paint import Paint, Part, Role
 from mqsniff.sinks.tree import tree_lines
 from mqsniff.tables.rows import Captures, record_rows, rows_of
 from mqsniff.tables.schemas import STREAM_TABLES, TableName
+from mqsniff.tables.times import SECOND_NS
 from mqsniff.tables.values import Shown
 
 NARROW: Final = 110
 """Terminals with fewer columns get ports for endpoints."""
 
+_SHOWN_NS: Final = 1_000_000
+"""A moment is named where the stamp lies so far behind it."""
+_LATE_NS: Final = SECOND_NS
+"""A handshake that takes so long is told with its beginning."""
 _INDENT: Final = 4
 _NAME_WIDTH_MAX: Final = 20
 _ROLE_OF_SIDE: Final[dict[Side | None, Role]] = {None: "connection", Side.CLIENT: "sent", Side.SERVER: "answered"}
@@ -51,6 +62,8 @@ class TextOptions:
     time: TimeMode = "utc"
     body: bool = False
     records: bool = False
+    network: bool = False
+    """Whether lines tell what the network did."""
     color: bool = False
     width: int | None = None
     """Columns of the terminal; None for a pipe."""
@@ -75,6 +88,8 @@ class TextSink:
         self._clock = Clock(options.time)
         self._paint = Paint(color=options.color, width=options.width)
         self._labels = Labels(narrow=options.narrow)
+        self._now_ns: int | None = None
+        """The time of the last line."""
         self._protocol_width = 3
         self._name_width = 9
 
@@ -86,7 +101,7 @@ class TextSink:
                 if "messages" in tables:
                     self._message(connection, message, latency_ns)
             case Noticed():
-                if "problems" in tables:
+                if "problems" in tables and (self._options.network or item.problem.kind not in NETWORK_KINDS):
                     self._problem(item)
             case Opened(connection, ts_ns):
                 if "connections" in tables:
@@ -108,7 +123,11 @@ class TextSink:
         parts: list[Part] = []
         if self._options.narrow:
             parts = [("tcp", f"  {connection.client} - {connection.server}")]
-        self._line(ts_ns, connection, None, protocol="tcp", name="open", parts=parts, role="tcp")
+        stamp_ns = max(ts_ns, ts_ns if self._now_ns is None else self._now_ns)
+        first_ns = connection.first_ts_ns
+        if stamp_ns - ts_ns >= _SHOWN_NS or stamp_ns - first_ns >= _LATE_NS:
+            parts.append(("tcp", f"  since {self._clock.mention(first_ns, stamp_ns)}"))
+        self._line(stamp_ns, connection, None, protocol="tcp", name="open", parts=parts, role="tcp")
 
     def _message(self, connection: ConnectionInfo, message: Message, latency_ns: int | None) -> None:
         frame, shown = message.frame, self._options.shown
@@ -129,7 +148,7 @@ class TextSink:
         connection, problem = noticed.connection, noticed.problem
         protocol = connection.protocol if connection is not None else "input"
         side = noticed.message.frame.side if noticed.message is not None else problem.side
-        self._line(
+        self._later_line(
             noticed.ts_ns,
             connection,
             side,
@@ -142,12 +161,12 @@ class TextSink:
     def _closed(self, connection: ConnectionInfo) -> None:
         if "connections" in self._options.tables:
             parts = close_parts(connection)
-            self._line(
+            self._later_line(
                 connection.last_ts_ns,
                 connection,
                 None,
-                protocol=connection.protocol,
-                name="close",
+                protocol="tcp" if connection.outcome in UNMET else connection.protocol,
+                name=close_name(connection),
                 parts=parts,
                 role="tcp",
             )
@@ -156,10 +175,10 @@ class TextSink:
     def _rows(self, item: Item) -> None:
         """Lines of the tables that have no form of their own here."""
         for table, row in rows_of(item, self._captures, self._rest, self._options.shown):
-            ts_ns = row.get("ts") or row.get("request_ts") or row.get("response_ts") or row.get("first_ts")
+            ts_ns = row.get("ts") or row.get("response_ts") or row.get("request_ts") or row.get("first_ts")
             connection = None if isinstance(item, Taught) else item.connection
             text = row_text(table, row, self._options.shown)
-            self._line(
+            self._later_line(
                 ts_ns,
                 connection,
                 None,
@@ -168,6 +187,25 @@ class TextSink:
                 parts=[("detail", text)],
                 role="tcp",
             )
+
+    def _later_line(
+        self,
+        ts_ns: int | None,
+        connection: ConnectionInfo | None,
+        side: Side | None,
+        *,
+        protocol: str,
+        name: str,
+        parts: Sequence[Part],
+        role: Role,
+    ) -> None:
+        """A line about a moment that may lie before the line before it."""
+        stamp_ns = ts_ns
+        if ts_ns is not None and self._now_ns is not None and ts_ns < self._now_ns:
+            stamp_ns = self._now_ns
+            if stamp_ns - ts_ns >= _SHOWN_NS:
+                parts = [(role, f"  at {self._clock.mention(ts_ns, stamp_ns)}"), *parts]
+        self._line(stamp_ns, connection, side, protocol=protocol, name=name, parts=parts, role=role)
 
     def _line(
         self,
@@ -184,6 +222,7 @@ class TextSink:
         if ts_ns is None:
             stamp = ""
         else:
+            self._now_ns = ts_ns
             if (day := self._clock.day(ts_ns)) is not None:
                 self._put(day)
             stamp = self._clock.stamp(ts_ns) + "  "

@@ -18,10 +18,11 @@ from typing import Literal, TypeAlias
 
 from mqsniff.limits import Limits
 from mqsniff.model import FlowKey, Mark, Problem
-from mqsniff.streams import intake, recent
+from mqsniff.streams import intake, recent, troubles
 from mqsniff.streams.events import (
     CloseReason,
     ConnectionClosed,
+    ConnectionEstablished,
     ConnectionOpened,
     Facts,
     StreamEvent,
@@ -31,7 +32,7 @@ from mqsniff.streams.handshake import Handshake
 from mqsniff.streams.ordering import Ordering
 from mqsniff.streams.reassembly import Direction
 from mqsniff.streams.runs import Run, Sheet
-from mqsniff.streams.segment import ACK, FIN, MASK, RST, SYN, Segment, SegmentRow, distance
+from mqsniff.streams.segment import ACK, FIN, MASK, PLAIN_FLAGS, RST, SHUT, SYN, Segment, SegmentRow, distance
 
 Ending: TypeAlias = Literal["idle", "replaced", "limit", "end"]
 """Why no more packets will be counted to a connection."""
@@ -42,6 +43,7 @@ class Connection:
 
     __slots__ = (
         "_close_reason",
+        "_closed_by",
         "_closing_ns",
         "_flowing",
         "_handshake",
@@ -73,6 +75,7 @@ class Connection:
         self._handshake = Handshake()
         self._closing_ns: int | None = None
         self._close_reason: CloseReason | None = None
+        self._closed_by: int | None = None
         self._reset = False
         self._flowing = False  # both have begun, and nothing waits, lacks, closes or is doubtful
         self._last_packet = first.packet
@@ -116,6 +119,10 @@ class Connection:
         one, two = self._ordering.directions
         return (two, one) if direction else (one, two)
 
+    def note(self, problem: Problem) -> None:
+        """Tell something about the connection as a whole, at the packet that came last."""
+        self._ordering.outbox.put(StreamProblem(problem, self._ordering.mark(0)))
+
     # ---- one segment
 
     def take(self, segment: Segment, view: memoryview) -> None:
@@ -125,26 +132,46 @@ class Connection:
         flags = segment.flags
         self._greet(me, segment)
         ack = intake.acknowledge(self._ordering, me, segment) if flags & ACK else 0
+        if flags & SHUT or self._is_shut:
+            troubles.see_window(self._ordering, me, segment)
         if flags & RST:
-            self._reset |= intake.reset(self._ordering, me, segment)
+            if intake.reset(self._ordering, me, segment):
+                self._reset = True
+                self._see_who_closes(me)
         elif segment.size or flags & FIN:
             data = bytes(view[segment.start : min(segment.stop, segment.start + segment.size)])
             intake.receive(self._ordering, me, segment, data, ack)
+            if me.end is not None:
+                self._see_who_closes(me)
         self._ordering.settle()
         self._see_close(segment.ts_ns)
         one, two = self._ordering.directions
-        self._flowing = one.flows and two.flows and self._closing_ns is None and not self._handshake.pending
+        calm = self._closing_ns is None and not self._handshake.pending and not self._is_shut
+        self._flowing = calm and one.flows and two.flows
+
+    @property
+    def _is_shut(self) -> bool:
+        """Whether a window of zero is open to be ended by the next segment of its side."""
+        return self._ordering.troubles is not None and self._ordering.troubles.is_shut
+
+    def _see_who_closes(self, me: Direction) -> None:
+        """Take note of who sent the first FIN or RST."""
+        if self._closed_by is None:
+            self._closed_by = int(me.side)
 
     def _greet(self, me: Direction, segment: Segment) -> None:
         """Look at a packet's part in the handshake."""
         ordering, handshake = self._ordering, self._handshake
         copy = bool(segment.flags & SYN) and self._anchor(me, segment)
+        pending = handshake.pending
         handshake.take(segment, copy=copy)
         if not ordering.told:
             self.client_direction = handshake.client
             self.seen_from_start = handshake.client is not None
         if ordering.packets == 1:
             ordering.outbox.put(ConnectionOpened(ordering.mark(0), handshake.client))
+        if pending and not handshake.pending:
+            ordering.outbox.put(ConnectionEstablished(ordering.mark(0)))
 
     def _anchor(self, me: Direction, segment: Segment) -> bool:
         """Let a SYN say where its direction starts; returns whether it is a copy of one seen before."""
@@ -176,7 +203,7 @@ class Connection:
     def take_plain(self, row: SegmentRow, view: memoryview) -> bool:
         """Take a segment if it goes on where its side is and nothing else is to be looked at; else return False."""
         seq, size, flags, ip_id, ack, ts_ns, interface, direction, start, stop, packet, ordinal = row
-        if not self._flowing or flags & (SYN | FIN | RST | ACK) != ACK or stop - start != size:
+        if not self._flowing or flags & PLAIN_FLAGS != ACK or stop - start != size:
             return False
         me, peer = self._pair(direction)
         if (size and seq != me.next_seq) or not self._goes_through(me, peer, ack, 0, ts_ns):
@@ -242,16 +269,16 @@ class Connection:
         ordering = self._ordering
         ordering.look_at(ordering.last_ns, self._last_packet, release)
         ordering.flush()
+        troubles.conclude(ordering)
         self._see_close(ordering.last_ns)  # a FIN may have been found where a number is missing
         if ending == "limit":
-            problem = Problem("limit", "error", f"more than {self._limits.connections_max} connections: forgotten")
-            ordering.outbox.put(StreamProblem(problem, ordering.mark(0)))
+            self.note(Problem("limit", "error", f"more than {self._limits.connections_max} connections: forgotten"))
         ordering.outbox.put(ConnectionClosed(self.facts(ending), ordering.mark(0)))
 
     def facts(self, ending: Ending = "end") -> Facts:
         """The figures so far."""
         one, two = self._ordering.directions
-        handshake = self._handshake
+        handshake, odd = self._handshake, self._ordering.troubles
         outcome = handshake.outcome
         began = outcome in {"established", "mid-stream"}
         return Facts(
@@ -268,9 +295,13 @@ class Connection:
             handshake_seen=handshake.seen,
             close_reason=self._close_reason,
             open_at_end=began and self._close_reason is None and ending != "replaced",
+            forgotten=ending in {"idle", "limit"},
             client_rtt_ns=handshake.client_rtt_ns,
             server_rtt_ns=handshake.server_rtt_ns,
             resets=(one.reset, two.reset),
+            closed_by=self._closed_by,
+            zero_windows=(0, 0) if odd is None else (odd.zero_windows[0], odd.zero_windows[1]),
+            longest_stall_ns=(None, None) if odd is None else (odd.longest_stall_ns[0], odd.longest_stall_ns[1]),
         )
 
 

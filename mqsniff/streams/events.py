@@ -46,10 +46,19 @@ class Facts:
     The two cannot be told apart by its own packets: whether the input went on depends on packets of others, and the
     same connection has the same row in any capture.
     """
+    forgotten: bool
+    """Whether it was given up, for its silence or for a limit, rather than closed or ended with the input. No column
+    shows it: what others sent decides."""
     client_rtt_ns: int | None
     """From SYN/ACK to the client's first ACK; None where it was not seen or is negative."""
     server_rtt_ns: int | None
     """From SYN to SYN/ACK; None where it was not seen or is negative."""
+    closed_by: int | None
+    """Direction of the first FIN or RST."""
+    zero_windows: tuple[int, int]
+    """How often each direction announced that it takes no more bytes."""
+    longest_stall_ns: tuple[int | None, int | None]
+    """The longest time for which bytes of a direction were held up, as ``troubles`` measures it."""
     resets: tuple[bool, bool] = (False, False)
     """Which directions sent a RST."""
 
@@ -66,6 +75,13 @@ class ConnectionOpened:
     mark: Mark
     client_direction: int | None
     """Who the client is, if the first packet tells it."""
+
+
+@dataclass(slots=True)
+class ConnectionEstablished:
+    """The handshake has ended well; comes only where the first packet told who the client is."""
+
+    mark: Mark
 
 
 @dataclass(slots=True)
@@ -95,7 +111,9 @@ class ConnectionClosed:
     mark: Mark
 
 
-StreamEvent: TypeAlias = ConnectionOpened | Chunk | Gap | StreamProblem | SideClosed | ConnectionClosed
+Happening: TypeAlias = ConnectionOpened | ConnectionEstablished | Gap | StreamProblem | SideClosed | ConnectionClosed
+"""An event that is not bytes."""
+StreamEvent: TypeAlias = Chunk | Happening
 
 
 class Outbox:
@@ -117,7 +135,7 @@ class Outbox:
         events, self._events = self._events, []
         return events
 
-    def put(self, event: ConnectionOpened | Gap | StreamProblem | SideClosed | ConnectionClosed) -> None:
+    def put(self, event: Happening) -> None:
         """Add an event that is not bytes; it ends the chunk before it."""
         self._flush()
         self._events.append((event.mark.release, event))

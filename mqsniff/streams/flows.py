@@ -4,7 +4,9 @@
    next.
 2. What becomes of a connection depends on its own packets and their times. Sweeps only free what is over by these
    times: a sweep stands before a certain packet, wherever batches end.
-3. Above ``connections_max`` the connections that were silent longest are closed, with a ``limit`` problem.
+3. A clock that was wrong may end a connection too early, where packets of others agree on it (``sweeps``). Its later
+   packets are a connection of their own then, which a ``clock`` problem says, for the last ``swept_max`` of them.
+4. Above ``connections_max`` the connections that were silent longest are closed, with a ``limit`` problem.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from mqsniff.limits import Limits
-from mqsniff.model import FlowKey, SegmentBatch
+from mqsniff.model import FlowKey, Problem, SegmentBatch
 from mqsniff.streams.connection import Connection, Ending
 from mqsniff.streams.events import StreamEvent
 from mqsniff.streams.runs import Group, Run, Sheet
@@ -27,6 +29,9 @@ FlowEvents: TypeAlias = list[tuple[int, Connection, StreamEvent]]
 """(release, connection, event) of one flow, whose connections follow each other: ``release`` never falls."""
 
 _RETRY_ROWS = 32
+_ENDED_EARLY: Final = (
+    "the clock of other connections ran ahead and ended what came before on these ports: it is shown as two connections"
+)
 
 
 class Flows:
@@ -43,6 +48,8 @@ class Flows:
         self._clock = SweepClock()
         self._connections: dict[FlowKey, Connection] = {}
         self._last_ordinal = -1
+        self._swept: dict[FlowKey, int] = {}
+        """Until when the connections that sweeps ended last would have gone on."""
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -84,7 +91,16 @@ class Flows:
         times = [turn.now_ns for turn in turns]
         places = {key: bisect_right(times, _over_ns(each)) for key, each in self._connections.items()}
         over = sorted((place, key) for key, place in places.items() if place < len(turns) and key not in touched)
-        return [_finished(self._connections.pop(key), turns[place].ordinal, "idle") for place, key in over]
+        return [self._swept_away(key, turns[place].ordinal) for place, key in over]
+
+    def _swept_away(self, key: FlowKey, release: int) -> FlowEvents:
+        """The last events of a connection that a sweep ends."""
+        connection = self._connections.pop(key)
+        self._swept.pop(key, None)
+        self._swept[key] = connection.deadline_ns
+        if len(self._swept) > self._limits.swept_max:
+            del self._swept[next(iter(self._swept))]
+        return _finished(connection, release, "idle")
 
     # ---- connections of the batch
 
@@ -130,6 +146,10 @@ class Flows:
                     over = segment.ts_ns > connection.deadline_ns
                     told += _finished(connection, segment.ordinal, "idle" if over else "replaced")
                 self._connections[key] = connection = Connection(key, segment, self._limits, self._domain)
+                connection.take(segment, sheet.view)
+                if self._swept and segment.ts_ns <= self._swept.pop(key, segment.ts_ns - 1):
+                    connection.note(Problem("clock", "warning", _ENDED_EARLY))
+                continue
             connection.take(segment, sheet.view)
         return told
 
@@ -137,7 +157,7 @@ class Flows:
         connection = self._connections.get(key)
         if connection is None or _over_ns(connection) >= turn.now_ns:
             return []
-        return _finished(self._connections.pop(key), turn.ordinal, "idle")
+        return self._swept_away(key, turn.ordinal)
 
 
 def _over_ns(connection: Connection) -> int:

@@ -16,6 +16,7 @@ from mqsniff.streams.ordering import Ordering
 from mqsniff.streams.reassembly import Direction, Stray
 from mqsniff.streams.recent import has_copy, has_same, remember
 from mqsniff.streams.segment import FIN, MASK, Segment
+from mqsniff.streams.troubles import came_late, sent_again
 from mqsniff.streams.waiting import Piece
 
 
@@ -62,7 +63,7 @@ def repeated(ordering: Ordering, me: Direction, segment: Segment) -> bool:
     if has_copy(me.recent, segment, ordering.limits):
         me.duplicates += 1
         return True
-    me.retransmitted += 1
+    sent_again(ordering, me, segment)
     remember(me.recent, segment, ordering.limits)
     return False
 
@@ -105,13 +106,18 @@ def _payload(ordering: Ordering, me: Direction, segment: Segment, piece: Piece) 
         return
     pieces = _pieces(piece, max(piece.offset, me.next), stop)
     late = bool(me.waiting.pieces) and pieces[0].offset < me.waiting.pieces[-1].offset
+    filled = late and pieces[0].offset == me.next and me.is_stuck
+    behind_ns = me.waiting.head.ts_ns if filled else 0
     fresh, clash = ordering.store(me, pieces)
     clash = clash if old_clash is None else old_clash
     if not fresh:
         _again(ordering, me, segment, piece, clash)
         return
-    me.retransmitted += fresh < stop - piece.offset
+    if fresh < stop - piece.offset:
+        sent_again(ordering, me, segment)
     me.out_of_order += late
+    if filled:
+        came_late(ordering, me, segment.ts_ns - behind_ns, pieces[0].offset)
     remember(me.recent, segment, ordering.limits)
     if clash is not None:
         _overlap(ordering, me, clash, stop)
@@ -124,7 +130,7 @@ def _again(ordering: Ordering, me: Direction, segment: Segment, piece: Piece, cl
     if clash is None:
         repeated(ordering, me, segment)
         return
-    me.retransmitted += 1
+    sent_again(ordering, me, segment)
     remember(me.recent, segment, ordering.limits)
     _overlap(ordering, me, clash, piece.stop)
 

@@ -15,17 +15,29 @@ from __future__ import annotations
 from itertools import takewhile
 
 from mqsniff.limits import Limits
-from mqsniff.model import Gap, Mark, Problem, ProblemKind, Side
+from mqsniff.model import Gap, Mark, Problem, ProblemKind, Severity, Side
 from mqsniff.streams.events import CloseReason, Outbox, SideClosed, StreamProblem
 from mqsniff.streams.reassembly import Direction, Passed
 from mqsniff.streams.segment import Segment
+from mqsniff.streams.troubles import Troubles
 from mqsniff.streams.waiting import Piece
 
 
 class Ordering:
     """Holds both directions and fills the outbox."""
 
-    __slots__ = ("_packet", "_release", "_ts_ns", "directions", "last_ns", "limits", "outbox", "packets", "told")
+    __slots__ = (
+        "_packet",
+        "_release",
+        "_ts_ns",
+        "directions",
+        "last_ns",
+        "limits",
+        "outbox",
+        "packets",
+        "told",
+        "troubles",
+    )
 
     def __init__(self, limits: Limits, first: Segment) -> None:
         self.limits = limits
@@ -37,6 +49,8 @@ class Ordering:
         """Largest time of a packet so far."""
         self.told = False
         """Whether anything of the streams went out."""
+        self.troubles: Troubles | None = None
+        """What kept bytes from going on; None where nothing did."""
         self.look_at(first.ts_ns, first.packet, first.ordinal)
 
     def look_at(self, ts_ns: int, packet: int, release: int) -> None:
@@ -62,9 +76,18 @@ class Ordering:
         """The other direction."""
         return self.directions[1 - me.side]
 
-    def problem(self, me: Direction, kind: ProblemKind, detail: str, offset: int, size: int | None) -> None:
+    def problem(
+        self,
+        me: Direction,
+        kind: ProblemKind,
+        detail: str,
+        offset: int,
+        size: int | None,
+        *,
+        severity: Severity = "warning",
+    ) -> None:
         """Tell something odd about bytes of a direction."""
-        problem = Problem(kind, "warning", detail, "", me.side, offset, size)
+        problem = Problem(kind, severity, detail, "", me.side, offset, size)
         self.outbox.put(StreamProblem(problem, self.mark(offset)))
 
     # ---- in

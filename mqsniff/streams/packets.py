@@ -33,7 +33,7 @@ from mqsniff.streams.linklayers import (
     LINK_LAYERS,
     read_ethernet,
 )
-from mqsniff.streams.transport import FLAGS, read_transport
+from mqsniff.streams.transport import read_transport
 
 if TYPE_CHECKING:
     from typing import Any
@@ -177,7 +177,7 @@ def _segments(batch: PacketBatch, buffer: Buffer, parts: list[_Part], outcome: O
         direction=column([part.flows.direction for part in parts], np.int32),
         seq=column([packets.tcp("sequence") for packets in every], np.int64),
         ack=column([packets.tcp("acknowledgment") for packets in every], np.int64),
-        flags=column([packets.tcp("flags") & FLAGS for packets in every], np.int32),
+        flags=column([packets.tcp("flags") for packets in every], np.int32),
         start=column([np.minimum(packets.at, packets.stop) for packets in every], np.int64),
         stop=column([packets.stop for packets in every], np.int64),
         size=column([np.maximum(packets.end - packets.at, 0) for packets in every], np.int64),

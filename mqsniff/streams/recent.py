@@ -11,7 +11,7 @@ import struct
 from typing import Final
 
 from mqsniff.limits import Limits
-from mqsniff.streams.segment import FIN, SYN, Segment
+from mqsniff.streams.segment import FIN, SYN, Segment, distance
 
 IDENTITY_FIELDS: Final = 7
 IDENTITY: Final = struct.Struct(f"={IDENTITY_FIELDS}q")
@@ -39,6 +39,22 @@ def has_same(recent: bytearray, segment: Segment) -> bool:
 def has_copy(recent: bytearray, segment: Segment, limits: Limits) -> bool:
     """Whether one of the segments is the same packet."""
     return any(_is_copy(row, segment, limits) for row in _same(recent, segment))
+
+
+def first_seen(recent: bytearray, segment: Segment, limits: Limits) -> tuple[int | None, bool]:
+    """(time at which what a segment brings was first seen, whether that is exact).
+
+    Where so many segments came since that it is forgotten, the oldest one that is remembered came later than it.
+    """
+    first, oldest_ns = segment.seq, None
+    for seq, size, flags, _, _, ts_ns, _ in IDENTITY.iter_unpack(recent):
+        if oldest_ns is None:
+            oldest_ns = ts_ns
+        taken = size + (flags >> 1 & 1) + (flags & FIN)
+        if 0 <= distance(first, seq) < taken:
+            return ts_ns, True
+    full = len(recent) >= limits.recent_segments * IDENTITY.size
+    return (oldest_ns if full else None), False
 
 
 def _same(recent: bytearray, segment: Segment) -> list[tuple[int, ...]]:

@@ -1,7 +1,7 @@
 """The segments of a batch, sorted by flow, and the runs in them that can be handled at once.
 
 1. A run is segments of one flow and direction, each beginning where the one before it ended, plain (no SYN, FIN or RST,
-   nothing cut off), together with the pure acknowledgements among and behind them.
+   no window of zero, nothing cut off), together with the pure acknowledgements among and behind them.
 2. Inside a run each acknowledgement by the peer names bytes that the run has brought before it. Whether the run begins
    where its direction is, and whether its own acknowledgements are those of bytes seen, is for the connection to say.
 3. Everything else is a stretch of rows that is not ``fast``: to be taken one by one.
@@ -21,7 +21,7 @@ import numpy as np
 from mqsniff.limits import Limits
 from mqsniff.model import SegmentBatch
 from mqsniff.streams.recent import IDENTITY_FIELDS
-from mqsniff.streams.segment import ACK, FIN, HALF, MASK, RST, SYN, Segment, SegmentRow
+from mqsniff.streams.segment import ACK, HALF, MASK, PLAIN_FLAGS, Segment, SegmentRow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,7 +94,10 @@ class Sheet:
         flow = batch.flow[order]
         heads = np.ones(len(order), np.bool_)
         heads[1:] = flow[1:] != flow[:-1]
-        turned = np.isin(order, turns) if len(turns) else np.zeros(len(order), np.bool_)
+        turned = np.zeros(len(order), np.bool_)
+        if len(turns):  # a flow's first row behind a sweep, whoever sent the packet that it stands before
+            sweep = np.searchsorted(turns, order, "right")
+            turned[1:] = sweep[1:] != sweep[:-1]
         odd, solid = _classify(self._columns, heads, turned, limits)
         self._payload_rows = np.flatnonzero(solid & ~odd)
         starts = _starts(self._columns, heads, odd, solid, limits) if find_runs else np.flatnonzero(heads | turned)
@@ -172,7 +175,7 @@ def _last(marked: Bools) -> Int64s:
 def _classify(columns: Int64s, heads: Bools, turned: Bools, limits: Limits) -> tuple[Bools, Bools]:
     """(odd, solid): rows to be taken by themselves, and these together with the rows that have payload."""
     size, direction = columns[_SIZE], columns[_DIRECTION]
-    plain = columns[_FLAGS] & (SYN | FIN | RST | ACK) == ACK
+    plain = columns[_FLAGS] & PLAIN_FLAGS == ACK
     pure = plain & (size == 0)
     odd = ~plain | (columns[_STOP] - columns[_START] != size) | turned
     odd[1:] |= np.diff(columns[_TS]) > limits.idle_ns

@@ -8,6 +8,8 @@ FIN: Final = 1
 SYN: Final = 2
 RST: Final = 4
 ACK: Final = 16
+SHUT: Final = 64
+"""Not in the TCP header: the segment announces a window of zero, its sender takes no more bytes for now."""
 
 MASK: Final = 0xFFFF_FFFF
 HALF: Final = 0x8000_0000
@@ -20,6 +22,10 @@ def distance(later: int, earlier: int) -> int:
 
 SegmentRow: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
 """The fields of a ``Segment``, for those who do not need it as one: most segments are taken as they come."""
+
+
+PLAIN_FLAGS: Final = SYN | FIN | RST | ACK | SHUT
+"""Of these a segment in the middle of a stream has ACK alone."""
 
 
 class Segment(NamedTuple):

@@ -4,7 +4,9 @@
 2. A header that the capture cut behind its sequence number is a segment without bytes. Where the data offset is cut off
    too, the longest possible header is taken, so that no byte is counted that may not exist; flags and ack are 0 then.
 3. UDP is looked at only for the ports of tunnels.
-4. Sources: RFC 9293, RFC 768; tunnel ports RFC 7348 (and Linux's older one), RFC 8926.
+4. A window of zero (RFC 9293, section 3.8.6) is one more flag, whatever the scale of windows is; that of a SYN or RST
+   says nothing of bytes.
+5. Sources: RFC 9293, RFC 768; tunnel ports RFC 7348 (and Linux's older one), RFC 8926.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy as np
 
 from mqsniff.streams import internet
 from mqsniff.streams.columns import Odd, Outcome, Packets, gather
+from mqsniff.streams.segment import ACK, RST, SHUT, SYN
 
 if TYPE_CHECKING:
     from mqsniff.model import Bytes8
@@ -41,6 +44,7 @@ _BEHIND_PORTS: Final = 4
 _BEHIND_SEQUENCE: Final = 8
 _BEHIND_ACKNOWLEDGMENT: Final = 12
 _BEHIND_FLAGS: Final = 14
+_BEHIND_WINDOW: Final = 16
 _LONGEST_HEADER: Final = 0xF0
 """A data offset of 15 words."""
 
@@ -73,6 +77,11 @@ def _read_tcp(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
         header["acknowledgment"][captured < _BEHIND_ACKNOWLEDGMENT] = 0
         header["data_offset"][cut] = _LONGEST_HEADER
         header["flags"][cut] = 0
+    header["flags"] &= FLAGS
+    shut = header["window"] == 0
+    if shut.any():
+        shut &= (captured >= _BEHIND_WINDOW) & (header["flags"] & (SYN | RST | ACK) == ACK)
+        header["flags"][shut] |= SHUT
     size = (header["data_offset"] >> 4).astype(np.int64) * 4
     payload = packets.at + size
     return outcome.require(

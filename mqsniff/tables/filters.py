@@ -25,6 +25,7 @@ from operator import is_
 from typing import Final, Literal, TypeAlias, assert_never
 
 from mqsniff.model import (
+    UNMET,
     Closed,
     ConnectionInfo,
     Decoded,
@@ -53,7 +54,6 @@ _BY_CONNECTION: Final[frozenset[Option]] = frozenset(
     ("protocol", "client", "host", "port", "connection", "errors", "time")
 )
 _BAD: Final[frozenset[Status]] = frozenset(("error", "partial", "unanswered", "lost"))
-_UNMET: Final = ("refused", "no answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class Chooser:
         for option in self._given:
             match option:
                 case "errors":
-                    met = connection.outcome in _UNMET
+                    met = connection.outcome in UNMET
                 case "time":
                     met = self._in_time(connection.first_ts_ns, connection.last_ts_ns)
                 case _:

@@ -87,7 +87,12 @@ _CONNECTIONS: Final = (
     _int("client_port", "port of the client", nullable=False),
     _text("server_ip", "address of the server", nullable=False),
     _int("server_port", "port of the server", nullable=False),
-    _text("protocol", "kafka, pulsar, rocketmq, nsq, nsqlookupd, tls, http, http2, … or unknown", nullable=False),
+    _text(
+        "protocol",
+        "kafka, pulsar, rocketmq, nsq or nsqlookupd; named and not decoded: rocketmq-ha, tls, http, http2, amqp-0-9-1, "
+        "amqp-1.0, mqtt, nats, stomp, redis, zookeeper, postgresql, mysql; else unknown",
+        nullable=False,
+    ),
     _text("detected_by", "how the protocol was found: content, port or user"),
     _text("outcome", "established, refused, no answer or mid-stream", nullable=False),
     _time("first_ts", "first packet", nullable=False),
@@ -135,6 +140,11 @@ _CONNECTIONS: Final = (
     _int(
         "server_plain_bytes", "bytes of the server after TLS and decompression; null where there was neither", "bytes"
     ),
+    _text("closed_by", "client or server: whose FIN or RST came first; null where the capture shows none"),
+    _int("client_zero_windows", "times that the client announced a window of zero: it took no more bytes"),
+    _int("server_zero_windows", "times that the server announced a window of zero: it took no more bytes"),
+    _int("client_longest_stall_ns", "longest time that bytes of the client were held up; null where none were", "ns"),
+    _int("server_longest_stall_ns", "longest time that bytes of the server were held up; null where none were", "ns"),
 )
 
 _MESSAGES: Final = (
@@ -311,7 +321,11 @@ _PROBLEMS: Final = (
     *_KEY,
     *_WHO,
     *_PLACE,
-    _text("severity", "error: data lost or wrong; warning: odd, all kept; info: a rule bent", nullable=False),
+    _text(
+        "severity",
+        "error: data lost or wrong; warning: odd, all kept; info: a rule bent, or what the network did",
+        nullable=False,
+    ),
     _text("kind", "which of the closed list of kinds", nullable=False),
     _text("path", "where in the message"),
     _text("detail", "what is odd; never payload", nullable=False),

@@ -35,6 +35,14 @@ def test_totals_are_one_line():
     )
 
 
+def test_what_the_network_did_is_counted_apart():
+    odd = [noticed("retransmission"), noticed("retransmission"), noticed("stall")]
+    line = summary(MESSAGE, *odd).totals(Totals(packets=2, connections=1), 0, 0.01)
+    assert line.endswith("no problems (network: 2 retransmissions, 1 stall), 0.01 s")
+    assert "problems: info 1 (network: 2" in summary(*odd, noticed()).totals(Totals(), 0, 0)
+    assert list(summary(*odd).found(["info"])) == ["info (3)"]
+
+
 TLS, UNKNOWN = closed("tls"), closed("unknown", server_port=19092)
 UNANSWERED = closed("unknown", outcome="no answer", client_bytes=0)
 REFUSED = closed("unknown", outcome="refused", client_bytes=0)
@@ -47,9 +55,17 @@ SILENT = closed("unknown", client_bytes=0)
         ([], "0 messages: no connection carried any"),
         ([TLS], "0 messages: 1 TLS connection (encrypted)"),
         ([UNKNOWN], "0 messages: 1 unknown on port 19092 (try --decode-as 19092=PROTO)"),
+        ([closed("unknown", server_port=22)], "0 messages: 1 unknown on port 22 (ssh?)"),
+        (
+            [closed("unknown", server_port=22)] * 2 + [UNKNOWN],
+            "0 messages: 3 unknown on ports 19092, 22 (ssh?) (try --decode-as 19092=PROTO)",
+        ),
+        ([MESSAGE, closed(server_port=19092), UNKNOWN], "not decoded: 1 unknown on port 19092"),
+        ([closed("amqp-0-9-1"), closed("unknown", server_port=22)],
+         "0 messages: 1 unknown on port 22 (ssh?), 1 AMQP 0-9-1 connection (another protocol)"),
         ([UNANSWERED] * 5, "0 messages: 5 handshakes without an answer"),
         ([REFUSED, SILENT, SILENT], "0 messages: 1 refused connection, 2 connections without content"),
-        ([closed("http"), closed("http")], "0 messages: 2 HTTP connections (no message queue)"),
+        ([closed("http"), closed("http")], "0 messages: 2 HTTP connections (another protocol)"),
         ([MESSAGE, closed()], None),
         ([MESSAGE, closed(undecoded_bytes=7)], "not decoded: 7 B of 1 connection (the problems say why)"),
         ([MESSAGE, closed(gap_bytes=9)], "not decoded: 9 B that the capture lost"),

@@ -6,6 +6,7 @@ import gzip
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,12 @@ from batchrows import (
     with_seconds,
 )
 from inprocess import InProcess
+from wirecraft import STEP_NS, client, segments, write_pcap
 
 from mqsniff.batch.driver import run_job
 from mqsniff.batch.inputs import is_capture
 from mqsniff.batch.job import Options
+from mqsniff.model import NETWORK_KINDS, Side
 
 SAMPLES = sorted(
     path.relative_to(PCAPS).as_posix() for path in PCAPS.rglob("*") if is_capture(path.name) and path.is_file()
@@ -130,3 +133,23 @@ def test_clocks_that_step_back_and_forth_change_nothing(folder: Path, tmp_path: 
     expected = decoded(folder, names_in(folder), tmp_path / "decode")
     run_job(InProcess(), [str(folder)], str(tmp_path / "out"), Options(partitions=3, split_size=split_size))
     assert differing(expected, committed(tmp_path / "out")) == {}
+
+
+def test_what_the_network_did_has_the_same_rows(tmp_path: Path) -> None:
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    packets = segments([client(b"  V2"), *(client(b"NOP\n") for _ in range(20))], fin=Side.SERVER)
+    again = [replace(packets[5], ts_ns=packets[-4].ts_ns + index * STEP_NS) for index in range(40)]
+    shut = replace(packets[2], side=Side.SERVER, seq=packets[1].seq + 1, ack=packets[9].ack, window=0)
+    middle = [replace(shut, ts_ns=again[-1].ts_ns + 1), replace(shut, window=9, ts_ns=again[-1].ts_ns + 50 * STEP_NS)]
+    late = [replace(packet, ts_ns=packet.ts_ns + 200 * STEP_NS) for packet in packets[-3:]]
+    write_pcap(folder / "a.pcap", [*packets[:8], packets[9], packets[8], *packets[10:-3], *again, *middle, *late])
+    expected = decoded(folder, ["a.pcap"], tmp_path / "decode")
+    run_job(InProcess(), [str(folder)], str(tmp_path / "out"), Options(partitions=2, split_size=1024))
+    assert differing(expected, committed(tmp_path / "out")) == {}
+    (row,) = expected["connections"]
+    assert "'closed_by': 'server'" in row
+    assert "'server_zero_windows': 1" in row
+    text = "".join(expected["problems"])
+    assert all(f"'kind': '{kind}'" in text for kind in NETWORK_KINDS)
+    assert " more: 16 are told one by one" in text

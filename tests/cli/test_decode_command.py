@@ -192,7 +192,7 @@ def test_an_empty_result_explains_itself(tmp_path):
     done = run(path)
     assert done.exit_code == 0
     assert done.stderr.splitlines()[-1] == (
-        "0 messages: 1 unknown on port 19092 (try --decode-as 19092=PROTO), 1 HTTP connection (no message queue), "
+        "0 messages: 1 unknown on port 19092 (try --decode-as 19092=PROTO), 1 HTTP connection (another protocol), "
         "1 handshake without an answer"
     )
 

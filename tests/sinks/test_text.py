@@ -50,7 +50,7 @@ def test_a_conversation_reads_like_this():
     delivery = Message(frame(Side.SERVER, 10, 76, at=MILLISECOND), "nsq", "MESSAGE", "push", {}, group="ch")
     delivery.topics, delivery.correlation, delivery.notes = ("retry",), "18a2f48040acf000", (("attempts", 2),)
     info.client_bytes, info.client_packets, info.server_bytes, info.server_packets = 54, 9, 86, 6
-    info.close_reason, info.identity.client_software = "fin", "go-nsq/1.1.0"
+    info.close_reason, info.closed_by, info.identity.client_software = "fin", "client", "go-nsq/1.1.0"
     items = [Opened(info, START), Decoded(info, question), Decoded(info, answer, 78_000), Decoded(info, delivery)]
     assert lines(*items, noticed(message=question), Closed(info)) == [
         "2026-11-21",
@@ -62,14 +62,43 @@ def test_a_conversation_reads_like_this():
             "  attempts=2  76 B"
         ),
         (
-            "09:38:50.702681Z  127.0.0.1:57938 > 127.0.0.1:4150  nsq  ! out_of_range  info in PUB:"
+            "09:38:50.703681Z  127.0.0.1:57938 > 127.0.0.1:4150  nsq  ! out_of_range  at 09:38:50.702681Z  info in PUB:"
             " RDY count 9999 is over 2500 (count)  packet 12"
         ),
         (
-            "09:38:52.202681Z  127.0.0.1:57938 - 127.0.0.1:4150  nsq  close      fin  after 1.500 s"
+            "09:38:52.202681Z  127.0.0.1:57938 - 127.0.0.1:4150  nsq  close      fin by client  after 1.500 s"
             "  client 54 B in 9 packets  server 86 B in 6 packets  client=go-nsq/1.1.0"
         ),
     ]
+
+
+def test_lines_that_are_not_messages_never_go_back_in_time():
+    early, late = connection(last_ts_ns=START + 2), connection("c2", first_ts_ns=START + 3 * MILLISECOND)
+    late.last_ts_ns = START + 86_400_000 * MILLISECOND
+    answer = Message(frame(Side.SERVER, at=2500 * MILLISECOND), "nsq", "RESPONSE", "response", {})
+    items = [Decoded(early, answer), Opened(late, START + 3 * MILLISECOND), noticed(), Closed(late), Closed(early)]
+    made = [text.replace("127.0.0.1:57938 - 127.0.0.1:4150  ", "") for text in lines(*items)]
+    assert made[2] == "09:38:53.202681Z  tcp  open       since 09:38:50.705681Z"
+    assert made[3].startswith("09:38:53.202681Z")
+    assert "  at 09:38:50.702681Z  " in made[3]
+    assert made[4] == "2026-11-22"
+    assert made[5].startswith("09:38:50.702681Z  nsq  close      after 86399.997 s")
+    assert made[6].startswith("09:38:50.702681Z  nsq  close      at 2026-11-21 09:38:50.702681Z  after 0.000 s")
+
+
+def test_a_handshake_that_took_long_is_told_with_its_beginning():
+    made = lines(Opened(connection(), START + 3000 * MILLISECOND))
+    assert made[1].endswith("tcp  open       since 09:38:50.702681Z")
+
+
+def test_what_the_network_did_is_told_at_the_close_and_line_by_line_where_asked_for():
+    info = connection(server_zero_windows=2, client_longest_stall_ns=1_204_500_000, retransmitted_segments=3)
+    info.server_longest_stall_ns = 60_000
+    items = (noticed("retransmission", "info", connection=info), Closed(info))
+    (_, made) = lines(*items)
+    assert "  3 retransmitted  2 zero windows of the server  client held up for 1204.500 ms  after" in made
+    assert "server held up" not in made
+    assert len(lines(*items, network=True)) == 3
 
 
 def test_a_settlement_tells_how_long_after_the_delivery_it_came():
@@ -220,8 +249,10 @@ def test_a_problem_of_an_input_needs_no_connection():
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"outcome": "refused", "protocol": "unknown"}, "unknown  close      refused  after 1.500 s"),
-        ({"open_at_end": True}, "nsq  close      still open  after 1.500 s"),
+        ({"outcome": "refused", "protocol": "unknown"}, "tcp  refused    after 1.500 s"),
+        ({"open_at_end": True}, "nsq  end of capture  after 1.500 s"),
+        ({"open_at_end": True, "forgotten": True}, "nsq  forgotten  after 1.500 s"),
+        ({"outcome": "no answer", "close_reason": "rst"}, "tcp  no answer  after 1.500 s"),
         ({"last_ts_ns": START - 1}, "nsq  close      after 0.000 s"),
     ],
 )

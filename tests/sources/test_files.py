@@ -197,7 +197,7 @@ def test_rotated_files_are_open_one_at_a_time_and_their_batches_pass_uncopied(tm
 def test_overlapping_captures_share_the_room_for_windows(tmp_path):
     times = range(0, 60_000, 2)
     paths = write(tmp_path, **{f"f{n}": capture(times, f"f{n}-") for n in range(8)})
-    source = FileSource(paths.values(), Limits().with_value("windows_total", 2 << 20))
+    source = FileSource(paths.values(), Limits(windows_total=2 << 20))
     order = [f"f{n}-{place}".encode() for place in range(30_000) for n in range(8)]
     assert [row[1] for row in rows(source)] == order
 

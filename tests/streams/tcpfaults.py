@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from tcpscript import ACK, FIN, RST, SYN, A, B, Packet, goodbye, handshake
 
+from mqsniff.streams.segment import SHUT
+
 
 @dataclass(frozen=True)
 class Conversation:
@@ -32,7 +34,8 @@ def conversations(draw: st.DrawFn, max_turns: int = 8) -> Conversation:
             packets.append(Packet(direction, len(sent[direction]), data, len(sent[1 - direction])))
             sent[direction] += data
             if draw(st.sampled_from((False, False, True))):
-                packets.append(Packet(1 - direction, len(sent[1 - direction]), b"", len(sent[direction])))
+                flags = draw(st.sampled_from((0, 0, 0, SHUT)))
+                packets.append(Packet(1 - direction, len(sent[1 - direction]), b"", len(sent[direction]), flags))
     if opening and draw(st.booleans()):
         packets += goodbye(len(sent[A]), len(sent[B]))
     numbered = [packet.but(ip_id=100 + place) for place, packet in enumerate(packets)]

@@ -128,7 +128,9 @@ class Tale:
     gaps: list[tuple[int, int, int]] = field(default_factory=list)
     """(direction, offset, length)."""
     problems: list[tuple[str, int | None, int | None]] = field(default_factory=list)
-    """(kind, offset, size)."""
+    """(kind, offset, size) of those that are odd."""
+    notes: list[tuple[str, int | None, int | None]] = field(default_factory=list)
+    """(kind, offset, size) of what the network did."""
     closed: list[tuple[int, str]] = field(default_factory=list)
     facts: Facts | None = None
     chunks: list[Chunk] = field(default_factory=list)
@@ -156,7 +158,8 @@ class Tale:
                 self.gaps.append((int(event.side), event.offset, event.length))
                 self.told.append(("gap", int(event.side), event.offset, event.length, event.known, event.mark))
             case StreamProblem(problem, mark):
-                self.problems.append((problem.kind, problem.offset, problem.size))
+                odd = self.notes if problem.severity == "info" else self.problems
+                odd.append((problem.kind, problem.offset, problem.size))
                 self.told.append(("problem", str(problem), mark))
             case SideClosed(side, reason, mark):
                 self.closed.append((int(side), reason))

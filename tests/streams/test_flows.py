@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tcpscript import FIN, SYN, A, Packet, a, goodbye, handshake, play, to_batch
 
 from mqsniff.limits import Limits
@@ -74,6 +75,28 @@ def test_a_packet_with_a_damaged_time_ends_no_other_connection():
     clock = [Packet(A, 0, b"", 0, flow=3, ms=n) for n in range(40)]
     packets = [*talk(1, ms=0), *clock, Packet(A, 0, b"", 0, flow=4, ms=1e10), *clock, a(2, b"!", flow=1, ms=50)]
     assert [tale.data(A) for tale in play(packets)] == [b"hi!", b"", b""]
+
+
+def test_a_clock_that_was_wrong_for_others_ends_no_connection_while_it_is_doubted():
+    wrong = [Packet(A, 0, b"", 0, flow=3, ms=4e6 + n) for n in range(200)]
+    packets = [*talk(1, ms=0), *wrong, a(2, b"!", flow=1, ms=50), *wrong]
+    assert [(tale.data(A), tale.problems) for tale in play(packets)] == [(b"hi!", []), (b"", [])]
+
+
+@pytest.mark.parametrize("size", [1, 100, 5000])
+def test_a_connection_that_a_wrong_clock_ended_says_so(size):
+    wrong = [Packet(A, 0, b"", 0, flow=3, ms=4e6 + n) for n in range(2000)]
+    packets = [*talk(1, ms=0), *wrong, a(2, b"!", flow=1, ms=50), a(3, b"!", flow=1, ms=60)]
+    first, _, second = play(packets, cuts=tuple(range(0, len(packets), size)))
+    assert first.facts.forgotten
+    assert [tale.data(A) for tale in (first, second)] == [b"hi", b"!!"]
+    assert second.problems == [("clock", None, None)]
+
+
+def test_a_connection_that_was_over_by_its_own_time_is_followed_without_a_word():
+    later = [Packet(A, 0, b"", 0, flow=3, ms=4e6 + 100 * n) for n in range(2000)]
+    tales = play([*talk(1, ms=0), *later, a(2, b"!", flow=1, ms=3.9e6)])
+    assert [tale.problems for tale in tales if tale.connection.key.low_port == 1] == [[], []]
 
 
 def test_above_the_cap_the_connections_that_were_silent_longest_are_closed():

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tcpscript import a, to_batch
 
-from mqsniff.streams.sweeps import SweepClock
+import mqsniff.streams.sweeps
+from mqsniff.streams.sweeps import SURE_PACKETS, SweepClock
 
 STEP_MS = 10_000
 
@@ -37,17 +39,37 @@ def test_a_few_packets_with_damaged_times_move_nothing():
     assert len(sweeps(damaged)) == len(sweeps(steady)) == 1
 
 
-def test_a_long_silence_is_one_sweep():
-    assert len(sweeps([0.0] * 20 + [1e9] * 20)) == 1
+def test_a_long_silence_is_one_sweep_once_many_packets_agree_on_it():
+    assert sweeps([0.0] * 20 + [1e9] * 1038) == []
+    assert [ordinal for ordinal, _ in sweeps([0.0] * 20 + [1e9] * 1100)] == [20 + 15 + SURE_PACKETS]
 
 
+def test_a_long_silence_is_one_sweep_once_another_minute_has_passed():
+    later = [1e9 + 1000.0 * n for n in range(100)]
+    assert [ordinal for ordinal, _ in sweeps([0.0] * 20 + later)] == [20 + 15 + 60, 20 + 15 + 70, 20 + 15 + 80]
+
+
+def test_a_clock_that_is_set_and_set_back_moves_nothing():
+    steady = [100.0 * n for n in range(400)]
+    ahead = [3_600_000 + ms for ms in steady[50:300]]
+    told = [now_ns for _, now_ns in sweeps([*steady[:50], *ahead, *steady[300:]])]
+    assert told == [now_ns for _, now_ns in sweeps([*steady[:50], *[4_999.0] * 250, *steady[300:]])]
+
+
+STEPS = (0, 1, 700, 4_000, 25_000, -3_000, 70_000, 4_000_000, -4_000_000)
+
+
+@pytest.mark.parametrize("sure", [3, 40])
 @given(
-    st.lists(st.sampled_from((0, 1, 700, 4_000, 25_000, -3_000)), max_size=120),
+    st.lists(st.sampled_from(STEPS), max_size=120),
     st.lists(st.integers(0, 120), max_size=6),
 )
-@settings(max_examples=50, deadline=None)
-def test_sweeps_do_not_depend_on_where_batches_end(steps: list[int], cuts: list[int]):
-    times = [sum(steps[: place + 1]) + 500_000.0 for place in range(len(steps))]
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_sweeps_do_not_depend_on_where_batches_end(
+    monkeypatch: pytest.MonkeyPatch, sure: int, steps: list[int], cuts: list[int]
+):
+    monkeypatch.setattr(mqsniff.streams.sweeps, "SURE_PACKETS", sure)
+    times = [sum(steps[: place + 1]) + 5e8 for place in range(len(steps))]
     whole = sweeps(times)
     assert sweeps(times, tuple(cut for cut in cuts if cut <= len(times))) == whole
     assert sweeps(times, tuple(range(len(times)))) == whole

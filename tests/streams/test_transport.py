@@ -9,6 +9,7 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt
 from scapy.layers.l2 import Ether
 
+from mqsniff.streams.segment import SHUT
 from mqsniff.streams.transport import FLAGS
 
 OPTIONS = [("MSS", 1460), ("SAckOK", b""), ("Timestamp", (1, 0)), ("NOP", None), ("WScale", 7)]
@@ -58,6 +59,13 @@ def test_a_lying_data_offset_is_malformed(offset, detail):
 
 def test_a_header_may_take_all_of_the_packet():
     assert segments(decode(bytes(Ether(**MACS) / IP() / TCP(dataofs=6) / b"opts")))[0][6:8] == (b"", 0)
+
+
+def test_a_window_of_zero_is_a_flag_of_segments_in_the_stream():
+    packets = [
+        bytes(Ether(**MACS) / IP() / TCP(flags=flags, window=window)) for flags in ("A", "S", "RA") for window in (0, 1)
+    ]
+    assert [flags & SHUT for flags in decode(*packets).flags.tolist()] == [SHUT, 0, 0, 0, 0, 0]
 
 
 def test_only_the_six_flags_that_the_model_names_are_given():

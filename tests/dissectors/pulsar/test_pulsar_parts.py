@@ -212,7 +212,7 @@ def test_checksums_of_all_chunks_are_that_of_the_message(checks, expected):
 
 
 def test_the_message_that_waited_longest_makes_room():
-    limits = LIMITS.with_value("chunks_wait_size", 3 * (10 + CHUNK_COST))
+    limits = Limits(chunks_wait_size=3 * (10 + CHUNK_COST))
     chunks = Chunks(limits, keeps=True)
     for uuid in "abc":
         assert chunks.add(1, piece(chunk(0, uuid=uuid))).problem is None
@@ -226,7 +226,7 @@ def test_the_message_that_waited_longest_makes_room():
 
 
 def test_chunks_of_many_messages_are_followed_up_to_a_limit():
-    chunks = Chunks(LIMITS.with_value("handles_max", 10), keeps=True)
+    chunks = Chunks(Limits(handles_max=10), keeps=True)
     for number in range(50):
         assert chunks.add(1, piece(chunk(0, uuid=str(number)))).problem is None
     assert len(chunks._seen) == len(chunks._kept) == 10
@@ -236,7 +236,7 @@ def test_chunks_of_many_messages_are_followed_up_to_a_limit():
 
 
 def test_messages_that_never_end_are_told_where_they_stopped():
-    chunks = Chunks(LIMITS.with_value("message_problems_max", 2), keeps=True)
+    chunks = Chunks(Limits(message_problems_max=2), keeps=True)
     for number in range(4):
         chunks.add(1, piece(chunk(0, uuid=str(number)), at=number))
     chunks.add(1, piece(chunk(1, uuid="behind a hole"), at=9))

@@ -1,0 +1,142 @@
+"""What kept a connection's bytes from going on, to tell the network from the broker: rows and figures.
+
+1. Told are segments that were sent again, windows of zero, and stalls of ``stall_ns`` and more: of each kind at most
+   ``troubles_max`` a connection one by one, and in the end how many more there were.
+2. A stall of a side is time for which its bytes were held up: until they were sent again, until a hole before them was
+   filled, or until a peer that had announced a window of zero opened it again (RFC 9293, section 3.8.6.1).
+3. Everything is measured at the point of capture. What is sent again is counted from when it was first seen, as far as
+   ``recent_segments`` reach.
+4. A connection without troubles holds nothing for this.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mqsniff.limits import MILLISECOND_NS
+from mqsniff.model import Problem, ProblemKind
+from mqsniff.streams.events import StreamProblem
+from mqsniff.streams.recent import first_seen
+from mqsniff.streams.segment import ACK, FIN, RST, SHUT, SYN, Segment
+
+if TYPE_CHECKING:
+    from mqsniff.streams.ordering import Ordering
+    from mqsniff.streams.reassembly import Direction
+
+_KINDS: Final[tuple[ProblemKind, ...]] = ("retransmission", "zero_window", "stall")
+
+
+class _Trouble(NamedTuple):
+    """One row to tell."""
+
+    kind: ProblemKind
+    detail: str
+    offset: int
+    size: int = 0
+
+
+class Troubles:
+    """The troubles of one connection; lists are indexed by direction."""
+
+    __slots__ = ("longest_stall_ns", "seen", "shut_ns", "zero_windows")
+
+    def __init__(self) -> None:
+        self.seen: dict[ProblemKind, int] = {}
+        """How many there were of each kind."""
+        self.zero_windows: list[int] = [0, 0]
+        self.longest_stall_ns: list[int | None] = [None, None]
+        self.shut_ns: list[int | None] = [None, None]
+        """Since when a direction takes no bytes."""
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether either direction takes no bytes."""
+        return self.shut_ns[0] is not None or self.shut_ns[1] is not None
+
+
+def sent_again(ordering: Ordering, me: Direction, segment: Segment) -> None:
+    """Count a segment that brings bytes, a SYN or a FIN once more."""
+    me.retransmitted += 1
+    names = [name for name, flag in (("SYN", SYN), ("FIN", FIN)) if segment.flags & flag]
+    if segment.size:
+        names.append(f"{segment.size} bytes")
+    detail = f"{' and '.join(names)} sent again"
+    since_ns, exact = first_seen(me.recent, segment, ordering.limits)
+    if since_ns is not None and segment.ts_ns >= since_ns:
+        span_ns = segment.ts_ns - since_ns
+        detail += f" after {'' if exact else 'more than '}{_milliseconds(span_ns)}"
+        _stalled(ordering, me, span_ns)
+    _tell(ordering, me, _Trouble("retransmission", detail, me.offset_of(segment.first_seq), segment.size))
+
+
+def came_late(ordering: Ordering, me: Direction, span_ns: int, offset: int) -> None:
+    """Take note that missing bytes have come, so long after the first bytes behind them."""
+    if span_ns >= 0:
+        _stalled(ordering, me, span_ns)
+        if span_ns >= ordering.limits.stall_ns:
+            detail = f"bytes came {_milliseconds(span_ns)} after those behind them"
+            _tell(ordering, me, _Trouble("stall", detail, offset))
+
+
+def see_window(ordering: Ordering, me: Direction, segment: Segment) -> None:
+    """Take note of a segment that announces a window of zero, or may open one again."""
+    if segment.flags & (SYN | RST) or not segment.flags & ACK:
+        return
+    troubles = _troubles(ordering)
+    since_ns = troubles.shut_ns[me.side]
+    if not segment.flags & SHUT:
+        if since_ns is not None:
+            troubles.shut_ns[me.side] = None
+            _opened(ordering, me, segment.ts_ns - since_ns, "until the peer opened its window again")
+    elif since_ns is None:
+        troubles.shut_ns[me.side] = segment.ts_ns
+        troubles.zero_windows[me.side] += 1
+        _tell(ordering, me, _Trouble("zero_window", "takes no more bytes: a window of zero", me.next))
+
+
+def conclude(ordering: Ordering) -> None:
+    """The connection is over: tell windows that stayed shut, and how many rows were not told."""
+    troubles = ordering.troubles
+    if troubles is None:
+        return
+    for me in ordering.directions:
+        since_ns = troubles.shut_ns[me.side]
+        if since_ns is not None:
+            _opened(ordering, me, ordering.last_ns - since_ns, "by a window of zero of the peer, to the end")
+    for kind in _KINDS:
+        more = troubles.seen.get(kind, 0) - ordering.limits.troubles_max
+        if more > 0:
+            problem = Problem(kind, "info", f"{more} more: {ordering.limits.troubles_max} are told one by one")
+            ordering.outbox.put(StreamProblem(problem, ordering.mark(0)))
+
+
+def _opened(ordering: Ordering, me: Direction, span_ns: int, how: str) -> None:
+    """What the peer of ``me`` had to say was held up so long."""
+    peer = ordering.peer(me)
+    if span_ns >= 0:
+        _stalled(ordering, peer, span_ns)
+        if span_ns >= ordering.limits.stall_ns:
+            _tell(ordering, peer, _Trouble("stall", f"held up for {_milliseconds(span_ns)} {how}", peer.next))
+
+
+def _stalled(ordering: Ordering, me: Direction, span_ns: int) -> None:
+    longest = _troubles(ordering).longest_stall_ns
+    before = longest[me.side]
+    longest[me.side] = span_ns if before is None else max(before, span_ns)
+
+
+def _tell(ordering: Ordering, me: Direction, trouble: _Trouble) -> None:
+    seen, (kind, detail, offset, size) = _troubles(ordering).seen, trouble
+    seen[kind] = seen.get(kind, 0) + 1
+    if seen[kind] <= ordering.limits.troubles_max:
+        ordering.problem(me, kind, detail, max(offset, 0), size or None, severity="info")
+
+
+def _troubles(ordering: Ordering) -> Troubles:
+    if ordering.troubles is None:
+        ordering.troubles = Troubles()
+    return ordering.troubles
+
+
+def _milliseconds(span_ns: int) -> str:
+    return f"{span_ns // MILLISECOND_NS}.{span_ns // 1000 % 1000:03d} ms"
