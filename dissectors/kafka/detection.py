@@ -2,7 +2,7 @@
 
 1. From the start: the first request's body decodes to its last byte, or the server echoes its correlation id.
 2. In the middle: two requests in a row, or one that decodes exactly, at a segment's start. What reads as Produce may be
-   a response (its size and correlation id look like that), so it wants the echo beside it.
+   a response (its size and correlation id look like that), so it wants a client id of text, or the echo beside it.
 3. Responses alone prove nothing (ZooKeeper's count up as well): the port decides.
 4. A version of ApiVersions that nobody knows yet is a client of tomorrow, if the server echoes it.
 """
@@ -94,11 +94,21 @@ def _at(data: bytes, start: int, server: Sample) -> Verdict:
     if fit is Verdict.NO:
         return fit
     behind = heads.probe_request(data[stop : stop + heads.HEAD_MAX]) if stop < len(data) else NEED
-    if echoed or (fit is Verdict.YES and key != PRODUCE):
+    if echoed or (fit is Verdict.YES and (key != PRODUCE or _is_named(data, start))):
         return Verdict.YES
     if isinstance(behind, int) and key != PRODUCE:
         return Verdict.YES
     return Verdict.MAYBE
+
+
+def _is_named(data: bytes, start: int) -> bool:
+    """Whether the request at ``start`` has a client id of printable text."""
+    stop = start + 14 + int.from_bytes(data[start + 12 : start + 14], "big", signed=True)
+    try:
+        name = data[start + 14 : stop].decode()
+    except UnicodeDecodeError:
+        return False
+    return bool(name) and name.isprintable()
 
 
 def request_fit(frame: bytes, size: int) -> Verdict:

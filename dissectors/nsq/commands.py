@@ -29,6 +29,9 @@ _KNOWN: Final = re.compile(rb"(?:%s)(?:[ \n]|\r\n)" % b"|".join(_WORDS))
 _KNOWN_STARTS: Final = tuple(word + end for word in _WORDS for end in (b" ", b"\r\n"))
 _WEAK: Final = re.compile(rb"(?:NOP|CLS|AUTH|RDY[^\n]*)\n")
 
+_PROVING: Final = re.compile(rb"(?:FIN|TOUCH|REQ|D?PUB|MPUB) ")
+"""Not SUB, which is words only, and not IDENTIFY, which nsqlookupd has too."""
+
 STRICT_MAX: Final = 160
 """Bytes of a line that ``probe`` takes, and a few more."""
 WORD_MAX: Final = max(map(len, _WORDS))
@@ -93,6 +96,11 @@ def scan(data: bytes, start: int) -> int:
             return at
         at += 1  # one word may stand inside another: DPUB, PUB
     return max(start, len(data) - WORD_MAX)
+
+
+def is_proof(data: bytes) -> bool:
+    """Whether bytes are one command that says enough of itself: a message's id, or a size that they have."""
+    return _PROVING.match(data) is not None and probe(data) == len(data)
 
 
 def is_weak(line: bytes) -> bool:

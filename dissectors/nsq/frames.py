@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from dissectors.nsq.lines import INT32, text
-from dissectors.nsq.tables import ERROR, HEARTBEAT, MAGIC_SIZE, MESSAGE, MESSAGE_HEAD, MESSAGE_ID, RESPONSE
+from dissectors.nsq.tables import ERROR, ERRORS, HEARTBEAT, MAGIC_SIZE, MESSAGE, MESSAGE_HEAD, MESSAGE_ID, RESPONSE
 from mqsniff.dissector import NEED, NO_FRAME, Probed, Sized
 from mqsniff.model import Frame, Sure, Undecoded, Value
 from mqsniff.spec.wire import Malformed, text_or_bytes
@@ -29,6 +29,7 @@ _CODE_BEGUN: Final = re.compile(rb"(?:E(?:_[A-Z_]*)?)?\Z")
 _CODE_MAX: Final = 40
 _LOOKUPD_JSON: Final = b'{"broadcast_address":'
 """How nsqlookupd answers IDENTIFY: Go writes the keys in order."""
+_ERRORS: Final = frozenset(code.encode() for code in ERRORS)
 _WORDS: Final = {len(word): word for word in (b"OK", b"CLOSE_WAIT", HEARTBEAT)}
 _LIKELY: Final = re.compile(rb"[\x00-\x04][\x00-\xff]{3}\x00\x00\x00(?:\x00(?:OK|CL|_h|\{)|\x01E_|\x02)")
 _LOOKUPD_LIKELY: Final = re.compile(rb"\x00\x00[\x00-\xff]{2}(?:OK|E_|\{)")
@@ -82,6 +83,17 @@ def probe(head: bytes) -> Probed:
     else:
         fits = _fits_error(data, size - 4) if frame_type == ERROR else False
     return NEED if fits is None else size + 4 if fits else NO_FRAME
+
+
+def is_proof(data: bytes) -> bool:
+    """Whether bytes are one frame that nothing but nsqd sends: an error by its name, a heartbeat, the leave to go."""
+    if len(data) < HEAD or probe(data) != len(data):
+        return False
+    frame_type, said = read_head(data)[1], data[HEAD:]
+    if frame_type == RESPONSE:
+        return said in (HEARTBEAT, b"CLOSE_WAIT")
+    code, _, words = said.partition(b" ")
+    return frame_type == ERROR and code in _ERRORS and words.isascii() and words.decode("ascii").isprintable()
 
 
 def may_begin(head: bytes) -> bool | None:

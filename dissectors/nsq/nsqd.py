@@ -82,11 +82,18 @@ class Nsq(FramedDissector):
         if side is Side.CLIENT and sample.from_start:
             return cls._detect_opening(sample.data)
         verdict = super().detect_side(side, sample)
+        if not sample.from_start and any(cls._is_proof(side, sample.data[start:]) for start in sample.starts):
+            return Verdict.YES
         if side is Side.SERVER:
             return Verdict.YES if _NEGOTIATED.match(sample.data) else verdict
         heads = (sample.data[start : start + cls.probe_max] for start in sample.starts)
         strong = any(isinstance(cls.probe(side, head), int) and not commands.is_weak(head) for head in heads)
         return verdict if strong else min(verdict, Verdict.MAYBE)
+
+    @classmethod
+    def _is_proof(cls, side: Side, data: bytes) -> bool:
+        """Whether bytes that end here are one frame beyond doubt."""
+        return commands.is_proof(data) if side is Side.CLIENT else frames.is_proof(data)
 
     @classmethod
     def _detect_opening(cls, data: bytes) -> Verdict:

@@ -2,7 +2,7 @@
 
 1. Every frame has the same head on both sides, and no command changes how the next one is framed.
 2. One frame whose command fits both sizes is proof enough: about 60 bits agree. A frame with payload fixes fewer, and
-   wants a second one behind it.
+   wants the checksum of its payload to be right, or a second frame behind it.
 3. PING, PONG and closes come from both sides; other commands tell which side is the client.
 """
 
@@ -45,10 +45,11 @@ class Pulsar(FramedDissector):
 
     @classmethod
     def detect_side(cls, side: Side, sample: Sample) -> Verdict:
-        """As every framed protocol, but a lone command without payload is enough."""
-        starts = (0,) if sample.from_start else sample.starts
-        if any(frames.is_sure(side, sample.data[start : start + cls.head_max]) for start in starts):
-            return Verdict.YES
+        """As every framed protocol, but a lone command is enough, with a payload where its checksum is right."""
+        data = sample.data
+        for start in (0,) if sample.from_start else sample.starts:
+            if frames.is_sure(side, data[start : start + cls.head_max]) or frames.is_checked(side, data[start:]):
+                return Verdict.YES
         return super().detect_side(side, sample)
 
     def frame_size(self, side: Side, head: bytes) -> Sized:  # noqa: ARG002  # both sides look alike

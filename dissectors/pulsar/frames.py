@@ -91,6 +91,23 @@ def is_sure(side: Side, head: bytes) -> bool:
     )
 
 
+def is_checked(side: Side, data: bytes) -> bool:
+    """Whether a whole frame with payload starts here whose checksum is right."""
+    size = probe(side, data[:HEAD_MAX])
+    if not isinstance(size, int) or len(data) < size:
+        return False
+    try:
+        checksum = split_payload(data, HEAD + int.from_bytes(data[4:HEAD], "big"), size).checksum
+    except Malformed:
+        return False
+    if not checksum:
+        return False
+    from crc32c import crc32c  # noqa: PLC0415  # this is loaded for every capture, whatever it holds
+
+    told = int.from_bytes(data[checksum : checksum + 4], "big")
+    return int(crc32c(memoryview(data)[checksum + 4 : size])) == told
+
+
 def content_of(data: bytes, start: int, stop: int) -> tuple[int, int] | None:
     """(number, where its content starts) of the command that fills ``data[start:stop]`` in the one usual way.
 

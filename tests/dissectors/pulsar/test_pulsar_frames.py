@@ -188,7 +188,16 @@ DETECTED = [
     ("only the server seen", Sample(), sample(connected()), Verdict.YES),
     ("both", sample(connect()), sample(connected()), Verdict.YES),
     ("the sides in the wrong order", sample(connected()), sample(connect()), Verdict.NO),
-    ("one SEND in the middle", sample(send(b"v"), from_start=False), Sample(), Verdict.MAYBE),
+    ("one SEND in the middle", sample(send(b"v"), from_start=False), Sample(), Verdict.YES),
+    ("one that is not whole", sample(send(b"v")[:-1], from_start=False), Sample(), Verdict.MAYBE),
+    ("one with a wrong checksum", sample(send(b"v")[:-1] + b"w", from_start=False), Sample(), Verdict.MAYBE),
+    ("one without checksum", sample(send(b"v", checksum=False), from_start=False), Sample(), Verdict.MAYBE),
+    (
+        "a MESSAGE with an entry",
+        Sample(),
+        sample(message(b"v", entry=b"\x08\x01\x10\x02"), from_start=False),
+        Verdict.YES,
+    ),
     ("two SENDs in the middle", sample(send(b"v"), send(b"w"), from_start=False), Sample(), Verdict.YES),
     ("a MESSAGE and half of one", Sample(), sample(message(b"v"), message(b"w")[:-1], from_start=False), Verdict.YES),
     (
