@@ -56,7 +56,6 @@ class ConnectionInfo:
     tls_cipher: str | None = None
     tls_alpn: str | None = None
     tls_server_name: str | None = None
-    tls_certificate_subject: str | None = None
     proxy_bytes: int | None = None
     client_plain_bytes: int | None = None
     """Bytes of the client after TLS and decompression; None where its stream passed neither."""

@@ -127,7 +127,6 @@ _CONNECTIONS: Final = (
     _text("tls_cipher", "cipher suite that was agreed on"),
     _text("tls_alpn", "application protocol that was agreed on"),
     _text("tls_server_name", "server name that the client asked for"),
-    _text("tls_certificate_subject", "subject of the server's certificate"),
     _text("tunnel", "tunnel that the packets were seen in"),
     _text("proxy_client", "source address of a PROXY protocol head"),
     _text("proxy_server", "destination address of a PROXY protocol head"),
