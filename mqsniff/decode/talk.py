@@ -7,8 +7,8 @@
 4. What a dissector raises ends its connection with an ``internal`` problem; the run goes on.
 5. Accounts are kept at the border of the plugin: each byte that it was fed is decoded in a message, lies behind a hole
    of one, or was skipped; what it leaves out is undecoded too, and told at the end.
-6. What a reset cuts says who reset the connection. Where that was the side that the bytes were for, nothing is lost
-   that anybody wanted: it is a warning then, else an error.
+6. What a reset cuts says who reset the connection. A client that resets with an answer in flight does not want it:
+   that is a warning. Anything else is an error; a server that resets did not get what its client still wanted to say.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class Talk:
         who = self._reset_by
         if who is not None and problem.side is not None:
             problem.detail += f": the {who.text} reset the connection"
-            if who is problem.side.peer:
+            if who is Side.CLIENT and problem.side is Side.SERVER:
                 problem.severity = "warning"
 
     def _fault(self, error: Exception) -> Item:

@@ -9,6 +9,7 @@ import pytest
 import remotingcraft
 from click.testing import CliRunner
 from driver import Driver
+from handmade import frame
 from kafkacraft import API_VERSIONS, HEARTBEAT, JOIN_GROUP, METADATA, OFFSET_COMMIT, SYNC_GROUP
 from wirecraft import Say, chunks, client, segments, server, write_pcap
 
@@ -130,7 +131,7 @@ def test_a_condition_is_held_against_the_request():
     ],
 )
 def test_a_message_has_failed_by_its_count_and_without_one_by_its_code_or_name(fields, failed):
-    assert Message(None, "p", "n", "response", **fields).failed is failed  # type: ignore[arg-type]
+    assert Message(frame(), "p", "n", "response", **fields).failed is failed
 
 
 # ---- the whole way
