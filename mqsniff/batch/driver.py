@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol, TypeAlias
 
 import orjson
@@ -20,6 +21,7 @@ from mqsniff.batch.commit import Archive, CommitError, compare, new_run
 from mqsniff.batch.facts import FileFacts
 from mqsniff.batch.inputs import InputError, Listed, list_inputs, why_changed
 from mqsniff.batch.job import Options, Report, counted
+from mqsniff.batch.learning import Lessons
 from mqsniff.batch.manifest import Manifest, Published, Taken, run_digest
 from mqsniff.batch.names import Rewrite, Rewriter, rewrites
 from mqsniff.batch.plan import Plan, Split, plan
@@ -53,6 +55,9 @@ class Steps(Protocol):
 
     def scan(self, work: Plan, splits: Sequence[Split]) -> list[str]:
         """Scan splits, keep their bundles, give their reports."""
+
+    def learn(self, placing: Placing, options: Options, partitions: int) -> list[str]:
+        """Collect the names of topics that all bundles which were kept teach."""
 
     def reduce(self, placing: Placing, names: Sequence[str], output: Output, partitions: int) -> list[str]:
         """Decode all bundles that were kept, by flow; then they can go."""
@@ -200,9 +205,16 @@ class _Job:
             return
         partitions = self._output.options.partitions or partitions_of(settled.bundle_bytes)
         self._report.partitions, self._report.shuffle_bytes = partitions, settled.bundle_bytes
+        output = self._output
+        if output.options.filters.topics:  # names decide what is chosen, and any flow may teach them
+            self._told(f"learning the names of topics from {settled.bundle_bytes / 1e6:.0f} MB of segments")
+            lessons = Lessons({})
+            for learned in self._steps.learn(settled.placing, output.options, partitions):
+                lessons.add(orjson.loads(learned))
+            output = replace(output, lessons=tuple(lessons.rows()))
         self._told(f"decoding {settled.bundle_bytes / 1e6:.0f} MB of segments")
         names = [capture.name for capture in settled.captures()]
-        for done in self._steps.reduce(settled.placing, names, self._output, partitions):
+        for done in self._steps.reduce(settled.placing, names, output, partitions):
             self._done.add(orjson.loads(done))
         self._check_arrived(settled, work)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from mqsniff.batch.bundles import Bundle, Placing, merged, read_key
 from mqsniff.decode.conversation import Context, Conversation
@@ -33,14 +33,48 @@ class InputLost(Exception):  # noqa: N818  # it says what happened
     """The bundles could not be read to their end: a failure of the task, not of the traffic."""
 
 
-def items_of(bundles: Iterable[Bundle], placing: Placing, context: Context) -> Iterator[Item]:
-    """Everything that one flow tells; its bundles come in the order of ``Placing.key``.
+When: TypeAlias = tuple[int, int]
+"""Time and number of a packet."""
+_END: Final[When] = ((1 << 63) - 1, 0)
+
+
+class Order:
+    """Which packet of the flow released what it told last."""
+
+    def __init__(self) -> None:
+        self._batch: SegmentBatch | None = None
+        self.release = 0
+        """Ordinal of that packet in the flow."""
+
+    def enter(self, batch: SegmentBatch) -> None:
+        """The next items are those of these segments."""
+        self._batch = batch
+
+    def leave(self) -> None:
+        """The next items are those of the flow's end."""
+        self._batch = None
+
+    @property
+    def now(self) -> When:
+        """That packet."""
+        batch = self._batch
+        place = 0 if batch is None else self.release - int(batch.ordinal[0])
+        if batch is None or place >= len(batch):
+            return _END
+        return int(batch.ts_ns[max(place, 0)]), int(batch.packet[max(place, 0)])
+
+
+def items_of(
+    bundles: Iterable[Bundle], placing: Placing, context: Context, order: Order | None = None
+) -> Iterator[Item]:
+    """Everything that one flow tells; its bundles come in the order of ``Placing.key``. ``order`` follows the items.
 
     Raises InputLost where ``bundles`` raises, MemoryError; nothing else.
     """
     conversations: dict[Connection, Conversation] = {}
+    order = order or Order()
     try:
-        for item in _items(_events(_guarded(bundles), placing, context), context, conversations):
+        for item in _items(_events(_guarded(bundles), placing, context, order), context, conversations, order):
             _refuse_want_of_memory(item)
             yield item
     except (InputLost, MemoryError):
@@ -50,27 +84,30 @@ def items_of(bundles: Iterable[Bundle], placing: Placing, context: Context) -> I
 
 
 def _items(
-    events: Iterable[FlowEvents], context: Context, conversations: dict[Connection, Conversation]
+    events: Iterable[FlowEvents], context: Context, conversations: dict[Connection, Conversation], order: Order
 ) -> Iterator[Item]:
     """The items of all connections; ``conversations`` are those that are open."""
     for release, connection, event in chain.from_iterable(events):
         conversation = conversations.get(connection)
         if conversation is None:
             conversation = conversations[connection] = Conversation(connection, context)
-        for _, _, item in conversation.items(release, event):
+        for order.release, _, item in conversation.items(release, event):
             yield item
         if isinstance(event, ConnectionClosed):
             del conversations[connection]
 
 
-def _events(bundles: Iterator[Bundle], placing: Placing, context: Context) -> Iterator[FlowEvents]:
+def _events(bundles: Iterator[Bundle], placing: Placing, context: Context, order: Order) -> Iterator[FlowEvents]:
     first = next(bundles, None)
     if first is None:
         return
     flows = Flows(context.settings.limits, read_key(first.key)[0])
     for batch in merged(chain((first,), bundles), placing):
         for start in range(0, len(batch), SLICE_SEGMENTS):
-            yield from flows.feed(_slice(batch, slice(start, start + SLICE_SEGMENTS)))
+            segments = _slice(batch, slice(start, start + SLICE_SEGMENTS))
+            order.enter(segments)
+            yield from flows.feed(segments)
+    order.leave()
     yield from flows.end()
 
 

@@ -19,8 +19,9 @@ from typing import Any, Final
 
 from mqsniff.batch.bundles import Bundle, Placing, bundle_size, problems_of
 from mqsniff.batch.filestable import RUN_ID
-from mqsniff.batch.flowitems import items_of
+from mqsniff.batch.flowitems import Order, items_of
 from mqsniff.batch.job import Options
+from mqsniff.batch.learning import FlowNames, Lesson, Lessons
 from mqsniff.batch.store import Store
 from mqsniff.decode.conversation import Context
 from mqsniff.decode.internal import InternalTopics
@@ -51,6 +52,8 @@ class Output:
     """Below it: where attempts write."""
     run: str
     options: Options
+    lessons: tuple[Lesson, ...] | None = None
+    """The names of topics, and when they were taught; None where tasks need no other names than their own."""
 
 
 @dataclass(slots=True)
@@ -132,7 +135,9 @@ class Writer:
         self.done = Done()
 
     def take(self, item: Item) -> None:
-        """Take an item."""
+        """Take an item; what it teaches counts also where it is not chosen."""
+        if self._chooser is not None and isinstance(item, Decoded) and item.message.teaches:
+            self._tables.teachings.learn(item.message)
         for chosen in (item,) if self._chooser is None else self._chooser.choose(item):
             self._count(chosen)
             if not self._bodies and isinstance(chosen, Decoded):
@@ -173,6 +178,9 @@ class Reducer:
         self._context = Context(Registry(load_dissectors(), options.decode_as), settings)
         self._internal = InternalTopics(self._context.registry.dissectors)
         self._topics = TopicNames()
+        self._lessons = None if output.lessons is None else Lessons.of(output.lessons).first
+        self._order = Order()
+        self._flow_names: FlowNames | None = None
         self._placing = placing
         self._writer = Writer(output, [CaptureInfo(index, name) for index, name in enumerate(names)], attempt)
 
@@ -203,7 +211,9 @@ class Reducer:
             for bundle in (first, *flow):
                 self._packet_problems(bundle)
             return
-        for item in items_of(chain((first,), flow), self._placing, self._context):
+        if self._lessons is not None:
+            self._flow_names = FlowNames(self._lessons, self._order)
+        for item in items_of(chain((first,), flow), self._placing, self._context, self._order):
             self._name(item)
             self._writer.take(item)
 
@@ -215,12 +225,21 @@ class Reducer:
         """Fill the names that are known here, and what records of internal topics hold."""
         if isinstance(item, Decoded):
             message = item.message
-            for _ in self._topics.learn(message):
-                """The tables learn by themselves."""
-            self._topics.resolve(message)
+            if self._flow_names is not None:
+                self._flow_names.learn(message)
+            else:
+                for _ in self._topics.learn(message):
+                    """The tables learn by themselves."""
+            self._names_of(message.protocol, message.topic_ids).resolve(message)
         elif isinstance(item, Recorded):
-            self._topics.resolve_records(item.message.protocol, item.batch)
+            topic_id = item.batch.constant.get("topic_id")
+            names = self._names_of(item.message.protocol, () if topic_id is None else (topic_id,))
+            names.resolve_records(item.message.protocol, item.batch)
             item.batch = self._internal.decoded(item.message.protocol, item.batch)
+
+    def _names_of(self, protocol: str, topic_ids: Sequence[str]) -> TopicNames:
+        """What is known of topic ids now."""
+        return self._topics if self._flow_names is None else self._flow_names.at(protocol, topic_ids)
 
 
 def peak_memory() -> int:

@@ -172,11 +172,25 @@ class SparkSteps:
 
             yield from text_rows(reduce_task(batches, placing, captures, output, task_name()))
 
+        return self._texts(self._flows(placing, partitions).mapInArrow(task, TEXT_DDL))
+
+    def learn(self, placing: Placing, options: Options, partitions: int) -> list[str]:
+        """Sort the bundles as ``reduce`` does, and collect the names of topics."""
+
+        def task(batches: Batches) -> Batches:
+            from mqsniff.batch.tasks import learn_task, text_rows  # noqa: PLC0415  # on the worker
+
+            yield from text_rows(learn_task(batches, placing, options))
+
+        return self._texts(self._flows(placing, partitions).mapInArrow(task, TEXT_DDL))
+
+    def _flows(self, placing: Placing, partitions: int) -> DataFrame:
+        """The bundles of all scans, sorted by flow and order of merge."""
         bundles = self._scanned[0]
         for more in self._scanned[1:]:
             bundles = bundles.unionByName(more)
         places = self._spark.createDataFrame(place_table(placing))  # rows would go through a Python worker of their own
-        ordered = (
+        return (
             bundles.where(F.col("report").isNull())
             .drop("report")
             .join(F.broadcast(places), "piece")
@@ -186,7 +200,6 @@ class SparkSteps:
             .sortWithinPartitions("flow", "t_star", "place")
             .drop("t_star", "place", "floor_ns")
         )
-        return self._texts(ordered.mapInArrow(task, TEXT_DDL))
 
     def rewrite(self, wanted: Sequence[Rewrite], rewriter: Rewriter) -> list[str]:
         """Write parts once more, a task each."""

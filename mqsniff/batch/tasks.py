@@ -19,6 +19,8 @@ import orjson
 import pyarrow as pa
 
 from mqsniff.batch.bundles import Bundle, Placing, bundle_size
+from mqsniff.batch.job import Options
+from mqsniff.batch.learning import Learner
 from mqsniff.batch.names import Rewrite, Rewriter
 from mqsniff.batch.plan import Plan, Split
 from mqsniff.batch.reduce import Output, Reducer
@@ -75,6 +77,16 @@ def reduce_task(
         with rarely_collected():
             done = Reducer(output, placing, names, attempt).run(chain((first,), bundles))
         yield orjson.dumps(done.plain()).decode()
+
+
+def learn_task(batches: Iterable[pa.RecordBatch], placing: Placing, options: Options) -> Iterator[str]:
+    """The names of topics that the bundles of a partition teach, as JSON; nothing for a partition without bundles."""
+    bundles = bundles_of(batches)
+    first = next(bundles, None)
+    if first is not None:
+        with rarely_collected():
+            lessons = list(Learner(placing, options).run(chain((first,), bundles)))
+        yield orjson.dumps(lessons).decode()
 
 
 @contextmanager

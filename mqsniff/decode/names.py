@@ -35,6 +35,14 @@ class TopicNames:
                 self._names[key] = name
                 yield Taught(message.protocol, topic_id, name, message.frame.first_ts_ns)
 
+    def know(self, protocol: str, topic_id: str, name: str) -> None:
+        """Take in a name that somebody else learned."""
+        self._names.setdefault((protocol, topic_id), name)
+
+    def name(self, protocol: str, topic_id: str) -> str | None:
+        """The name of a topic id, if it is known."""
+        return self._names.get((protocol, topic_id))
+
     def resolve(self, message: Message) -> None:
         """Fill the names that are known into a message, its partitions and its records."""
         if not self._names or not message.topic_ids:

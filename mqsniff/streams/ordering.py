@@ -19,8 +19,26 @@ from mqsniff.model import Gap, Mark, Problem, ProblemKind, Severity, Side
 from mqsniff.streams.events import CloseReason, Outbox, SideClosed, StreamProblem
 from mqsniff.streams.reassembly import Direction, Passed
 from mqsniff.streams.segment import Segment
-from mqsniff.streams.troubles import Troubles
 from mqsniff.streams.waiting import Piece
+
+
+class Troubles:
+    """What kept the bytes of a connection from going on (``troubles``); lists are indexed by direction."""
+
+    __slots__ = ("longest_stall_ns", "seen", "shut_ns", "zero_windows")
+
+    def __init__(self) -> None:
+        self.seen: dict[ProblemKind, int] = {}
+        """How many there were of each kind."""
+        self.zero_windows: list[int] = [0, 0]
+        self.longest_stall_ns: list[int | None] = [None, None]
+        self.shut_ns: list[int | None] = [None, None]
+        """Since when a direction takes no bytes."""
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether either direction takes no bytes."""
+        return self.shut_ns[0] is not None or self.shut_ns[1] is not None
 
 
 class Ordering:

@@ -39,7 +39,9 @@ class SweepClock:
 
     def __init__(self) -> None:
         self._tail = np.empty(0, np.int64)
-        self._next_ns: int | None = None
+        self._begun = False
+        self._next_ns = 0
+        """Time of the next sweep, once it has begun."""
         self._now_ns = 0
         """The clock before what is doubted."""
         self._doubted_ns: int | None = None
@@ -54,12 +56,11 @@ class SweepClock:
         self._tail = times[-(_AGREEING - 1) :]
         if len(times) < _AGREEING:
             return []
-        calm = self._doubted_ns is None and self._next_ns is not None
-        if calm and int(times.max()) < self._next_ns:  # type: ignore[operator]
+        if self._begun and self._doubted_ns is None and int(times.max()) < self._next_ns:
             return []
         agreed = np.lib.stride_tricks.sliding_window_view(times, _AGREEING).min(axis=1)
-        if self._next_ns is None:
-            self._now_ns = int(agreed[0])
+        if not self._begun:
+            self._begun, self._now_ns = True, int(agreed[0])
             self._next_ns = _next_sweep(self._now_ns)
         turns: list[Turn] = []
         place = 0

@@ -11,17 +11,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mqsniff.limits import MILLISECOND_NS
 from mqsniff.model import Problem, ProblemKind
 from mqsniff.streams.events import StreamProblem
+from mqsniff.streams.ordering import Ordering, Troubles
+from mqsniff.streams.reassembly import Direction
 from mqsniff.streams.recent import first_seen
 from mqsniff.streams.segment import ACK, FIN, RST, SHUT, SYN, Segment
-
-if TYPE_CHECKING:
-    from mqsniff.streams.ordering import Ordering
-    from mqsniff.streams.reassembly import Direction
 
 _KINDS: Final[tuple[ProblemKind, ...]] = ("retransmission", "zero_window", "stall")
 
@@ -33,25 +31,6 @@ class _Trouble(NamedTuple):
     detail: str
     offset: int
     size: int = 0
-
-
-class Troubles:
-    """The troubles of one connection; lists are indexed by direction."""
-
-    __slots__ = ("longest_stall_ns", "seen", "shut_ns", "zero_windows")
-
-    def __init__(self) -> None:
-        self.seen: dict[ProblemKind, int] = {}
-        """How many there were of each kind."""
-        self.zero_windows: list[int] = [0, 0]
-        self.longest_stall_ns: list[int | None] = [None, None]
-        self.shut_ns: list[int | None] = [None, None]
-        """Since when a direction takes no bytes."""
-
-    @property
-    def is_shut(self) -> bool:
-        """Whether either direction takes no bytes."""
-        return self.shut_ns[0] is not None or self.shut_ns[1] is not None
 
 
 def sent_again(ordering: Ordering, me: Direction, segment: Segment) -> None:

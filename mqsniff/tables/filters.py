@@ -10,8 +10,8 @@
 5. A connection comes when something of it is chosen. Where all options are such as a connection can meet by itself
    (protocol, client, host, port, connection, time, errors), it comes when it meets them.
 6. A problem without message comes when its connection meets all options by itself; one of a whole input always comes.
-7. Topics by id go by the names that the traffic taught before; the rows of ``topics`` are chosen by protocol and topic
-   alone, since they explain the others.
+7. Topics by id go by the names that the traffic taught before, on whatever connection; the rows of ``topics`` are
+   chosen by protocol and topic alone, since they explain the others.
 8. Memory: one ``Opened`` a connection that waits for its first choice, and the ids of connections that had one.
 """
 

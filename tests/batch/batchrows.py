@@ -16,9 +16,11 @@ from mqsniff.batch.commit import Archive
 from mqsniff.batch.store import Store
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
+from mqsniff.model import Decoded
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.parquet import ParquetSink
 from mqsniff.sources.files import FileSource
+from mqsniff.tables.filters import NO_FILTERS, Chooser, Filters
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Shown
 
@@ -35,7 +37,7 @@ _PLACES = (
 )
 
 
-def decoded(root: Path, names: Iterable[str], out: Path, domain: str = "") -> Tables:
+def decoded(root: Path, names: Iterable[str], out: Path, domain: str = "", filters: Filters = NO_FILTERS) -> Tables:
     """The rows of one process that reads files below a folder, as ``decode`` does when it is run there."""
     limits = Limits()
     before = Path.cwd()
@@ -43,9 +45,13 @@ def decoded(root: Path, names: Iterable[str], out: Path, domain: str = "") -> Ta
     try:
         pipeline = Pipeline(FileSource(names, limits), Settings(limits, records=True), domain=domain)
         sink = ParquetSink(str(out), pipeline.captures, tuple(TABLES), Shown(), limits=limits)
+        chooser = Chooser(filters)
         for item in pipeline.items():
-            if item is not None:
-                sink.write(item)
+            if isinstance(item, Decoded) and item.message.teaches:
+                sink.teachings.learn(item.message)
+            for chosen in chooser.choose(item) if filters and item is not None else (item,):
+                if chosen is not None:
+                    sink.write(chosen)
         paths = [part.path for part in sink.close()]
     finally:
         os.chdir(before)

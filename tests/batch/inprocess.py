@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from mqsniff.batch.bundles import Bundle, Placing
+from mqsniff.batch.job import Options
 from mqsniff.batch.names import Rewrite, Rewriter
 from mqsniff.batch.plan import Plan, Split
 from mqsniff.batch.reduce import Output
-from mqsniff.batch.tasks import BUNDLE_SCHEMA, bundles_of, reduce_task, rewrite_task, scan_task
+from mqsniff.batch.tasks import BUNDLE_SCHEMA, bundles_of, learn_task, reduce_task, rewrite_task, scan_task
 from mqsniff.tables.topics import Teachings
 
 
@@ -39,16 +40,24 @@ class InProcess:
         return reports
 
     def reduce(self, placing: Placing, names: Sequence[str], output: Output, partitions: int) -> list[str]:
+        return [
+            text
+            for rows in self._flows(placing, partitions)
+            for text in reduce_task(rows, placing, names, output, self._name())
+        ]
+
+    def learn(self, placing: Placing, options: Options, partitions: int) -> list[str]:
+        return [text for rows in self._flows(placing, partitions) for text in learn_task(rows, placing, options)]
+
+    def _flows(self, placing: Placing, partitions: int) -> Iterator[list[pa.RecordBatch]]:
         shares: list[list[Bundle]] = [[] for _ in range(partitions)]
         for bundle in self._bundles:
             if bundle.piece in placing.places:
                 shares[bundle.flow[0] % partitions].append(bundle)
-        done = []
         for share in shares:
             share.sort(key=lambda bundle: (bundle.flow, *placing.key(bundle)))
-            rows = [pa.RecordBatch.from_pylist([bundle._asdict() for bundle in share], BUNDLE_SCHEMA)] if share else []
-            done += reduce_task(rows, placing, names, output, self._name())
-        return done
+            rows = [bundle._asdict() for bundle in share]
+            yield [pa.RecordBatch.from_pylist(rows, BUNDLE_SCHEMA)] if rows else []
 
     def lose_executor(self) -> None:
         """Lose all bundles that are kept; what is scanned again for them may differ, and nobody reads its reports."""

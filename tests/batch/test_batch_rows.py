@@ -31,6 +31,7 @@ from mqsniff.batch.driver import run_job
 from mqsniff.batch.inputs import is_capture
 from mqsniff.batch.job import Options
 from mqsniff.model import NETWORK_KINDS, Side
+from mqsniff.tables.filters import Filters
 
 SAMPLES = sorted(
     path.relative_to(PCAPS).as_posix() for path in PCAPS.rglob("*") if is_capture(path.name) and path.is_file()
@@ -153,3 +154,37 @@ def test_what_the_network_did_has_the_same_rows(tmp_path: Path) -> None:
     text = "".join(expected["problems"])
     assert all(f"'kind': '{kind}'" in text for kind in NETWORK_KINDS)
     assert " more: 16 are told one by one" in text
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+@pytest.mark.parametrize(
+    "filters", [Filters(topics=("[a-m]*",)), Filters(topics=("*",), names=("Fetch",)), Filters(names=("Fetch",))]
+)
+def test_topics_are_chosen_by_the_names_that_any_connection_taught_before(
+    tmp_path: Path, partitions: int, filters: Filters
+) -> None:
+    samples = [name for name in SAMPLES if name.startswith("kafka/")]
+    expected = decoded(PCAPS, samples, tmp_path / "decode", filters)
+    assert expected["messages"]
+    inputs = [str(PCAPS / name) for name in samples]
+    tasks = InProcess()
+    run_job(tasks, inputs, str(tmp_path / "out"), Options(partitions=partitions, filters=filters))
+    found = committed(tmp_path / "out", lambda place: (f"kafka/{Path(place[0]).name}", place[1]))
+    assert differing(expected, found) == {}
+
+
+def test_a_clock_that_runs_ahead_for_others_changes_nothing(tmp_path: Path) -> None:
+    captures = tmp_path / "captures"
+    captures.mkdir()
+    one = segments([client(b"  V2"), *(client(b"NOP\n") for _ in range(4))])
+    other = [packet for _ in range(40) for packet in segments([client(b"  V2"), client(b"NOP\n")], fin=None)]
+    ahead = [replace(packet, ts_ns=one[5].ts_ns + 7200 * 10**9 + index) for index, packet in enumerate(other)]
+    write_pcap(tmp_path / "one.pcap", one)
+    write_pcap(tmp_path / "other.pcap", ahead, ports=(40_001, 4150))
+    head, records = records_of((tmp_path / "one.pcap").read_bytes())
+    between = records_of((tmp_path / "other.pcap").read_bytes())[1]
+    (captures / "a.pcap").write_bytes(head + b"".join([*records[:6], *between, *records[6:]]))
+    expected = decoded(captures, ["a.pcap"], tmp_path / "decode")
+    run_job(InProcess(), [str(captures)], str(tmp_path / "out"), Options(partitions=2))
+    assert differing(expected, committed(tmp_path / "out")) == {}
+    assert len(expected["connections"]) == 2

@@ -17,6 +17,7 @@ from mqsniff.batch.datasource import Captures, register
 from mqsniff.batch.inputs import InputError
 from mqsniff.batch.session import calm
 from mqsniff.batch.spark import frames, read, run
+from mqsniff.tables.filters import Filters
 from mqsniff.tables.schemas import TABLES
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
@@ -56,6 +57,18 @@ def test_a_cluster_gives_the_rows_of_one_process(spark: Any, folder: Path, tmp_p
     assert {name: frame.count() for name, frame in tables.items()} == dict(report.tables)
     again = run(spark, [str(folder)], str(tmp_path / "out"), partitions=2, split_size=20_000)
     assert again.status == "nothing to do"
+
+
+def test_a_cluster_chooses_topics_by_names_that_other_tasks_were_taught(
+    spark: Any, folder: Path, tmp_path: Path
+) -> None:
+    filters = Filters(topics=("*",), names=("Fetch",))
+    expected = decoded(folder, [path.name for path in folder.iterdir()], tmp_path / "decode", filters)
+    stages: list[str] = []
+    run(spark, [str(folder)], str(tmp_path / "out"), told=stages.append, partitions=7, filters=filters)
+    assert expected["messages"]
+    assert differing(expected, committed(tmp_path / "out")) == {}
+    assert [stage.split()[0] for stage in stages[2:5]] == ["scanning", "learning", "decoding"]
 
 
 def test_frames_are_the_tables_of_captures_without_a_folder_to_name(spark: Any, tmp_path: Path) -> None:
