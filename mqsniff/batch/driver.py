@@ -37,6 +37,8 @@ from mqsniff.tables.schemas import SCHEMA_VERSION
 from mqsniff.tables.topics import Teachings
 from mqsniff.tables.values import escaped
 
+LOST: Final = "what was scanned of it was lost with an executor"
+
 Told: TypeAlias = Callable[[str], None]
 """Is told the stage of the job that begins."""
 
@@ -147,6 +149,13 @@ def _unreadable(files: Sequence[tuple[str, str]]) -> str:
     return f"{files[0][0]}: {files[0][1]}{more}"
 
 
+def _changed(work: Plan) -> str:
+    """Which inputs are no longer what was listed, and why; empty where all are."""
+    changed = [f"{file.uri}: {reason}" for file in work.files if (reason := why_changed(file.location))]
+    more = f", and {counted(len(changed) - 1, 'more input')}" if len(changed) > 1 else ""
+    return changed[0] + more if changed else ""
+
+
 def _nothing_to_do(runs: Sequence[Manifest], listed: Sequence[Listed], out: str, recovered: list[str]) -> Report:
     report = Report(runs[-1].run, out, "nothing to do", recovered=recovered)
     report.skipped = [each.uri for each in listed]
@@ -214,7 +223,13 @@ class _Job:
             output = replace(output, lessons=tuple(lessons.rows()))
         self._told(f"decoding {settled.bundle_bytes / 1e6:.0f} MB of segments")
         names = [capture.name for capture in settled.captures()]
-        for done in self._steps.reduce(settled.placing, names, output, partitions):
+        try:
+            told = self._steps.reduce(settled.placing, names, output, partitions)
+        except Exception as error:
+            if changed := _changed(work):  # an engine that compares may see it first
+                raise InputError(f"{changed}; {LOST}, so nothing was committed; run it again") from error
+            raise
+        for done in told:
             self._done.add(orjson.loads(done))
         self._check_arrived(settled, work)
 
@@ -224,18 +239,13 @@ class _Job:
         What a lost executor held is scanned again behind our back, and gives nothing where its file went or changed.
         """
         done = self._done
-        if (done.bundles, done.bundle_bytes, done.segments) == (
-            settled.bundles,
-            settled.bundle_bytes,
-            settled.segments,
-        ):
+        given = done.bundles, done.bundle_bytes, done.segments
+        if given == (settled.bundles, settled.bundle_bytes, settled.segments):
             return
-        changed = [(file.uri, reason) for file in work.files if (reason := why_changed(file.location))]
-        where = f"{changed[0][0]}: {changed[0][1]}" if changed else "an input could not be scanned a second time"
-        more = f", and {counted(len(changed) - 1, 'more input')}" if len(changed) > 1 else ""
+        where = _changed(work) or "an input could not be scanned a second time"
         raise InputError(
-            f"{where}{more}; what was scanned of it was lost with an executor: {done.segments:,} of "
-            f"{settled.segments:,} segments were decoded, so nothing was committed; run it again"
+            f"{where}; {LOST}: {done.segments:,} of {settled.segments:,} segments were decoded, so nothing was "
+            "committed; run it again"
         )
 
     def _rewrite(self, teachings: Teachings) -> list[Part]:

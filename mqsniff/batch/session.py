@@ -196,7 +196,7 @@ def _failures_in_one_line(what: str) -> Iterator[None]:
 
 def one_line(error: BaseException) -> str:
     """The telling line of an error of Spark, without stack traces and credentials."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [re.sub(r"^(?:Caused by)?: ", "", line.strip()) for line in str(error).splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt|Exit)\b", line)]
     told = (raised or lines or [type(error).__name__])[-1 if raised else 0]
     return redacted(told)

@@ -265,6 +265,31 @@ def test_a_lost_executor_whose_input_is_no_longer_there_fails_the_run_in_one_lin
     assert not list((tmp_path / "out").rglob("*.parquet"))
 
 
+class Noticing(InProcess):
+    """An engine that sees by itself that what it scanned again is not what it was."""
+
+    def __init__(self, gone: Path | None) -> None:
+        super().__init__()
+        self._gone = gone
+
+    def reduce(self, *args: Any) -> list[str]:
+        if self._gone is not None:
+            self._gone.unlink()
+        raise RuntimeError("a stage with indeterminate output was retried")
+
+
+def test_an_engine_that_fails_because_an_input_went_is_told_with_the_input(tmp_path: Path) -> None:
+    for path in (ONE, OTHER):
+        shutil.copy(path, tmp_path)
+    gone = tmp_path / ONE.name
+    with pytest.raises(
+        InputError, match=f"^{gone}: no such file or directory; .* nothing was committed; run it again$"
+    ):
+        run_job(Noticing(gone), [str(gone), str(tmp_path / OTHER.name)], str(tmp_path / "out"))
+    with pytest.raises(RuntimeError, match="indeterminate"):
+        run_job(Noticing(None), [str(tmp_path / OTHER.name)], str(tmp_path / "out"))
+
+
 def test_a_lost_executor_whose_inputs_are_what_they_were_changes_no_row(tmp_path: Path) -> None:
     job([ONE, OTHER], tmp_path / "expected")
     run_job(Dying(lambda: None), map(str, (ONE, OTHER)), str(tmp_path / "out"), Options(partitions=3))

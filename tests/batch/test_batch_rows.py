@@ -164,7 +164,7 @@ def test_topics_are_chosen_by_the_names_that_any_connection_taught_before(
     tmp_path: Path, partitions: int, filters: Filters
 ) -> None:
     samples = [name for name in SAMPLES if name.startswith("kafka/")]
-    expected = decoded(PCAPS, samples, tmp_path / "decode", filters)
+    expected = decoded(PCAPS, samples, tmp_path / "decode", filters=filters)
     assert expected["messages"]
     inputs = [str(PCAPS / name) for name in samples]
     tasks = InProcess()

@@ -6,7 +6,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from mqsniff.batch.session import CLASSES, calm, job_settings, local_settings
+from mqsniff.batch.session import CLASSES, calm, job_settings, local_settings, one_line
 from mqsniff.batch.spark import SparkSteps
 
 if TYPE_CHECKING:
@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     import pytest
 
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+
+
+def test_the_telling_line_of_a_java_error_is_found_behind_its_marks() -> None:
+    said = """An error occurred while calling o164.collectToPython.
+: org.apache.spark.SparkException: Job aborted: of s3://KEY:SECRET@bucket/x
+\tat org.apache.spark.scheduler.DAGScheduler.abort(DAGScheduler.scala:1)
+"""
+    assert one_line(Exception(said)) == "org.apache.spark.SparkException: Job aborted: of s3://bucket/x"
+    assert one_line(Exception(said + "Caused by: java.io.IOException: No space left\n\tat x\n")) == (
+        "java.io.IOException: No space left"
+    )
 
 
 def test_workers_of_this_machine_run_what_the_driver_runs(spark: Any) -> None:
