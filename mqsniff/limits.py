@@ -42,7 +42,7 @@ class Limits:
         65_536, "open questions of one connection: a server that never answers must not grow us"
     )
     unanswered_max: int = _limit(256, "commands without a reply that stay open for a late error")
-    refusals_max: int = _limit(4_096, "of these, those that settled a delivery: NSQ's RDY allows 2,500 in flight")
+    refusals_max: int = _limit(2_560, "of these, those that settled a delivery: NSQ's RDY allows 2,500 in flight")
     refusal_ns: int = _limit(
         SECOND_NS, "capture time within which nsqd refuses a command, if it says anything at all behind that time"
     )
