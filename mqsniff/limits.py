@@ -115,7 +115,7 @@ class Limits:
     unanswered_max: int = _count(256, 1, 1 << 26,
         "commands without a reply that stay open for a late error",
         "raise it where late errors of one-way commands are `unmatched`")
-    refusals_max: int = _count(4_096, 1, 1 << 26,
+    refusals_max: int = _count(2_560, 1, 1 << 26,
         "of these, those that settled a delivery: NSQ's RDY allows 2,500 in flight",
         "raise it where settlements of a busy consumer are `ok` though nsqd refused them later")
     refusal_ns: int = _time(SECOND_NS, MILLISECOND_NS, HOUR_NS,

@@ -39,10 +39,10 @@ class ClientSide:
         message.problems += check_command(read, session.state)
         upgrades = self._enrich(message, read)
         answered = read.command is not None and read.command.kind == "request"
-        sent = Sent(message.name if read.command else "unknown", _about(message, read))
         if read.line.word in (b"FIN", b"REQ"):
-            session.settle_delivery(_message_id(read), sent)
+            session.settle_delivery(_message_id(read), message.name, message.correlation)
         else:
+            sent = Sent(message.name if read.command else "unknown", _about(message, read))
             session.ask_command(sent, expects=int(answered))
         yield message
         yield from session.placed(upgrades)

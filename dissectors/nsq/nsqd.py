@@ -145,8 +145,8 @@ class Nsq(FramedDissector):
     # ---- joined in the middle
 
     def feed(self, chunk: Chunk) -> Iterable[Event]:
-        """Take the next bytes of a side."""
-        return super().feed(chunk) if self._joining is None else self._feed_joined(self._joining, chunk)
+        """Take the next bytes of a side. Hot: once a packet."""
+        return self._machine.feed(chunk) if self._joining is None else self._feed_joined(self._joining, chunk)
 
     def _feed_joined(self, joining: Joining, chunk: Chunk) -> Iterator[Event]:
         """Hold bytes until it is told in which layer they are."""

@@ -104,14 +104,18 @@ def _check_params(read: Read, state: State) -> Iterator[Problem]:
             case "topic" | "channel":
                 yield from check_name(raw, path)
             case "message_id":
-                if len(raw) != MESSAGE_ID_SIZE:
-                    yield bent("format", f"a message id of {len(raw)} bytes: it has {MESSAGE_ID_SIZE}", path)
-                elif not MESSAGE_ID.fullmatch(raw):
-                    yield bent("format", "a message id that is not 16 hex digits", path)
+                if not MESSAGE_ID.fullmatch(raw):
+                    yield _odd_id(raw, path)
             case "count":
                 yield from _check_number(raw, path, state.max_rdy_count, state.max_rdy_source)
             case _:
                 yield from _check_number(raw, path, MAX_TIMEOUT_MS, "by default")
+
+
+def _odd_id(raw: bytes, path: str) -> Problem:
+    if len(raw) != MESSAGE_ID_SIZE:
+        return bent("format", f"a message id of {len(raw)} bytes: it has {MESSAGE_ID_SIZE}", path)
+    return bent("format", "a message id that is not 16 hex digits", path)
 
 
 def _check_number(raw: bytes, path: str, most: int, source: str) -> Iterator[Problem]:

@@ -24,7 +24,8 @@ class ServerSide:
 
     def decode(self, frame: Frame) -> Iterator[Event]:
         """Give the events of a frame."""
-        self._session.server_spoke(frame.first_ts_ns)
+        if frame.first_ts_ns >= self._session.due_ns:
+            self._session.server_spoke(frame.first_ts_ns)
         (frame_type,) = INT32.unpack_from(frame.data, 4)
         match frame_type:
             case tables.MESSAGE:

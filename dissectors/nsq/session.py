@@ -34,8 +34,8 @@ class Session:
     def __init__(self, dissector: FramedDissector) -> None:
         self._dissector = dissector
         self._lost: list[Asked] = []
-        self._about: dict[tuple[str, str | None], list[Asked]] = {}
-        """Commands that name a message, by name and message id; some of them have ended."""
+        self._about: dict[str | None, list[Asked]] = {}
+        """Commands that name a message, by message id, oldest first; some of them have ended."""
         self._waiting: deque[Asked] = deque()
         """Commands that wait for a reply; some of them have ended."""
         self._refused: list[Blame] = []
@@ -47,6 +47,8 @@ class Session:
         self.group: str | None = None
         self.now_ns = 0
         """Time of the frame that was decoded last."""
+        self.due_ns = 0
+        """When to look next for commands that have gone without a refusal for long enough."""
         self.client_seen = False
         self.unanswered_heartbeats = 0
 
@@ -93,11 +95,13 @@ class Session:
 
     def _remember(self, asked: Asked) -> None:
         """Let the command be found by its message id while it is open."""
-        about = self._about
-        if len(about) >= 2 * self.settings.limits.refusals_max:
-            self._about = about = {key: still for key, each in about.items() if (still := _open_ones(each))}
-        key = asked.context.name, asked.context.about
-        about[key] = [*_open_ones(about.get(key, ())), asked]
+        index, about = self._about, asked.context.about
+        if about in index:
+            index[about] = [*_open_ones(index[about]), asked]
+            return
+        index[about] = [asked]
+        if len(index) > 2 * self.settings.limits.refusals_max:
+            self._about = {about: still for about, each in index.items() if (still := _open_ones(each))}
 
     def ask_delivery(self, message_id: bytes, attempts: int | None) -> bool:
         """The message being decoded waits for FIN or REQ; gives whether an earlier delivery of it has timed out."""
@@ -105,7 +109,7 @@ class Session:
         again = self.deliveries.pop(message_id)
         if again is not None:
             timed_out = self._deliver_again(again)
-        elif fin := self._open_command("FIN", text(message_id)):
+        elif attempts != 1 and (fin := self._open_command("FIN", text(message_id))):
             timed_out = self._deliver_in_spite(fin)
         asked = self._dissector.ask(("message", message_id), link="settlement", in_order=False)
         self.deliveries.add(message_id, attempts, asked)
@@ -127,13 +131,13 @@ class Session:
             settled.status, settled.extra["timed_out"] = "unanswered", True
         return fin.awaited_by is not None
 
-    def settle_delivery(self, message_id: bytes, sent: Sent) -> None:
+    def settle_delivery(self, message_id: bytes, by: str, about: str | None) -> None:
         """The command being decoded ends the delivery of a message, if there is one, unless nsqd refuses."""
         delivered = self.deliveries.pop(message_id)
         in_time = delivered is not None and not self.deliveries.has_run_out(delivered, self.now_ns)
-        command = self.ask_command(sent._replace(settled=in_time), expects=0)
+        command = self.ask_command(Sent(by, about, in_time), expects=0)
         if delivered is not None:
-            delivered.extra["settled_by"] = sent.name
+            delivered.extra["settled_by"] = by
             self._dissector.settle(delivered, answered=True, awaits=command)
 
     def refused(self, command: Asked, ts_ns: int) -> bool:
@@ -148,18 +152,21 @@ class Session:
         return timed_out
 
     def server_spoke(self, ts_ns: int) -> None:
-        """The server says something: what it has not refused by now has succeeded (rule 3). Hot."""
-        until = ts_ns - self.settings.limits.refusal_ns
+        """The server says something: what it has not refused by now has succeeded (rule 3)."""
+        grace = self.settings.limits.refusal_ns
         queue = self._dissector.questions(REPLY)
-        while queue and queue[0].expects == 0 and queue[0].frame.last_ts_ns < until:
+        while queue and queue[0].expects == 0 and queue[0].frame.last_ts_ns < ts_ns - grace:
             self._pass(queue[0])
+        oldest = queue[0].frame.last_ts_ns if queue and queue[0].expects == 0 else ts_ns
+        self.due_ns = max(oldest + grace, ts_ns + grace // 4)
 
     def _pass(self, asked: Asked) -> None:
         """A command will get no reply any more."""
-        key = asked.context.name, asked.context.about
-        if len(self._about.get(key, ())) == 1:
-            del self._about[key]
-        self._dissector.settle(asked, self._status_of_passed(asked))
+        about = asked.context.about
+        each = self._about.pop(about, None)
+        if each and (len(each) > 1 or each[0] is not asked):
+            self._about[about] = [other for other in each if other.open and other is not asked]
+        self._dissector.settle(asked, "oneway" if asked.expects == 0 else self._status_of_passed(asked))
 
     def end(self) -> None:
         """The connection is over."""
@@ -188,7 +195,7 @@ class Session:
         if not failed:
             return islice(self._still_waiting(), LOOK_BACK)
         if blame.about is not None and blame.names <= ABOUT_MESSAGES:
-            return self._about.get((next(iter(blame.names)), blame.about), ())
+            return self._about.get(blame.about, ())
         return islice(self._dissector.questions(REPLY), LOOK_BACK)
 
     def _still_waiting(self) -> deque[Asked]:
@@ -200,7 +207,8 @@ class Session:
 
     def _open_command(self, name: str, about: str) -> Asked | None:
         """The oldest open command of this name about a message."""
-        return next(iter(_open_ones(self._about.get((name, about), ()))), None)
+        each = (asked for asked in self._about.get(about, ()) if asked.open and asked.context.name == name)
+        return next(each, None)
 
     def _pass_before(self, asked: Asked) -> None:
         """Commands before this one will not be answered any more."""
@@ -213,8 +221,6 @@ class Session:
         self._refused = blames
 
     def _status_of_passed(self, asked: Asked) -> Status:
-        if asked.expects == 0:
-            return "oneway"
         return "lost" if self._dissector.gaps_of(Side.SERVER) > asked.gaps_before else "unanswered"
 
     def lose_replies(self, length: int) -> None:

@@ -60,7 +60,11 @@ class Exchanges:
         return done
 
     def _timed(self, asked: Asked, answer: Message) -> Exchange:
-        status = asked.status or _outcome(asked, answer)
+        status = asked.status
+        if status is None:
+            status = (
+                ("error" if answer.error_count else "ok") if asked.awaits is None else _fate_of(asked.awaits, answer)
+            )
         if status == "ok" and asked.link == "answer" and (doubt := self._doubt(answer)) is not None:
             status = doubt
         question, last = asked.frame, (asked.last_answer or answer).frame
@@ -104,8 +108,9 @@ class Exchanges:
 
     def records_of(self, message: Message, ended: list[Exchange]) -> Iterator[Ready]:
         """Record batches that can go out with this message: its own, and those whose question it ended."""
-        for exchange in ended:
-            yield from self.settled(exchange)
+        if self.waiting:
+            for exchange in ended:
+                yield from self.settled(exchange)
         question = next((asked for asked in message.asked if asked.link == "answer"), None)
         for batch in message.records:
             if question is None or question.status is not None:
@@ -190,14 +195,9 @@ def _why_unsettled(
     return _why_open(command, open_at_end=open_at_end, seen=seen, gaps=gaps)
 
 
-def _outcome(asked: Asked, answer: Message) -> Status:
-    """What the answer to a question says, or the one to the command that settled a delivery (rule 4)."""
-    command = asked.awaits
-    if command is not None:
-        if command.answer is None:
-            return "ok" if command.status in (None, "oneway") else command.status
-        if command.status is not None:
-            return command.status
-        if command.answer.error_count:
-            return "error"
-    return "error" if answer.error_count else "ok"
+def _fate_of(command: Asked, settling: Message) -> Status:
+    """What became of the command that settled a delivery, ``settling``, and so of the delivery (rule 4)."""
+    if command.status is not None and command.status != "oneway":
+        return command.status
+    refused = command.answer is not None and command.answer.error_count
+    return "error" if refused or settling.error_count else "ok"

@@ -53,8 +53,8 @@ class Questions:
         self._wide: dict[int, tuple[Asked, int]] = {}
         """Open questions that name topics or partitions, and how many, by identity, oldest first."""
         self._named = 0
-        self._settling: dict[int, Asked] = {}
-        """Settlements that wait for the answer to their command, by identity, oldest first."""
+        self._settling: dict[Asked, None] = {}
+        """Settlements that wait for the end of their command, oldest first."""
         self.gaps = [0, 0]
         """Gaps seen so far, by side."""
         self.losses = [0, 0]
@@ -128,7 +128,9 @@ class Questions:
         self._count += 1
         self._asked.append(asked)
         if expects == 0 and len(queue) > self._limits.unanswered_max:
-            self._end_unrefused(queue)
+            oldest = queue[0]
+            if oldest.expects == 0 and (oldest.awaited_by is None or len(queue) > self._limits.refusals_max):
+                self.settle(oldest, "oneway")
         if self._count > self._limits.questions_max:
             self._end_oldest()
         return asked
@@ -164,36 +166,37 @@ class Questions:
             if asked.expects > 0:
                 return
         asked.status = status or asked.status
-        if not self._settling or self._settling.pop(id(asked), None) is None:
+        if asked in self._settling:
+            del self._settling[asked]
+        else:
             self._remove(asked)
         if awaits is not None:
             asked.awaits = awaits
             if awaits.open:
-                self._await(asked, awaits)
+                if awaits.awaited_by is None:
+                    awaits.awaited_by = []
+                awaits.awaited_by.append(asked)
+                self._settling[asked] = None
+                if len(self._settling) > self._limits.questions_max:
+                    oldest = next(iter(self._settling))
+                    self.settle(oldest, oldest.status or "unanswered")
                 return
-        self._close(asked)
-
-    def _await(self, asked: Asked, command: Asked) -> None:
-        """A settled delivery waits for the end of the command that settled it."""
-        if command.awaited_by is None:
-            command.awaited_by = []
-        command.awaited_by.append(asked)
-        self._settling[id(asked)] = asked
-        if len(self._settling) > self._limits.questions_max:
-            oldest = next(iter(self._settling.values()))
-            self.settle(oldest, oldest.status or "unanswered")
-
-    def _close(self, asked: Asked) -> None:
-        """A question ends with the frame being decoded, and so do the settlements that waited for it."""
         asked.open = False
         self._closed.append(asked)
-        waiting, asked.awaited_by = asked.awaited_by, None
-        if waiting is not None:
-            for settled in waiting:
-                if self._settling.pop(id(settled), None) is not None:
-                    settled.open = False
-                    self._doubt(settled, asked)
-                    self._closed.append(settled)
+        if asked.awaited_by is not None:
+            self._end_settled(asked, asked.awaited_by)
+            asked.awaited_by = None
+
+    def _end_settled(self, command: Asked, waiting: list[Asked]) -> None:
+        """The deliveries that a command settled end with it, but for those that have ended before."""
+        doubtful = self.losses[command.frame.side.peer] > command.losses_before
+        for settled in waiting:
+            if settled in self._settling:
+                del self._settling[settled]
+                settled.open = False
+                if doubtful:
+                    self._doubt(settled, command)
+                self._closed.append(settled)
 
     def _doubt(self, settled: Asked, command: Asked) -> None:
         """A settlement that was not refused is lost if frames of the side that might have refused it are lost."""
@@ -213,12 +216,6 @@ class Questions:
         if not queue:
             del self._queues[asked.key]
 
-    def _end_unrefused(self, queue: deque[Asked]) -> None:
-        """Too many of a queue expect nothing: the oldest ends, a little later if deliveries wait for it."""
-        oldest = queue[0]
-        if oldest.expects == 0 and (oldest.awaited_by is None or len(queue) > self._limits.refusals_max):
-            self.settle(oldest, "oneway")
-
     def _end_oldest(self) -> None:
         """A peer that never answers: the first question of the first queue ends here."""
         oldest = next(iter(self._queues.values()))[0]
@@ -227,8 +224,8 @@ class Questions:
     def left(self) -> Iterator[Asked]:
         """Everything still open, in the order it was asked."""
         rest = [asked for queue in self._queues.values() for asked in queue]
-        rest += self._settling.values()
-        for settled in self._settling.values():
+        rest += self._settling
+        for settled in self._settling:
             if settled.awaits is not None:
                 self._doubt(settled, settled.awaits)
                 settled.awaits.awaited_by = None  # no cycle is left behind

@@ -145,7 +145,9 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
     answer_frame = answer.frame if answer is not None else None
     frame = asked_frame or answer_frame
     extra = asked.extra if asked is not None else {}
-    verdict = _verdict(asked, answer)
+    verdict = answer
+    if asked is not None and (asked.awaits is not None or asked.last_answer is not answer):
+        verdict = _verdict(asked, answer)
     row = {
         "connection_id": connection.connection_id,
         "side": frame.side.text if frame is not None else None,
@@ -180,10 +182,8 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
     return _fitted(row, _EXCHANGE_NUMBERS)
 
 
-def _verdict(asked: Asked | None, answer: Message | None) -> Message | None:
+def _verdict(asked: Asked, answer: Message | None) -> Message | None:
     """The message whose error a row of ``exchanges`` tells: a later answer, or a refusal, may have one too."""
-    if asked is None:
-        return answer
     later = asked.awaits.answer if asked.awaits is not None else asked.last_answer
     if later is not None and later.failed and (asked.awaits is not None or answer is None or not answer.failed):
         return later
