@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 from mqsniff.dissector import NEED, WAIT_PEER, Switch
-from mqsniff.framing.belief import Prober, Run
+from mqsniff.framing.belief import Run
 from mqsniff.framing.containment import contained
 from mqsniff.framing.holed import HoledFrame
 from mqsniff.framing.questions import BYTES_KEPT, Questions
-from mqsniff.framing.search import Search
+from mqsniff.framing.search import Search, Searcher
 from mqsniff.framing.sidestream import Mode, SideStream
 from mqsniff.framing.sizes import Sizer, cut_size, first_asked, size_of
 from mqsniff.limits import Limits
@@ -29,7 +29,7 @@ _STEP: Final = Mode.STEP
 """Looked up once: to find a member of an enumeration costs 0.1 µs, and this one is asked for with each frame."""
 
 
-class Framed(Prober, Sizer, Protocol):
+class Framed(Searcher, Sizer, Protocol):
     """The dissector whose frames these are."""
 
     now: int

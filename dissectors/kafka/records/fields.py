@@ -61,7 +61,8 @@ class RecordFields:
         if not isinstance(extent, Extent):
             return None
         size, lost = self._wire_size(extent)
-        body[UNALIGNED] = shown = {"size": size}
+        shown: Body = {"size": size}
+        body[UNALIGNED] = shown
         position = body["position"]  # stands before the records, as the size of the snapshot does
         joined = snapshots.join(snapshot, position, self.data[extent.start : extent.stop])
         if joined is None:
