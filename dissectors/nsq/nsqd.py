@@ -82,7 +82,7 @@ class Nsq(FramedDissector):
         if side is Side.CLIENT and sample.from_start:
             return cls._detect_opening(sample.data)
         verdict = super().detect_side(side, sample)
-        if not sample.from_start and any(cls._is_proof(side, sample.data[start:]) for start in sample.starts):
+        if not sample.from_start and any(cls._is_proof(side, sample.data, start) for start in sample.starts):
             return Verdict.YES
         if side is Side.SERVER:
             return Verdict.YES if _NEGOTIATED.match(sample.data) else verdict
@@ -91,9 +91,11 @@ class Nsq(FramedDissector):
         return verdict if strong else min(verdict, Verdict.MAYBE)
 
     @classmethod
-    def _is_proof(cls, side: Side, data: bytes) -> bool:
-        """Whether bytes that end here are one frame beyond doubt."""
-        return commands.is_proof(data) if side is Side.CLIENT else frames.is_proof(data)
+    def _is_proof(cls, side: Side, data: bytes, start: int) -> bool:
+        """Whether bytes from a place to their end are one frame beyond doubt."""
+        if cls.probe(side, data[start : start + cls.probe_max]) != len(data) - start:
+            return False
+        return commands.is_proof(data[start:]) if side is Side.CLIENT else frames.is_proof(data[start:])
 
     @classmethod
     def _detect_opening(cls, data: bytes) -> Verdict:

@@ -48,7 +48,7 @@ class Pulsar(FramedDissector):
         """As every framed protocol, but a lone command is enough, with a payload where its checksum is right."""
         data = sample.data
         for start in (0,) if sample.from_start else sample.starts:
-            if frames.is_sure(side, data[start : start + cls.head_max]) or frames.is_checked(side, data[start:]):
+            if frames.is_sure(side, data[start : start + cls.head_max]) or frames.is_checked(side, data, start):
                 return Verdict.YES
         return super().detect_side(side, sample)
 

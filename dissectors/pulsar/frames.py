@@ -91,21 +91,22 @@ def is_sure(side: Side, head: bytes) -> bool:
     )
 
 
-def is_checked(side: Side, data: bytes) -> bool:
-    """Whether a whole frame with payload starts here whose checksum is right."""
-    size = probe(side, data[:HEAD_MAX])
-    if not isinstance(size, int) or len(data) < size:
+def is_checked(side: Side, data: bytes, start: int) -> bool:
+    """Whether a whole frame with payload starts at ``start`` whose checksum is right."""
+    size = probe(side, data[start : start + HEAD_MAX])
+    if not isinstance(size, int) or len(data) - start < size:
         return False
+    frame = data[start : start + size]
     try:
-        checksum = split_payload(data, HEAD + int.from_bytes(data[4:HEAD], "big"), size).checksum
+        checksum = split_payload(frame, HEAD + int.from_bytes(frame[4:HEAD], "big"), size).checksum
     except Malformed:
         return False
     if not checksum:
         return False
     from crc32c import crc32c  # noqa: PLC0415  # this is loaded for every capture, whatever it holds
 
-    told = int.from_bytes(data[checksum : checksum + 4], "big")
-    return int(crc32c(memoryview(data)[checksum + 4 : size])) == told
+    told = int.from_bytes(frame[checksum : checksum + 4], "big")
+    return int(crc32c(memoryview(frame)[checksum + 4 :])) == told
 
 
 def content_of(data: bytes, start: int, stop: int) -> tuple[int, int] | None:

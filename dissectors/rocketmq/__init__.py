@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from dissectors.rocketmq import heads
-from dissectors.rocketmq.detection import sides_swapped
+from dissectors.rocketmq.detection import is_proof, sides_swapped
 from dissectors.rocketmq.ha import RocketMQHa
 from mqsniff.dissector import Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
@@ -59,9 +59,12 @@ class RocketMQ(FramedDissector):
 
     @classmethod
     def detect_side(cls, side: Side, sample: Sample) -> Verdict:
-        """As every framed protocol, but a lone frame is enough."""
+        """As every framed protocol, but a lone frame is enough; in the middle its header has to decode to its end."""
         verdict = super().detect_side(side, sample)
-        return Verdict.YES if verdict is Verdict.MAYBE else verdict
+        if verdict is not Verdict.MAYBE:
+            return verdict
+        proven = sample.from_start or any(is_proof(sample.data[start:]) for start in sample.starts)
+        return Verdict.YES if proven else verdict
 
     def frame_size(self, side: Side, head: bytes) -> Sized:  # noqa: ARG002  # as above
         """Size of the frame that starts here in step."""

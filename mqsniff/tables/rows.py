@@ -226,7 +226,7 @@ def record_constants(connection: ConnectionInfo, message: Message, batch: Record
         "protocol": message.protocol,
     }
     common |= {name: value for name, value in batch.constant.items() if name in common}
-    return _fitted(common, batch.constant.keys() & _RECORD_NUMBERS)
+    return _fitted(common, [name for name in batch.constant if name in _RECORD_NUMBERS])
 
 
 def record_columns(batch: RecordBatch, shown: Shown) -> dict[str, Sequence[Any]]:
@@ -353,7 +353,7 @@ def _partition_rows(connection: ConnectionInfo, message: Message) -> Iterator[Ro
     }
     for partition in message.partitions:
         row = common | {name: value for name, value in partition.items() if name in common}
-        yield _fitted(row, partition.keys() & _PARTITION_NUMBERS)
+        yield _fitted(row, [name for name in partition if name in _PARTITION_NUMBERS])
 
 
 def _half(which: str, frame: Frame | None, captures: Captures) -> Row:

@@ -329,3 +329,12 @@ def test_a_record_keeps_what_no_int64_holds_and_times_too(column):
     assert first["beyond_int64"] == {"record_ts": 1 << 80, "offset": 1 << 63}
     assert second["offset"] == column[1] if column[1] < 1 << 63 else None
     assert second["beyond_int64"]["record_ts"] == 1 << 80
+
+
+def test_what_no_int64_holds_stands_in_the_same_order_in_every_run():
+    constant = dict.fromkeys(("sequence", "record_ts", "offset", "event_ts", "partition", "base_offset"), 1 << 70)
+    row, *_ = (row for _, row in rows(Recorded(connection(), QUESTION, batch((b"k", b"v"), **constant))))
+    assert list(row["beyond_int64"]) == list(constant)
+    message = pub(partitions=(dict.fromkeys(("offset", "high_watermark", "records", "batches"), 1 << 70),))
+    (row,) = (row for table, row in rows(Decoded(connection(), message)) if table == "partitions")
+    assert list(row["beyond_int64"]) == ["offset", "high_watermark", "records", "batches"]

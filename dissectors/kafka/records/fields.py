@@ -14,7 +14,7 @@ from typing import Any, Final
 from dissectors.kafka.marks import Body
 from dissectors.kafka.records.batches import Reading, lone_head, read_batches
 from dissectors.kafka.records.snapshots import Snapshots
-from mqsniff.model import Problem, Value
+from mqsniff.model import Problem
 from mqsniff.spec.wire import Extent, Malformed, read_uvarint
 
 UNALIGNED: Final = "unaligned_records"
@@ -61,7 +61,7 @@ class RecordFields:
         if not isinstance(extent, Extent):
             return None
         size, lost = self._wire_size(extent)
-        shown: dict[str, Value] = {"size": size}
+        shown: Body = {"size": size}
         body[UNALIGNED] = shown
         position = body["position"]  # stands before the records, as the size of the snapshot does
         joined = snapshots.join(snapshot, position, self.data[extent.start : extent.stop])

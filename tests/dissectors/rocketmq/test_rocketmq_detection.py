@@ -11,6 +11,7 @@ from remotingcraft import (
     HA_CONVERSATIONS,
     answer,
     binary_frame,
+    frame,
     ha_piece,
     ha_report,
     json_frame,
@@ -164,3 +165,30 @@ def test_its_bytes_are_counted_in_runs():
 def test_conversations_are_no_replication(name):
     first, second = (Sample(stream) for stream in streams(CONVERSATIONS[name]))
     assert RocketMQHa.detect(first, second) is Verdict.NO
+
+
+# ---- lone frames in the middle
+
+
+JSON_LONE = json_frame(10, 7, send_fields(), b"value")
+BINARY_LONE = binary_frame(11, 7, pull_fields(), remark="why")
+KAFKA_RECORDS = bytes.fromhex("01000000 01a00176 322d 00 012a 00010000 00000001 000001ba 0100 0000") + bytes(400)
+"""Inside record data, where the sizes of a header and of a remark can be read that are too long to be seen."""
+
+
+@pytest.mark.parametrize(
+    ("data", "verdict"),
+    [
+        (JSON_LONE, Verdict.YES),
+        (BINARY_LONE, Verdict.YES),
+        (JSON_LONE[:60], Verdict.YES),
+        (BINARY_LONE[:60], Verdict.YES),
+        (BINARY_LONE[: 8 + 17], Verdict.MORE),
+        (frame(b'{"code":1}'), Verdict.MAYBE),
+        (JSON_LONE.replace(b'"opaque"', b'"opague"'), Verdict.MAYBE),
+        (BINARY_LONE.replace(b"\x00\x0dconsumerGroup", b"\x00\x0fconsumerGroup"), Verdict.MAYBE),
+        (KAFKA_RECORDS, Verdict.MAYBE),
+    ],
+)
+def test_a_lone_frame_in_the_middle_is_proven_by_its_whole_header(data, verdict):
+    assert RocketMQ.detect(Sample(data, (0,), from_start=False), Sample(b"", (0,), from_start=False)) is verdict
