@@ -26,6 +26,7 @@ import pytest
 
 from mqsniff.answers.captures import captures_under
 from mqsniff.answers.summary import Summary
+from mqsniff.decode.foreign import TITLES
 from mqsniff.dissector import Settings
 from mqsniff.pipeline import Pipeline, Totals
 from mqsniff.sources.files import FileSource
@@ -78,7 +79,7 @@ def places(rows: list[Row]) -> Counter[tuple[str, str, int]]:
 
 # ---- bytes
 
-STRANGERS = {"tls", "http", "http2", "unknown"}
+STRANGERS = {"tls", "unknown", *TITLES}
 SKIPPED = ("undecoded", "truncated")
 OF_LAYERS = ("tls", "codec", "limit", "trailing_bytes")
 

@@ -94,17 +94,19 @@ def _is_fragment(ip: Any) -> bool:
 def _segment(tunnel: str, ip: Any, layer: Any, captured: Captured) -> Segment:
     """``layer`` is a TCP object, or its first 14 to 19 bytes."""
     if isinstance(layer, dpkt.tcp.TCP):
-        header_size, flags, payload = layer.off * 4, layer.flags, layer.data
+        header_size, flags, payload = layer.off * 4, layer.flags & 63, layer.data
+        window: int | None = layer.win
         ports, numbers = (layer.sport, layer.dport), (layer.seq, layer.ack)
     else:
         *fields, offset, flags = struct.unpack("!HHIIBB", layer[:14])
-        header_size, payload = (offset >> 4) * 4, b""
+        header_size, payload, flags = (offset >> 4) * 4, b"", flags & 63
+        window = int.from_bytes(layer[14:16], "big") if len(layer) >= 16 else None
         ports, numbers = fields[:2], fields[2:]
+    if window == 0 and flags & 0b10110 == 0b10000:  # of SYN, RST and ACK the last alone
+        flags |= 64
     size = _ip_payload(ip, captured) - header_size
     ip_id = ip.id if isinstance(ip, dpkt.ip.IP) else -1
-    return Segment(
-        tunnel, (ip.src, ports[0]), (ip.dst, ports[1]), numbers[0], numbers[1], flags & 63, payload, size, ip_id
-    )
+    return Segment(tunnel, (ip.src, ports[0]), (ip.dst, ports[1]), numbers[0], numbers[1], flags, payload, size, ip_id)
 
 
 def _ip_payload(ip: Any, captured: Captured) -> int:
