@@ -101,6 +101,8 @@ class Settings:
     """Whether somebody wants notes of messages: a dissector may leave them out."""
     exchanges: bool = True
     """Whether somebody wants exchanges and latencies: without, only records that wait are told of them."""
+    explain: bool = False
+    """Whether somebody will ask for ``spans``: only then a dissector remembers how it read its answers."""
     show_secrets: bool = False
     """Whether values of records that hold secrets stay where they are; Secrets in bodies are the sinks' matter."""
 
@@ -149,7 +151,7 @@ class Dissector(ABC):
         return iter(())
 
     def spans(self, frame: Frame) -> Iterator[Span]:  # noqa: ARG002  # part of the contract
-        """Every field of a frame beside its bytes."""
+        """Every field of a frame beside its bytes; soon after it was decoded, and with ``settings.explain`` only."""
         return iter(())
 
     @classmethod

@@ -15,8 +15,15 @@ from mqsniff.tables.values import Shown
 class Driver:
     """One instance of a dissector at work; ``told`` are its events with the ordinal that released each."""
 
-    def __init__(self, dissector: type[Dissector], limits: Limits | None = None, *, in_step: bool = True) -> None:
-        settings = Settings(limits or Limits(), records=True)
+    def __init__(
+        self,
+        dissector: type[Dissector],
+        limits: Limits | None = None,
+        *,
+        in_step: bool = True,
+        explain: bool = True,
+    ) -> None:
+        settings = Settings(limits or Limits(), records=True, explain=explain)
         self.dissector = dissector(settings)
         self.layers = Layers(settings.limits)
         self.told: list[tuple[int, Event]] = []

@@ -34,7 +34,7 @@ from mqsniff.spec.wire import Malformed
 UNASKED: Final = "Response"
 """Name of a response whose request was not seen."""
 LAYOUTS_MAX: Final = 1024
-"""Responses whose layouts are remembered, for whoever asks to have them explained."""
+"""Responses whose layouts are remembered where frames are explained."""
 
 CORRELATION: Final = Struct(">i")
 
@@ -67,7 +67,7 @@ class Responses:
         }
 
     def layout_of(self, frame: Frame) -> Layout | None:
-        """The layout by which a response was decoded a while ago."""
+        """The layout by which a response was decoded a while ago; None where nobody explains frames."""
         return self._layouts.get(frame.offset)
 
     def message_of(self, frame: Frame) -> Message:
@@ -146,9 +146,8 @@ class Responses:
         assert body.layout is not None
         assert body.marks is not None
         message, value, key, layout = reply.message, body.value, reply.question.version.key, body.layout
-        if len(self._layouts) >= LAYOUTS_MAX:
-            self._layouts.clear()
-        self._layouts[message.frame.offset] = layout
+        if self._settings.explain:
+            self._remember(message.frame, layout)
         name_message(message, body, self._identity)
         message.finite = body.marks.finite and key != ENVELOPE
         if body.marks.errors is not None:
@@ -170,6 +169,12 @@ class Responses:
             reply.asked.held = was_held(reply, reply.asked.wait_limit_ns, self._answered_ts)
         if self._settings.notes:
             message.notes += notes_of(key, "response", layout, value, message.partitions)
+
+    def _remember(self, frame: Frame, layout: Layout) -> None:
+        """Keep the layout of a response for ``layout_of``."""
+        if len(self._layouts) >= LAYOUTS_MAX:
+            self._layouts.clear()
+        self._layouts[frame.offset] = layout
 
     def _read_records(self, reply: Reply, body: Body) -> None:
         """Record data of a fetch; any other is told by its size."""

@@ -114,7 +114,7 @@ class Session:
         return message
 
     def layout_of(self, frame: Frame) -> Layout | None:
-        """The layout by which a response was decoded a while ago."""
+        """The layout by which a response was decoded a while ago; None where nobody explains frames."""
         return self._responses.layout_of(frame) if frame.side is Side.SERVER else None
 
 

@@ -59,7 +59,7 @@ WAIT_MAX_MS: Final = 1 << 40
 REMARK_MAX: Final = 120
 """Characters of an error's remark that stand on a line; the first line of what is often a Java stack trace."""
 PARTS_MAX: Final = 256
-"""Responses whose classes are remembered, for whoever asks to have them explained."""
+"""Responses whose classes are remembered where frames are explained."""
 
 
 @dataclass(slots=True)
@@ -101,12 +101,18 @@ class Session:
         self._answered_parts: dict[tuple[int, int], Part] = {}
 
     def part_of(self, frame: Frame) -> Part:
-        """What header and body of a frame are; of a response that is known for a while after it was decoded."""
+        """What header and body of a frame are; of a response that is known for a while, where frames are explained."""
         header, _ = read_header(frame.data, Notes(self._settings.limits))
         if (header.flag or 0) & RESPONSE:
             return self._answered_parts.get((frame.side, frame.offset), self._nothing)
         request = self._known(header, Notes(self._settings.limits))
         return request.request if request else self._nothing
+
+    def _remember(self, frame: Frame, part: Part) -> None:
+        """Keep the classes of a response for ``part_of``."""
+        if len(self._answered_parts) >= PARTS_MAX:
+            self._answered_parts.clear()
+        self._answered_parts[frame.side, frame.offset] = part
 
     def message(self, frame: Frame) -> Message:
         """The message of a frame; Malformed for one whose header cannot be read."""
@@ -130,8 +136,6 @@ class Session:
         """The ext fields, and the body where it is made of messages; ``owed``: required fields must be there."""
         header, frame, stop = part.header, reading.frame, reading.stop
         reading.part = part
-        if len(self._answered_parts) >= PARTS_MAX:
-            self._answered_parts.clear()
         reading.ext = read_ext(reading.header.ext or {}, header, reading.notes)
         told = not part.optional or not header.own.isdisjoint(reading.ext)
         if owed and told and header.required and len(frame.data) >= stop:
@@ -276,7 +280,8 @@ class Session:
             shown = shows_stored(frame.data, reading.stop)
             part = self._nothing._replace(body="stored-messages") if shown else self._nothing
             self._read(reading, part, "other", owed=False)
-        self._answered_parts[frame.side, frame.offset] = reading.part
+        if self._settings.explain:
+            self._remember(frame, reading.part)
         asking = asked.message if asked else None
         message = self._message(reading, asking.name if asking else UNASKED, "response")
         self._judge(message, header.code, question, reading.notes)

@@ -14,6 +14,7 @@ from kafkacraft import fetch, fetched, produce, produced, raw_request, record_ba
 from wirecraft import Say, chunks, client, server
 
 from dissectors.kafka import Kafka
+from mqsniff.dissector import Settings
 from mqsniff.model import Message, Secret, Side, Undecoded, Upgrade
 
 MILLISECOND_NS = 1_000_000
@@ -466,6 +467,15 @@ def test_spans_tile_every_frame(name):
             assert span.start == at, (message.name, span)
             at = span.stop
         assert at == message.frame.size, message.name
+
+
+@pytest.mark.parametrize(("explain", "body"), [(True, ["throttle_time_ms", "error_code"]), (False, ["undecoded"])])
+def test_how_a_response_was_read_is_remembered_only_where_frames_are_explained(explain, body):
+    said = [client(request(craft.HEARTBEAT, 1, 1)), server(response(craft.HEARTBEAT, 1, 1))]
+    driver = Driver(Kafka, explain=explain).run(chunks(said))
+    spans = driver.dissector.spans(driver.messages[1].frame)
+    assert [span.path for span in spans] == ["size", "correlation_id", *body]
+    assert not Settings().explain
 
 
 def test_the_description_counts_every_layout():

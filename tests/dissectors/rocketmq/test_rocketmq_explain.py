@@ -170,3 +170,10 @@ def test_a_set_of_bits_is_explained_by_its_indexes():
     ((_, spans),) = explained(client(json_frame(200151, 7, None, body)))
     (span,) = [span for span in spans if span.path == "body.acks[0].bit_set"]
     assert (span.value, span.meaning) == ([0, 7, 8], "gQE=")
+
+
+@pytest.mark.parametrize(("explain", "path"), [(True, "msg_id"), (False, "unknown_fields.msgId")])
+def test_how_a_response_was_read_is_remembered_only_where_frames_are_explained(explain, path):
+    said = [client(json_frame(310, 7)), server(answer(7, {"msgId": "01"}))]
+    driver = Driver(RocketMQ, explain=explain).run(chunks(said))
+    assert f"ext_fields.{path}" in {span.path for span in driver.dissector.spans(driver.messages[1].frame)}
