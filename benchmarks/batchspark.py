@@ -6,8 +6,7 @@
    memory, of the largest process. ``wall`` leaves out the start of the session, which the report tells.
 4. ``over decode`` is what the job takes more than ``decode``, in core-seconds per GiB; ``efficiency`` is the wall time
    on one core over twice that on two.
-5. Two jobs go before: after them the JVM has its archive of Spark's classes (``mqsniff.batch.java``), as for everybody
-   who runs a third one. Modules are compiled, as those of an installed package are.
+5. Modules are compiled, as those of an installed package are.
 """
 
 from __future__ import annotations
@@ -118,13 +117,9 @@ def spark(scale: int) -> None:
 
 
 def get_ready() -> None:
-    """Leave behind what the first jobs of an installation leave behind."""
-    root = HERE.parent
+    """Compile the modules (rule 5)."""
     for package in ("mqsniff", "dissectors"):
-        compileall.compile_dir(root / package, quiet=1)
-    sample = min((root / "pcaps" / "nsq").glob("*.pcap"))
-    for _ in range(2):
-        batch(sample, 1)
+        compileall.compile_dir(HERE.parent / package, quiet=1)
 
 
 def cells(each: Run, single: Run, decode_s: float, gib: float) -> list[str]:

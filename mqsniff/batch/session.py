@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import warnings
@@ -17,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mqsniff.batch import java
 from mqsniff.batch.store import redacted, shown_uri
 
 if TYPE_CHECKING:
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
 JAVA_MIN: Final = 17
 DEFAULT_MASTER: Final = "local[*,4]"
 """All cores of this machine, four attempts a task: plain local[*] gives a task one."""
+CLASSES: Final = "MQSNIFF_SPARK_CLASSES"
+"""Environment variable: a file in which the JVM keeps Spark's classes for later sessions. It is off unless somebody
+names a file: making it takes ten CPU seconds, each later session starts in seven less (decision 013)."""
+_JAVA_OPTIONS: Final = ("-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1")
+"""A session of our own copies bytes for a minute and is gone: neither the second compiler nor a collector that works
+beside it earn what they cost (1 GB took 24 CPU seconds of the JVM, not 41)."""
+_QUIET: Final = ("-Xlog:cds*=off", "-Xlog:class+path=off")
+"""What the JVM has to say of an archive of classes goes to stdout, where our report is."""
+_OPTIONS_OF_USERS: Final = ("SPARK_CONF_DIR", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 _UNDER_SUBMIT: Final = "PYSPARK_GATEWAY_PORT"
 _UNPACKED: Final = "mqsniff-environment"
 _HEAP: Final = "2g"
@@ -59,23 +69,24 @@ def open_session(master: str | None = None, remote: str | None = None, package: 
     ``package`` is a packed Python environment (``venv-pack``, ``conda-pack``) for the workers of a cluster.
     """
     need_pyspark()
-    version = _need_java() if remote is None and _UNDER_SUBMIT not in os.environ else ""
+    if remote is None and _UNDER_SUBMIT not in os.environ:
+        _need_java()
     local = remote is None and (master or DEFAULT_MASTER).startswith("local")
     if local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with calm(), _failures_in_one_line(shown_uri(remote) if remote else "Spark"):
-        return _remote_session(remote, package) if remote is not None else _classic_session(master, package, version)
+        return _remote_session(remote, package) if remote is not None else _classic_session(master, package)
 
 
-def _classic_session(master: str | None, package: str | None, version: str) -> SparkSession:
+def _classic_session(master: str | None, package: str | None) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415  # an extra
 
     builder = SparkSession.builder.appName("mqsniff batch")
     under_submit = _UNDER_SUBMIT in os.environ
     if master is not None or not under_submit:
         builder = builder.master(master or DEFAULT_MASTER)
-    if not under_submit and (master or DEFAULT_MASTER).startswith("local") and not java.users_choice():
-        for name, value in local_settings(version).items():
+    if not under_submit and (master or DEFAULT_MASTER).startswith("local") and not _java_is_chosen():
+        for name, value in local_settings().items():
             builder = builder.config(name, value)
     if not under_submit:  # spark-submit decides all of these
         builder = builder.config("spark.executorEnv.OPENBLAS_NUM_THREADS", "1")
@@ -87,18 +98,30 @@ def _classic_session(master: str | None, package: str | None, version: str) -> S
     return session
 
 
-def local_settings(version: str) -> dict[str, str]:
-    """Our settings for a session on this machine, without those that the user chose; ``version`` is Java's."""
-    import pyspark  # noqa: PLC0415  # an extra
-
-    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
-    settings = {"spark.driver.defaultJavaOptions": java.options(version, Path(home) / "jars"), **_LOCAL_SETTINGS}
+def local_settings() -> dict[str, str]:
+    """Our settings for a session on this machine, without those that the user chose."""
+    settings = {"spark.driver.defaultJavaOptions": shlex.join(_java_options()), **_LOCAL_SETTINGS}
     chosen = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     if "memory" in chosen:
         del settings["spark.driver.memory"]
     if os.environ.get("PYSPARK_PYTHON") != sys.executable:  # another may have no mqsniff, which is told in our words
         del settings[_WORKERS]
     return {name: value for name, value in settings.items() if name not in chosen}
+
+
+def _java_is_chosen() -> bool:
+    """Whether the user may have chosen options for the JVM, which ours could contradict."""
+    return "java" in os.environ.get("PYSPARK_SUBMIT_ARGS", "").lower() or any(map(os.environ.get, _OPTIONS_OF_USERS))
+
+
+def _java_options() -> tuple[str, ...]:
+    """Options for the JVM; it makes the file of classes that ``CLASSES`` names, or starts from it where it is there."""
+    name = os.environ.get(CLASSES)
+    if not name:
+        return _JAVA_OPTIONS
+    archive = Path(name).absolute()
+    option = "SharedArchiveFile" if archive.exists() else "ArchiveClassesAtExit"
+    return (*_JAVA_OPTIONS, f"-XX:{option}={archive}", *_QUIET)
 
 
 def _remote_session(remote: str, package: str | None) -> SparkSession:
@@ -188,16 +211,16 @@ def need_pyspark() -> None:
         raise SessionError("batch needs PySpark: pip install 'mqsniff[spark]'") from None
 
 
-def _need_java() -> str:
-    """See that there is a Java that Spark can start, and what it says of itself; SessionError says what to install."""
+def _need_java() -> None:
+    """See that there is a Java that Spark can start; SessionError says what to install."""
     install = f"Spark needs Java {JAVA_MIN} or newer: install it (Debian, Ubuntu: apt install openjdk-17-jre-headless)"
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"
     try:
-        said = java.version_of()
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr  # noqa: S603
     except (OSError, subprocess.CalledProcessError):
-        home = os.environ.get("JAVA_HOME")
         where = f", JAVA_HOME is {home}" if home else ""
         raise SessionError(f"{install}{where}") from None
     version = re.search(r'version "(\d+)', said)
     if version is not None and int(version.group(1)) < JAVA_MIN:
-        raise SessionError(f"{install}; {java.program()} is version {version.group(1)}")
-    return said
+        raise SessionError(f"{install}; {java} is version {version.group(1)}")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from mqsniff.batch.session import calm, job_settings, local_settings
+from mqsniff.batch.session import CLASSES, calm, job_settings, local_settings
 from mqsniff.batch.spark import SparkSteps
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -38,7 +41,7 @@ def test_settings_of_a_session_of_this_machine_are_ours_where_the_user_chose_non
 ) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-memory 9g --conf spark.shuffle.compress=true pyspark-shell")
-    settings = local_settings("no archive of classes")
+    settings = local_settings()
     assert "spark.driver.memory" not in settings
     assert "spark.shuffle.compress" not in settings
     assert settings["spark.shuffle.checksum.enabled"] == "false"
@@ -47,4 +50,28 @@ def test_settings_of_a_session_of_this_machine_are_ours_where_the_user_chose_non
 
 def test_workers_of_another_python_are_started_as_pyspark_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/python3")
-    assert "spark.python.daemon.module" not in local_settings("no archive of classes")
+    assert "spark.python.daemon.module" not in local_settings()
+
+
+def java_options() -> list[str]:
+    """What the JVM of a session on this machine is given, as Spark splits it."""
+    return shlex.split(local_settings()["spark.driver.defaultJavaOptions"])
+
+
+def test_no_classes_are_kept_unless_somebody_names_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(CLASSES, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert [java_options() for _ in range(3)] == [["-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1"]] * 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_session_makes_the_file_of_classes_and_later_ones_start_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "Spark's classes.jsa"
+    monkeypatch.setenv(CLASSES, str(archive))
+    assert f"-XX:ArchiveClassesAtExit={archive}" in java_options()
+    archive.write_bytes(b"classes")
+    assert f"-XX:SharedArchiveFile={archive}" in java_options()
+    assert "-Xlog:cds*=off" in java_options()  # the report stands alone on stdout
