@@ -2,7 +2,7 @@
 
 1. Packets are taken in slices, so that the items of a window never stand in memory together.
 2. The connections of a slice are lazy streams of items; one merge puts them in order of release, then connection.
-   Those of which each event was released by one packet, as small messages are, are sorted before, and are one stream.
+   Connections whose events come from one packet each (small messages) are sorted into one stream first: decision 003.
 3. Topic names are resolved behind the merge: an item shows what was taught before it in that order, and records of
    internal topics are decoded by it.
 4. ``None`` is yielded after each batch: a moment to flush for who writes as the packets come.

@@ -17,6 +17,7 @@ import click
 
 from mqsniff.cli.known import did_you_mean, unknown
 from mqsniff.cli.sections import all_of, option
+from mqsniff.cli.talk import say
 from mqsniff.sinks.escape import safe
 from mqsniff.tables.filters import Filters, Network
 from mqsniff.tables.narrowing import OFFSET_MAX, OffsetRange
@@ -195,5 +196,5 @@ def filters_of(options: dict[str, Any]) -> Filters:
     if filters.from_ns is not None and filters.to_ns is not None and filters.to_ns <= filters.from_ns:
         raise click.UsageError("--to is not after --from: there is no time between them")
     for warning in unknown_names(filters):
-        click.echo(f"mqsniff: {warning}", err=True)
+        say(f"mqsniff: {warning}")
     return filters

@@ -127,7 +127,7 @@ def _print_overview(entries: list[Loaded], *, verbose: bool) -> None:
     decoded = {name for entry in entries for name in _names(entry)}
     rows += [(name, "", "named, not decoded") for name in protocols(entries) if name in FOREIGN and name not in decoded]
     show_grid("", ("protocol", "ports", "what is known"), rows)
-    click.echo("mqsniff protocols NAME shows all of one; NAME may also be limits or problems", err=True)
+    say("mqsniff protocols NAME shows all of one; NAME may also be limits or problems")
 
 
 def _held(entry: Loaded, verbose: bool) -> str:  # noqa: FBT001  # as the option
