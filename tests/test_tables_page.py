@@ -240,9 +240,15 @@ def test_latencies_by_command_count_every_request_once(ask):
 
 
 def test_errors_are_those_that_brokers_sent(ask):
-    errors = {(row["protocol"], row["error_name"]): row["errors"] for row in ask(about("Errors by command"))}
-    assert errors[("kafka", "UNSUPPORTED_VERSION")] == 5
-    assert errors[("rocketmq", "TOPIC_NOT_EXIST")] == 2
+    errors = {
+        (row["protocol"], row["name"], row["error_name"]): row["errors"] for row in ask(about("Errors by command"))
+    }
+    assert errors == {("kafka", "Metadata", "UNKNOWN_TOPIC_OR_PARTITION"): 1}  # codes of the normal course are none
+    refused = ask_sample("nsq/nsq-1.3.0-go-msg-timeout.pcap", about("Errors by command"))
+    assert {(row["name"], row["error_name"]) for row in refused} >= {
+        ("FIN", "E_FIN_FAILED"),
+        ("MESSAGE", "E_FIN_FAILED"),
+    }
 
 
 @pytest.mark.parametrize(
