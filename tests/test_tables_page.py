@@ -239,7 +239,7 @@ def test_latencies_by_command_count_every_request_once(ask):
     assert all(row["p50_ms"] <= row["p99_ms"] <= row["max_ms"] for row in rows if row["p50_ms"] is not None)
 
 
-def test_errors_are_those_that_brokers_sent(ask):
+def test_errors_are_those_that_brokers_sent(ask, ask_sample):
     errors = {
         (row["protocol"], row["name"], row["error_name"]): row["errors"] for row in ask(about("Errors by command"))
     }
