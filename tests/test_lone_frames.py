@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import kafkacraft as kafka
 import nsqcraft as nsq
@@ -42,6 +43,8 @@ STRONG = {
 WEAK = {
     "a response of Kafka": kafka.response(kafka.HEARTBEAT, 4, 900),
     "a Produce of nobody": kafka.produce(900, b"value").replace(b"craft", bytes(5)),
+    "a ControlledShutdown of Kafka, which names nobody": kafka.sized(struct.pack(">hhii", 7, 0, 1, 5)),
+    "a short request of Kafka of nobody": kafka.request(kafka.API_VERSIONS, 0, 900, client_id=None),
     "a request of Kafka without its end": kafka.request(kafka.METADATA, 12, 900)[:-1],
     "a SEND of Pulsar without checksum": pulsar.send(b"value", checksum=False),
     "a SEND of Pulsar with a wrong checksum": pulsar.send(b"value")[:-1] + b"?",

@@ -1,8 +1,9 @@
 """First bytes of both sides in, whether a connection speaks Kafka out.
 
 1. From the start: the first request's body decodes to its last byte, or the server echoes its correlation id.
-2. In the middle: two requests in a row, or one that decodes exactly, at a segment's start. What reads as Produce may be
-   a response (its size and correlation id look like that), so it wants a client id of text, or the echo beside it.
+2. In the middle: two requests in a row, or one that decodes exactly, at a segment's start, with a client id of text, or
+   of some length. What reads as Produce may be a response (its size and correlation id look like that), so without a
+   client id it wants the echo beside it.
 3. Responses alone prove nothing (ZooKeeper's count up as well): the port decides.
 4. A version of ApiVersions that nobody knows yet is a client of tomorrow, if the server echoes it.
 """
@@ -23,6 +24,8 @@ PRODUCE: Final = 0
 FETCH: Final = 1
 """Zeros of other protocols read as the start of these two (ZooKeeper's first frame does): nothing may trail."""
 PRODUCE_OR_FETCH: Final = (b"\0\0", b"\0\1")
+NAMELESS_MIN: Final = 32
+"""Bytes of a lone request without a client id that is believed: a few numbers are no proof."""
 NO_CLIENT_ID: Final = (b"\0\0", b"\xff\xff")
 
 
@@ -94,7 +97,7 @@ def _at(data: bytes, start: int, server: Sample) -> Verdict:
     if fit is Verdict.NO:
         return fit
     behind = heads.probe_request(data[stop : stop + heads.HEAD_MAX]) if stop < len(data) else NEED
-    if echoed or (fit is Verdict.YES and (key != PRODUCE or _is_named(data, start))):
+    if echoed or (fit is Verdict.YES and (_is_named(data, start) or (size >= NAMELESS_MIN and key != PRODUCE))):
         return Verdict.YES
     if isinstance(behind, int) and key != PRODUCE:
         return Verdict.YES
@@ -103,6 +106,8 @@ def _at(data: bytes, start: int, server: Sample) -> Verdict:
 
 def _is_named(data: bytes, start: int) -> bool:
     """Whether the request at ``start`` has a client id of printable text."""
+    if int.from_bytes(data[start + 4 : start + 8], "big") == heads.CONTROLLED_SHUTDOWN << 16:
+        return False
     stop = start + 14 + int.from_bytes(data[start + 12 : start + 14], "big", signed=True)
     try:
         name = data[start + 14 : stop].decode()
