@@ -102,6 +102,8 @@ class Machine:
         if stream.held:
             stream.hold(chunk)
         else:
+            if stream.mode is Mode.SEARCH and chunk.offset > stream.end == stream.position:
+                self._searches[chunk.side].begin_at(chunk.offset)
             stream.add(chunk)
         peer = self.streams[stream.peer]
         if peer.mode is Mode.SEARCH:

@@ -75,6 +75,11 @@ class Search:
         self._wants = stream.position + 1
         stream.wants = 0
 
+    def begin_at(self, offset: int) -> None:
+        """The first byte of the side stands here: others had those before it, and named them."""
+        self._stream.jump(offset)
+        self.begin(self._skip_why)
+
     # ---- looking
 
     def unseen_packets(self) -> Iterator[tuple[int, int]]:

@@ -23,11 +23,11 @@ HTTP_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
 
 
 def decoded(
-    folder: Path, steps: Iterable[tuple[str, bytes]], limits: Limits | None = None
+    folder: Path, steps: Iterable[tuple[str, bytes]], limits: Limits | None = None, *, joined: bool = False
 ) -> tuple[ConnectionInfo, list[str], list[str]]:
-    """(the connection, names of its messages, details of its problems)."""
+    """(the connection, names of its messages, details of its problems); ``joined``: its handshake was not captured."""
     path = folder / "one.pcap"
-    path.write_bytes(pcap(conversation(steps, server=9000)))
+    path.write_bytes(pcap([*conversation(steps, server=9000)][3 if joined else 0 :]))
     settings = Settings(limits or Limits())
     items = list(Pipeline(FileSource([str(path)], settings.limits), settings).items())
     (info,) = [item.connection for item in items if isinstance(item, Closed)]
@@ -62,3 +62,13 @@ def test_an_opener_that_says_too_much_is_not_remembered(tmp_path):
     steps = [("c", HTTP), *[("c", b"x" * 1000)] * 3, ("s", NSQD)]
     assert decoded(tmp_path, steps, Limits(detect_max=2000))[0].protocol == "http"
     assert decoded(tmp_path, steps)[0].protocol == "nsq"
+
+
+def test_bytes_before_the_protocol_was_known_are_counted_once(tmp_path):
+    unknown = bytes(n * 73 % 251 for n in range(1000))
+    fin, heartbeat = b"FIN 18a2f48040acf000\n", b"\x00\x00\x00\x0f\x00\x00\x00\x00_heartbeat_"
+    steps = [*[("c", unknown), ("s", unknown)] * 80, ("c", fin * 2), ("s", heartbeat), ("c", fin)]
+    info, names, problems = decoded(tmp_path, steps, joined=True)
+    assert names == ["FIN", "FIN", "HEARTBEAT", "FIN"]
+    assert info.undecoded_bytes == 160_000
+    assert [problem.split(" bytes")[0] for problem in problems] == ["unknown protocol: 160000"]
