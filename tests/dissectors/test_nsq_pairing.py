@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from driver import Driver
 from nsqcraft import CLOSE_WAIT, HEARTBEAT, MAGIC, OK, auth, dpub, error, identify, line, message, mpub, negotiated, pub
-from wirecraft import Say, chunks, client, server
 
 from dissectors.nsq import Nsq
 from mqsniff.limits import Limits
 from mqsniff.model import Asked
+from mqsniff.testing.conversations import Say, chunks, client, server
+from mqsniff.testing.driver import Driver
 
 ONE, TWO = "18a2f48040acf000", "18a2f48040acf001"
 OPENING = client(MAGIC, line("SUB", "t", "c"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from pulsarcraft import SUBSCRIBE, ack, batch, deliver, ended, frame, message, names, run, still_open
-from wirecraft import Say, client, server
 
 from mqsniff.limits import Limits
+from mqsniff.testing.conversations import Say, client, server
 
 
 def settled(driver):

@@ -18,7 +18,8 @@ from pulsarcraft import (
     run,
     send,
 )
-from wirecraft import client, server
+
+from mqsniff.testing.conversations import client, server
 
 
 def test_receipts_come_first_in_first_out_for_each_sequence_id():

@@ -20,9 +20,9 @@ from pulsarcraft import (
     send,
     still_open,
 )
-from wirecraft import client, server
 
 from mqsniff.model import Secret, Side
+from mqsniff.testing.conversations import client, server
 
 # ---- requests
 

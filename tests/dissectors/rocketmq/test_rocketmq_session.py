@@ -7,7 +7,6 @@ import zlib
 from dataclasses import replace
 
 import pytest
-from driver import Driver
 from remotingcraft import (
     BORN,
     CONVERSATIONS,
@@ -33,11 +32,12 @@ from remotingcraft import (
     send_fields,
     stored,
 )
-from wirecraft import Say, chunks, client, server
 
 from dissectors.rocketmq import RocketMQ
 from mqsniff.limits import Limits
 from mqsniff.model import Secret, Side
+from mqsniff.testing.conversations import Say, chunks, client, server
+from mqsniff.testing.driver import Driver
 
 MS = 1_000_000
 

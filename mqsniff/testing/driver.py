@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from mqsniff.decode.layers import Layers
@@ -67,7 +67,7 @@ class Driver:
             self.lost[event.side].append((event.offset, event.offset + event.length))
             self._take(self.dissector.gap(event))
 
-    def _take(self, events: Iterator[Event]) -> None:
+    def _take(self, events: Iterable[Event]) -> None:
         for event in events:
             self.told.append((self.dissector.now, event))
             if isinstance(event, Upgrade):
