@@ -15,7 +15,7 @@ from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, Final, Self, get_args, get_type_hints
 
-from typed import fits
+from mqsniff.testing.typed import fits
 
 HOME: Final = Path(__file__).parent.parent
 _GENERATOR: Final = inspect.CO_GENERATOR

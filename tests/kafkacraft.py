@@ -11,10 +11,10 @@ from typing import Any
 
 from crc32c import crc32c
 from struct_encoder import encode, zigzag
-from wirecraft import Say, client, server
 
 from dissectors.kafka import specs
 from mqsniff.spec.schema import Item, Struct
+from mqsniff.testing.conversations import Say, client, server
 
 TOPIC_ID = "q83vEjRWeJCrze8SNFZ4kA"
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH = 0, 1, 2, 3, 8, 9

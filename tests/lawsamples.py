@@ -15,10 +15,11 @@ import kafkacraft
 import nsqcraft
 import pulsarcraft
 import remotingcraft
-from wirecraft import Conversation, Say, read_pcap
 
 from mqsniff.decode.registry import GROUP
 from mqsniff.dissector import Dissector
+from mqsniff.testing.captures import Conversation, read_pcap
+from mqsniff.testing.conversations import Say
 
 CONVERSATIONS: dict[str, dict[str, list[Say]]] = {
     "kafka": kafkacraft.CONVERSATIONS,

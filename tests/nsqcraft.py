@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 import cramjam
 from crc32c import crc32c
-from wirecraft import Say, acknowledged, client, server
 
 from mqsniff.model import Side
+from mqsniff.testing.conversations import Say, acknowledged, client, server
 
 MAGIC = b"  V2"
 LOOKUPD_MAGIC = b"  V1"

@@ -7,15 +7,15 @@ import zlib
 from typing import Any
 
 from crc32c import crc32c
-from driver import Driver
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
-from wirecraft import Say, chunks, client, server
 
 from dissectors.pulsar import Pulsar
 from dissectors.pulsar.commands import BY_NAME
 from dissectors.pulsar.messages import PACKAGE, message_type, types
 from mqsniff.limits import Limits
+from mqsniff.testing.conversations import Say, chunks, client, server
+from mqsniff.testing.driver import Driver
 
 ENTRY, CHECKSUM = b"\x0e\x02", b"\x0e\x01"
 NO_REQUEST = (1 << 64) - 1

@@ -9,7 +9,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 
-from wirecraft import Say, client, server
+from mqsniff.testing.conversations import Say, client, server
 
 JAVA, VERSION = "JAVA", 513
 MAGIC_V1, MAGIC_V2 = 0xDAA320A7, 0xDAA320AB

@@ -9,11 +9,8 @@ import orjson
 import pyarrow as pa
 import pytest
 from annotations import Watch
-from driver import Driver
 from kafkacraft import fetch, fetched
 from lawsamples import CONVERSATIONS, dissectors
-from typed import COMPILED
-from wirecraft import Say, chunks, client, segments, server, write_pcap
 
 from mqsniff.dissector import Settings
 from mqsniff.model import Message
@@ -26,6 +23,9 @@ from mqsniff.spec.wire import as_name
 from mqsniff.tables.arrow import ArrowTables
 from mqsniff.tables.schemas import TABLES, names_of
 from mqsniff.tables.values import Shown
+from mqsniff.testing.conversations import Say, chunks, client, segments, server, write_pcap
+from mqsniff.testing.driver import Driver
+from mqsniff.testing.typed import COMPILED
 
 DISSECTORS = dissectors()
 SESSION = [

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import orjson
 import pytest
-from wirecraft import ACK, RST, client, segments, write_pcap
 
 from mqsniff import pipeline
 from mqsniff.decode.registry import Loaded
@@ -21,6 +20,7 @@ from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Shown
+from mqsniff.testing.conversations import ACK, RST, client, segments, write_pcap
 
 PCAPS = Path(__file__).parent.parent / "pcaps"
 SAMPLES = sorted(

@@ -13,10 +13,10 @@ import pytest
 import remotingcraft
 from click.testing import CliRunner
 from remotingcraft import answer, binary_frame, json_frame, pull_fields, pull_result, send_fields, stored
-from wirecraft import Say, client, segments, server, write_pcap
 
 from mqsniff.cli import main
 from mqsniff.tables.schemas import TABLES
+from mqsniff.testing.conversations import Say, client, segments, server, write_pcap
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of kafka-python itself

@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 import pytest
 from click.testing import CliRunner
 from kafkacraft import API_VERSIONS, TOPIC_ID, record_batch, request, response
-from wirecraft import client, segments, server, write_pcap
 
 from mqsniff.answers.folders import table_dataset, table_files
 from mqsniff.answers.sql import Database
 from mqsniff.cli import main
 from mqsniff.tables.schemas import TABLES
+from mqsniff.testing.conversations import client, segments, server, write_pcap
 
 HOME = Path(__file__).parent.parent
 SHARE_FETCH = 78

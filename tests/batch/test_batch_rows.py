@@ -25,13 +25,13 @@ from batchrows import (
     with_seconds,
 )
 from inprocess import InProcess
-from wirecraft import STEP_NS, client, segments, write_pcap
 
 from mqsniff.batch.driver import run_job
 from mqsniff.batch.inputs import is_capture
 from mqsniff.batch.job import Options
 from mqsniff.model import NETWORK_KINDS, Side
 from mqsniff.tables.filters import Filters
+from mqsniff.testing.conversations import STEP_NS, client, segments, write_pcap
 
 SAMPLES = sorted(
     path.relative_to(PCAPS).as_posix() for path in PCAPS.rglob("*") if is_capture(path.name) and path.is_file()

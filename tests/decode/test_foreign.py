@@ -6,7 +6,6 @@ import random
 from pathlib import Path
 
 import pytest
-from wirecraft import client, segments, server, write_pcap
 
 from mqsniff.decode.foreign import SIGNATURES, TITLES, may_be_foreign, name_foreign
 from mqsniff.dissector import Settings
@@ -15,6 +14,7 @@ from mqsniff.model import Closed, Noticed
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 from mqsniff.streams.packets import PacketDecoder
+from mqsniff.testing.conversations import client, segments, server, write_pcap
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 from kafkacraft import HEARTBEAT, METADATA, request, response
-from wirecraft import ACK, FIN, RST, Say, Segment, client, segments, server, write_pcap
 
 from mqsniff.dissector import Settings
 from mqsniff.model import Noticed, Side
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
+from mqsniff.testing.conversations import ACK, FIN, RST, Say, Segment, client, segments, server, write_pcap
 
 CLIENT, SERVER = Side.CLIENT, Side.SERVER
 ASKED = request(METADATA, 12, 1)

@@ -6,14 +6,14 @@ import struct
 
 import nsqcraft
 import pytest
-from driver import Driver
 from nsqcraft import MAGIC, OK, auth, dpub, identify, line, mpub, negotiated, pub, sized
-from wirecraft import chunks, client, server
 
 from dissectors.nsq import Nsq
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Message, Secret, Side, Undecoded
+from mqsniff.testing.conversations import chunks, client, server
+from mqsniff.testing.driver import Driver
 
 ID = "18a2f48040acf000"
 

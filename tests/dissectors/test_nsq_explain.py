@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import nsqcraft
 import pytest
-from driver import Driver
 from nsqcraft import MAGIC, OK, auth, error, frame, identify, line, message, mpub, negotiated, pub
-from wirecraft import Say, chunks, client, server
 
 from dissectors.nsq import Nsq, Nsqlookupd
 from mqsniff.model import Secret, Side, Span, Undecoded
+from mqsniff.testing.conversations import Say, chunks, client, server
+from mqsniff.testing.driver import Driver
 
 ID = "18a2f48040acf000"
 EVERYTHING = [

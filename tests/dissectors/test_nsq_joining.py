@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 import nsqcraft
 import pytest
-from driver import Driver, shown
 from hypothesis import given
 from hypothesis import strategies as st
 from nsqcraft import HEARTBEAT, OK, consuming, ids, inside, line, message, mpub, opening, publishing, snappy_chunk
-from wirecraft import Say, chunks, client, server, streams
 
 from dissectors.nsq import Nsq
 from dissectors.nsq.joining import packets_of
@@ -18,6 +16,8 @@ from mqsniff.codecs.snappy_chunks import IDENTIFIER
 from mqsniff.dissector import Sample, Verdict
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Mark, Side, Upgrade
+from mqsniff.testing.conversations import Say, chunks, client, server, streams
+from mqsniff.testing.driver import Driver, shown
 
 ONE, TWO, THREE = ids(3)
 FOREIGN = snappy_chunk(b"GET / HTTP/1.1\r\nHost: elsewhere\r\n\r\n")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import nsqcraft
 import pytest
-from driver import Driver
 from nsqcraft import line, sized
-from wirecraft import Say, chunks, client, server
 
 from dissectors.nsq import Nsqlookupd
 from mqsniff.model import Message, Side
+from mqsniff.testing.conversations import Say, chunks, client, server
+from mqsniff.testing.driver import Driver
 
 MAGIC = b"  V1"
 HELLO = line("IDENTIFY") + sized(

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from driver import Driver
 from hypothesis import given
 from hypothesis import strategies as st
 from nsq import protocol as pynsq
 from nsqcraft import MAGIC, line
-from wirecraft import chunks, client
 
 from dissectors.nsq import Nsq
 from mqsniff.model import Message, Secret
+from mqsniff.testing.conversations import chunks, client
+from mqsniff.testing.driver import Driver
 
 ID = "18a2f48040acf000"
 NAMES = st.from_regex(r"[.a-zA-Z0-9_-]{1,54}(#ephemeral)?", fullmatch=True)
@@ -83,7 +83,8 @@ def test_commands_of_a_line_of_pynsq(count, timeout_ms):
 @given(timestamp=st.integers(-(2**63), 2**63 - 1), attempts=st.integers(0, 65535), body=st.binary(max_size=60))
 def test_pynsq_reads_a_message_as_the_dissector_does(timestamp, attempts, body):
     from nsqcraft import message as delivered
-    from wirecraft import server
+
+    from mqsniff.testing.conversations import server
 
     data = delivered(ID, body, attempts, timestamp)
     frame_type, payload = pynsq.unpack_response(data[4:])

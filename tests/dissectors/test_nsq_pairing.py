@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from driver import Driver
 from nsqcraft import CLOSE_WAIT, HEARTBEAT, MAGIC, OK, auth, dpub, error, identify, line, message, mpub, negotiated, pub
-from wirecraft import STEP_NS, Say, chunks, client, server
 
 from dissectors.nsq import Nsq
 from mqsniff.decode.exchanges import Exchanges
 from mqsniff.limits import Limits
 from mqsniff.model import Asked, Exchange, Message, Side
+from mqsniff.testing.conversations import STEP_NS, Say, chunks, client, server
+from mqsniff.testing.driver import Driver
 
 ONE, TWO = "18a2f48040acf000", "18a2f48040acf001"
 OPENING = client(MAGIC, line("SUB", "t", "c"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from driver import Driver
 from nsqcraft import MAGIC, OK, dpub, line, message, mpub, pub
-from wirecraft import START_NS, STEP_NS, chunks, client, server
 
 from dissectors.nsq import Nsq
 from mqsniff.model import RecordBatch
+from mqsniff.testing.conversations import START_NS, STEP_NS, chunks, client, server
+from mqsniff.testing.driver import Driver
 
 ID = "18a2f48040acf000"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 
 import pytest
-from driver import Driver
 from nsqcraft import CLOSE_WAIT, HEARTBEAT, MAGIC, OK, error, frame, identify, line, message, negotiated, pub, response
-from wirecraft import chunks, client, server
 
 from dissectors.nsq import Nsq
 from mqsniff.model import Side, Undecoded
+from mqsniff.testing.conversations import chunks, client, server
+from mqsniff.testing.driver import Driver
 
 ID = "18a2f48040acf000"
 

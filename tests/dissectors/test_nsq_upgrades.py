@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import nsqcraft
 import pytest
-from driver import Driver
 from nsqcraft import (
     MAGIC,
     OK,
@@ -19,10 +18,11 @@ from nsqcraft import (
     response,
     snappy,
 )
-from wirecraft import Say, chunks, client, server, streams
 
 from dissectors.nsq import Nsq
 from mqsniff.model import Chunk, Gap, Mark, Side, Upgrade
+from mqsniff.testing.conversations import Say, chunks, client, server, streams
+from mqsniff.testing.driver import Driver
 
 LAYERS = {"snappy": snappy, "deflate": deflate}
 TALK = [*publishing(), *consuming()]

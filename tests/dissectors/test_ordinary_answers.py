@@ -8,10 +8,8 @@ import pulsarcraft
 import pytest
 import remotingcraft
 from click.testing import CliRunner
-from driver import Driver
 from handmade import frame
 from kafkacraft import API_VERSIONS, HEARTBEAT, JOIN_GROUP, METADATA, OFFSET_COMMIT, SYNC_GROUP
-from wirecraft import Say, chunks, client, segments, server, write_pcap
 
 from dissectors.kafka import Kafka, specs
 from dissectors.kafka.ordinary import ORDINARY as KAFKA
@@ -24,6 +22,8 @@ from dissectors.rocketmq.ordinary import ORDINARY as ROCKETMQ
 from dissectors.rocketmq.tables import tables
 from mqsniff.cli import main
 from mqsniff.model import Message, Ordinary, OrdinaryAnswers
+from mqsniff.testing.conversations import Say, chunks, client, segments, server, write_pcap
+from mqsniff.testing.driver import Driver
 
 ADD_PARTITIONS = 24
 

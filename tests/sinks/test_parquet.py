@@ -13,7 +13,6 @@ import pytest
 from imports import imported
 from kafkacraft import FETCH, METADATA, TOPIC_ID, record_batch, request, response
 from parquetrows import decode_both, items_of, rows_of_parts
-from wirecraft import STEP_NS, client, segments, server, write_pcap
 
 from mqsniff.limits import Limits
 from mqsniff.model import CaptureInfo
@@ -21,6 +20,7 @@ from mqsniff.sinks.outputfolder import OutputFolder
 from mqsniff.sinks.parquet import ParquetSink
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Shown
+from mqsniff.testing.conversations import STEP_NS, client, segments, server, write_pcap
 
 OFFSETS_ID = "AAAAAAAAAAAAAAAAAAAAQQ"
 OTHER_ID = "AAAAAAAAAAAAAAAAAAAAgQ"

@@ -9,15 +9,15 @@ from typing import Any
 import kafkacraft as craft
 import pytest
 from click.testing import CliRunner
-from driver import Driver
 from kafkacraft import FETCH, fetch, record_batch, request, response
 from tinycapture import conversation, pcap
-from wirecraft import chunks, client, server
 
 from dissectors.kafka import Kafka
 from mqsniff.cli import main
 from mqsniff.decode.exchanges import Exchanges
 from mqsniff.limits import Limits
+from mqsniff.testing.conversations import chunks, client, server
+from mqsniff.testing.driver import Driver
 
 HELLO = [
     ("c", request(craft.API_VERSIONS, 3, 0)),

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import kafkacraft as craft
 import pytest
-from driver import Driver
 from kafkacraft import fetch, fetched, produce, produced, raw_request, record_batch, request, response, sized
-from wirecraft import Say, chunks, client, server
 
 from dissectors.kafka import Kafka
 from mqsniff.dissector import Settings
 from mqsniff.model import Message, Secret, Side, Undecoded, Upgrade
+from mqsniff.testing.conversations import Say, chunks, client, server
+from mqsniff.testing.driver import Driver
 
 MILLISECOND_NS = 1_000_000
 

@@ -8,13 +8,13 @@ from typing import Any
 import cramjam
 import kafkacraft as craft
 import pytest
-from driver import Driver
-from wirecraft import chunks, client, server
 
 from dissectors.kafka import Kafka
 from dissectors.kafka.formats import TEXTS, decode_marked
 from dissectors.kafka.records.data import _count_deliveries
 from mqsniff.model import Message, RecordBatch
+from mqsniff.testing.conversations import chunks, client, server
+from mqsniff.testing.driver import Driver
 
 PUSH_TELEMETRY, TXN_OFFSET_COMMIT = 72, 28
 COMMIT = "AgAAAYvP5WgAAAAAAQAAAAZ3aW5kb3cAAAGLz+Vn/w=="

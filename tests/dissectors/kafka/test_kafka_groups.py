@@ -6,11 +6,11 @@ from typing import Any
 
 import kafkacraft as craft
 import pytest
-from driver import Driver
 from kafkacraft import FIND_COORDINATOR, HEARTBEAT, METADATA, fetch, fetched, request, response
-from wirecraft import Say, chunks, client, server
 
 from dissectors.kafka import Kafka
+from mqsniff.testing.conversations import Say, chunks, client, server
+from mqsniff.testing.driver import Driver
 
 BEATS = [
     client(request(HEARTBEAT, 4, 1, {"group_id": "g"})),

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 
 import kafkacraft as craft
 import pytest
-from driver import Driver
 from kafkacraft import HEARTBEAT, LIST_OFFSETS, METADATA, PRODUCE, produce, produced, request, response, sized
-from wirecraft import Say, chunks, client, server
 
 from dissectors.kafka import Kafka
 from mqsniff.model import Message, Side
+from mqsniff.testing.conversations import Say, chunks, client, server
+from mqsniff.testing.driver import Driver
 
 REQUESTS = 60
 Holes = tuple[list[tuple[int, int]], list[tuple[int, int]]]

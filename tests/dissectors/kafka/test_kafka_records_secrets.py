@@ -9,11 +9,9 @@ from typing import Any
 
 import kafkacraft as craft
 import pytest
-from driver import Driver
 from kafkacraft import fetch, record_batch
 from test_kafka_formats import SAMPLES
 from tinycapture import conversation, pcap
-from wirecraft import chunks, client, server
 
 from dissectors.kafka import Kafka
 from mqsniff.dissector import Settings
@@ -23,6 +21,8 @@ from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Shown
+from mqsniff.testing.conversations import chunks, client, server
+from mqsniff.testing.driver import Driver
 
 SCRAM = bytes.fromhex(
     # UserScramCredentialRecord of user "ruth": salt, stored key and server key are four bytes each here.

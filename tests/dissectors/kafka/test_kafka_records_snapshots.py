@@ -8,13 +8,13 @@ from typing import Any
 
 import kafkacraft as craft
 import pytest
-from driver import Driver
 from kafkacraft import record_batch
 from test_kafka_formats import SAMPLES
-from wirecraft import Say, chunks, client, server
 
 from dissectors.kafka import Kafka
 from mqsniff.model import Message, Secret
+from mqsniff.testing.conversations import Say, chunks, client, server
+from mqsniff.testing.driver import Driver
 
 FETCH_SNAPSHOT = 59
 LOG = "__cluster_metadata"

@@ -6,12 +6,12 @@ import struct
 
 import kafkacraft as craft
 import pytest
-from driver import Driver
 from kafkacraft import fetched, record_batch, request, response, sized
-from wirecraft import Say, chunks, client, server
 
 from dissectors.kafka import Kafka
 from mqsniff.model import Side
+from mqsniff.testing.conversations import Say, chunks, client, server
+from mqsniff.testing.driver import Driver
 
 
 def test_a_response_after_a_gap_must_answer_something():

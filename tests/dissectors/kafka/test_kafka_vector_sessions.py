@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import kafkacraft as craft
 import pytest
-from driver import Driver
 from kafka_vectors import WHOLE, Vector, vectors
-from wirecraft import Say, chunks, client, server
 
 from dissectors.kafka import Kafka, heads
+from mqsniff.testing.conversations import Say, chunks, client, server
+from mqsniff.testing.driver import Driver
 
 LOGINS = {craft.SASL_HANDSHAKE, craft.SASL_AUTHENTICATE}
 """What changes the meaning of what follows."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from handmade import captures, connection
 from pulsarcraft import SUBSCRIBE, ack, batch, deliver, ended, frame, message, names, run, still_open
-from wirecraft import Say, client, server
 
 from mqsniff.decode.exchanges import Exchanges
 from mqsniff.limits import Limits
 from mqsniff.model import Side
 from mqsniff.tables.rows import exchange_row
+from mqsniff.testing.conversations import Say, client, server
 
 
 def settled(driver):

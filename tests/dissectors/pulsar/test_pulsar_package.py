@@ -5,15 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from driver import Driver
 from pulsarcraft import send
-from wirecraft import chunks, client
 
 from dissectors.pulsar import Pulsar
 from dissectors.pulsar.commands import BY_NAME, COMMANDS, answers_of
 from dissectors.pulsar.messages import message_type, numbers
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
+from mqsniff.testing.conversations import chunks, client
+from mqsniff.testing.driver import Driver
 
 
 def test_the_table_of_commands_is_the_definition():

@@ -8,7 +8,6 @@ import cramjam
 import lz4.block
 import pytest
 import zstandard
-from driver import Driver
 from pulsarcraft import (
     NO_REQUEST,
     PRODUCER,
@@ -24,10 +23,11 @@ from pulsarcraft import (
     run,
     send,
 )
-from wirecraft import chunks, client, server
 
 from dissectors.pulsar import Pulsar
 from mqsniff.model import Side
+from mqsniff.testing.conversations import chunks, client, server
+from mqsniff.testing.driver import Driver
 
 
 def test_receipts_come_first_in_first_out_for_each_sequence_id():

@@ -6,11 +6,9 @@ import struct
 
 import pytest
 from crc32c import crc32c
-from driver import Driver
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pulsarcraft import batch, command, encoded, frame, framed, message, send
-from wirecraft import chunks, client, server
 
 from dissectors.pulsar import Pulsar
 from dissectors.pulsar.commands import BY_NAME, PAYLOAD
@@ -19,6 +17,8 @@ from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Frame, Gap, Mark, Side, Undecoded
 from mqsniff.tables.values import Shown
+from mqsniff.testing.conversations import chunks, client, server
+from mqsniff.testing.driver import Driver
 
 ENTRY = b"\x08\x05\x10\x09"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from driver import Driver
 from pulsarcraft import (
     NO_REQUEST,
     PRODUCER,
@@ -21,12 +20,13 @@ from pulsarcraft import (
     send,
     still_open,
 )
-from wirecraft import chunks, client, server
 
 from dissectors.pulsar import Pulsar
 from mqsniff.decode.exchanges import Exchanges
 from mqsniff.limits import Limits
 from mqsniff.model import Secret, Side
+from mqsniff.testing.conversations import chunks, client, server
+from mqsniff.testing.driver import Driver
 
 # ---- requests
 

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 from crc32c import crc32c
-from driver import Driver
 from pulsarcraft import frame
-from wirecraft import chunks, client, server
 
 from dissectors.pulsar import Pulsar
 from dissectors.pulsar.commands import BY_NAME, PAYLOAD
@@ -19,6 +17,8 @@ from dissectors.pulsar.messages import message_type, read_command
 from mqsniff.limits import Limits
 from mqsniff.model import Secret, Side
 from mqsniff.spec import protowire
+from mqsniff.testing.conversations import chunks, client, server
+from mqsniff.testing.driver import Driver
 
 LINES = [json.loads(line) for line in Path(__file__).with_name("pulsar_vectors.jsonl").read_text().splitlines()]
 NEWER_COMMAND_FIELDS = {("CommandScalableTopicLookup", "create_if_missing")}

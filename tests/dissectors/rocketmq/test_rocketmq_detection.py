@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 
 import pytest
-from driver import Driver
 from remotingcraft import (
     CONVERSATIONS,
     HA_CONVERSATIONS,
@@ -19,11 +18,12 @@ from remotingcraft import (
     send_fields,
     stored,
 )
-from wirecraft import chunks, streams
 
 from dissectors.rocketmq import RocketMQ, RocketMQHa
 from mqsniff.dissector import Sample, Verdict
 from mqsniff.model import Side
+from mqsniff.testing.conversations import chunks, streams
+from mqsniff.testing.driver import Driver
 
 NOTHING = Sample(b"", (0,), True)
 

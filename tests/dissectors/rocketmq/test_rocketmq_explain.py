@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from driver import Driver
 from javavectors import lines
 from remotingcraft import (
     CONVERSATIONS,
@@ -19,13 +18,14 @@ from remotingcraft import (
     registration,
     stored,
 )
-from wirecraft import chunks, client, server
 
 from dissectors.rocketmq import RocketMQ
 from dissectors.rocketmq.explain import frame_spans
 from dissectors.rocketmq.tables import Part, tables
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Secret, Side, Undecoded
+from mqsniff.testing.conversations import chunks, client, server
+from mqsniff.testing.driver import Driver
 
 PLACED = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 

@@ -7,7 +7,6 @@ import zlib
 from dataclasses import replace
 
 import pytest
-from driver import Driver
 from handmade import connection
 from remotingcraft import (
     BORN,
@@ -34,7 +33,6 @@ from remotingcraft import (
     send_fields,
     stored,
 )
-from wirecraft import Say, chunks, client, segments, server, write_pcap
 
 from dissectors.rocketmq import RocketMQ
 from mqsniff.dissector import Settings
@@ -43,6 +41,8 @@ from mqsniff.model import CaptureInfo, Exchanged, Secret, Side
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.rows import exchange_row
+from mqsniff.testing.conversations import Say, chunks, client, segments, server, write_pcap
+from mqsniff.testing.driver import Driver
 
 MS = 1_000_000
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
-
-from typed import wrong_identity, wrong_types
 
 from mqsniff.decode.layers import Layers
 from mqsniff.dissector import Dissector, Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Asked, Chunk, Event, Gap, Message, Problem, Side, Skipped, Upgrade
 from mqsniff.tables.values import Shown
+from mqsniff.testing.typed import wrong_identity, wrong_types
 
 
 class Driver:
@@ -78,7 +77,7 @@ class Driver:
             self.lost[event.side].append((event.offset, event.offset + event.length))
             self._take(self.dissector.gap(event))
 
-    def _take(self, events: Iterator[Event]) -> None:
+    def _take(self, events: Iterable[Event]) -> None:
         for event in events:
             self.told.append((self.dissector.now, event))
             assert wrong_types(event) == []

@@ -5,8 +5,14 @@ from __future__ import annotations
 import dpkt
 import nsqcraft
 import pytest
-from driver import Driver
-from wirecraft import (
+
+from dissectors.nsq import Nsq
+from mqsniff.dissector import Settings
+from mqsniff.model import Chunk, Decoded, Gap, Side
+from mqsniff.pipeline import Pipeline
+from mqsniff.sources.files import FileSource
+from mqsniff.testing.captures import read_pcap
+from mqsniff.testing.conversations import (
     ACK,
     FIN,
     SYN,
@@ -17,19 +23,13 @@ from wirecraft import (
     doubled,
     known,
     lost,
-    read_pcap,
     segments,
     server,
     streams,
     swapped,
     write_pcap,
 )
-
-from dissectors.nsq import Nsq
-from mqsniff.dissector import Settings
-from mqsniff.model import Chunk, Decoded, Gap, Side
-from mqsniff.pipeline import Pipeline
-from mqsniff.sources.files import FileSource
+from mqsniff.testing.driver import Driver
 
 DIALOGUE = [client(b"hello"), server(b"hi " * 1000), client(b"bye"), client(b"."), server(b"!")]
 
