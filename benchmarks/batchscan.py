@@ -18,7 +18,7 @@ from measuring import DATA, MB, made, script, show
 
 from mqsniff.batch.cuts import find_cut
 from mqsniff.batch.inputs import list_inputs, read_range
-from mqsniff.batch.plan import Plan, plan
+from mqsniff.batch.plan import ScanPlan, plan
 from mqsniff.batch.prefix import Again, prefix
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.scan import scan as scan_split
@@ -55,7 +55,7 @@ def append(out: BinaryIO, path: Path, start: int) -> None:
         shutil.copyfileobj(file, out)
 
 
-def scanned(work: Plan) -> tuple[list[PieceReport], int]:
+def scanned(work: ScanPlan) -> tuple[list[PieceReport], int]:
     """The reports of all pieces, and how many bundles there were."""
     reports, bundles = [], 0
     for split in work.splits:
@@ -67,7 +67,7 @@ def scanned(work: Plan) -> tuple[list[PieceReport], int]:
     return reports, bundles
 
 
-def cut_seconds(work: Plan) -> float:
+def cut_seconds(work: ScanPlan) -> float:
     """CPU seconds for one cut of the largest file."""
     file = max(work.files, key=lambda each: each.size)
     started = time.process_time()

@@ -1,6 +1,6 @@
 """How many segments a second become streams, on one core: ``OPENBLAS_NUM_THREADS=1 python benchmarks/flows.py [NAME]``.
 
-Batches are made by hand, of 8192 segments as the pipeline slices them; only ``Flows`` is measured, with all that it
+Batches are made by hand, of 8192 segments as the pipeline slices them; only ``FlowTable`` is measured, with all that it
 tells. Each scenario runs with runs found and one segment at a time; the best of three passes is printed.
 
 1. bulk: one connection, segments of 1448 bytes, every other one acknowledged.
@@ -21,7 +21,7 @@ import numpy as np
 
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, FlowKey, SegmentBatch
-from mqsniff.streams.flows import Flows
+from mqsniff.streams.flows import FlowTable
 from mqsniff.streams.segment import ACK, FIN, SYN
 
 SLICE = 8192
@@ -109,7 +109,7 @@ def batches(rows: list[Row], step_ns: int = 1_000) -> list[SegmentBatch]:
 
 def measure(parts: list[SegmentBatch], *, find_runs: bool) -> tuple[float, int]:
     """(CPU seconds, bytes told) of one pass."""
-    flows, size = Flows(Limits(), find_runs=find_runs), 0
+    flows, size = FlowTable(Limits(), find_runs=find_runs), 0
     began = time.process_time()
     for part in parts:
         size += sum(len(event.data) for flow in flows.feed(part) for *_, event in flow if isinstance(event, Chunk))

@@ -14,7 +14,7 @@ from typing import Any
 
 from dissectors.kafka import specs
 from mqsniff.spec.compile import compile_struct
-from mqsniff.spec.interpret import Window, interpret
+from mqsniff.spec.interpret import DecodeWindow, interpret
 from mqsniff.spec.layout import Layout
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -71,7 +71,7 @@ HEARTBEAT = {
     "group_instance_id": None,
 }
 
-CASES: list[tuple[int, specs.Kind, int, dict[str, Any]]] = [
+CASES: list[tuple[int, specs.DefinitionKind, int, dict[str, Any]]] = [
     (3, "response", 12, metadata()),
     (3, "response", 1, metadata()),
     (2, "response", 4, offsets()),
@@ -95,7 +95,7 @@ def seconds(work: Callable[[], object]) -> float:
 def measure(layout: Layout, body: dict[str, Any]) -> None:
     """Print the figures of one layout."""
     data = encode(layout.struct, body)
-    window = Window(0, len(data), len(data))
+    window = DecodeWindow(0, len(data), len(data))
     assert layout.decode(data).stop == len(data)
     fast = seconds(lambda: layout.decode(data))
     slow = seconds(lambda: interpret(layout.struct, data, window))

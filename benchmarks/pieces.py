@@ -17,7 +17,7 @@ from dissectors.pulsar.batches import _read_single, _read_slowly
 from dissectors.pulsar.messages import message_type
 from dissectors.rocketmq.extfields import read_ext
 from dissectors.rocketmq.headers import read_header
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from dissectors.rocketmq.stored import read_stored
 from dissectors.rocketmq.tables import tables
 from mqsniff.limits import Limits
@@ -69,17 +69,17 @@ def rocketmq(scale: int) -> None:
             request = tables().requests[code]
 
             def header(data: bytes = data) -> object:
-                return read_header(data, Notes(LIMITS))
+                return read_header(data, ProblemNotes(LIMITS))
 
             def typed(data: bytes = data, part: object = request.request.header) -> object:
-                notes = Notes(LIMITS)
+                notes = ProblemNotes(LIMITS)
                 return read_ext(read_header(data, notes)[0].ext, part, notes)
 
             figures = microseconds(header, NUMBER), microseconds(typed, NUMBER)
             rows.append([f"{request.name}, {kind}", str(len(data)), *figures])
     one = stored(b"x" * 500, properties(KEYS="k", UNIQ_KEY="u" * 32, WAIT="true", TAGS="created"))
     body = one * MESSAGES
-    plain = microseconds(lambda: read_stored(body, Notes(LIMITS), ""), NUMBER, MESSAGES)
+    plain = microseconds(lambda: read_stored(body, ProblemNotes(LIMITS), ""), NUMBER, MESSAGES)
     rows.append(["stored message", str(len(one)), plain, ""])
     show("rocketmq, one piece, microseconds of CPU", ["piece", "bytes", "header", "with typed fields"], rows)
     decode("rocketmq", scale)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk
 from mqsniff.sources.files import FileSource
-from mqsniff.streams.flows import FlowEvents, Flows
+from mqsniff.streams.flows import FlowEvents, FlowTable
 from mqsniff.streams.packets import PacketDecoder
 
 
@@ -23,7 +23,7 @@ def bytes_of(flows: Iterable[FlowEvents]) -> int:
 def main() -> None:
     """Count the bytes of a file's streams."""
     limits = Limits()
-    decoder, flows = PacketDecoder(limits), Flows(limits, "")
+    decoder, flows = PacketDecoder(limits), FlowTable(limits, "")
     size = 0
     for batch in FileSource(sys.argv[1:], limits).batches():
         size += bytes_of(flows.feed(decoder.decode(batch)))

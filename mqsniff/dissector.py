@@ -20,7 +20,7 @@ from enum import Enum, IntEnum
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from mqsniff.limits import Limits
-from mqsniff.model import Asked, Chunk, Event, Frame, Gap, Identity, Side, Span, Value
+from mqsniff.model import Chunk, Event, Frame, Gap, Identity, Pending, Side, Span, Value
 
 
 class Verdict(IntEnum):
@@ -47,7 +47,7 @@ WAIT_PEER: Final = FrameAnswer.WAIT_PEER
 NO_FRAME: Final = FrameAnswer.NO_FRAME
 
 
-class Walk(NamedTuple):
+class IncrementalSize(NamedTuple):
     """A frame whose end is found element by element: it has at least ``size`` bytes, ``walk`` tells more."""
 
     size: int
@@ -57,13 +57,13 @@ class Walk(NamedTuple):
     """What ``walk`` has to remember."""
 
 
-class Broken(NamedTuple):
+class WalkAborted(NamedTuple):
     """The elements of a walk cannot go on: the size that was promised counts, as ``needed`` bytes of the data told."""
 
     needed: int
 
 
-class Switch(NamedTuple):
+class LayerChange(NamedTuple):
     """No frame starts here: from this byte on the side speaks another layer, though no answer of the peer told so."""
 
     to: Any
@@ -73,8 +73,8 @@ class Switch(NamedTuple):
 
 
 Probed: TypeAlias = int | Literal[FrameAnswer.NEED, FrameAnswer.NO_FRAME]
-Walked: TypeAlias = int | Walk | Broken | Literal[FrameAnswer.NEED]
-Sized: TypeAlias = int | FrameAnswer | Walk | Switch
+Walked: TypeAlias = int | IncrementalSize | WalkAborted | Literal[FrameAnswer.NEED]
+Sized: TypeAlias = int | FrameAnswer | IncrementalSize | LayerChange
 """Size of the frame in bytes, its head included, or why it cannot be told."""
 
 Table: TypeAlias = "list[dict[str, Value]]"
@@ -175,7 +175,7 @@ class Dissector(ABC):
         """
         return []
 
-    def open_questions(self) -> Iterator[Asked]:
+    def open_questions(self) -> Iterator[Pending]:
         """Questions that nobody answered, oldest first; asked for once, at the end of the connection."""
         return iter(())
 

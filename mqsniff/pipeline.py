@@ -15,18 +15,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from mqsniff.decode.conversation import Context, Conversation, Placed
+from mqsniff.decode.conversation import Conversation, Placed, RunContext
 from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.names import TopicNames
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import Settings
-from mqsniff.model import CaptureInfo, Chunk, Decoded, Item, Noticed, PacketBatch, Problem, Recorded, packet_id
+from mqsniff.model import (
+    CaptureInfo,
+    Chunk,
+    Item,
+    MessageItem,
+    PacketBatch,
+    Problem,
+    ProblemItem,
+    RecordItem,
+    packet_id,
+)
 from mqsniff.sources.batches import slice_batch
 from mqsniff.sources.domains import domain_finder
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.domains import DomainFlows
 from mqsniff.streams.events import ConnectionClosed, StreamEvent
-from mqsniff.streams.flows import FlowEvents, Flows
+from mqsniff.streams.flows import FlowEvents, FlowTable
 from mqsniff.streams.packets import PacketDecoder
 
 SLICE_PACKETS: Final = 8192
@@ -70,9 +80,9 @@ class Pipeline:
     ) -> None:
         """``domain`` tells which captures are one: see ``sources.domains``; ValueError if it is no pattern."""
         self._source = source
-        self._context = Context(Registry(load_dissectors(), decode_as), settings)
+        self._context = RunContext(Registry(load_dissectors(), decode_as), settings)
         self._decoder = PacketDecoder(settings.limits)
-        self._flows: Flows | DomainFlows = Flows(settings.limits)
+        self._flows: FlowTable | DomainFlows = FlowTable(settings.limits)
         if domain:
             find = domain_finder(domain)
             self._flows = DomainFlows(settings.limits, lambda index: find(source.captures[index].name))
@@ -115,7 +125,7 @@ class Pipeline:
         self.totals.other_packets += segments.skipped_packets
         self.totals.segments += len(segments)
         odd: Iterator[Placed] = (
-            (each.ordinal, -1, Noticed(None, each.problem, each.ts_ns, each.packet)) for each in segments.problems
+            (each.ordinal, -1, ProblemItem(None, each.problem, each.ts_ns, each.packet)) for each in segments.problems
         )
         flows: list[FlowEvents] = []
         apart: FlowEvents = []
@@ -144,7 +154,7 @@ class Pipeline:
     def _merged(self, placed: list[Iterator[Placed]]) -> Iterator[Item]:
         """Items in order of release, then of the connections' first packets; names are known from here on."""
         for _, _, item in placed[0] if len(placed) == 1 else heapq.merge(*placed):
-            if isinstance(item, Decoded):
+            if isinstance(item, MessageItem):
                 message = item.message
                 if message.teaches:
                     yield from self._names.learn(message)
@@ -153,9 +163,9 @@ class Pipeline:
                 totals = self.totals
                 totals.messages += 1
                 totals.by_protocol[message.protocol] = totals.by_protocol.get(message.protocol, 0) + 1
-            elif isinstance(item, Noticed):
+            elif isinstance(item, ProblemItem):
                 self._count(item.problem)
-            elif isinstance(item, Recorded):
+            elif isinstance(item, RecordItem):
                 self._names.resolve_records(item.message.protocol, item.batch)
                 item.batch = self._internal.decoded(item.message.protocol, item.batch)
             yield item
@@ -170,7 +180,7 @@ class Pipeline:
 
     def _notice(self, problem: Problem) -> Item:
         self._count(problem)
-        return Noticed(None, problem, problem.ts_ns, problem.packet)
+        return ProblemItem(None, problem, problem.ts_ns, problem.packet)
 
 
 def _is_of_one_packet(placed: tuple[int, Connection, StreamEvent]) -> bool:

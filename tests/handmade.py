@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from mqsniff.model import (
-    Asked,
     CaptureInfo,
     ConnectionInfo,
     Frame,
     Message,
-    Noticed,
+    Pending,
     Problem,
+    ProblemItem,
     RecordBatch,
     Side,
     packet_id,
@@ -45,9 +45,9 @@ def pub(**fields: Any) -> Message:
     return Message(made.pop("frame", frame()), "nsq", "PUB", "request", **made)
 
 
-def answer_to(question: Message, **fields: Any) -> tuple[Message, Asked]:
+def answer_to(question: Message, **fields: Any) -> tuple[Message, Pending]:
     """An answer 78 µs after the question, and what ties them together."""
-    asked = Asked("pub", "answer", question.frame, message=question)
+    asked = Pending("pub", "answer", question.frame, message=question)
     reply = frame(Side.SERVER, 0, 10, at=79_000, packet=9)
     response = Message(reply, "nsq", "RESPONSE", "response", {"data": "OK"}, error_code=0, error_count=0, **fields)
     asked.answer = asked.last_answer = response
@@ -67,7 +67,7 @@ def batch(*records: tuple[bytes | None, bytes | None], **constant: Any) -> Recor
     return RecordBatch(data, len(records), constant, {}, (spans[0], spans[1]), (spans[2], spans[3]))
 
 
-def noticed(kind: str = "out_of_range", severity: str = "info", **fields: Any) -> Noticed:
+def noticed(kind: str = "out_of_range", severity: str = "info", **fields: Any) -> ProblemItem:
     problem = Problem(kind, severity, fields.pop("detail", "RDY count 9999 is over 2500"), fields.pop("path", "count"))
     made: dict[str, Any] = {"connection": connection(), "ts_ns": START, "packet": packet_id(0, 12)} | fields
-    return Noticed(made["connection"], problem, made["ts_ns"], made["packet"], made.get("message"))
+    return ProblemItem(made["connection"], problem, made["ts_ns"], made["packet"], made.get("message"))

@@ -20,7 +20,7 @@ import kio_oracle  # noqa: E402
 
 from dissectors.kafka import specs  # noqa: E402
 from mqsniff.dissector import Settings  # noqa: E402
-from mqsniff.model import Decoded, Message  # noqa: E402
+from mqsniff.model import Message, MessageItem  # noqa: E402
 from mqsniff.pipeline import Pipeline  # noqa: E402
 from mqsniff.sources.files import FileSource  # noqa: E402
 
@@ -50,7 +50,7 @@ def captured(folders: Iterable[Path]) -> set[Layout]:
     found = set()
     for path in (path for folder in folders for path in sorted(folder.glob("*.pcap*"))):
         for item in Pipeline(FileSource([str(path)]), Settings()).items():
-            if isinstance(item, Decoded) and _is_proof(item.message, keys):
+            if isinstance(item, MessageItem) and _is_proof(item.message, keys):
                 kind = "response" if item.message.kind == "response" else "request"
                 found.add((keys[item.message.name], kind, item.message.version or 0))
     return found

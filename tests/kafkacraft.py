@@ -13,7 +13,7 @@ from crc32c import crc32c
 from struct_encoder import encode, zigzag
 
 from dissectors.kafka import specs
-from mqsniff.spec.schema import Item, Struct
+from mqsniff.spec.schema import FieldLayout, Struct
 from mqsniff.testing.conversations import Say, client, server
 
 TOPIC_ID = "q83vEjRWeJCrze8SNFZ4kA"
@@ -62,7 +62,7 @@ def filled(layout: Struct, given: dict[str, Any]) -> dict[str, Any]:
     return body | {item.name: _filled(item, given[item.name]) for item in layout.tagged if item.name in given}
 
 
-def _filled(item: Item, value: Any) -> Any:
+def _filled(item: FieldLayout, value: Any) -> Any:
     if value is ...:
         return None if item.nullable else [] if item.array else _default(item)
     if item.struct is None or value is None:
@@ -70,7 +70,7 @@ def _filled(item: Item, value: Any) -> Any:
     return [filled(item.struct, one) for one in value] if item.array else filled(item.struct, value)
 
 
-def _default(item: Item) -> Any:
+def _default(item: FieldLayout) -> Any:
     match item.type:
         case "struct":
             assert item.struct is not None

@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from mqsniff.model import Secret
-from mqsniff.spec.schema import Item, Struct
+from mqsniff.spec.schema import FieldLayout, Struct
 from mqsniff.spec.wire import Extent
 
 LETTERS = {
@@ -53,7 +53,7 @@ def _tags(layout: Struct, body: dict[str, Any]) -> bytes:
     return out
 
 
-def _item(item: Item, value: Any) -> bytes:
+def _item(item: FieldLayout, value: Any) -> bytes:
     if item.array:
         if value is None:
             return _size(item, -1, "i")
@@ -64,11 +64,11 @@ def _item(item: Item, value: Any) -> bytes:
     return _value(item, value)
 
 
-def _size(item: Item, size: int, letter: str) -> bytes:
+def _size(item: FieldLayout, size: int, letter: str) -> bytes:
     return uvarint(size + 1) if item.compact else struct.pack(">" + letter, size)
 
 
-def _value(item: Item, value: Any) -> bytes:
+def _value(item: FieldLayout, value: Any) -> bytes:
     match item.type:
         case "struct":
             assert item.struct is not None
@@ -114,14 +114,14 @@ def bodies(layout: Struct) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries(required, optional=optional)
 
 
-def _values(item: Item) -> st.SearchStrategy[Any]:
+def _values(item: FieldLayout) -> st.SearchStrategy[Any]:
     one = _one(item)
     if item.array:
         one = st.lists(one, max_size=4)
     return st.none() | one if item.nullable else one
 
 
-def _one(item: Item) -> st.SearchStrategy[Any]:
+def _one(item: FieldLayout) -> st.SearchStrategy[Any]:
     match item.type:
         case "struct":
             assert item.struct is not None
@@ -157,7 +157,7 @@ def some_body(layout: Struct, chance: random.Random, *, richness: int) -> dict[s
     return body
 
 
-def _some(item: Item, chance: random.Random, richness: int) -> Any:
+def _some(item: FieldLayout, chance: random.Random, richness: int) -> Any:
     if item.nullable and chance.random() < (0.2 if richness else 2):
         return None
     if item.array:
@@ -165,7 +165,7 @@ def _some(item: Item, chance: random.Random, richness: int) -> Any:
     return _some_value(item, chance, richness)
 
 
-def _some_value(item: Item, chance: random.Random, richness: int) -> Any:
+def _some_value(item: FieldLayout, chance: random.Random, richness: int) -> Any:
     match item.type:
         case "struct":
             assert item.struct is not None

@@ -32,7 +32,7 @@ from mqsniff.pipeline import Pipeline, Totals
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.rows import rows_of
 from mqsniff.tables.schemas import TABLES
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 Row = dict[str, Any]
 
@@ -67,7 +67,7 @@ def books(name: str) -> Books:
     for item in pipeline.items():
         if item is not None:
             summary.take(item)
-            for table, row in rows_of(item, pipeline.captures, TABLES, Shown()):
+            for table, row in rows_of(item, pipeline.captures, TABLES, Redaction()):
                 rows[table].append(row)
     return Books(rows, pipeline.totals, summary)
 

@@ -8,7 +8,7 @@ import pytest
 
 from dissectors.nsq import Nsq
 from mqsniff.dissector import Settings
-from mqsniff.model import Chunk, Decoded, Gap, Side
+from mqsniff.model import Chunk, Gap, MessageItem, Side
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 from mqsniff.testing.captures import read_pcap
@@ -121,6 +121,6 @@ def test_the_engine_makes_of_the_packets_what_a_driver_makes_of_the_conversation
     path = tmp_path / "x.pcap"
     write_pcap(path, segments(dialogue, mss=100), ports=(40_000, 9))
     items = Pipeline(FileSource([str(path)]), Settings()).items()
-    decoded = [item.message for item in items if isinstance(item, Decoded)]
+    decoded = [item.message for item in items if isinstance(item, MessageItem)]
     driven = Driver(Nsq).run(chunks(dialogue)).messages
     assert [(m.name, m.body, m.frame.offset) for m in decoded] == [(m.name, m.body, m.frame.offset) for m in driven]

@@ -18,7 +18,7 @@ from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.schemas import TABLES
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "kafkatraffic.py"
 
@@ -36,7 +36,7 @@ def tables(path: Path) -> dict[str, list[dict]]:
     """All rows of a capture by table."""
     settings = Settings(Limits(), records=True)
     run, out = Pipeline(FileSource([str(path)], settings.limits), settings), io.BytesIO()
-    sink = NdjsonSink(out, run.captures, tuple(TABLES), Shown())
+    sink = NdjsonSink(out, run.captures, tuple(TABLES), Redaction())
     for item in run.items():
         if item is not None:
             sink.write(item)

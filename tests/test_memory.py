@@ -20,7 +20,7 @@ from mqsniff.sinks.parquet import ParquetSink
 from mqsniff.sources.files import FileSource
 from mqsniff.tables import arrow, recordcolumns
 from mqsniff.tables.schemas import TABLES
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 
 def consumer(messages):
@@ -50,7 +50,7 @@ def needed(path, folder) -> tuple[int, int]:
     tracemalloc.start()
     try:
         pipeline = Pipeline(FileSource([str(path)], limits), Settings(limits, records=True))
-        sink = ParquetSink(str(folder), pipeline.captures, TABLES, Shown(), limits=limits)
+        sink = ParquetSink(str(folder), pipeline.captures, TABLES, Redaction(), limits=limits)
         for item in pipeline.items():
             if item is not None:
                 sink.write(item)
@@ -67,7 +67,7 @@ def blocks_of(path) -> list[arrow.Block]:
     """All tables of a capture as Arrow blocks."""
     limits = Limits()
     pipeline = Pipeline(FileSource([str(path)], limits), Settings(limits, records=True))
-    tables = arrow.ArrowTables(pipeline.captures, [*TABLES], Shown())
+    tables = arrow.ArrowTables(pipeline.captures, [*TABLES], Redaction())
     blocks = [block for item in pipeline.items() if item is not None for block in tables.take(item)]
     return [*blocks, *tables.rest()]
 

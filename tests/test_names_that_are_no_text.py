@@ -22,7 +22,7 @@ from mqsniff.sources.files import FileSource
 from mqsniff.spec.wire import as_name
 from mqsniff.tables.arrow import ArrowTables
 from mqsniff.tables.schemas import TABLES, names_of
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 from mqsniff.testing.conversations import Say, chunks, client, segments, server, write_pcap
 from mqsniff.testing.driver import Driver
 from mqsniff.testing.typed import COMPILED
@@ -86,7 +86,7 @@ def test_annotations_of_compiled_modules_tell_the_truth(tmp_path):
             *_, says = spoiled(protocol, dialogue)
             path = tmp_path / f"{number}.pcap"
             write_pcap(path, segments(says), ports=(50_000, min(DISSECTORS[protocol].ports)))
-            rows_of(path, lambda captures: NdjsonSink(io.BytesIO(), captures, tuple(TABLES), Shown()).write)
+            rows_of(path, lambda captures: NdjsonSink(io.BytesIO(), captures, tuple(TABLES), Redaction()).write)
     assert watch.looked > 1000
     assert watch.lies == set()
 
@@ -105,7 +105,7 @@ def test_every_sink_writes_names_that_are_no_text_and_columns_of_text_hold_text(
     *_, says = spoiled(protocol, dialogue)
     path = tmp_path / "x.pcap"
     write_pcap(path, segments(says), ports=(50_000, min(DISSECTORS[protocol].ports)))
-    shown, out, wanted = Shown(), io.BytesIO(), tuple(TABLES)
+    shown, out, wanted = Redaction(), io.BytesIO(), tuple(TABLES)
 
     rows_of(path, lambda captures: NdjsonSink(out, captures, wanted, shown).write)
     told = [orjson.loads(line) for line in out.getvalue().splitlines()]

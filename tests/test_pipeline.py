@@ -11,15 +11,15 @@ import orjson
 import pytest
 
 from mqsniff import pipeline
-from mqsniff.decode.registry import Loaded
+from mqsniff.decode.registry import LoadedDissector
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
-from mqsniff.model import Opened
+from mqsniff.model import OpenedItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.schemas import TABLES
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 from mqsniff.testing.conversations import ACK, RST, client, segments, write_pcap
 
 PCAPS = Path(__file__).parent.parent / "pcaps"
@@ -38,7 +38,7 @@ def rows(*paths: Path, limits: Limits | None = None) -> list[bytes]:
     """All rows of captures given together, as NDJSON lines."""
     settings = Settings(limits or Limits(), records=True)
     run, out = Pipeline(FileSource([str(path) for path in paths], settings.limits), settings), io.BytesIO()
-    sink = NdjsonSink(out, run.captures, tuple(TABLES), Shown())
+    sink = NdjsonSink(out, run.captures, tuple(TABLES), Redaction())
     for item in run.items():
         if item is not None:
             sink.write(item)
@@ -84,7 +84,7 @@ def test_a_rotated_capture_gives_the_rows_of_the_whole(path, tmp_path):
 
 def test_a_dissector_that_cannot_be_imported_is_a_problem_of_the_run(monkeypatch):
     monkeypatch.setattr(
-        pipeline, "load_dissectors", lambda: [Loaded("gone", None, "dissector gone cannot be imported")]
+        pipeline, "load_dissectors", lambda: [LoadedDissector("gone", None, "dissector gone cannot be imported")]
     )
     assert any(b"dissector gone cannot be imported" in row for row in rows(SAMPLES[0]))
 
@@ -106,10 +106,10 @@ def items_of(path: Path, *packets) -> list[str]:
 def test_a_connection_is_open_once_its_handshake_has_ended_and_a_refused_one_never_is(tmp_path):
     packets = segments([client(b"  V2")])
     told = Pipeline(FileSource([str(tmp_path / "a.pcap")]), Settings())
-    assert items_of(tmp_path / "a.pcap", *packets) == ["Opened", "Decoded", "Closed"]
-    (opened,) = [item for item in told.items() if isinstance(item, Opened)]
+    assert items_of(tmp_path / "a.pcap", *packets) == ["OpenedItem", "Decoded", "Closed"]
+    (opened,) = [item for item in told.items() if isinstance(item, OpenedItem)]
     assert opened.ts_ns == packets[2].ts_ns
     refusal = replace(packets[1], flags=RST | ACK)
     assert items_of(tmp_path / "b.pcap", packets[0], refusal) == ["Closed"]
     assert items_of(tmp_path / "c.pcap", packets[0]) == ["Closed"]
-    assert items_of(tmp_path / "d.pcap", *packets[2:]) == ["Opened", "Noticed", "Closed"]
+    assert items_of(tmp_path / "d.pcap", *packets[2:]) == ["OpenedItem", "Noticed", "Closed"]

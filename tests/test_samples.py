@@ -13,7 +13,7 @@ from truth import adapter_for, check_rows, decode_capture, protocol_of, truths_u
 from mqsniff.answers.captures import captures_under
 from mqsniff.decode.foreign import TITLES
 from mqsniff.dissector import Settings
-from mqsniff.model import Closed, Decoded, Noticed
+from mqsniff.model import ClosedItem, MessageItem, ProblemItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 
@@ -38,7 +38,7 @@ def test_a_sample_has_the_problems_that_belong_to_it_and_no_others(name):
     pipeline = Pipeline(FileSource([str(SAMPLES[name])]), Settings(records=True))
     found = Counter()
     for item in pipeline.items():
-        if isinstance(item, Noticed):
+        if isinstance(item, ProblemItem):
             found[f"{item.problem.severity}.{item.problem.kind}"] += 1
     expected = EXPECTED.get(name, {"why": "nothing is odd"})
     assert expected["why"]
@@ -65,7 +65,7 @@ def test_what_the_clients_of_a_sample_did_is_found_in_its_rows(name):
 @pytest.mark.parametrize("name", [name for name in SAMPLES if name.startswith("foreign/")])
 def test_a_foreign_sample_is_claimed_by_no_dissector(name):
     pipeline = Pipeline(FileSource([str(SAMPLES[name])]), Settings())
-    protocols = {item.connection.protocol for item in pipeline.items() if isinstance(item, Closed)}
+    protocols = {item.connection.protocol for item in pipeline.items() if isinstance(item, ClosedItem)}
     assert protocols <= {"unknown", "tls", *TITLES}
     named = Path(name).stem.removeprefix("foreign-")
     assert named not in TITLES or named in protocols
@@ -88,6 +88,6 @@ def test_what_is_no_capture_is_told_in_words_and_the_others_are_read(tmp_path, n
     content, said = UNREADABLE[name]
     path.write_bytes(content)
     pipeline = Pipeline(FileSource([str(path), str(PCAPS / "nsq" / "nsq-1.3.0-ipv6.pcap")]), Settings())
-    messages = sum(isinstance(item, Decoded) for item in pipeline.items())
+    messages = sum(isinstance(item, MessageItem) for item in pipeline.items())
     assert {info.name: info.unreadable for info in pipeline.captures if info.unreadable} == {str(path): said}
     assert messages == 41

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from mqsniff.dissector import Settings
-from mqsniff.model import Decoded, Exchanged, Item
+from mqsniff.model import ExchangeItem, Item, MessageItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.schemas import TABLES
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 PCAPS = Path(__file__).parents[1] / "pcaps"
 SAMPLES = sorted(path for path in PCAPS.glob("*/*.pcap*") if path.suffix in {".pcap", ".pcapng"})
@@ -24,7 +24,7 @@ def told(path: Path, settings: Settings, tables: tuple[str, ...]) -> tuple[bytes
     """(rows of some tables as NDJSON, all items)."""
     stream = io.BytesIO()
     run = Pipeline(FileSource([str(path)]), settings)
-    sink = NdjsonSink(stream, run.captures, tables, Shown())
+    sink = NdjsonSink(stream, run.captures, tables, Redaction())
     items = []
     for item in run.items():
         if item is not None:
@@ -41,7 +41,7 @@ def test_the_other_tables_stay_as_they_are(path, records):
     little = Settings(records=records, partitions=False, notes=False, exchanges=False)
     wanted, items = told(path, little, others)
     assert wanted == everything
-    assert not any(isinstance(item, Exchanged) for item in items)
+    assert not any(isinstance(item, ExchangeItem) for item in items)
 
 
 @pytest.mark.parametrize("table", ["partitions", "exchanges"])
@@ -54,6 +54,6 @@ def test_each_is_wanted_by_itself(table):
 def test_nothing_is_noted_of_bodies_where_nobody_wants_notes():
     little = Settings(partitions=False, notes=False, exchanges=False)
     for path in KAFKA:
-        messages = [item.message for item in told(path, little, ())[1] if isinstance(item, Decoded)]
+        messages = [item.message for item in told(path, little, ())[1] if isinstance(item, MessageItem)]
         assert not any(label == "acks" for message in messages for label, _ in message.notes)
         assert not any(message.partitions for message in messages if message.name == "Produce")

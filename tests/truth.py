@@ -32,7 +32,7 @@ from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.rows import rows_of
 from mqsniff.tables.schemas import TABLES
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 PROTOCOLS: Final = ("kafka", "nsq", "pulsar", "rocketmq")
 CELL: Final = 60
@@ -97,7 +97,7 @@ def decode_capture(capture: Path) -> tuple[list[dict[str, Any]], int]:
         {"table": table, **row}
         for item in pipeline.items()
         if item is not None
-        for table, row in rows_of(item, pipeline.captures, TABLES, Shown())
+        for table, row in rows_of(item, pipeline.captures, TABLES, Redaction())
     ]
     return rows, pipeline.totals.packets
 

@@ -20,7 +20,7 @@ from truth_nsq_rows import Finding, Loss, Row, Seen, is_delivery
 from truth_nsq_sessions import LEFT, check_sessions, check_single, plain, unread
 
 from mqsniff.model import Secret
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 
 def check(truth: dict[str, Any], rows: Iterable[Row]) -> list[Finding]:
@@ -273,7 +273,7 @@ def check_secrets(truth: dict[str, Any], seen: Seen) -> Iterator[Finding]:
     """Secrets of AUTH stand in no row."""
     if "secrets" not in truth:
         return
-    shown = b"\n".join(Shown().json(row) for row in seen.rows)
+    shown = b"\n".join(Redaction().json(row) for row in seen.rows)
     leaked = sum(secret.encode() in shown for secret in truth["secrets"])
     yield "secrets in the rows", 0, leaked, ""
     hidden = {bytes(row["body"]["secret"].data).decode() for row in seen.messages if is_auth(row)}

@@ -17,7 +17,7 @@ from mqsniff.framing import FramedDissector
 from mqsniff.model import Event, Frame, Gap, Side, Span, Value
 
 if TYPE_CHECKING:
-    from dissectors.kafka.session import Session
+    from dissectors.kafka.session import KafkaSession
 
 
 class Kafka(FramedDissector):
@@ -30,9 +30,9 @@ class Kafka(FramedDissector):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        from dissectors.kafka.session import Session  # noqa: PLC0415  # loaded with the first connection
+        from dissectors.kafka.session import KafkaSession  # noqa: PLC0415  # loaded with the first connection
 
-        self._session: Session = Session(self)
+        self._session: KafkaSession = KafkaSession(self)
         self._sizes = self._session.client_size, self._session.server_size
         self._messages = self._session.client_frame, self._session.server_frame
 

@@ -17,11 +17,11 @@ from struct import Struct
 from typing import Any, Final
 
 from dissectors.kafka import configs, heads, specs
-from dissectors.kafka.marks import Marks, collect, has_errors, marks_of
+from dissectors.kafka.marks import FieldPaths, collect, field_paths_of, has_errors
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, Severity, Undecoded
 from mqsniff.spec import wire
-from mqsniff.spec.interpret import Decoded
+from mqsniff.spec.interpret import DecodedBody
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import Extent, Malformed
 
@@ -90,23 +90,23 @@ def _unknown(key: int, version: int) -> Version:
 
 
 @dataclass(slots=True)
-class Body:
+class KafkaBody:
     """A decoded body. Nobody changes one: many messages may share it."""
 
     value: dict[str, Any]
-    marks: Marks | None
+    marks: FieldPaths | None
     """Where the values with columns of their own stand; None for a body without layout."""
     layout: Layout | None = None
     judged: bool = True
     """Whether all its error codes were read; without a layout nobody knows where they are."""
 
-    def with_tags(self, tags: dict[str, bytes]) -> Body:
+    def with_tags(self, tags: dict[str, bytes]) -> KafkaBody:
         """The same with the unknown tags of its header."""
-        return Body({**self.value, "header_unknown_tags": tags}, self.marks, self.layout, self.judged)
+        return KafkaBody({**self.value, "header_unknown_tags": tags}, self.marks, self.layout, self.judged)
 
 
 @dataclass(slots=True)
-class Header:
+class RequestHeader:
     """What stands behind key, version and correlation id."""
 
     client_id: str | None
@@ -118,10 +118,10 @@ class Header:
 # ---- headers
 
 
-def read_request_header(data: bytes, version: Version) -> Header:
+def read_request_header(data: bytes, version: Version) -> RequestHeader:
     """Client id and tags of a request's header, from its correlation id's end on; Malformed where they are damaged."""
     if version.key == heads.CONTROLLED_SHUTDOWN and version.version == 0:
-        return Header(None, 12)
+        return RequestHeader(None, 12)
     if len(data) < 14:
         raise Malformed(wire.CUT)
     (length,) = _LENGTH.unpack_from(data, 12)
@@ -130,9 +130,9 @@ def read_request_header(data: bytes, version: Version) -> Header:
         raise Malformed("client id beyond the end")
     client_id = data[14:stop].decode(errors="backslashreplace") if length > 0 else None
     if not version.flexible_request:
-        return Header(client_id, stop)
+        return RequestHeader(client_id, stop)
     tags, stop = read_header_tags(data, stop)
-    return Header(client_id, stop, tags)
+    return RequestHeader(client_id, stop, tags)
 
 
 def read_header_tags(data: bytes, pos: int) -> tuple[dict[str, bytes] | None, int]:
@@ -152,7 +152,9 @@ def read_header_tags(data: bytes, pos: int) -> tuple[dict[str, bytes] | None, in
 # ---- bodies
 
 
-def read_request_body(version: Version, data: bytes, pos: int, size: int, limits: Limits) -> tuple[Body, list[Problem]]:
+def read_request_body(
+    version: Version, data: bytes, pos: int, size: int, limits: Limits
+) -> tuple[KafkaBody, list[Problem]]:
     """Body of a request of ``size`` bytes, of which ``data`` is what there is."""
     if version.unknown is not None:
         return raw_body(data, pos, size), [version.unknown]
@@ -165,7 +167,7 @@ def read_request_body(version: Version, data: bytes, pos: int, size: int, limits
 
 def read_response_body(
     version: Version, data: bytes, pos: int, size: int, limits: Limits
-) -> tuple[Body, list[Problem]]:
+) -> tuple[KafkaBody, list[Problem]]:
     """Body of the response to a request of this version."""
     layouts = version.responses
     if version.key in REPEATED and layouts and _may_repeat(data, pos, size, limits):
@@ -185,28 +187,28 @@ def _may_repeat(data: bytes, pos: int, size: int, limits: Limits) -> bool:
 
 
 @lru_cache(REPEATED_MAX)
-def _repeated(layout: Layout, data: bytes) -> Body | None:
+def _repeated(layout: Layout, data: bytes) -> KafkaBody | None:
     """A body that many messages share, so that nobody may change it; None where something is odd."""
     value = layout.exact(data, 0)
-    return None if value is None else Body(value, marks_of(layout), layout)
+    return None if value is None else KafkaBody(value, field_paths_of(layout), layout)
 
 
-def raw_body(data: bytes, pos: int, size: int) -> Body:
+def raw_body(data: bytes, pos: int, size: int) -> KafkaBody:
     """What nobody can decode."""
-    return Body({"undecoded": Undecoded(data[pos:size])} if pos < size else {}, None, judged=False)
+    return KafkaBody({"undecoded": Undecoded(data[pos:size])} if pos < size else {}, None, judged=False)
 
 
 def read_body(
     layouts: tuple[Layout, ...], data: bytes, pos: int, size: int, limits: Limits, *, trailing: Severity
-) -> tuple[Body, list[Problem]]:
+) -> tuple[KafkaBody, list[Problem]]:
     """The body by the first layout that consumes exactly ``size`` bytes, else by the first that can be read."""
     whole = len(data) == size
     if whole and (value := layouts[0].exact(data, pos, limits)) is not None:
-        marks = marks_of(layouts[0])
+        marks = field_paths_of(layouts[0])
         if marks.configs is not None:
             configs.hide_secrets(marks.configs, value)
-        return Body(value, marks, layouts[0]), []
-    found: tuple[Layout, Decoded] | None = None
+        return KafkaBody(value, marks, layouts[0]), []
+    found: tuple[Layout, DecodedBody] | None = None
     for layout in layouts:
         decoded = layout.decode(data, pos, limits=limits, claimed=None if whole else size)
         if decoded.broken is None and decoded.stop == len(data):
@@ -216,7 +218,7 @@ def read_body(
             found = layout, decoded
     assert found is not None
     layout, decoded = found
-    body, problems, marks = decoded.body, list(decoded.problems), marks_of(layout)
+    body, problems, marks = decoded.body, list(decoded.problems), field_paths_of(layout)
     rest = data[decoded.stop :]
     if decoded.broken is not None:
         if whole:
@@ -228,10 +230,10 @@ def read_body(
         problems.append(Problem("trailing_bytes", trailing, detail))
         body["trailing_bytes"] = Undecoded(rest)
     configs.hide_secrets(marks.configs, body)
-    return Body(body, marks, layout, not any(map(has_errors, decoded.unread))), problems
+    return KafkaBody(body, marks, layout, not any(map(has_errors, decoded.unread))), problems
 
 
-def _ends_in_records(marks: Marks, body: dict[str, Any], stop: int) -> bool:
+def _ends_in_records(marks: FieldPaths, body: dict[str, Any], stop: int) -> bool:
     """Whether the last bytes that are there are record data, whose whole batches and heads are told."""
     if marks.records is None:
         return False

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from dissectors.kafka.marks import SENSITIVE, Body, Named
+from dissectors.kafka.marks import SENSITIVE, BodyFields, Named
 from mqsniff.model import Secret, Span
 
 SECRET_NAME: Final = re.compile(r"password|secret|token|jaas|key|credential", re.IGNORECASE)
@@ -19,7 +19,7 @@ CREDENTIALS: Final = re.compile(r"://[^/?#@\s]*:[^/?#@\s]*@")
 """The user information of a URI with a password (RFC 3986, section 3.2.1)."""
 
 
-def hide_secrets(named: Named | None, body: Body, *, sensitive: bool = False) -> None:
+def hide_secrets(named: Named | None, body: BodyFields, *, sensitive: bool = False) -> None:
     """Replace secret values of a body, in place."""
     if named is None:
         return

@@ -9,7 +9,7 @@ from typing import Final
 from dissectors.kafka import rows, specs
 from dissectors.kafka.inventory import inventory
 from dissectors.kafka.logins import TOKEN
-from dissectors.kafka.oracles import SELF, Place, oracles_of, reasons, vouchers
+from dissectors.kafka.oracles import SELF, LayoutPlace, oracles_of, reasons, vouchers
 from dissectors.kafka.ordinary import ORDINARY
 from dissectors.kafka.responses import UNASKED
 from dissectors.kafka.sasl import MECHANISMS
@@ -72,7 +72,7 @@ def _oracles(apis: list[specs.Api]) -> Table:
     return [{"oracle": name, "layouts": held[name], "alone": only[name]} for name in (*vouchers(), SELF)]
 
 
-def without_oracle(why: Mapping[Place, str]) -> Table:
+def without_oracle(why: Mapping[LayoutPlace, str]) -> Table:
     """Layouts that only our own encoder has written, with the reason."""
     return [
         {"api": specs.apis()[key].name, "kind": kind, "version": version, "reason": reason}
@@ -80,9 +80,9 @@ def without_oracle(why: Mapping[Place, str]) -> Table:
     ]
 
 
-def _layouts(apis: list[specs.Api]) -> list[tuple[int, specs.Kind, int]]:
+def _layouts(apis: list[specs.Api]) -> list[tuple[int, specs.DefinitionKind, int]]:
     """Every layout of these APIs."""
-    kinds: tuple[specs.Kind, ...] = ("request", "response")
+    kinds: tuple[specs.DefinitionKind, ...] = ("request", "response")
     return [
         (api.key, kind, version)
         for api in apis

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from dissectors.kafka import bodies, heads
 from dissectors.kafka.bodies import Version
-from dissectors.kafka.formats import EXPECTED, TEXTS, Context, decode_marked
-from dissectors.kafka.marks import Body
+from dissectors.kafka.formats import EXPECTED, TEXTS, FormatContext, decode_marked
+from dissectors.kafka.marks import BodyFields
 from dissectors.kafka.records.data import replace_all
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, Undecoded
@@ -48,7 +48,7 @@ def _holder(struct: Struct) -> Holder | None:
     return Holder(fields, inner) if fields or inner else None
 
 
-def open_bytes(layout: Layout, body: Body, context: Context) -> list[Problem]:
+def open_bytes(layout: Layout, body: BodyFields, context: FormatContext) -> list[Problem]:
     """Replace the bytes of a body that hold formats; ``context``: what is known of the group beside the body."""
     holder = holder_of(layout)
     problems: list[Problem] = []
@@ -57,7 +57,7 @@ def open_bytes(layout: Layout, body: Body, context: Context) -> list[Problem]:
     return problems
 
 
-def _open(holder: Holder, body: Body, path: str, context: Context, problems: list[Problem]) -> None:
+def _open(holder: Holder, body: BodyFields, path: str, context: FormatContext, problems: list[Problem]) -> None:
     context = _nearer(body, context)
     for field, mark in holder.fields:
         raw = body.get(field)
@@ -77,19 +77,19 @@ def _open(holder: Holder, body: Body, path: str, context: Context, problems: lis
             _open(inner, value, f"{path}{field}.", context, problems)
 
 
-def _nearer(body: Body, context: Context) -> Context:
+def _nearer(body: BodyFields, context: FormatContext) -> FormatContext:
     """What a struct itself says of its group, else what is known from around it."""
     protocol_type = body.get("protocol_type") or context.protocol_type
     protocol = body.get("protocol_name") or body.get("protocol_data") or context.protocol
     if "metadata" in body and "name" in body:
         protocol = body["name"]
-    return Context(protocol_type, protocol, body.get("compression_type", context.codec))
+    return FormatContext(protocol_type, protocol, body.get("compression_type", context.codec))
 
 
 # ---- envelopes
 
 
-def open_request(body: Body, limits: Limits, problems: list[Problem]) -> Version | None:
+def open_request(body: BodyFields, limits: Limits, problems: list[Problem]) -> Version | None:
     """The forwarded request of an envelope; gives what the response will be read by."""
     raw = body.get("request_data")
     if not isinstance(raw, bytes):
@@ -115,7 +115,7 @@ def open_request(body: Body, limits: Limits, problems: list[Problem]) -> Version
     return version
 
 
-def open_response(body: Body, version: Version | None, limits: Limits, problems: list[Problem]) -> None:
+def open_response(body: BodyFields, version: Version | None, limits: Limits, problems: list[Problem]) -> None:
     """The forwarded response of an envelope whose request was seen."""
     raw = body.get("response_data")
     if not isinstance(raw, bytes):
@@ -135,7 +135,7 @@ def open_response(body: Body, version: Version | None, limits: Limits, problems:
     body["response_data"] = {"header": header, "body": inner.value}
 
 
-def _finish(inner: bodies.Body) -> None:
+def _finish(inner: bodies.KafkaBody) -> None:
     """Record data is never forwarded; whoever writes some is told its size."""
     if inner.marks is not None and inner.marks.records is not None:
         replace_all(inner.marks.records, inner.value)

@@ -7,7 +7,7 @@ from typing import Final
 
 from dissectors.kafka import bodies, heads, specs
 from dissectors.kafka.configs import hide_spans
-from dissectors.kafka.marks import marks_of
+from dissectors.kafka.marks import field_paths_of
 from dissectors.kafka.records.batches import read_batches
 from dissectors.kafka.records.secrets import hide_secrets, may_hold_secret
 from mqsniff.limits import Limits
@@ -72,7 +72,9 @@ def _body(frame: Frame, layout: Layout | None, pos: int, limits: Limits) -> Iter
     data, stop = frame.data, pos
     if layout is not None:
         topic: Value = None
-        for span in hide_spans(marks_of(layout).configs, layout.spans(data, pos, claimed=frame.size, limits=limits)):
+        for span in hide_spans(
+            field_paths_of(layout).configs, layout.spans(data, pos, claimed=frame.size, limits=limits)
+        ):
             stop = span.stop
             if span.meaning in TOPICS:
                 topic = span.value

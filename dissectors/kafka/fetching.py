@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dissectors.kafka.marks import Body
-from dissectors.kafka.rows import Row
+from dissectors.kafka.marks import BodyFields
+from dissectors.kafka.rows import PartitionRow
 from mqsniff.spec.wire import as_name
 
 FETCH: Final = 1
@@ -31,7 +31,7 @@ SESSIONS_MAX: Final = 64
 CONSUMER: Final = -1
 READ_COMMITTED: Final = 1
 
-Place = tuple[str, int]
+PartitionKey = tuple[str, int]
 """Topic name or id, and partition."""
 
 
@@ -39,7 +39,7 @@ Place = tuple[str, int]
 class Fetching:
     """What one request asks for."""
 
-    partitions: dict[Place, int | None]
+    partitions: dict[PartitionKey, int | None]
     """Where it reads -> offset asked for; share fetches have none."""
     replica: int = CONSUMER
     session: Any = None
@@ -59,19 +59,19 @@ class Fetching:
 
 
 @dataclass(slots=True)
-class Sessions:
+class FetchSessions:
     """The sessions of one connection."""
 
     partitions_max: int
-    _open: dict[Any, dict[Place, int | None]] = field(default_factory=dict)
+    _open: dict[Any, dict[PartitionKey, int | None]] = field(default_factory=dict)
     _waiting: dict[int, Fetching] = field(default_factory=dict)
     """Requests without an answer so far, by identity, oldest first."""
     _places: int = 0
     """Partitions of all that wait."""
-    _watermarks: dict[Place, int] = field(default_factory=dict)
+    _watermarks: dict[PartitionKey, int] = field(default_factory=dict)
     """The latest high watermarks that were told."""
 
-    def request(self, key: int, body: Body, rows: Sequence[Row]) -> Fetching:
+    def request(self, key: int, body: BodyFields, rows: Sequence[PartitionRow]) -> Fetching:
         """Take note of a request, whose rows are the partitions that it lists."""
         fetching = self._about(key, body, rows)
         fetching.patient = (body.get("min_bytes") or 0) > 1 or body.get("isolation_level") == READ_COMMITTED
@@ -87,7 +87,7 @@ class Sessions:
         if self._waiting.pop(id(fetching), None) is not None:
             self._places -= len(fetching.partitions)
 
-    def _about(self, key: int, body: Body, rows: Sequence[Row]) -> Fetching:
+    def _about(self, key: int, body: BodyFields, rows: Sequence[PartitionRow]) -> Fetching:
         """What a request is about, by its session."""
         listed = {place: row.get("offset") for row in rows if (place := place_of(row)) is not None}
         replica = _replica(body)
@@ -108,7 +108,7 @@ class Sessions:
         self._keep(name, held)
         return Fetching(held, replica, name)
 
-    def answered(self, fetching: Fetching, body: Body) -> None:
+    def answered(self, fetching: Fetching, body: BodyFields) -> None:
         """Take note of an answer: it may name the session that its request opened."""
         self._release(fetching)
         session = body.get("session_id")
@@ -116,7 +116,7 @@ class Sessions:
             fetching.session = session
             self._keep(session, fetching.partitions)
 
-    def answered_partition(self, fetching: Fetching, row: Row) -> None:
+    def answered_partition(self, fetching: Fetching, row: PartitionRow) -> None:
         """Take note of a partition of an answer; its row gets the offset that was asked for. Hot."""
         place = place_of(row)
         if place is None:
@@ -134,7 +134,7 @@ class Sessions:
                 self._watermarks.clear()
             self._watermarks[place] = watermark
 
-    def _keep(self, name: Any, partitions: dict[Place, int | None]) -> None:
+    def _keep(self, name: Any, partitions: dict[PartitionKey, int | None]) -> None:
         if len(partitions) > self.partitions_max:
             return
         self._open[name] = partitions
@@ -142,18 +142,18 @@ class Sessions:
             del self._open[next(iter(self._open))]
 
 
-def place_of(row: Row) -> Place | None:
+def place_of(row: PartitionRow) -> PartitionKey | None:
     """What a row is about; None where it is damaged."""
     topic, partition = row["topic"] or row["topic_id"], row.get("partition")
     return (topic, partition) if isinstance(topic, str) and isinstance(partition, int) else None
 
 
-def _replica(body: Body) -> int:
+def _replica(body: BodyFields) -> int:
     replica = body.get("replica_id", (body.get("replica_state") or {}).get("replica_id"))
     return replica if isinstance(replica, int) else CONSUMER
 
 
-def _forgotten(body: Body) -> Iterator[Place]:
+def _forgotten(body: BodyFields) -> Iterator[PartitionKey]:
     for topic in body.get("forgotten_topics_data") or ():
         name = as_name(topic.get("topic") or topic.get("topic_id"))
         if name is not None:

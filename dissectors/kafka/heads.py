@@ -22,7 +22,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from dissectors.kafka import specs
-from mqsniff.dissector import NEED, NO_FRAME, Probed, Sized, Switch
+from mqsniff.dissector import NEED, NO_FRAME, LayerChange, Probed, Sized
 
 SIZE_WORD: Final = 4
 SIZE_PROBED: Final = 104_857_600
@@ -169,5 +169,5 @@ def follow_sized(head: bytes, smallest: int) -> Sized:
         return NO_FRAME if head[0] > SIZE_MAX >> 24 else NEED
     (size,) = _SIZE.unpack_from(head)
     if size >> 8 in TLS_ALERTS:
-        return Switch("tls", SIZE_WORD)
+        return LayerChange("tls", SIZE_WORD)
     return SIZE_WORD + int(size) if smallest <= size <= SIZE_MAX else NO_FRAME

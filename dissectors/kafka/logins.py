@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dissectors.kafka import heads
-from dissectors.kafka.questions import PROTOCOL, Question, Reply
+from dissectors.kafka.questions import PROTOCOL, RequestContext, ResponseContext
 from dissectors.kafka.sasl import Login, Sasl
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Asked, Frame, Kind, Message, Secret, Side, Value
+from mqsniff.model import Frame, Message, MessageKind, Pending, Secret, Side, Value
 from mqsniff.spec.wire import as_name
 
 SASL_HANDSHAKE: Final = 17
@@ -30,7 +30,7 @@ class Logins:
         self._owner = owner
         self._identity = owner.identity
         self._sasl = Sasl()
-        self._gate: Asked | None = None
+        self._gate: Pending | None = None
         self._begun = False
         self._client_left = False
         self.request_rules = {SASL_HANDSHAKE: self._handshake, SASL_AUTHENTICATE: self._authenticate}
@@ -60,7 +60,7 @@ class Logins:
         self._begun = True
         self._sasl.end_raw()
 
-    def asked(self, version: int, asked: Asked) -> None:
+    def asked(self, version: int, asked: Pending) -> None:
         """A handshake was asked for; after one of version 0 the framing may change."""
         self._gate = asked if version == 0 else None
 
@@ -99,11 +99,11 @@ class Logins:
 
     # ---- handshakes and SaslAuthenticate
 
-    def _handshake(self, _: Message, body: dict[str, Any], __: Question) -> None:
+    def _handshake(self, _: Message, body: dict[str, Any], __: RequestContext) -> None:
         self._sasl.mechanism = as_name(body.get("mechanism"))
         self._identity.mechanism = self._sasl.mechanism
 
-    def _shook(self, reply: Reply) -> None:
+    def _shook(self, reply: ResponseContext) -> None:
         self._gate = None
         asking = reply.asked.message
         mechanism = as_name(asking.body.get("mechanism")) if asking is not None else None
@@ -113,12 +113,12 @@ class Logins:
         elif reply.message.error_code:
             self._identity.close_reason = REFUSED
 
-    def _authenticate(self, message: Message, body: dict[str, Any], _: Question) -> None:
+    def _authenticate(self, message: Message, body: dict[str, Any], _: RequestContext) -> None:
         token = body.get("auth_bytes")
         if isinstance(token, Secret):
             self._log_in(message, self._sasl.client_token(token.data))
 
-    def _authenticated(self, reply: Reply) -> None:
+    def _authenticated(self, reply: ResponseContext) -> None:
         if reply.message.error_code:
             self._identity.close_reason = REFUSED
 
@@ -134,6 +134,6 @@ class Logins:
         message.notes += login.claims
 
 
-def _token(frame: Frame, kind: Kind) -> Message:
+def _token(frame: Frame, kind: MessageKind) -> Message:
     body: dict[str, Value] = {"token": Secret(frame.data[heads.SIZE_WORD :])}
     return Message(frame, PROTOCOL, TOKEN, kind, body)

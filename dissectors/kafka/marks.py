@@ -13,10 +13,10 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from mqsniff.spec.layout import Layout
-from mqsniff.spec.schema import Item, Struct
+from mqsniff.spec.schema import FieldLayout, Struct
 from mqsniff.spec.wire import as_name
 
-Body = dict[str, Any]
+BodyFields = dict[str, Any]
 
 NO_ID: Final = "A" * 22
 """A topic id that was not set."""
@@ -49,7 +49,7 @@ class Named(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class FieldPaths:
     """Where the values of a layout stand that have columns of their own; None where it has none."""
 
     errors: Branch | None
@@ -66,10 +66,10 @@ class Marks:
 
 
 @cache
-def marks_of(layout: Layout) -> Marks:
+def field_paths_of(layout: Layout) -> FieldPaths:
     """Where they stand in a layout; cached, as there are so many layouts and no more."""
     struct = layout.struct
-    return Marks(
+    return FieldPaths(
         find(struct, _is_error),
         find(struct, lambda item: item.mark == "topic_name"),
         find(struct, lambda item: item.mark == "topic_id"),
@@ -81,16 +81,16 @@ def marks_of(layout: Layout) -> Marks:
     )
 
 
-def _is_error(item: Item) -> bool:
+def _is_error(item: FieldLayout) -> bool:
     return item.type == "int16" and item.name.endswith("error_code")
 
 
-def has_errors(item: Item) -> bool:
+def has_errors(item: FieldLayout) -> bool:
     """Whether a field is an error code, or holds some."""
     return _is_error(item) or (item.struct is not None and find(item.struct, _is_error) is not None)
 
 
-def find(struct: Struct, wanted: Callable[[Item], bool]) -> Branch | None:
+def find(struct: Struct, wanted: Callable[[FieldLayout], bool]) -> Branch | None:
     """The fields of a struct, and of those inside, that are wanted; None where there are none."""
     fields: list[str] = []
     lists: list[str] = []
@@ -121,7 +121,7 @@ def find_beside(struct: Struct, marks: tuple[str, ...]) -> Named | None:
     return Named(fields, tuple(inner), judged) if fields or inner else None
 
 
-def collect(branch: Branch, body: Body, into: list[Any]) -> None:
+def collect(branch: Branch, body: BodyFields, into: list[Any]) -> None:
     """Append the values of a body, outer ones first; null ones are left out."""
     for name in branch.fields:
         value = body.get(name)
@@ -139,7 +139,7 @@ def collect(branch: Branch, body: Body, into: list[Any]) -> None:
                 collect(inner, value, into)
 
 
-def holders(branch: Branch | Named, body: Body, into: list[tuple[Body, tuple[str, ...]]]) -> None:
+def holders(branch: Branch | Named, body: BodyFields, into: list[tuple[BodyFields, tuple[str, ...]]]) -> None:
     """Append (struct of the body, names of its fields) for each struct that has them."""
     if branch.fields:
         into.append((body, branch.fields))
@@ -153,7 +153,7 @@ def holders(branch: Branch | Named, body: Body, into: list[tuple[Body, tuple[str
                 holders(inner, value, into)
 
 
-def texts(branch: Branch | None, body: Body) -> tuple[str, ...]:
+def texts(branch: Branch | None, body: BodyFields) -> tuple[str, ...]:
     """The different texts of a body in their order, as names; ids that were not set are left out."""
     if branch is None:
         return ()
@@ -168,11 +168,11 @@ def texts(branch: Branch | None, body: Body) -> tuple[str, ...]:
     return tuple(name for name in names if name and name != NO_ID)
 
 
-def taught(named: Named | None, body: Body) -> tuple[tuple[str, str], ...]:
+def taught(named: Named | None, body: BodyFields) -> tuple[tuple[str, str], ...]:
     """(topic id, name) pairs of a body."""
     if named is None:
         return ()
-    found: list[tuple[Body, tuple[str, ...]]] = []
+    found: list[tuple[BodyFields, tuple[str, ...]]] = []
     holders(named, body, found)
     pairs = ((inner.get(names[0]), as_name(inner.get(names[1]))) for inner, names in found)
     return tuple(

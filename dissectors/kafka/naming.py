@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dissectors.kafka.bodies import Body
+from dissectors.kafka.bodies import KafkaBody
 from dissectors.kafka.marks import METADATA_LOG, taught, texts
 from mqsniff.model import Identity, Message
 
 
-def name_message(message: Message, body: Body, identity: Identity) -> None:
+def name_message(message: Message, body: KafkaBody, identity: Identity) -> None:
     """Fill a message's topics, topic ids, group and what it teaches; tell its connection of the group."""
     marks = body.marks
     assert marks is not None

@@ -12,13 +12,13 @@ from functools import cache
 from typing import Any, Final
 
 from dissectors.kafka import specs
-from dissectors.kafka.marks import Body
-from dissectors.kafka.rows import Row
+from dissectors.kafka.marks import BodyFields
+from dissectors.kafka.rows import PartitionRow
 from mqsniff.model import Secret, Undecoded, Value
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import as_name
 
-Notes = tuple[tuple[str, Value], ...]
+LineNotes = tuple[tuple[str, Value], ...]
 
 TOLD: Final[dict[tuple[int, str], tuple[str, ...]]] = {
     (0, "request"): ("acks", "transactional_id"),
@@ -71,7 +71,7 @@ def _enums(layout: Layout) -> dict[str, str]:
     return {item.name: item.mark for item in layout.struct.items if item.mark}
 
 
-def notes_of(key: int, kind: str, layout: Layout, body: Body, rows: Sequence[Row]) -> Notes:
+def notes_of(key: int, kind: str, layout: Layout, body: BodyFields, rows: Sequence[PartitionRow]) -> LineNotes:
     """What one line tells."""
     found: list[tuple[str, Value]] = []
     for name in TOLD.get((key, kind), ()):
@@ -98,7 +98,7 @@ def _spelled(layout: Layout, name: str, value: Any) -> Value:
     return specs.enum(mark).get(value, value) if mark and isinstance(value, int) else value
 
 
-def _partitions(rows: Sequence[Row]) -> list[tuple[str, Value]]:
+def _partitions(rows: Sequence[PartitionRow]) -> list[tuple[str, Value]]:
     """One partition with its offset, or how many."""
     found: list[tuple[str, Value]]
     if len(rows) == 1:
@@ -113,7 +113,7 @@ def _partitions(rows: Sequence[Row]) -> list[tuple[str, Value]]:
     return found
 
 
-def _timestamps(body: Body) -> list[tuple[str, Value]]:
+def _timestamps(body: BodyFields) -> list[tuple[str, Value]]:
     """What times a ListOffsets asks for, where all partitions ask for the same one."""
     asked = {
         partition.get("timestamp") for topic in body.get("topics") or () for partition in topic.get("partitions") or ()
@@ -124,7 +124,7 @@ def _timestamps(body: Body) -> list[tuple[str, Value]]:
     return [] if timestamp is None else [("timestamp", specs.enum("list_offsets_timestamp").get(timestamp, timestamp))]
 
 
-def _metadata(kind: str, layout: Layout, body: Body) -> list[tuple[str, Value]]:
+def _metadata(kind: str, layout: Layout, body: BodyFields) -> list[tuple[str, Value]]:
     """All topics are asked for with null, in version 0 with an empty list."""
     topics = body.get("topics", ())
     if kind == "request":

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from dissectors.kafka import specs
 
-Place: TypeAlias = tuple[int, str, int]
+LayoutPlace: TypeAlias = tuple[int, str, int]
 """API key, request or response, version."""
 
 SELF: Final = "self"
@@ -24,13 +24,13 @@ SELF: Final = "self"
 
 
 @cache
-def vouchers() -> Mapping[str, frozenset[Place]]:
+def vouchers() -> Mapping[str, frozenset[LayoutPlace]]:
     """Oracle -> the layouts that it was held against; Kafka's own classes first."""
     return {oracle: frozenset(_places(table)) for oracle, table in _file()["oracles"].items()}
 
 
 @cache
-def reasons() -> Mapping[Place, str]:
+def reasons() -> Mapping[LayoutPlace, str]:
     """Layouts that have no oracle -> why there is none."""
     return {place: reason for reason, table in _file()[SELF].items() for place in _places(table)}
 
@@ -44,7 +44,7 @@ def _file() -> dict[str, Any]:
     return file
 
 
-def _places(table: Mapping[str, Mapping[str, str]]) -> Iterator[Place]:
+def _places(table: Mapping[str, Mapping[str, str]]) -> Iterator[LayoutPlace]:
     """The layouts of a table: request or response -> API -> versions."""
     keys = {api.name: key for key, api in specs.apis().items()}
     for kind, apis in table.items():
@@ -57,6 +57,6 @@ def _versions(text: str) -> list[int]:
     return [version for first, dash, last in parts for version in range(int(first), int(last if dash else first) + 1)]
 
 
-def oracles_of(key: int, kind: specs.Kind, version: int) -> tuple[str, ...]:
+def oracles_of(key: int, kind: specs.DefinitionKind, version: int) -> tuple[str, ...]:
     """The oracles of a layout; ``self`` where there is none."""
     return tuple(oracle for oracle, held in vouchers().items() if (key, kind, version) in held) or (SELF,)

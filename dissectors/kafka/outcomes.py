@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dissectors.kafka import rows
-from dissectors.kafka.marks import Body, Branch, collect
+from dissectors.kafka.marks import BodyFields, Branch, collect
 from dissectors.kafka.ordinary import ORDINARY
-from dissectors.kafka.questions import Reply
+from dissectors.kafka.questions import ResponseContext
 from mqsniff.limits import MILLISECOND_NS
 
 SERVED_NS: Final = 20 * MILLISECOND_NS
@@ -22,7 +22,7 @@ WAITED_ERRORS: Final = frozenset({25, 27})
 TIME_MAX: Final = (1 << 63) - 1
 
 
-def judge(reply: Reply, errors: Branch, body: Body) -> None:
+def judge(reply: ResponseContext, errors: Branch, body: BodyFields) -> None:
     """Errors of a response: its own, else the first inside; partial where some inside went well.
 
     A code of the normal course (``ordinary``) is told where there is no error, and counts as none.
@@ -49,7 +49,7 @@ def judge(reply: Reply, errors: Branch, body: Body) -> None:
         reply.asked.status = "partial"
 
 
-def was_held(reply: Reply, limit_ns: int, previous_ns: int) -> bool:
+def was_held(reply: ResponseContext, limit_ns: int, previous_ns: int) -> bool:
     """Whether the broker made the client wait; ``previous_ns``: when the answer before this one was through.
 
     It did where the answer came late and says nothing else: no error that is told at once, no data that were there.
@@ -67,7 +67,7 @@ def was_held(reply: Reply, limit_ns: int, previous_ns: int) -> bool:
     return not fetch.unsure or _newest_ns(reply.body) >= reply.asked.frame.last_ts_ns - OLD_NS
 
 
-def _newest_ns(body: Body) -> int:
+def _newest_ns(body: BodyFields) -> int:
     """The time of the newest batch of a fetch; the end of all time where one tells none."""
     times = [
         head.get("max_timestamp", head.get("timestamp", -1))

@@ -14,15 +14,15 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
-from dissectors.kafka.questions import Question
+from dissectors.kafka.questions import RequestContext
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Asked, Frame
+from mqsniff.model import Frame, Pending
 
 LOOK_BACK: Final = 64
 """Open requests of one id that a response is held against: a hostile queue must not cost more."""
 NONE_OPEN: Final = -1
 
-Fits = Callable[[Asked, Frame], bool]
+Fits = Callable[[Pending, Frame], bool]
 """Whether a response can answer a request."""
 
 
@@ -47,7 +47,7 @@ class Pairing:
         """Stream offset of the latest request that was answered."""
         self.all_seen = True
         """Whether every request was seen that the server has still to answer."""
-        self.in_doubt: tuple[Asked, ...] = ()
+        self.in_doubt: tuple[Pending, ...] = ()
         """What the latest response may answer, where that cannot be told."""
 
     def lost_bytes(self) -> None:
@@ -62,7 +62,7 @@ class Pairing:
         """Take note that requests were lost, or may have been, up to a stream offset."""
         self.all_seen, self._seen_from, self._latest = False, stop, None
 
-    def asks(self, correlation: int, question: Question) -> None:
+    def asks(self, correlation: int, question: RequestContext) -> None:
         """Take note of a request that waits for its answer. Hot."""
         if self._open_since == self._losses:
             self._waits = False
@@ -71,7 +71,7 @@ class Pairing:
         self._open_since, self._latest = self._losses, correlation
         question.losses = self._losses
 
-    def answer(self, correlation: int, frame: Frame) -> Asked | None:
+    def answer(self, correlation: int, frame: Frame) -> Pending | None:
         """The request that a response answers; None where there is none, or where that cannot be told. Hot."""
         self._open_since = NONE_OPEN
         self.in_doubt = ()
@@ -97,10 +97,10 @@ class Pairing:
         self.in_doubt = tuple(possible)
         return True
 
-    def _possible(self, correlation: int, frame: Frame) -> list[Asked]:
+    def _possible(self, correlation: int, frame: Frame) -> list[Pending]:
         """The requests that the response may be for; those before them end (rule 2)."""
-        over: list[Asked] = []
-        left: list[Asked] = []
+        over: list[Pending] = []
+        left: list[Pending] = []
         for asked in islice(self._owner.questions(correlation), LOOK_BACK):
             if asked.frame.offset < self._answered_at:
                 over.append(asked)

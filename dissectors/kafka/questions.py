@@ -8,9 +8,9 @@ from typing import Any, Final, TypeAlias
 
 from dissectors.kafka.bodies import Version
 from dissectors.kafka.fetching import Fetching
-from dissectors.kafka.formats import NO_CONTEXT, Context
+from dissectors.kafka.formats import NO_CONTEXT, FormatContext
 from dissectors.kafka.records.data import Produced
-from mqsniff.model import Asked, Message
+from mqsniff.model import Message, Pending
 
 PROTOCOL: Final = "kafka"
 
@@ -20,13 +20,13 @@ FETCH_SNAPSHOT: Final = 59
 
 
 @dataclass(slots=True)
-class Question:
+class RequestContext:
     """What a request left for its response."""
 
     version: Version
     fetching: Fetching | None = None
     produced: tuple[Produced, ...] = ()
-    group: Context = NO_CONTEXT
+    group: FormatContext = NO_CONTEXT
     """What is known of the group that it is about."""
     losses: int = 0
     """How often responses had been lost when it was asked (``pairing``)."""
@@ -35,14 +35,14 @@ class Question:
 
 
 @dataclass(slots=True)
-class Reply:
+class ResponseContext:
     """A response being read, and what it answers."""
 
     message: Message
     body: dict[str, Any]
-    asked: Asked
-    question: Question
+    asked: Pending
+    question: RequestContext
 
 
-RequestRule: TypeAlias = Callable[[Message, dict[str, Any], Question], None]
-ResponseRule: TypeAlias = Callable[[Reply], None]
+RequestRule: TypeAlias = Callable[[Message, dict[str, Any], RequestContext], None]
+ResponseRule: TypeAlias = Callable[[ResponseContext], None]

@@ -16,17 +16,17 @@ from functools import lru_cache
 from dissectors.kafka import specs
 
 PRODUCE = 0
-Range = tuple[int, int, int]
+VersionRange = tuple[int, int, int]
 """API key, first version, last version."""
 
 
-def release_of(offered: Iterable[Range]) -> str | None:
+def release_of(offered: Iterable[VersionRange]) -> str | None:
     """The release, as "3.9" or "3.3-3.4"; None where no release offers this."""
     return _release_of(tuple(sorted(offered)))
 
 
 @lru_cache(maxsize=64)
-def _release_of(offered: tuple[Range, ...]) -> str | None:
+def _release_of(offered: tuple[VersionRange, ...]) -> str | None:
     keys = {key for key, _, _ in offered}
     if not keys:
         return None
@@ -43,7 +43,7 @@ def _release_of(offered: tuple[Range, ...]) -> str | None:
     return meant[0] if len(meant) == 1 else f"{meant[0]}-{meant[-1]}"
 
 
-def _fits(offer: Range, table: Mapping[int, tuple[int, int, bool]]) -> bool:
+def _fits(offer: VersionRange, table: Mapping[int, tuple[int, int, bool]]) -> bool:
     key, first, last = offer
     known = table.get(key)
     if known is None:

@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dissectors.kafka import bodies, embedded, fetching, heads, rows
-from dissectors.kafka.bodies import API_VERSIONS, Body
-from dissectors.kafka.fetching import Sessions
+from dissectors.kafka.bodies import API_VERSIONS, KafkaBody
+from dissectors.kafka.fetching import FetchSessions
 from dissectors.kafka.logins import SASL_HANDSHAKE, Logins
 from dissectors.kafka.membership import JOIN_GROUP, SYNC_GROUP, Membership
 from dissectors.kafka.naming import name_message
 from dissectors.kafka.notes import notes_of
 from dissectors.kafka.pairing import Pairing
-from dissectors.kafka.questions import ENVELOPE, PRODUCE, PROTOCOL, Question, RequestRule
+from dissectors.kafka.questions import ENVELOPE, PRODUCE, PROTOCOL, RequestContext, RequestRule
 from dissectors.kafka.records.data import RecordData
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import MILLISECOND_NS
@@ -37,7 +37,7 @@ class Requests:
         owner: FramedDissector,
         logins: Logins,
         membership: Membership,
-        sessions: Sessions,
+        sessions: FetchSessions,
         records: RecordData,
         *,
         pairing: Pairing,
@@ -77,7 +77,7 @@ class Requests:
         message.client_id = client_id
         if client_id is not None and client_id != self._identity.client_id:
             self._identity.name_client(client_id)
-        question = Question(version)
+        question = RequestContext(version)
         if body.marks is not None:
             self._read(message, body, key, question)
         if key == PRODUCE and value.get("acks") == 0:
@@ -92,7 +92,7 @@ class Requests:
             self._logins.asked(number, asked)
         return message
 
-    def _read(self, message: Message, body: Body, key: int, question: Question) -> None:
+    def _read(self, message: Message, body: KafkaBody, key: int, question: RequestContext) -> None:
         """What a request's body tells, once it is decoded."""
         assert body.layout is not None
         assert body.marks is not None
@@ -121,7 +121,7 @@ class Requests:
         limit = message.body.get("max_wait_ms") if key in (fetching.FETCH, fetching.SHARE_FETCH) else None
         return limit * MILLISECOND_NS if isinstance(limit, int) and limit > 0 else None
 
-    def _fetch(self, message: Message, key: int, body: dict[str, Any], question: Question) -> None:
+    def _fetch(self, message: Message, key: int, body: dict[str, Any], question: RequestContext) -> None:
         """What a fetch is about, all partitions of its session included."""
         question.fetching = fetch = self._sessions.request(key, body, message.partitions)
         names = tuple(dict.fromkeys(topic for topic, _ in fetch.partitions))
@@ -138,12 +138,12 @@ class Requests:
 
     # ---- rules of requests
 
-    def _introduce(self, _: Message, body: dict[str, Any], __: Question) -> None:
+    def _introduce(self, _: Message, body: dict[str, Any], __: RequestContext) -> None:
         words = [as_name(body.get(name)) for name in ("client_software_name", "client_software_version")]
         told = " ".join(word for word in words if word)
         self._identity.client_software = told or self._identity.client_software
 
-    def _envelope(self, message: Message, body: dict[str, Any], question: Question) -> None:
+    def _envelope(self, message: Message, body: dict[str, Any], question: RequestContext) -> None:
         question.inner = embedded.open_request(body, self._limits, message.problems)
         if question.inner is not None:
             message.notes += (("forwards", question.inner.name),)

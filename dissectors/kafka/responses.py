@@ -13,8 +13,8 @@ from struct import Struct
 from typing import Final
 
 from dissectors.kafka import bodies, embedded, fetching, rows
-from dissectors.kafka.bodies import API_VERSIONS, Body, Version
-from dissectors.kafka.fetching import Fetching, Sessions
+from dissectors.kafka.bodies import API_VERSIONS, KafkaBody, Version
+from dissectors.kafka.fetching import Fetching, FetchSessions
 from dissectors.kafka.logins import Logins
 from dissectors.kafka.marks import texts
 from dissectors.kafka.membership import Membership
@@ -22,13 +22,21 @@ from dissectors.kafka.naming import name_message
 from dissectors.kafka.notes import notes_of
 from dissectors.kafka.outcomes import judge, was_held
 from dissectors.kafka.pairing import Pairing
-from dissectors.kafka.questions import ENVELOPE, FETCH_SNAPSHOT, PRODUCE, PROTOCOL, Question, Reply, ResponseRule
+from dissectors.kafka.questions import (
+    ENVELOPE,
+    FETCH_SNAPSHOT,
+    PRODUCE,
+    PROTOCOL,
+    RequestContext,
+    ResponseContext,
+    ResponseRule,
+)
 from dissectors.kafka.records.data import RecordData, complete, replace_all
 from dissectors.kafka.releases import release_of
 from mqsniff.dissector import Candidate
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import MILLISECOND_NS
-from mqsniff.model import Asked, Frame, Message, Problem, Side
+from mqsniff.model import Frame, Message, Pending, Problem, Side
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import Malformed
 
@@ -46,7 +54,12 @@ class Responses:
     """What one connection is answered."""
 
     def __init__(
-        self, owner: FramedDissector, logins: Logins, membership: Membership, sessions: Sessions, records: RecordData
+        self,
+        owner: FramedDissector,
+        logins: Logins,
+        membership: Membership,
+        sessions: FetchSessions,
+        records: RecordData,
     ) -> None:
         self._owner = owner
         self._settings = settings = owner.settings
@@ -80,7 +93,7 @@ class Responses:
             self._answered_ts = frame.last_ts_ns
             possible = self.pairing.in_doubt
             return self._doubtful(frame, correlation, possible) if possible else self._unmatched(frame, correlation)
-        question: Question = asked.context
+        question: RequestContext = asked.context
         version, asking = question.version, asked.message
         body, problems = self._body_of(version, frame)
         message = Message(
@@ -96,7 +109,7 @@ class Responses:
         )
         message.group = asking.group
         message.judged = body.judged
-        reply = Reply(message, body.value, asked, question)
+        reply = ResponseContext(message, body.value, asked, question)
         if body.layout is not None:
             self._read(reply, body)
         if asked.wait_limit_ns is not None:
@@ -121,7 +134,7 @@ class Responses:
             for asked in self._owner.questions(correlation)
         )
 
-    def _body_of(self, version: Version, frame: Frame) -> tuple[Body, list[Problem]]:
+    def _body_of(self, version: Version, frame: Frame) -> tuple[KafkaBody, list[Problem]]:
         data, tags = frame.data, None
         try:
             pos = 8
@@ -135,7 +148,7 @@ class Responses:
             body = body.with_tags(tags)
         return body, problems
 
-    def _fits(self, asked: Asked, frame: Frame) -> bool:
+    def _fits(self, asked: Pending, frame: Frame) -> bool:
         """Whether a response may be for a request: its body can be read, and names nothing that was not asked about."""
         if not frame.whole or asked.message is None:
             return True
@@ -149,9 +162,9 @@ class Responses:
         named = {*texts(body.marks.topics, body.value), *texts(body.marks.topic_ids, body.value)}
         return named <= {*asked.message.topics, *asked.message.topic_ids}
 
-    def _doubtful(self, frame: Frame, correlation: int, possible: tuple[Asked, ...]) -> Message:
+    def _doubtful(self, frame: Frame, correlation: int, possible: tuple[Pending, ...]) -> Message:
         """A response of which it cannot be told what it answers, read by what all that it may answer have in common."""
-        question: Question = possible[0].context
+        question: RequestContext = possible[0].context
         version, number = question.version, question.version.version
         detail = "answers were lost before: which of the requests with its id it answers cannot be told"
         problem = Problem("unmatched", "warning", detail)
@@ -164,7 +177,9 @@ class Responses:
         message.problems = [*problems, problem]
         if body.layout is not None:
             fetch = None if question.fetching is None else Fetching({}, question.fetching.replica)
-            reply = Reply(message, body.value, Asked(correlation, "answer", frame), Question(version, fetch))
+            reply = ResponseContext(
+                message, body.value, Pending(correlation, "answer", frame), RequestContext(version, fetch)
+            )
             self._read(reply, body)
         return message
 
@@ -172,7 +187,7 @@ class Responses:
         body = bodies.raw_body(frame.data, 8, frame.size).value
         return Message(frame, PROTOCOL, UNASKED, "response", body, correlation=str(correlation))
 
-    def _read(self, reply: Reply, body: Body) -> None:
+    def _read(self, reply: ResponseContext, body: KafkaBody) -> None:
         """What a response's body tells, once it is decoded."""
         assert body.layout is not None
         assert body.marks is not None
@@ -205,7 +220,7 @@ class Responses:
             self._layouts.clear()
         self._layouts[frame.offset] = layout
 
-    def _read_records(self, reply: Reply, body: Body) -> None:
+    def _read_records(self, reply: ResponseContext, body: KafkaBody) -> None:
         """Record data of a fetch; any other is told by its size."""
         assert body.layout is not None
         fetch = reply.question.fetching
@@ -218,11 +233,11 @@ class Responses:
 
     # ---- rules of responses
 
-    def _produced(self, reply: Reply) -> None:
+    def _produced(self, reply: ResponseContext) -> None:
         if reply.question.produced:
             complete(reply.question.produced, reply.message)
 
-    def _fetched(self, reply: Reply) -> None:
+    def _fetched(self, reply: ResponseContext) -> None:
         fetch = reply.question.fetching
         if fetch is None:
             return
@@ -233,7 +248,7 @@ class Responses:
             row["reader"] = fetch.reader
             self._sessions.answered_partition(fetch, row)
 
-    def _offered(self, reply: Reply) -> None:
+    def _offered(self, reply: ResponseContext) -> None:
         offered = reply.body.get("api_keys")
         if not offered or reply.message.error_code:
             return
@@ -243,5 +258,5 @@ class Responses:
             self._identity.server_software = f"Apache Kafka {release}"
             reply.message.notes += (("release", release),)
 
-    def _enveloped(self, reply: Reply) -> None:
+    def _enveloped(self, reply: ResponseContext) -> None:
         embedded.open_response(reply.body, reply.question.inner, self._limits, reply.message.problems)

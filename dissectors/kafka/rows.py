@@ -13,12 +13,12 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from dissectors.kafka import specs
-from dissectors.kafka.marks import NO_ID, Body
+from dissectors.kafka.marks import NO_ID, BodyFields
 from mqsniff.spec.layout import Layout
-from mqsniff.spec.schema import Item, Struct
+from mqsniff.spec.schema import FieldLayout, Struct
 from mqsniff.spec.wire import as_name
 
-Row = dict[str, Any]
+PartitionRow = dict[str, Any]
 
 KEYS: Final = frozenset(
     {0, 1, 2, 4, 5, 6, 8, 9, 21, 23, 24, 27, 28, 47, *range(52, 57), 59, 61, 65, 78, 79, *range(83, 88), 90, 91, 92}
@@ -60,32 +60,32 @@ class Topic(NamedTuple):
     records: str | None
 
 
-class Plan(NamedTuple):
+class PartitionPlan(NamedTuple):
     """A struct: its own way to partitions, and the fields that lead to more."""
 
     topic: Topic | None
-    inner: tuple[tuple[str, bool, Plan], ...]
+    inner: tuple[tuple[str, bool, PartitionPlan], ...]
 
 
 @cache
-def plan_of(layout: Layout) -> Plan | None:
+def plan_of(layout: Layout) -> PartitionPlan | None:
     """How to find the partitions of a layout."""
     return _plan(layout.struct)
 
 
-def _plan(struct: Struct) -> Plan | None:
+def _plan(struct: Struct) -> PartitionPlan | None:
     items = (*struct.items, *struct.tagged)
     topic = _topic(items)
-    inner: list[tuple[str, bool, Plan]] = []
+    inner: list[tuple[str, bool, PartitionPlan]] = []
     for item in items:
         if item.struct is None or item.name == "forgotten_topics_data" or topic is not None:
             continue
         if (plan := _plan(item.struct)) is not None:
             inner.append((item.name, item.array, plan))
-    return Plan(topic, tuple(inner)) if topic or inner else None
+    return PartitionPlan(topic, tuple(inner)) if topic or inner else None
 
 
-def _topic(items: tuple[Item, ...]) -> Topic | None:
+def _topic(items: tuple[FieldLayout, ...]) -> Topic | None:
     """The plan of a struct that names a topic."""
     name, topic_id = _marked(items, "topic_name"), _marked(items, "topic_id")
     if name is None and topic_id is None:
@@ -102,33 +102,33 @@ def _topic(items: tuple[Item, ...]) -> Topic | None:
     return None if index is None else Topic(name, topic_id, None, index, _columns(names), _records(names))
 
 
-def _marked(items: tuple[Item, ...], mark: str) -> str | None:
+def _marked(items: tuple[FieldLayout, ...], mark: str) -> str | None:
     return next((item.name for item in items if item.mark == mark and not item.array), None)
 
 
-def _first(wanted: tuple[str, ...], names: dict[str, Item]) -> str | None:
+def _first(wanted: tuple[str, ...], names: dict[str, FieldLayout]) -> str | None:
     return next((name for name in wanted if name in names), None)
 
 
-def _columns(names: dict[str, Item]) -> tuple[tuple[str, str], ...]:
+def _columns(names: dict[str, FieldLayout]) -> tuple[tuple[str, str], ...]:
     found = ((column, _first(fields, names)) for column, fields in _COLUMNS.items())
     return tuple((column, field) for column, field in found if field is not None)
 
 
-def _records(names: dict[str, Item]) -> str | None:
+def _records(names: dict[str, FieldLayout]) -> str | None:
     return next((name for name, item in names.items() if item.type == "records"), None)
 
 
 # ---- bodies
 
 
-def rows_of(layout: Layout, body: Body) -> tuple[Row, ...]:
+def rows_of(layout: Layout, body: BodyFields) -> tuple[PartitionRow, ...]:
     """Every partition of a body, in order."""
     plan = plan_of(layout)
     return tuple(_rows(plan, body)) if plan is not None else ()
 
 
-def _rows(plan: Plan, body: Body) -> Iterator[Row]:
+def _rows(plan: PartitionPlan, body: BodyFields) -> Iterator[PartitionRow]:
     topic = plan.topic
     if topic is not None:
         yield from _topic_rows(topic, body)
@@ -138,7 +138,7 @@ def _rows(plan: Plan, body: Body) -> Iterator[Row]:
             yield from _rows(inner, element)
 
 
-def _topic_rows(topic: Topic, body: Body) -> Iterator[Row]:
+def _topic_rows(topic: Topic, body: BodyFields) -> Iterator[PartitionRow]:
     name = as_name(body.get(topic.name)) if topic.name else None
     topic_id = body.get(topic.topic_id) if topic.topic_id else None
     common = {"topic": name, "topic_id": None if topic_id == NO_ID else topic_id}
@@ -152,8 +152,8 @@ def _topic_rows(topic: Topic, body: Body) -> Iterator[Row]:
             yield common | _row(topic, element)
 
 
-def _row(topic: Topic, body: Body) -> Row:
-    row: Row = {"partition": body.get(topic.number or "")}
+def _row(topic: Topic, body: BodyFields) -> PartitionRow:
+    row: PartitionRow = {"partition": body.get(topic.number or "")}
     for column, field in topic.columns:
         value = body.get(field)
         row[column] = (value[0] if value else None) if isinstance(value, list) else value

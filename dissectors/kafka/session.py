@@ -16,13 +16,13 @@ from __future__ import annotations
 from typing import Final
 
 from dissectors.kafka import detection, heads
-from dissectors.kafka.fetching import Sessions
+from dissectors.kafka.fetching import FetchSessions
 from dissectors.kafka.logins import Logins
 from dissectors.kafka.membership import Membership
 from dissectors.kafka.records.data import RecordData
 from dissectors.kafka.requests import Requests
 from dissectors.kafka.responses import CORRELATION, UNASKED, Responses
-from mqsniff.dissector import NEED, NO_FRAME, WAIT_PEER, Candidate, Sized, Switch, Verdict
+from mqsniff.dissector import NEED, NO_FRAME, WAIT_PEER, Candidate, LayerChange, Sized, Verdict
 from mqsniff.framing import FramedDissector
 from mqsniff.model import Frame, Message, Side, Skipped
 from mqsniff.spec.layout import Layout
@@ -35,14 +35,19 @@ SPOKE_PLAIN: Final = "protocol error"
 """Why a server on a TLS port ends a connection on which the client does not speak TLS: it says so by an alert."""
 
 
-class Session:
+class KafkaSession:
     """What one connection has said so far."""
 
     def __init__(self, owner: FramedDissector) -> None:
         self._owner = owner
         self._identity = owner.identity
         self._logins = Logins(owner)
-        shared = (self._logins, Membership(), Sessions(owner.settings.limits.handles_max), RecordData(owner.settings))
+        shared = (
+            self._logins,
+            Membership(),
+            FetchSessions(owner.settings.limits.handles_max),
+            RecordData(owner.settings),
+        )
         self._responses = Responses(owner, *shared)
         self._pairing = self._responses.pairing
         self._requests = Requests(owner, *shared, pairing=self._pairing)
@@ -83,7 +88,7 @@ class Session:
         if self._logins.expects_token():
             return heads.follow_sized(head, 0)
         size = heads.follow_sized(head, heads.RESPONSE_MIN)
-        if isinstance(size, Switch):
+        if isinstance(size, LayerChange):
             self._identity.close_reason = SPOKE_PLAIN
             return size
         if not self._unsure or not isinstance(size, int) or len(head) < 8:

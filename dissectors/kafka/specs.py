@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.schema import MessageSpec, Versions
 
-Kind: TypeAlias = Literal["request", "response"]
+DefinitionKind: TypeAlias = Literal["request", "response"]
 
 FORMAT: Final = "mqsniff-kafka/1"
 
@@ -121,13 +121,13 @@ def apis() -> Mapping[int, Api]:
     }
 
 
-def definitions(key: int, kind: Kind) -> tuple[Definition, ...]:
+def definitions(key: int, kind: DefinitionKind) -> tuple[Definition, ...]:
     """The definitions of an API's requests or responses, today's first; none for an unknown key."""
     api = apis().get(key)
     return _definitions(api.line)[kind] if api else ()
 
 
-def layouts(key: int, kind: Kind, version: int) -> tuple[Layout, ...]:
+def layouts(key: int, kind: DefinitionKind, version: int) -> tuple[Layout, ...]:
     """What a version of a request or response may look like, today's meaning first; none where it is unknown."""
     api = apis().get(key)
     return _by_version(api.line, kind).get(version, ()) if api else ()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.nsq import frames
-from dissectors.nsq.lines import Read, number, number_or_text, read_command, text
+from dissectors.nsq.lines import ParsedCommand, number, number_or_text, read_command, text
 from dissectors.nsq.publishing import batch_of, deliver_at, read_messages
 from dissectors.nsq.replies import Sent
-from dissectors.nsq.rules import bent, check_body_size, check_command, check_identify, check_size, odd_magic
-from dissectors.nsq.session import Session
+from dissectors.nsq.rules import check_body_size, check_command, check_identify, check_size, odd_magic, spec_violations
+from dissectors.nsq.session import NsqSession
 from dissectors.nsq.tables import COMMANDS, MAGIC_V2
 from mqsniff.model import Event, Frame, Message, Secret, Upgrade, Value
 from mqsniff.spec.wire import text_or_bytes
@@ -18,7 +18,7 @@ from mqsniff.spec.wire import text_or_bytes
 class ClientSide:
     """The client of one connection."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: NsqSession) -> None:
         self._session = session
         self.opening = True
         """Whether the magic is still due."""
@@ -57,7 +57,7 @@ class ClientSide:
         self._session.ask_command(Sent("MAGIC"), expects=0)
         return message
 
-    def _enrich(self, message: Message, read: Read) -> list[Upgrade]:
+    def _enrich(self, message: Message, read: ParsedCommand) -> list[Upgrade]:
         """What is special about each command; gives the layers that an IDENTIFY begins at once."""
         match read.line.word:
             case b"FIN" | b"REQ" | b"TOUCH":
@@ -82,13 +82,13 @@ class ClientSide:
 
     # ---- consumers
 
-    def _subscribe(self, message: Message, read: Read) -> None:
+    def _subscribe(self, message: Message, read: ParsedCommand) -> None:
         session, channel = self._session, read.params.get("channel")
         session.topics = message.topics
         session.group = session.identity.group = message.group = None if channel is None else text(channel)
         session.state.subscribed = True
 
-    def _about_delivery(self, message: Message, read: Read) -> None:
+    def _about_delivery(self, message: Message, read: ParsedCommand) -> None:
         session, message_id = self._session, _message_id(read)
         message.correlation = text(message_id)
         message.topics, message.group = session.topics, session.group
@@ -99,7 +99,7 @@ class ClientSide:
 
     # ---- producers
 
-    def _publish(self, message: Message, read: Read) -> None:
+    def _publish(self, message: Message, read: ParsedCommand) -> None:
         size = read.size or 0
         message.body["body"] = {"size": size}
         message.problems += check_size(size, "body")
@@ -107,7 +107,7 @@ class ClientSide:
             message.notes = (("defer_ms", message.body["defer_ms"]),)
         self._produced(message, read, [read.start], [size] if size > 0 else [])
 
-    def _publish_many(self, message: Message, read: Read) -> None:
+    def _publish_many(self, message: Message, read: ParsedCommand) -> None:
         frame, size = message.frame, read.size or 0
         message.body["body_size"] = size
         message.problems += check_body_size(size)
@@ -121,7 +121,7 @@ class ClientSide:
         message.problems += messages.check(size, whole=frame.whole)
         self._produced(message, read, messages.starts, messages.sizes)
 
-    def _produced(self, message: Message, read: Read, starts: list[int], sizes: list[int]) -> None:
+    def _produced(self, message: Message, read: ParsedCommand, starts: list[int], sizes: list[int]) -> None:
         frame, topic = message.frame, next(iter(message.topics), None)
         message.partitions = ({"topic": topic, "records": len(sizes), "wire_bytes": sum(sizes)},)
         if self._session.settings.records and sizes:
@@ -131,7 +131,7 @@ class ClientSide:
 
     # ---- who the client is, and what it may
 
-    def _identify(self, message: Message, read: Read) -> list[Upgrade]:
+    def _identify(self, message: Message, read: ParsedCommand) -> list[Upgrade]:
         frame, size = message.frame, read.size or 0
         message.problems += check_body_size(size)
         fields, readable = frames.json_body(frame.data[read.start : read.start + max(size, 0)])
@@ -141,7 +141,7 @@ class ClientSide:
             message.notes = tuple((name, fields[name]) for name in ("client_id", "user_agent") if name in fields)
             self._learn(fields)
         elif frame.whole and size > 0:
-            message.problems.append(bent("format", "the body is no JSON object"))
+            message.problems.append(spec_violations("format", "the body is no JSON object"))
         return self._session.negotiation.ask(fields if readable else None, frame.offset + frame.size)
 
     def _learn(self, fields: dict[str, Value]) -> None:
@@ -152,14 +152,14 @@ class ClientSide:
             identity.client_id = client_id
         self._session.state.heartbeats_off = fields.get("heartbeat_interval") == -1
 
-    def _authorize(self, message: Message, read: Read) -> None:
+    def _authorize(self, message: Message, read: ParsedCommand) -> None:
         size = read.size or 0
         message.body["secret"] = Secret(message.frame.data[read.start : read.start + max(size, 0)])
         message.problems += check_body_size(size)
         self._session.identity.mechanism = "AUTH"
 
 
-def _message_of(frame: Frame, read: Read) -> Message:
+def _message_of(frame: Frame, read: ParsedCommand) -> Message:
     """What all commands have in common: their name and their parameters."""
     command = read.command
     body: dict[str, Value] = {
@@ -178,11 +178,11 @@ def _message_of(frame: Frame, read: Read) -> Message:
 _NUMBERS = frozenset(("count", "defer_ms", "timeout_ms"))
 
 
-def _message_id(read: Read) -> bytes:
+def _message_id(read: ParsedCommand) -> bytes:
     return read.params.get("message_id", b"")
 
 
-def _about(message: Message, read: Read) -> str | None:
+def _about(message: Message, read: ParsedCommand) -> str | None:
     """The message id or count by which an error may name the command."""
     count = read.params.get("count")
     return message.correlation if count is None else text(count)

@@ -12,7 +12,7 @@ from typing import Final
 
 from dissectors.nsq.lines import INT32
 from dissectors.nsq.tables import COMMANDS, MAX_MSG_SIZE, NAME_PATTERN
-from mqsniff.dissector import NEED, NO_FRAME, Broken, Probed, Walk, Walked
+from mqsniff.dissector import NEED, NO_FRAME, IncrementalSize, Probed, WalkAborted, Walked
 
 _TWO_INT32: Final = Struct(">ii")
 
@@ -40,7 +40,7 @@ IDENTIFY_MAX: Final = 65_536
 """Largest IDENTIFY that a search believes."""
 
 
-def walk_messages(walk: Walk, data: bytes) -> Walked:
+def walk_messages(walk: IncrementalSize, data: bytes) -> Walked:
     """Go on through the messages of an MPUB; ``state`` is how many are left, None before their count was read.
 
     A message that nsqd would refuse ends the walk: from there on the size that was promised is all there is.
@@ -51,17 +51,17 @@ def walk_messages(walk: Walk, data: bytes) -> Walked:
             return NEED
         (left,) = INT32.unpack_from(data)
         if left <= 0:
-            return Broken(4)
+            return WalkAborted(4)
         at = 4
     while left and at + 4 <= end:
         (size,) = INT32.unpack_from(data, at)
         if size <= 0 or (size > MAX_MSG_SIZE and walk.size + at + 4 + size > walk.promised):
-            return Broken(at + 4)
+            return WalkAborted(at + 4)
         at += 4 + size
         left -= 1
     if not left:
         return walk.size + at
-    return Walk(walk.size + at, walk.promised, left) if at else NEED
+    return IncrementalSize(walk.size + at, walk.promised, left) if at else NEED
 
 
 def probe(head: bytes) -> Probed:

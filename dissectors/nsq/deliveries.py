@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from mqsniff.limits import MILLISECOND_NS
-from mqsniff.model import Asked, Value
+from mqsniff.model import Pending, Value
 
 TIMEOUT: Final = "timeout"
 """What ended a delivery that the client did not end in time."""
@@ -29,7 +29,7 @@ class Deliveries:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._open: dict[bytes, Asked] = {}
+        self._open: dict[bytes, Pending] = {}
         self._timeout_ns: int | None = None
         self._most_ns: int | None = None
         self.credit = 0
@@ -39,7 +39,7 @@ class Deliveries:
         """What the answer to IDENTIFY says of the time of a delivery."""
         self._timeout_ns, self._most_ns = _ns(timeout_ms), _ns(most_ms)
 
-    def add(self, message_id: bytes, attempts: int | None, asked: Asked) -> None:
+    def add(self, message_id: bytes, attempts: int | None, asked: Pending) -> None:
         """A message was delivered."""
         if len(self._open) >= self._limit:
             del self._open[next(iter(self._open))]
@@ -52,7 +52,7 @@ class Deliveries:
             "credit": self.credit,
         }
 
-    def pop(self, message_id: bytes) -> Asked | None:
+    def pop(self, message_id: bytes) -> Pending | None:
         """The open delivery of a message, open no more; None when there is none."""
         asked = self._open.pop(message_id, None)
         return asked if asked is not None and asked.open else None
@@ -73,7 +73,7 @@ class Deliveries:
         asked.context = asked.frame.last_ts_ns
         return self.note(asked, ts_ns)
 
-    def has_run_out(self, asked: Asked, ts_ns: int) -> bool:
+    def has_run_out(self, asked: Pending, ts_ns: int) -> bool:
         """Whether the time of a delivery has run out by ``ts_ns``; false where nobody can tell."""
         if self._timeout_ns is None:
             return False
@@ -82,7 +82,7 @@ class Deliveries:
             until = min(until, asked.frame.last_ts_ns + self._most_ns)
         return ts_ns >= until
 
-    def note(self, asked: Asked, ts_ns: int) -> bool:
+    def note(self, asked: Pending, ts_ns: int) -> bool:
         """Say of a delivery that its time has run out, if that is so; gives whether it has, now or before."""
         if self.has_run_out(asked, ts_ns):
             asked.extra["timed_out"] = True

@@ -19,9 +19,9 @@ from dissectors.nsq.tables import (
     MAGIC_V2,
     MESSAGE_HEAD,
     UPGRADES,
-    Command,
     Error,
     FrameType,
+    NsqCommand,
     UpgradeField,
 )
 from mqsniff.dissector import Table
@@ -120,7 +120,7 @@ def _magic_row(magic: bytes) -> dict[str, Value]:
     return {"name": "MAGIC", "sent_by": "client", "carries": repr(magic.decode()), "answered_by": ["ERROR"]}
 
 
-def _command_rows(commands: dict[bytes, Command]) -> Table:
+def _command_rows(commands: dict[bytes, NsqCommand]) -> Table:
     return [
         {
             "command": command.name,

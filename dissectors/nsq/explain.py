@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from dissectors.nsq import frames, tables
-from dissectors.nsq.lines import INT32, Read, number_or_text, read_command, text
+from dissectors.nsq.lines import INT32, ParsedCommand, number_or_text, read_command, text
 from mqsniff.model import Frame, Secret, Side, Span, Undecoded, Value
 from mqsniff.spec.wire import Malformed, text_or_bytes
 
@@ -54,7 +54,7 @@ def _magic(data: bytes) -> Iterator[Span]:
     yield Span("magic", 0, len(data), frames.magic(data), "protocol version")
 
 
-def _command(data: bytes, commands: Mapping[bytes, tables.Command]) -> Iterator[Span]:
+def _command(data: bytes, commands: Mapping[bytes, tables.NsqCommand]) -> Iterator[Span]:
     read = read_command(data, commands)
     fields = [("command", read.line.word), *zip(_paths(read), read.line.params, strict=True)]
     at = 0
@@ -68,19 +68,19 @@ def _command(data: bytes, commands: Mapping[bytes, tables.Command]) -> Iterator[
         yield from _body(data, read, read.command.body)
 
 
-def _paths(read: Read) -> list[str]:
+def _paths(read: ParsedCommand) -> list[str]:
     extra = "extra_params" if read.command else "params"
     return [*read.params, *(f"{extra}[{index}]" for index in range(len(read.extra)))]
 
 
-def _param(read: Read, path: str, raw: bytes) -> Value:
+def _param(read: ParsedCommand, path: str, raw: bytes) -> Value:
     if path in _NUMBERS:
         return number_or_text(raw)
     secret = read.command is not None and read.command.body == "secret" and path != "command"
     return Secret(raw) if secret else text_or_bytes(raw)
 
 
-def _body(data: bytes, read: Read, kind: tables.Body) -> Iterator[Span]:
+def _body(data: bytes, read: ParsedCommand, kind: tables.BodyKind) -> Iterator[Span]:
     start, stop = read.start, min(read.start + max(read.size or 0, 0), len(data))
     match kind:
         case "json":

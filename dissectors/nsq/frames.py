@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from dissectors.nsq.lines import INT32, text
 from dissectors.nsq.tables import ERROR, ERRORS, HEARTBEAT, MAGIC_SIZE, MESSAGE, MESSAGE_HEAD, MESSAGE_ID, RESPONSE
 from mqsniff.dissector import NEED, NO_FRAME, Probed, Sized
-from mqsniff.model import Frame, Sure, Undecoded, Value
+from mqsniff.model import Frame, ProvenSize, Undecoded, Value
 from mqsniff.spec.wire import Malformed, text_or_bytes
 
 HEAD: Final = 8
@@ -76,7 +76,7 @@ def probe(head: bytes) -> Probed:
             return NEED
         if not MESSAGE_ID.fullmatch(data, 10, MESSAGE_HEAD):
             return NO_FRAME
-        return Sure(size + 4) if _proves_message(data) else size + 4
+        return ProvenSize(size + 4) if _proves_message(data) else size + 4
     fits: bool | None
     if frame_type == RESPONSE:
         fits = _fits_response(data, size - 4, b'{"')

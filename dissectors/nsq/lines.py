@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from struct import Struct
 from typing import Final, Literal, NamedTuple
 
-from dissectors.nsq.tables import LINE_MAX, Command
-from mqsniff.dissector import NEED, NO_FRAME, FrameAnswer, Sized, Walk
+from dissectors.nsq.tables import LINE_MAX, NsqCommand
+from mqsniff.dissector import NEED, NO_FRAME, FrameAnswer, IncrementalSize, Sized
 from mqsniff.model import Value
 from mqsniff.spec.wire import Malformed, text_or_bytes
 
@@ -51,7 +51,7 @@ def read_line(data: bytes) -> Line | Literal[FrameAnswer.NEED, FrameAnswer.NO_FR
     return Line(word, params, end + 1) if _WORD.match(data) else NO_FRAME
 
 
-def size_of(head: bytes, commands: Mapping[bytes, Command]) -> Sized:
+def size_of(head: bytes, commands: Mapping[bytes, NsqCommand]) -> Sized:
     """Size of the command that starts ``head`` on a connection that is in step."""
     line = read_line(head)
     if not isinstance(line, Line):
@@ -64,15 +64,15 @@ def size_of(head: bytes, commands: Mapping[bytes, Command]) -> Sized:
     (size,) = INT32.unpack_from(head, line.size)
     end: int = line.size + 4 + max(size, 0)
     if command.body == "messages" and size >= 4:
-        return Walk(line.size + 4, end)
+        return IncrementalSize(line.size + 4, end)
     return end
 
 
-class Read(NamedTuple):
+class ParsedCommand(NamedTuple):
     """A command as it stands in a frame."""
 
     line: Line
-    command: Command | None
+    command: NsqCommand | None
     """None for a word that the table does not know."""
     params: dict[str, bytes]
     """Those that the table names."""
@@ -83,20 +83,20 @@ class Read(NamedTuple):
     """Where the body starts."""
 
 
-def read_command(data: bytes, commands: Mapping[bytes, Command]) -> Read:
+def read_command(data: bytes, commands: Mapping[bytes, NsqCommand]) -> ParsedCommand:
     """The command whose frame begins ``data``; Malformed where its line is not there."""
     line = read_line(data)
     if not isinstance(line, Line):
         raise Malformed("no command line")
     command = commands.get(line.word)
     if command is None:
-        return Read(line, None, {}, line.params, None, line.size)
+        return ParsedCommand(line, None, {}, line.params, None, line.size)
     known = len(command.params)
     params = dict(zip(command.params, line.params, strict=False))
     if not command.body:
-        return Read(line, command, params, line.params[known:], None, line.size)
+        return ParsedCommand(line, command, params, line.params[known:], None, line.size)
     (size,) = INT32.unpack_from(data, line.size)
-    return Read(line, command, params, line.params[known:], size, line.size + 4)
+    return ParsedCommand(line, command, params, line.params[known:], size, line.size + 4)
 
 
 def text(raw: bytes) -> str:

@@ -14,8 +14,8 @@ from typing import Final
 
 from dissectors.nsq import frames
 from dissectors.nsq.commands import IDENTIFY_MAX
-from dissectors.nsq.lines import HEAD_MAX, INT32, Read, read_command, size_of, text
-from dissectors.nsq.rules import bent, check_body_size, check_names, odd_magic
+from dissectors.nsq.lines import HEAD_MAX, INT32, ParsedCommand, read_command, size_of, text
+from dissectors.nsq.rules import check_body_size, check_names, odd_magic, spec_violations
 from dissectors.nsq.tables import (
     LOOKUPD_COMMANDS,
     LOOKUPD_ERRORS,
@@ -174,17 +174,17 @@ class Nsqlookupd(FramedDissector):
         self.ask(REPLY, name)
         return message
 
-    def _check(self, read: Read, name: str) -> Iterator[Problem]:
+    def _check(self, read: ParsedCommand, name: str) -> Iterator[Problem]:
         if read.command is None:
             yield Problem("unknown_code", "warning", "a command that the protocol does not have")
             return
         yield from check_names(read)
         if self._whole and name in ("REGISTER", "UNREGISTER") and not self._identified:
-            yield bent("format", f"{name} before IDENTIFY")
+            yield spec_violations("format", f"{name} before IDENTIFY")
         if self._whole and name == "IDENTIFY" and self._identified:
-            yield bent("format", "IDENTIFY again")
+            yield spec_violations("format", "IDENTIFY again")
 
-    def _decode_identify(self, message: Message, read: Read, size: int) -> None:
+    def _decode_identify(self, message: Message, read: ParsedCommand, size: int) -> None:
         self._identified = True
         message.problems += check_body_size(size)
         if size <= 0:
@@ -194,11 +194,13 @@ class Nsqlookupd(FramedDissector):
         message.body |= fields
         if readable:
             missing = [name for name in LOOKUPD_IDENTIFY_FIELDS if not fields.get(name)]
-            message.problems += [bent("missing_field", "a field that nsqlookupd requires", name) for name in missing]
+            message.problems += [
+                spec_violations("missing_field", "a field that nsqlookupd requires", name) for name in missing
+            ]
             self._learn(fields)
             message.notes = tuple((name, fields[name]) for name in ("broadcast_address", "tcp_port") if name in fields)
         elif message.frame.whole:
-            message.problems.append(bent("format", "the body is no JSON object"))
+            message.problems.append(spec_violations("format", "the body is no JSON object"))
 
     def _learn(self, fields: dict[str, Value]) -> None:
         version, address, port = (fields.get(name) for name in ("version", "broadcast_address", "tcp_port"))
@@ -211,7 +213,7 @@ class Nsqlookupd(FramedDissector):
         data = frame.data[4:]
         if data.startswith(NSQD_ERROR):
             message = _error(frame, data[4:])
-            message.problems.append(bent("format", "an error as nsqd sends it, with a frame type"))
+            message.problems.append(spec_violations("format", "an error as nsqd sends it, with a frame type"))
         elif data.startswith(ERROR_WORD):
             message = _error(frame, data)
         else:

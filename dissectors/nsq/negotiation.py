@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from dissectors.nsq.tables import UPGRADES
-from mqsniff.dissector import NEED, FrameAnswer, Switch
+from mqsniff.dissector import NEED, FrameAnswer, LayerChange
 from mqsniff.model import Side, Upgrade, Value
 
 
@@ -112,7 +112,7 @@ class Negotiation:
         self.waiting = bool(self._due)
         return Upgrade(at, layer, _SETTINGS.get(layer, {}))
 
-    def layer_of(self, side: Side, head: bytes, is_plain: IsPlain) -> Switch | Need | None:
+    def layer_of(self, side: Side, head: bytes, is_plain: IsPlain) -> LayerChange | Need | None:
         """The layer in which a side goes on, None for the one it is in; asked for no more once it was told.
 
         ``is_plain`` tells whether bytes begin a frame of the layer at hand, None where it needs more of them.
@@ -123,7 +123,7 @@ class Negotiation:
         self.looking[side] = False
         self.waiting = self.waiting and side is Side.SERVER
         told_by = range(1, len(head) + 1)
-        return Switch(layer, next(n for n in told_by if isinstance(self._layer_of(head[:n], is_plain), str)))
+        return LayerChange(layer, next(n for n in told_by if isinstance(self._layer_of(head[:n], is_plain), str)))
 
     def _layer_of(self, head: bytes, is_plain: IsPlain) -> str | Need | None:
         for layer, whole, begun in _SIGNS:

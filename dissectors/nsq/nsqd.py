@@ -17,12 +17,12 @@ from dissectors.nsq.client import ClientSide
 from dissectors.nsq.joining import PLAIN, Joining, begins_in_snappy, packets_of, probe_identifier
 from dissectors.nsq.lines import HEAD_MAX, size_of
 from dissectors.nsq.server import ServerSide
-from dissectors.nsq.session import Session
+from dissectors.nsq.session import NsqSession
 from dissectors.nsq.tables import COMMANDS, MAGIC_SIZE, MAGIC_V2
 from mqsniff.codecs.snappy_chunks import IDENTIFIER
-from mqsniff.dissector import NEED, WAIT_PEER, Probed, Sample, Settings, Sized, Table, Verdict, Walk, Walked
+from mqsniff.dissector import NEED, WAIT_PEER, IncrementalSize, Probed, Sample, Settings, Sized, Table, Verdict, Walked
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Asked, Chunk, Event, Frame, Gap, Side, Span, Upgrade
+from mqsniff.model import Chunk, Event, Frame, Gap, Pending, Side, Span, Upgrade
 
 BAD_PROTOCOL: Final = b"\x00\x00\x00\x12\x00\x00\x00\x01E_BAD_PROTOCOL"
 """What nsqd answers to any magic that it does not know."""
@@ -41,7 +41,7 @@ class Nsq(FramedDissector):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._session = Session(self)
+        self._session = NsqSession(self)
         self._client = ClientSide(self._session)
         self._server = ServerSide(self._session)
         self._closed: list[Side] = []
@@ -140,7 +140,7 @@ class Nsq(FramedDissector):
                 return layer
         return size_of(head, COMMANDS) if side is Side.CLIENT else frames.size_of(head)
 
-    def walk(self, side: Side, walk: Walk, data: bytes) -> Walked:  # noqa: ARG002  # only MPUB is walked
+    def walk(self, side: Side, walk: IncrementalSize, data: bytes) -> Walked:  # noqa: ARG002  # only MPUB is walked
         """Go on through the messages of an MPUB."""
         return commands.walk_messages(walk, data)
 
@@ -218,7 +218,7 @@ class Nsq(FramedDissector):
             self._session.server_left()
         self._closed.append(side)
 
-    def open_questions(self) -> Iterator[Asked]:
+    def open_questions(self) -> Iterator[Pending]:
         """Questions that nobody answered, oldest first."""
         self._session.end()
         return super().open_questions()

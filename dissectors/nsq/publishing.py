@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors.nsq.lines import INT32
-from dissectors.nsq.rules import bent, check_size
+from dissectors.nsq.rules import check_size, spec_violations
 from dissectors.nsq.tables import MAX_BODY_SIZE
 from mqsniff.model import Problem, RecordBatch, Value
 
@@ -37,17 +37,19 @@ class Messages:
     def check(self, body_size: int, *, whole: bool) -> Iterator[Problem]:
         """What nsqd would refuse or overlook."""
         if self.count is not None and not 0 < self.count <= (MAX_BODY_SIZE - 4) // 5:
-            yield bent("out_of_range", f"a count of {self.count} messages", "num_messages")
+            yield spec_violations("out_of_range", f"a count of {self.count} messages", "num_messages")
         for index, size in enumerate(self.sizes):
             if problem := next(check_size(size, f"messages[{index}]"), None):
                 yield problem
                 break
         if self.refused:
-            yield bent(
+            yield spec_violations(
                 "out_of_range", "a message with a size that leads out of the body", f"messages[{len(self.sizes)}]"
             )
         elif whole and len(self.sizes) == self.count and self.stop != body_size:
-            yield bent("format", "the size of the body is not that of its messages; these count", "body_size")
+            yield spec_violations(
+                "format", "the size of the body is not that of its messages; these count", "body_size"
+            )
         if self.limited:
             yield Problem("limit", "error", f"the first {len(self.sizes)} messages are shown", "messages")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from dissectors.nsq.lines import Read, number
+from dissectors.nsq.lines import ParsedCommand, number
 from dissectors.nsq.tables import (
     IDENTIFY_RANGES,
     MAX_BODY_SIZE,
@@ -22,7 +22,7 @@ from dissectors.nsq.tables import (
     MESSAGE_ID_SIZE,
     NAME,
     NAME_MAX,
-    Range,
+    ValueRange,
 )
 from mqsniff.model import Problem, ProblemKind, Value
 
@@ -50,7 +50,7 @@ class State:
     max_rdy_source: str = "by default"
 
 
-def bent(kind: ProblemKind, detail: str, path: str = "") -> Problem:
+def spec_violations(kind: ProblemKind, detail: str, path: str = "") -> Problem:
     """A rule bent."""
     return Problem(kind, "info", detail, path)
 
@@ -58,25 +58,27 @@ def bent(kind: ProblemKind, detail: str, path: str = "") -> Problem:
 def odd_magic(data: bytes, server: str) -> Problem:
     """The connection opens with something else than the magic; clients of HTTP and TLS ask at the wrong port."""
     looks = next((name for name, starts in _OPENINGS.items() if data.startswith(starts)), "")
-    return bent("format", f"the connection does not begin with the magic of {server}{looks}")
+    return spec_violations("format", f"the connection does not begin with the magic of {server}{looks}")
 
 
 def check_name(raw: bytes, path: str) -> Iterator[Problem]:
     """A topic's or channel's name (``IsValidTopicName``)."""
     if not 1 <= len(raw) <= NAME_MAX:
-        yield bent("out_of_range", f"a name of {len(raw)} bytes: 1 to {NAME_MAX} are allowed", path)
+        yield spec_violations("out_of_range", f"a name of {len(raw)} bytes: 1 to {NAME_MAX} are allowed", path)
     elif not NAME.match(raw):
-        yield bent("format", "a name with bytes other than . a-z A-Z 0-9 _ - and #ephemeral at its end", path)
+        yield spec_violations(
+            "format", "a name with bytes other than . a-z A-Z 0-9 _ - and #ephemeral at its end", path
+        )
 
 
-def check_names(read: Read) -> Iterator[Problem]:
+def check_names(read: ParsedCommand) -> Iterator[Problem]:
     """Parameters that are names, and how many there are."""
     yield from _check_line(read)
     for path, raw in read.params.items():
         yield from check_name(raw, path)
 
 
-def check_command(read: Read, state: State) -> list[Problem]:
+def check_command(read: ParsedCommand, state: State) -> list[Problem]:
     """All that is odd about a command, but for the messages in it."""
     command = read.command
     if command is None:
@@ -88,17 +90,17 @@ def check_command(read: Read, state: State) -> list[Problem]:
     return problems
 
 
-def _check_line(read: Read) -> Iterator[Problem]:
+def _check_line(read: ParsedCommand) -> Iterator[Problem]:
     command = read.command
     assert command is not None
     missing = command.params[len(read.params) : command.required]
     if missing:
-        yield bent("missing_field", f"{len(missing)} of its parameters are missing", missing[0])
+        yield spec_violations("missing_field", f"{len(missing)} of its parameters are missing", missing[0])
     if read.extra:
-        yield bent("format", f"{len(read.extra)} parameters too many are ignored", "extra_params")
+        yield spec_violations("format", f"{len(read.extra)} parameters too many are ignored", "extra_params")
 
 
-def _check_params(read: Read, state: State) -> Iterator[Problem]:
+def _check_params(read: ParsedCommand, state: State) -> Iterator[Problem]:
     for path, raw in read.params.items():
         match path:
             case "topic" | "channel":
@@ -114,35 +116,35 @@ def _check_params(read: Read, state: State) -> Iterator[Problem]:
 
 def _odd_id(raw: bytes, path: str) -> Problem:
     if len(raw) != MESSAGE_ID_SIZE:
-        return bent("format", f"a message id of {len(raw)} bytes: it has {MESSAGE_ID_SIZE}", path)
-    return bent("format", "a message id that is not 16 hex digits", path)
+        return spec_violations("format", f"a message id of {len(raw)} bytes: it has {MESSAGE_ID_SIZE}", path)
+    return spec_violations("format", "a message id that is not 16 hex digits", path)
 
 
 def _check_number(raw: bytes, path: str, most: int, source: str) -> Iterator[Problem]:
     value = number(raw)
     if value is None:
-        yield bent("format", "no decimal number", path)
+        yield spec_violations("format", "no decimal number", path)
     elif not 0 <= value <= most:
-        yield bent("out_of_range", f"{value} is not within 0 to {most} ({source})", path)
+        yield spec_violations("out_of_range", f"{value} is not within 0 to {most} ({source})", path)
 
 
 def _check_state(name: str, state: State) -> Iterator[Problem]:
     if name in ("IDENTIFY", "AUTH", "SUB") and state.subscribed:
-        yield bent("format", f"{name} behind SUB")
+        yield spec_violations("format", f"{name} behind SUB")
     elif name == "SUB" and state.heartbeats_off:
-        yield bent("format", "SUB with heartbeats disabled")
+        yield spec_violations("format", "SUB with heartbeats disabled")
     elif name in _MESSAGE_COMMANDS and not state.subscribed:
-        yield bent("format", f"{name} before SUB")
+        yield spec_violations("format", f"{name} before SUB")
     if name in ("SUB", "PUB", "MPUB", "DPUB") and state.auth_required and not state.authorized:
-        yield bent("format", f"{name} before AUTH, which the server requires")
+        yield spec_violations("format", f"{name} before AUTH, which the server requires")
 
 
 def check_size(size: int, path: str, *, most: int = MAX_MSG_SIZE) -> Iterator[Problem]:
     """The size of a message or, with its own limit, of a body."""
     if size <= 0:
-        yield bent("out_of_range", f"a size of {size}: at least 1 is required", path)
+        yield spec_violations("out_of_range", f"a size of {size}: at least 1 is required", path)
     elif size > most:
-        yield bent("out_of_range", f"a size of {size}: {most} are allowed by default", path)
+        yield spec_violations("out_of_range", f"a size of {size}: {most} are allowed by default", path)
 
 
 def check_body_size(size: int) -> Iterator[Problem]:
@@ -157,15 +159,15 @@ def check_identify(fields: dict[str, Value]) -> Iterator[Problem]:
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int):
-            yield bent("format", "no integer", name)
+            yield spec_violations("format", "no integer", name)
         elif not _within(value, allowed):
             also = "".join(f", or {n}" for n in allowed.also)
-            yield bent(
+            yield spec_violations(
                 "out_of_range", f"{value} is not within {allowed.low} to {allowed.high}{also} (by default)", name
             )
     if fields.get("snappy") is True and fields.get("deflate") is True:
-        yield bent("format", "snappy and deflate are both asked for: one excludes the other")
+        yield spec_violations("format", "snappy and deflate are both asked for: one excludes the other")
 
 
-def _within(value: int, allowed: Range) -> bool:
+def _within(value: int, allowed: ValueRange) -> bool:
     return allowed.low <= value <= allowed.high or value in allowed.also

@@ -8,9 +8,9 @@ from typing import Any, Final
 from dissectors.nsq import frames, replies, tables
 from dissectors.nsq.lines import INT32
 from dissectors.nsq.publishing import batch_of
-from dissectors.nsq.rules import bent
-from dissectors.nsq.session import Session
-from mqsniff.model import Asked, Event, Frame, Message, Problem, Undecoded, Upgrade, Value
+from dissectors.nsq.rules import spec_violations
+from dissectors.nsq.session import NsqSession
+from mqsniff.model import Event, Frame, Message, Pending, Problem, Undecoded, Upgrade, Value
 from mqsniff.spec.wire import Malformed
 
 _BODY_AT: Final = frames.HEAD + tables.MESSAGE_HEAD
@@ -19,7 +19,7 @@ _BODY_AT: Final = frames.HEAD + tables.MESSAGE_HEAD
 class ServerSide:
     """The nsqd of one connection."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: NsqSession) -> None:
         self._session = session
 
     def decode(self, frame: Frame) -> Iterator[Event]:
@@ -56,7 +56,9 @@ class ServerSide:
         session.unanswered_heartbeats += 1
         message = Message(frame, "nsq", "HEARTBEAT", "push", {"data": tables.HEARTBEAT.decode()}, group=session.group)
         if session.unanswered_heartbeats == 2 and session.client_seen:
-            message.problems.append(bent("unmatched", "two heartbeats without a command of the client behind them"))
+            message.problems.append(
+                spec_violations("unmatched", "two heartbeats without a command of the client behind them")
+            )
         return message
 
     def _json(self, frame: Frame, said: bytes) -> Iterator[Event]:
@@ -73,7 +75,7 @@ class ServerSide:
         yield self._answer(frame, body, asked)
         yield from self._session.placed(upgrades)
 
-    def _answer(self, frame: Frame, body: dict[str, Value], asked: Asked | None) -> Message:
+    def _answer(self, frame: Frame, body: dict[str, Value], asked: Pending | None) -> Message:
         message = Message(frame, "nsq", "RESPONSE", "response", body, error_count=0)
         message.notes = tuple((name, body[name]) for name in ("data", "version", "identity") if name in body)
         message.group = self._group_of(asked)
@@ -81,7 +83,7 @@ class ServerSide:
             self._session.replied(asked)
         return message
 
-    def _identified(self, frame: Frame, fields: dict[str, Value] | None, asked: Asked | None) -> list[Upgrade]:
+    def _identified(self, frame: Frame, fields: dict[str, Value] | None, asked: Pending | None) -> list[Upgrade]:
         """An OK of its own follows each layer that the answer to IDENTIFY switches on."""
         layers = self._session.negotiation.answer(fields)
         if fields is not None:
@@ -90,7 +92,7 @@ class ServerSide:
             asked.expects += layers
         return [self._begin_layer(frame)] if layers else []
 
-    def _said_ok(self, frame: Frame, asked: Asked | None) -> list[Upgrade]:
+    def _said_ok(self, frame: Frame, asked: Pending | None) -> list[Upgrade]:
         """An OK inside a new layer may switch on the next one; one for IDENTIFY means that there is none."""
         negotiation = self._session.negotiation
         if negotiation.due:
@@ -146,7 +148,7 @@ class ServerSide:
             session.refuse_ahead(blames)
         return message
 
-    def _group_of(self, asked: Asked | None) -> str | None:
+    def _group_of(self, asked: Pending | None) -> str | None:
         """The channel that a reply is about: its command's, else the one that the connection has subscribed to."""
         if asked is None or asked.message is None:
             return self._session.group
@@ -170,7 +172,9 @@ class ServerSide:
             if session.ask_delivery(head.message_id, head.attempts):
                 message.notes += (("timed_out", True),)
             if not frames.is_message_id(head.message_id):
-                message.problems.append(bent("format", "a message id that is not 16 hex digits", "message_id"))
+                message.problems.append(
+                    spec_violations("format", "a message id that is not 16 hex digits", "message_id")
+                )
         if session.settings.records:
             constant: dict[str, Any] = {"direction": "deliver", "topic": topic, "record_ts": head.timestamp}
             constant |= {"attempts": head.attempts, "message_id": told["message_id"]}

@@ -21,22 +21,22 @@ from dissectors.nsq.negotiation import Negotiation
 from dissectors.nsq.replies import ABOUT_MESSAGES, Blame, Sent, replies_in
 from dissectors.nsq.rules import State
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Asked, Identity, Side, Status, Upgrade
+from mqsniff.model import ExchangeStatus, Identity, Pending, Side, Upgrade
 
 REPLY: Final = "reply"
 LOOK_BACK: Final = 1_024
 """Open commands that are looked through for the one that a reply is for: a hostile queue must not cost more."""
 
 
-class Session:
+class NsqSession:
     """One connection."""
 
     def __init__(self, dissector: FramedDissector) -> None:
         self._dissector = dissector
-        self._lost: list[Asked] = []
-        self._about: dict[str | None, list[Asked]] = {}
+        self._lost: list[Pending] = []
+        self._about: dict[str | None, list[Pending]] = {}
         """Commands that name a message, by message id, oldest first; some of them have ended."""
-        self._waiting: deque[Asked] = deque()
+        self._waiting: deque[Pending] = deque()
         """Commands that wait for a reply; some of them have ended."""
         self._refused: list[Blame] = []
         self.settings = dissector.settings
@@ -81,7 +81,7 @@ class Session:
 
     # ---- questions
 
-    def ask_command(self, sent: Sent, *, expects: int) -> Asked:
+    def ask_command(self, sent: Sent, *, expects: int) -> Pending:
         """The command being decoded waits for a reply, or (``expects`` 0) may fail."""
         asked = self._dissector.ask(REPLY, sent, expects=expects)
         if self._refused and any(blame.fits(sent) for blame in self._refused):
@@ -93,7 +93,7 @@ class Session:
             self._remember(asked)
         return asked
 
-    def _remember(self, asked: Asked) -> None:
+    def _remember(self, asked: Pending) -> None:
         """Let the command be found by its message id while it is open."""
         index, about = self._about, asked.context.about
         if about in index:
@@ -115,7 +115,7 @@ class Session:
         self.deliveries.add(message_id, attempts, asked)
         return timed_out
 
-    def _deliver_again(self, open_one: Asked) -> bool:
+    def _deliver_again(self, open_one: Pending) -> bool:
         """A message comes again though nobody has settled it: its time ran out, or the capture lost what settled it."""
         if self._dissector.gaps_of(Side.CLIENT) > open_one.gaps_before:
             self._dissector.settle(open_one, "lost")
@@ -125,7 +125,7 @@ class Session:
         return True
 
     @staticmethod
-    def _deliver_in_spite(fin: Asked) -> bool:
+    def _deliver_in_spite(fin: Pending) -> bool:
         """A message comes again though FIN was said and not refused: its time ran out while they crossed."""
         for settled in fin.awaited_by or ():
             settled.status, settled.extra["timed_out"] = "unanswered", True
@@ -140,7 +140,7 @@ class Session:
             delivered.extra["settled_by"] = by
             self._dissector.settle(delivered, answered=True, awaits=command)
 
-    def refused(self, command: Asked, ts_ns: int) -> bool:
+    def refused(self, command: Pending, ts_ns: int) -> bool:
         """A command is refused; gives whether a delivery's time had run out."""
         sent: Sent = command.context
         if sent.name == "TOUCH":
@@ -160,7 +160,7 @@ class Session:
         oldest = queue[0].frame.last_ts_ns if queue and queue[0].expects == 0 else ts_ns
         self.due_ns = max(oldest + grace, ts_ns + grace // 4)
 
-    def _pass(self, asked: Asked) -> None:
+    def _pass(self, asked: Pending) -> None:
         """A command will get no reply any more."""
         about = asked.context.about
         each = self._about.pop(about, None)
@@ -172,11 +172,11 @@ class Session:
         """The connection is over."""
         self.deliveries.end(self.now_ns)
 
-    def replied(self, asked: Asked, status: Status | None = None) -> None:
+    def replied(self, asked: Pending, status: ExchangeStatus | None = None) -> None:
         """The reply being decoded is for this command."""
         self._dissector.settle(asked, status, answered=True)
 
-    def asked_for(self, blames: Sequence[Blame], *, failed: bool = False) -> Asked | None:
+    def asked_for(self, blames: Sequence[Blame], *, failed: bool = False) -> Pending | None:
         """The oldest command that a reply can be for; those before it will not be answered any more."""
         if len(blames[0].names) > 1:
             for asked in self._lost:
@@ -190,7 +190,7 @@ class Session:
                     return asked
         return None
 
-    def _candidates(self, blame: Blame, *, failed: bool) -> Iterable[Asked]:
+    def _candidates(self, blame: Blame, *, failed: bool) -> Iterable[Pending]:
         """Commands that a reply may be for, oldest first; by their message id where it names one."""
         if not failed:
             return islice(self._still_waiting(), LOOK_BACK)
@@ -198,19 +198,19 @@ class Session:
             return self._about.get(blame.about, ())
         return islice(self._dissector.questions(REPLY), LOOK_BACK)
 
-    def _still_waiting(self) -> deque[Asked]:
+    def _still_waiting(self) -> deque[Pending]:
         """Commands that wait for a reply, oldest first; the first of them is open."""
         waiting = self._waiting
         while waiting and not waiting[0].open:
             waiting.popleft()
         return waiting
 
-    def _open_command(self, name: str, about: str) -> Asked | None:
+    def _open_command(self, name: str, about: str) -> Pending | None:
         """The oldest open command of this name about a message."""
         each = (asked for asked in self._about.get(about, ()) if asked.open and asked.context.name == name)
         return next(each, None)
 
-    def _pass_before(self, asked: Asked) -> None:
+    def _pass_before(self, asked: Pending) -> None:
         """Commands before this one will not be answered any more."""
         queue = self._dissector.questions(REPLY)
         while queue[0] is not asked:
@@ -220,7 +220,7 @@ class Session:
         """A command was refused by its head, while its body was on the way: the next one that fits has failed."""
         self._refused = blames
 
-    def _status_of_passed(self, asked: Asked) -> Status:
+    def _status_of_passed(self, asked: Pending) -> ExchangeStatus:
         return "lost" if self._dissector.gaps_of(Side.SERVER) > asked.gaps_before else "unanswered"
 
     def lose_replies(self, length: int) -> None:
@@ -232,5 +232,5 @@ class Session:
         self._lost += islice(waiting, replies_in(length))
 
 
-def _open_ones(commands: Iterable[Asked]) -> list[Asked]:
+def _open_ones(commands: Iterable[Pending]) -> list[Pending]:
     return [asked for asked in commands if asked.open]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple
 
-from mqsniff.model import Kind
+from mqsniff.model import MessageKind
 
 MAGIC_V2: Final = b"  V2"
 MAGIC_V1: Final = b"  V1"
@@ -40,18 +40,18 @@ MAX_RDY_COUNT: Final = 2_500
 MAX_TIMEOUT_MS: Final = 3_600_000
 """Of REQ and DPUB."""
 
-Body = Literal["", "json", "secret", "data", "messages"]
+BodyKind = Literal["", "json", "secret", "data", "messages"]
 
 
-class Command(NamedTuple):
+class NsqCommand(NamedTuple):
     """A command of a client: one line, perhaps with a body behind it."""
 
     name: str
     params: tuple[str, ...] = ()
     required: int = 0
     """How many of the parameters must be there."""
-    body: Body = ""
-    kind: Kind = "oneway"
+    body: BodyKind = ""
+    kind: MessageKind = "oneway"
     """request: answered when it succeeds, oneway: answered only when it fails."""
     errors: tuple[str, ...] = ()
     since: str = ""
@@ -63,8 +63,8 @@ _AUTH = ("E_AUTH_FIRST", "E_AUTH_FAILED", "E_UNAUTHORIZED")
 COMMANDS: Final = {
     command.name.encode(): command
     for command in (
-        Command("IDENTIFY", (), 0, "json", "request", ("E_INVALID", "E_BAD_BODY", "E_IDENTIFY_FAILED")),
-        Command(
+        NsqCommand("IDENTIFY", (), 0, "json", "request", ("E_INVALID", "E_BAD_BODY", "E_IDENTIFY_FAILED")),
+        NsqCommand(
             "SUB",
             ("topic", "channel"),
             2,
@@ -72,18 +72,18 @@ COMMANDS: Final = {
             "request",
             ("E_INVALID", "E_BAD_TOPIC", "E_BAD_CHANNEL", "E_SUB_FAILED", *_AUTH),
         ),
-        Command("PUB", ("topic",), 1, "data", "request", (*_PUBLISH, "E_PUB_FAILED", *_AUTH)),
-        Command(
+        NsqCommand("PUB", ("topic",), 1, "data", "request", (*_PUBLISH, "E_PUB_FAILED", *_AUTH)),
+        NsqCommand(
             "MPUB", ("topic",), 1, "messages", "request", (*_PUBLISH, "E_BAD_BODY", "E_MPUB_FAILED", *_AUTH), "0.2.16"
         ),
-        Command("DPUB", ("topic", "defer_ms"), 2, "data", "request", (*_PUBLISH, "E_DPUB_FAILED", *_AUTH), "0.3.6"),
-        Command("RDY", ("count",), 0, errors=("E_INVALID",)),
-        Command("FIN", ("message_id",), 1, errors=("E_INVALID", "E_FIN_FAILED")),
-        Command("REQ", ("message_id", "timeout_ms"), 2, errors=("E_INVALID", "E_REQ_FAILED")),
-        Command("TOUCH", ("message_id",), 1, errors=("E_INVALID", "E_TOUCH_FAILED"), since="0.2.17"),
-        Command("CLS", kind="request", errors=("E_INVALID",)),
-        Command("NOP"),
-        Command(
+        NsqCommand("DPUB", ("topic", "defer_ms"), 2, "data", "request", (*_PUBLISH, "E_DPUB_FAILED", *_AUTH), "0.3.6"),
+        NsqCommand("RDY", ("count",), 0, errors=("E_INVALID",)),
+        NsqCommand("FIN", ("message_id",), 1, errors=("E_INVALID", "E_FIN_FAILED")),
+        NsqCommand("REQ", ("message_id", "timeout_ms"), 2, errors=("E_INVALID", "E_REQ_FAILED")),
+        NsqCommand("TOUCH", ("message_id",), 1, errors=("E_INVALID", "E_TOUCH_FAILED"), since="0.2.17"),
+        NsqCommand("CLS", kind="request", errors=("E_INVALID",)),
+        NsqCommand("NOP"),
+        NsqCommand(
             "AUTH",
             (),
             0,
@@ -99,10 +99,10 @@ COMMANDS: Final = {
 LOOKUPD_COMMANDS: Final = {
     command.name.encode(): command
     for command in (
-        Command("IDENTIFY", (), 0, "json", "request", ("E_INVALID", "E_BAD_BODY")),
-        Command("REGISTER", ("topic", "channel"), 1, "", "request", ("E_INVALID", "E_BAD_TOPIC", "E_BAD_CHANNEL")),
-        Command("UNREGISTER", ("topic", "channel"), 1, "", "request", ("E_INVALID", "E_BAD_TOPIC", "E_BAD_CHANNEL")),
-        Command("PING", kind="request"),
+        NsqCommand("IDENTIFY", (), 0, "json", "request", ("E_INVALID", "E_BAD_BODY")),
+        NsqCommand("REGISTER", ("topic", "channel"), 1, "", "request", ("E_INVALID", "E_BAD_TOPIC", "E_BAD_CHANNEL")),
+        NsqCommand("UNREGISTER", ("topic", "channel"), 1, "", "request", ("E_INVALID", "E_BAD_TOPIC", "E_BAD_CHANNEL")),
+        NsqCommand("PING", kind="request"),
     )
 }
 """nsqlookupd's protocol V1, by command word."""
@@ -217,7 +217,7 @@ UPGRADES: Final = (
 )
 
 
-class Range(NamedTuple):
+class ValueRange(NamedTuple):
     """The values that nsqd takes for a field of IDENTIFY."""
 
     low: int
@@ -227,12 +227,12 @@ class Range(NamedTuple):
 
 
 IDENTIFY_RANGES: Final = {
-    "heartbeat_interval": Range(1_000, 60_000, (-1, 0)),
-    "output_buffer_size": Range(64, 65_536, (-1, 0)),
-    "output_buffer_timeout": Range(25, 30_000, (-1, 0)),
-    "deflate_level": Range(1, 6, (0,)),
-    "sample_rate": Range(0, 99),
-    "msg_timeout": Range(1_000, 900_000, (0,)),
+    "heartbeat_interval": ValueRange(1_000, 60_000, (-1, 0)),
+    "output_buffer_size": ValueRange(64, 65_536, (-1, 0)),
+    "output_buffer_timeout": ValueRange(25, 30_000, (-1, 0)),
+    "deflate_level": ValueRange(1, 6, (0,)),
+    "sample_rate": ValueRange(0, 99),
+    "msg_timeout": ValueRange(1_000, 900_000, (0,)),
 }
 
 LOOKUPD_IDENTIFY_FIELDS: Final = ("broadcast_address", "tcp_port", "http_port", "version")

@@ -17,7 +17,7 @@ from mqsniff.framing import FramedDissector
 from mqsniff.model import Event, Frame, Side, Span
 
 if TYPE_CHECKING:
-    from dissectors.pulsar.session import Session
+    from dissectors.pulsar.session import PulsarSession
 
 
 class Pulsar(FramedDissector):
@@ -29,9 +29,9 @@ class Pulsar(FramedDissector):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        from dissectors.pulsar.session import Session  # noqa: PLC0415  # protobuf is loaded with the first connection
+        from dissectors.pulsar.session import PulsarSession  # noqa: PLC0415  # protobuf is loaded with the first connection
 
-        self._session: Session = Session(self)
+        self._session: PulsarSession = PulsarSession(self)
 
     @classmethod
     def probe(cls, side: Side, head: bytes) -> Probed:

@@ -41,14 +41,14 @@ FLAG_FIELDS: Final = {
 }
 
 Note = Callable[[Problem], None]
-Header = tuple[str, bytes | None]
+Property = tuple[str, bytes | None]
 
 
-class _StumbleError(Exception):
+class _UnusualMetadataError(Exception):
     """Metadata in another form than clients write."""
 
 
-_STUMBLES: Final = (_StumbleError, IndexError)
+_STUMBLES: Final = (_UnusualMetadataError, IndexError)
 
 
 class Single(NamedTuple):
@@ -168,9 +168,9 @@ def _read_single(data: bytes, at: int, stop: int) -> Single:
             flag = _FLAGS[tag]
             flags = (flags | flag if value else flags & ~flag) | flag * TOLD
         else:
-            raise _StumbleError
+            raise _UnusualMetadataError
     if at != stop or not 0 <= size < 1 << 31:
-        raise _StumbleError
+        raise _UnusualMetadataError
     return Single(size, key, flags, event_time, sequence, ordering_key)
 
 
@@ -182,24 +182,24 @@ def _long(data: bytes, at: int, value: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value & 0xFFFFFFFFFFFFFFFF, at
-    raise _StumbleError
+    raise _UnusualMetadataError
 
 
 def _read_pair(data: bytes, at: int, stop: int) -> tuple[int, int, int, int]:
     """(start and stop of the key, start and stop of the value) of the property that fills ``data[at:stop]``."""
     if data[at] != 0x0A:
-        raise _StumbleError
+        raise _UnusualMetadataError
     key, size = at + 2, data[at + 1]
     if size > 0x7F:
         size, key = _long(data, key, size & 0x7F)
     at = key + size
     if data[at] != 0x12:
-        raise _StumbleError
+        raise _UnusualMetadataError
     value, length = at + 2, data[at + 1]
     if length > 0x7F:
         length, value = _long(data, value, length & 0x7F)
     if value + length != stop:
-        raise _StumbleError
+        raise _UnusualMetadataError
     return key, key + size, value, stop
 
 
@@ -230,7 +230,7 @@ def single_of(body: dict[str, Any]) -> Single:
 # ---- properties
 
 
-class Headers(Sequence[list[Header]]):
+class SlotProperties(Sequence[list[Property]]):
     """The properties of each message of a batch, decoded when asked for."""
 
     def __init__(self, plain: bytes, singles: Sequence[tuple[int, int]]) -> None:
@@ -241,12 +241,12 @@ class Headers(Sequence[list[Header]]):
         return len(self._singles)
 
     @overload
-    def __getitem__(self, index: int) -> list[Header]: ...
+    def __getitem__(self, index: int) -> list[Property]: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[list[Header]]: ...
-    def __getitem__(self, index: int | slice) -> list[Header] | Sequence[list[Header]]:
+    def __getitem__(self, index: slice) -> Sequence[list[Property]]: ...
+    def __getitem__(self, index: int | slice) -> list[Property] | Sequence[list[Property]]:
         if isinstance(index, slice):
-            return Headers(self._plain, self._singles[index])
+            return SlotProperties(self._plain, self._singles[index])
         start, stop = self._singles[index]
         try:
             return list(_read_properties(self._plain, start, stop))
@@ -269,7 +269,7 @@ def property_spans(data: bytes, singles: Sequence[tuple[int, int]]) -> HeaderSpa
     return HeaderSpans(counts, places)
 
 
-def _read_properties(data: bytes, at: int, stop: int) -> Iterator[Header]:
+def _read_properties(data: bytes, at: int, stop: int) -> Iterator[Property]:
     """The properties in metadata that ``_read_single`` can read."""
     for key, key_stop, text, text_stop in _property_places(data, at, stop):
         yield _text(data[key:key_stop]), data[text:text_stop]
@@ -286,10 +286,10 @@ def _property_places(data: bytes, at: int, stop: int) -> Iterator[tuple[int, int
         if tag & 7 == 2:
             at += value
         elif tag & 7:
-            raise _StumbleError
+            raise _UnusualMetadataError
 
 
-def properties_of(body: dict[str, Any]) -> list[Header]:
+def properties_of(body: dict[str, Any]) -> list[Property]:
     """The properties in decoded metadata."""
     return [(_text(_raw(pair.get("key", ""))), _raw(pair.get("value", ""))) for pair in body.get("properties", ())]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from mqsniff.model import Kind, Side
+from mqsniff.model import MessageKind, Side
 
 Pair: TypeAlias = Literal["", "r", "s", "w", "t"]
 """By which id a question and its answer find each other, see ``ID_FIELDS``; "" for a rule of their own, or none."""
@@ -24,14 +24,14 @@ NO_REQUEST: Final = (1 << 64) - 1
 """request_id of what belongs to no request: an ERROR after CONNECT, a close that the broker began."""
 
 
-class Command(NamedTuple):
+class PulsarCommand(NamedTuple):
     """One command."""
 
     type: int
     name: str
     side: Side | None
     """Who sends it; None for both."""
-    kind: Kind
+    kind: MessageKind
     """What it is as a rule; a few are something else at times, see session.py."""
     pair: Pair = ""
     notes: tuple[str, ...] = ()
@@ -51,94 +51,94 @@ _RESULT = ("message",)
 _TXN = ("txnid_most_bits", "txnid_least_bits")
 
 _TABLE: Final = (
-    Command(2, "CONNECT", _C, "request", "", ("client_version", "auth_method_name", "proxy_to_broker_url")),
-    Command(3, "CONNECTED", _S, "response", "", ("server_version", "max_message_size")),
-    Command(4, "SUBSCRIBE", _C, "request", "r", ("consumer_id", "sub_type", "consumer_name", "durable")),
-    Command(5, "PRODUCER", _C, "request", "r", ("producer_id", "producer_name", "producer_access_mode")),
-    Command(6, "SEND", _C, "request", "", ("num_messages",)),
-    Command(7, "SEND_RECEIPT", _S, "response"),
-    Command(8, "SEND_ERROR", _S, "response", "", _RESULT, "error"),
-    Command(9, "MESSAGE", _S, "push", "", ("redelivery_count",)),
-    Command(10, "ACK", _C, "oneway", "", ("ack_type", "validation_error"), "validation_error"),
-    Command(11, "FLOW", _C, "oneway", "", ("consumer_id", "message_permits")),
-    Command(12, "UNSUBSCRIBE", _C, "request", "r", ("consumer_id", "force")),
-    Command(13, "SUCCESS", _S, "response", "r"),
-    Command(14, "ERROR", _S, "response", "", _RESULT, "error"),
-    Command(15, "CLOSE_PRODUCER", _BOTH, "request", "", ("producer_id", "assigned_broker_service_url")),
-    Command(16, "CLOSE_CONSUMER", _BOTH, "request", "", ("consumer_id", "assigned_broker_service_url")),
-    Command(17, "PRODUCER_SUCCESS", _S, "response", "", ("producer_name", "last_sequence_id", "producer_ready")),
-    Command(18, "PING", _BOTH, "request"),
-    Command(19, "PONG", _BOTH, "response"),
-    Command(20, "REDELIVER_UNACKNOWLEDGED_MESSAGES", _C, "oneway", "", ("consumer_id",)),
-    Command(21, "PARTITIONED_METADATA", _C, "request", "r"),
-    Command(
+    PulsarCommand(2, "CONNECT", _C, "request", "", ("client_version", "auth_method_name", "proxy_to_broker_url")),
+    PulsarCommand(3, "CONNECTED", _S, "response", "", ("server_version", "max_message_size")),
+    PulsarCommand(4, "SUBSCRIBE", _C, "request", "r", ("consumer_id", "sub_type", "consumer_name", "durable")),
+    PulsarCommand(5, "PRODUCER", _C, "request", "r", ("producer_id", "producer_name", "producer_access_mode")),
+    PulsarCommand(6, "SEND", _C, "request", "", ("num_messages",)),
+    PulsarCommand(7, "SEND_RECEIPT", _S, "response"),
+    PulsarCommand(8, "SEND_ERROR", _S, "response", "", _RESULT, "error"),
+    PulsarCommand(9, "MESSAGE", _S, "push", "", ("redelivery_count",)),
+    PulsarCommand(10, "ACK", _C, "oneway", "", ("ack_type", "validation_error"), "validation_error"),
+    PulsarCommand(11, "FLOW", _C, "oneway", "", ("consumer_id", "message_permits")),
+    PulsarCommand(12, "UNSUBSCRIBE", _C, "request", "r", ("consumer_id", "force")),
+    PulsarCommand(13, "SUCCESS", _S, "response", "r"),
+    PulsarCommand(14, "ERROR", _S, "response", "", _RESULT, "error"),
+    PulsarCommand(15, "CLOSE_PRODUCER", _BOTH, "request", "", ("producer_id", "assigned_broker_service_url")),
+    PulsarCommand(16, "CLOSE_CONSUMER", _BOTH, "request", "", ("consumer_id", "assigned_broker_service_url")),
+    PulsarCommand(17, "PRODUCER_SUCCESS", _S, "response", "", ("producer_name", "last_sequence_id", "producer_ready")),
+    PulsarCommand(18, "PING", _BOTH, "request"),
+    PulsarCommand(19, "PONG", _BOTH, "response"),
+    PulsarCommand(20, "REDELIVER_UNACKNOWLEDGED_MESSAGES", _C, "oneway", "", ("consumer_id",)),
+    PulsarCommand(21, "PARTITIONED_METADATA", _C, "request", "r"),
+    PulsarCommand(
         *(22, "PARTITIONED_METADATA_RESPONSE", _S, "response", "r"),
         notes=("response", "partitions", "message"),
         error="error",
     ),
-    Command(23, "LOOKUP", _C, "request", "r", ("authoritative", "advertised_listener_name")),
-    Command(
+    PulsarCommand(23, "LOOKUP", _C, "request", "r", ("authoritative", "advertised_listener_name")),
+    PulsarCommand(
         *(24, "LOOKUP_RESPONSE", _S, "response", "r"),
         notes=("response", "broker_service_url", "authoritative", "proxy_through_service_url", "message"),
         error="error",
     ),
-    Command(25, "CONSUMER_STATS", _C, "request", "r", ("consumer_id",)),
-    Command(
+    PulsarCommand(25, "CONSUMER_STATS", _C, "request", "r", ("consumer_id",)),
+    PulsarCommand(
         *(26, "CONSUMER_STATS_RESPONSE", _S, "response", "r"),
         notes=("available_permits", "unacked_messages", "msg_backlog", "error_message"),
         error="error_code",
     ),
-    Command(27, "REACHED_END_OF_TOPIC", _S, "push", "", ("consumer_id",)),
-    Command(28, "SEEK", _C, "request", "r", ("consumer_id", "message_publish_time")),
-    Command(29, "GET_LAST_MESSAGE_ID", _C, "request", "r", ("consumer_id",)),
-    Command(30, "GET_LAST_MESSAGE_ID_RESPONSE", _S, "response", "r"),
-    Command(31, "ACTIVE_CONSUMER_CHANGE", _S, "push", "", ("consumer_id", "is_active")),
-    Command(32, "GET_TOPICS_OF_NAMESPACE", _C, "request", "r", ("namespace", "mode", "topics_pattern")),
-    Command(33, "GET_TOPICS_OF_NAMESPACE_RESPONSE", _S, "response", "r", ("filtered", "changed")),
-    Command(34, "GET_SCHEMA", _C, "request", "r"),
-    Command(35, "GET_SCHEMA_RESPONSE", _S, "response", "r", ("error_message",), "error_code"),
-    Command(36, "AUTH_CHALLENGE", _S, "response"),
-    Command(37, "AUTH_RESPONSE", _C, "request"),
-    Command(38, "ACK_RESPONSE", _S, "response", "", _RESULT, "error"),
-    Command(39, "GET_OR_CREATE_SCHEMA", _C, "request", "r", ("producer_name",)),
-    Command(40, "GET_OR_CREATE_SCHEMA_RESPONSE", _S, "response", "r", ("error_message",), "error_code"),
-    Command(50, "NEW_TXN", _C, "request", "r", ("tc_id", "txn_ttl_millis")),
-    Command(51, "NEW_TXN_RESPONSE", _S, "response", "r", (*_TXN, "message"), "error"),
-    Command(52, "ADD_PARTITION_TO_TXN", _C, "request", "r", _TXN),
-    Command(53, "ADD_PARTITION_TO_TXN_RESPONSE", _S, "response", "r", (*_TXN, "message"), "error"),
-    Command(54, "ADD_SUBSCRIPTION_TO_TXN", _C, "request", "r", _TXN),
-    Command(55, "ADD_SUBSCRIPTION_TO_TXN_RESPONSE", _S, "response", "r", (*_TXN, "message"), "error"),
-    Command(56, "END_TXN", _C, "request", "r", (*_TXN, "txn_action")),
-    Command(57, "END_TXN_RESPONSE", _S, "response", "r", (*_TXN, "message"), "error"),
-    Command(58, "END_TXN_ON_PARTITION", _C, "request", "r", (*_TXN, "txn_action")),
-    Command(59, "END_TXN_ON_PARTITION_RESPONSE", _S, "response", "r", (*_TXN, "message"), "error"),
-    Command(60, "END_TXN_ON_SUBSCRIPTION", _C, "request", "r", (*_TXN, "txn_action")),
-    Command(61, "END_TXN_ON_SUBSCRIPTION_RESPONSE", _S, "response", "r", (*_TXN, "message"), "error"),
-    Command(62, "TC_CLIENT_CONNECT_REQUEST", _C, "request", "r", ("tc_id",)),
-    Command(63, "TC_CLIENT_CONNECT_RESPONSE", _S, "response", "r", _RESULT, "error"),
-    Command(64, "WATCH_TOPIC_LIST", _C, "request", "r", ("watcher_id", "namespace", "topics_pattern")),
-    Command(65, "WATCH_TOPIC_LIST_SUCCESS", _S, "response", "r", ("watcher_id",)),
-    Command(66, "WATCH_TOPIC_UPDATE", _S, "push", "", ("watcher_id",)),
-    Command(67, "WATCH_TOPIC_LIST_CLOSE", _C, "request", "r", ("watcher_id",)),
-    Command(68, "TOPIC_MIGRATED", _S, "push", "", ("resource_type", "resource_id", "broker_service_url")),
-    Command(70, "SCALABLE_TOPIC_LOOKUP", _C, "request", "s", ("session_id", "create_if_missing")),
-    Command(71, "SCALABLE_TOPIC_UPDATE", _S, "response", "s", ("session_id", "message"), "error"),
-    Command(72, "SCALABLE_TOPIC_CLOSE", _C, "oneway", "", ("session_id",)),
-    Command(73, "SCALABLE_TOPIC_SUBSCRIBE", _C, "request", "r", ("consumer_id", "consumer_type")),
-    Command(74, "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE", _S, "response", "r", _RESULT, "error"),
-    Command(75, "SCALABLE_TOPIC_ASSIGNMENT_UPDATE", _S, "push", "", ("consumer_id",)),
-    Command(76, "WATCH_SCALABLE_TOPICS", _C, "request", "w", ("watch_id", "namespace")),
-    Command(77, "WATCH_SCALABLE_TOPICS_UPDATE", _S, "response", "w", ("watch_id", "message"), "error"),
-    Command(78, "WATCH_SCALABLE_TOPICS_CLOSE", _C, "oneway", "", ("watch_id",)),
-    Command(79, "WATCH_TC_ASSIGNMENTS", _C, "request", "t", ("watch_id",)),
-    Command(80, "WATCH_TC_ASSIGNMENTS_UPDATE", _S, "response", "t", ("watch_id", "message"), "error"),
-    Command(81, "WATCH_TC_ASSIGNMENTS_CLOSE", _C, "oneway", "", ("watch_id",)),
+    PulsarCommand(27, "REACHED_END_OF_TOPIC", _S, "push", "", ("consumer_id",)),
+    PulsarCommand(28, "SEEK", _C, "request", "r", ("consumer_id", "message_publish_time")),
+    PulsarCommand(29, "GET_LAST_MESSAGE_ID", _C, "request", "r", ("consumer_id",)),
+    PulsarCommand(30, "GET_LAST_MESSAGE_ID_RESPONSE", _S, "response", "r"),
+    PulsarCommand(31, "ACTIVE_CONSUMER_CHANGE", _S, "push", "", ("consumer_id", "is_active")),
+    PulsarCommand(32, "GET_TOPICS_OF_NAMESPACE", _C, "request", "r", ("namespace", "mode", "topics_pattern")),
+    PulsarCommand(33, "GET_TOPICS_OF_NAMESPACE_RESPONSE", _S, "response", "r", ("filtered", "changed")),
+    PulsarCommand(34, "GET_SCHEMA", _C, "request", "r"),
+    PulsarCommand(35, "GET_SCHEMA_RESPONSE", _S, "response", "r", ("error_message",), "error_code"),
+    PulsarCommand(36, "AUTH_CHALLENGE", _S, "response"),
+    PulsarCommand(37, "AUTH_RESPONSE", _C, "request"),
+    PulsarCommand(38, "ACK_RESPONSE", _S, "response", "", _RESULT, "error"),
+    PulsarCommand(39, "GET_OR_CREATE_SCHEMA", _C, "request", "r", ("producer_name",)),
+    PulsarCommand(40, "GET_OR_CREATE_SCHEMA_RESPONSE", _S, "response", "r", ("error_message",), "error_code"),
+    PulsarCommand(50, "NEW_TXN", _C, "request", "r", ("tc_id", "txn_ttl_millis")),
+    PulsarCommand(51, "NEW_TXN_RESPONSE", _S, "response", "r", (*_TXN, "message"), "error"),
+    PulsarCommand(52, "ADD_PARTITION_TO_TXN", _C, "request", "r", _TXN),
+    PulsarCommand(53, "ADD_PARTITION_TO_TXN_RESPONSE", _S, "response", "r", (*_TXN, "message"), "error"),
+    PulsarCommand(54, "ADD_SUBSCRIPTION_TO_TXN", _C, "request", "r", _TXN),
+    PulsarCommand(55, "ADD_SUBSCRIPTION_TO_TXN_RESPONSE", _S, "response", "r", (*_TXN, "message"), "error"),
+    PulsarCommand(56, "END_TXN", _C, "request", "r", (*_TXN, "txn_action")),
+    PulsarCommand(57, "END_TXN_RESPONSE", _S, "response", "r", (*_TXN, "message"), "error"),
+    PulsarCommand(58, "END_TXN_ON_PARTITION", _C, "request", "r", (*_TXN, "txn_action")),
+    PulsarCommand(59, "END_TXN_ON_PARTITION_RESPONSE", _S, "response", "r", (*_TXN, "message"), "error"),
+    PulsarCommand(60, "END_TXN_ON_SUBSCRIPTION", _C, "request", "r", (*_TXN, "txn_action")),
+    PulsarCommand(61, "END_TXN_ON_SUBSCRIPTION_RESPONSE", _S, "response", "r", (*_TXN, "message"), "error"),
+    PulsarCommand(62, "TC_CLIENT_CONNECT_REQUEST", _C, "request", "r", ("tc_id",)),
+    PulsarCommand(63, "TC_CLIENT_CONNECT_RESPONSE", _S, "response", "r", _RESULT, "error"),
+    PulsarCommand(64, "WATCH_TOPIC_LIST", _C, "request", "r", ("watcher_id", "namespace", "topics_pattern")),
+    PulsarCommand(65, "WATCH_TOPIC_LIST_SUCCESS", _S, "response", "r", ("watcher_id",)),
+    PulsarCommand(66, "WATCH_TOPIC_UPDATE", _S, "push", "", ("watcher_id",)),
+    PulsarCommand(67, "WATCH_TOPIC_LIST_CLOSE", _C, "request", "r", ("watcher_id",)),
+    PulsarCommand(68, "TOPIC_MIGRATED", _S, "push", "", ("resource_type", "resource_id", "broker_service_url")),
+    PulsarCommand(70, "SCALABLE_TOPIC_LOOKUP", _C, "request", "s", ("session_id", "create_if_missing")),
+    PulsarCommand(71, "SCALABLE_TOPIC_UPDATE", _S, "response", "s", ("session_id", "message"), "error"),
+    PulsarCommand(72, "SCALABLE_TOPIC_CLOSE", _C, "oneway", "", ("session_id",)),
+    PulsarCommand(73, "SCALABLE_TOPIC_SUBSCRIBE", _C, "request", "r", ("consumer_id", "consumer_type")),
+    PulsarCommand(74, "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE", _S, "response", "r", _RESULT, "error"),
+    PulsarCommand(75, "SCALABLE_TOPIC_ASSIGNMENT_UPDATE", _S, "push", "", ("consumer_id",)),
+    PulsarCommand(76, "WATCH_SCALABLE_TOPICS", _C, "request", "w", ("watch_id", "namespace")),
+    PulsarCommand(77, "WATCH_SCALABLE_TOPICS_UPDATE", _S, "response", "w", ("watch_id", "message"), "error"),
+    PulsarCommand(78, "WATCH_SCALABLE_TOPICS_CLOSE", _C, "oneway", "", ("watch_id",)),
+    PulsarCommand(79, "WATCH_TC_ASSIGNMENTS", _C, "request", "t", ("watch_id",)),
+    PulsarCommand(80, "WATCH_TC_ASSIGNMENTS_UPDATE", _S, "response", "t", ("watch_id", "message"), "error"),
+    PulsarCommand(81, "WATCH_TC_ASSIGNMENTS_CLOSE", _C, "oneway", "", ("watch_id",)),
 )
 
-COMMANDS: Final[Mapping[int, Command]] = {command.type: command for command in _TABLE}
+COMMANDS: Final[Mapping[int, PulsarCommand]] = {command.type: command for command in _TABLE}
 """By number."""
 
-BY_NAME: Final[Mapping[str, Command]] = {command.name: command for command in _TABLE}
+BY_NAME: Final[Mapping[str, PulsarCommand]] = {command.name: command for command in _TABLE}
 
 UNREMARKABLE: Final[Mapping[str, object]] = {
     "durable": True,

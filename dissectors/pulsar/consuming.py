@@ -27,10 +27,10 @@ from dissectors.pulsar.handles import Consumer, Delivery, EntryId, Handles, name
 from dissectors.pulsar.pairing import Pairing
 from dissectors.pulsar.payload import Payload
 from dissectors.pulsar.producing import entry_text, follow, notes_of, partition_row
-from dissectors.pulsar.reading import Reading
+from dissectors.pulsar.reading import FrameReading
 from dissectors.pulsar.records import joined_batch, place, record_batch, time_ns
 from mqsniff.dissector import Settings
-from mqsniff.model import Asked, Message, Problem, RecordBatch
+from mqsniff.model import Message, Pending, Problem, RecordBatch
 from mqsniff.spec.wire import as_name
 
 REDELIVERED: Final = "redelivered"
@@ -41,7 +41,7 @@ class _Part(NamedTuple):
     """Messages of a batch that an ACK wants to settle."""
 
     consumer: Consumer
-    asked: Asked
+    asked: Pending
     """The delivery."""
     indexes: int
     """Bit i stands for message i."""
@@ -93,13 +93,13 @@ class Consuming:
 
     # ---- opening and closing
 
-    def _open(self, reading: Reading) -> None:
+    def _open(self, reading: FrameReading) -> None:
         self._subscribe(reading, self._consumers)
 
-    def _open_scalable(self, reading: Reading) -> None:
+    def _open_scalable(self, reading: FrameReading) -> None:
         self._subscribe(reading, self._scalable)
 
-    def _subscribe(self, reading: Reading, consumers: Handles[Consumer]) -> None:
+    def _subscribe(self, reading: FrameReading, consumers: Handles[Consumer]) -> None:
         message, body = reading.message, reading.body
         topic, group, number = as_name(body.get("topic")), as_name(body.get("subscription")), body.get("consumer_id")
         consumer = Consumer(
@@ -112,14 +112,14 @@ class Consuming:
             consumers.open(number, consumer)
         self._ask(reading)
 
-    def _assign(self, reading: Reading) -> None:
+    def _assign(self, reading: FrameReading) -> None:
         self.introduce(reading.message, reading.body.get("consumer_id"), self._scalable)
 
-    def _close(self, reading: Reading) -> None:
+    def _close(self, reading: FrameReading) -> None:
         self.introduce(reading.message, reading.body.get("consumer_id"))
         self._ask(reading)
 
-    def _ask(self, reading: Reading) -> None:
+    def _ask(self, reading: FrameReading) -> None:
         """Open the question of a request; one of the broker's own is a push."""
         message, request = reading.message, reading.body.get("request_id")
         if request == NO_REQUEST:
@@ -130,13 +130,13 @@ class Consuming:
 
     # ---- permits and deliveries
 
-    def _flow(self, reading: Reading) -> None:
+    def _flow(self, reading: FrameReading) -> None:
         consumer = self.introduce(reading.message, reading.body.get("consumer_id"))
         permits = reading.body.get("message_permits")
         if consumer is not None and consumer.permits is not None and permits is not None:
             consumer.permits += permits
 
-    def _deliver(self, reading: Reading) -> None:
+    def _deliver(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
         number = body.get("consumer_id")
         consumer = self.introduce(message, number) or Consumer()
@@ -158,7 +158,7 @@ class Consuming:
             if self._settings.records and message.frame.whole:
                 message.records = tuple(self._records(reading, consumer, payload, metadata, joined))
 
-    def _await(self, key: tuple[str, int, EntryId], consumer: Consumer, delivery: Delivery) -> Asked:
+    def _await(self, key: tuple[str, int, EntryId], consumer: Consumer, delivery: Delivery) -> Pending:
         """Open the question of a delivered entry."""
         entry = key[2]
         before = self._pairing.oldest(key)
@@ -171,7 +171,12 @@ class Consuming:
         return asked
 
     def _records(
-        self, reading: Reading, consumer: Consumer, payload: Payload, metadata: dict[str, Any], joined: Joined | None
+        self,
+        reading: FrameReading,
+        consumer: Consumer,
+        payload: Payload,
+        metadata: dict[str, Any],
+        joined: Joined | None,
     ) -> Iterator[RecordBatch]:
         """The records of a delivery; behind the last chunk of a message that of the whole message."""
         message, body, limits = reading.message, reading.body, self._settings.limits
@@ -195,7 +200,7 @@ class Consuming:
 
     # ---- settlements
 
-    def _ack(self, reading: Reading) -> None:
+    def _ack(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
         number, request = body.get("consumer_id"), body.get("request_id")
         consumer = self.introduce(message, number)
@@ -220,7 +225,7 @@ class Consuming:
 
     def _acknowledged(
         self, number: Any, consumer: Consumer, ids: list[dict[str, Any]], kind: Any
-    ) -> Iterator[tuple[int | None, Asked]]:
+    ) -> Iterator[tuple[int | None, Pending]]:
         """(messages that stay unsettled as bits, the delivery) of all that an ACK settles."""
         for message_id in ids:
             upto = (message_id["ledger_id"], message_id["entry_id"])
@@ -232,14 +237,16 @@ class Consuming:
                 else:
                     consumer.release(entry, 0, last=True)
 
-    def _settle(self, consumer: Consumer, asked: Asked, rest: int | None, by: str, awaits: Asked | None = None) -> None:
+    def _settle(
+        self, consumer: Consumer, asked: Pending, rest: int | None, by: str, awaits: Pending | None = None
+    ) -> None:
         delivery: Delivery = asked.context
         settled = delivery.settle(rest)
         last = delivery.left == 0
         consumer.release(_entry_of(asked), settled, last=last)
         self._pairing.settle(asked, by, last=last, awaits=awaits)
 
-    def _ack_response(self, reading: Reading) -> None:
+    def _ack_response(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
         number, request = body.get("consumer_id"), body.get("request_id")
         self.introduce(message, number)
@@ -250,7 +257,7 @@ class Consuming:
                 for part in command.context:
                     part.refuse()
 
-    def _redeliver(self, reading: Reading) -> None:
+    def _redeliver(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
         number = body.get("consumer_id")
         consumer = self.introduce(message, number)
@@ -264,7 +271,7 @@ class Consuming:
                 self._settle(consumer, asked, None, message.name)
 
 
-def _entry_of(asked: Asked) -> EntryId:
+def _entry_of(asked: Pending) -> EntryId:
     """The entry of a delivery, by the key of its question."""
     entry: EntryId = asked.key[2]
     return entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dissectors.pulsar.commands import COMMANDS, Command, answers_of
+from dissectors.pulsar.commands import COMMANDS, PulsarCommand, answers_of
 from dissectors.pulsar.frames import MAGIC_CHECKSUM, MAGIC_ENTRY
 from dissectors.pulsar.messages import marker_names, marker_type, message_type, numbers
 from dissectors.pulsar.ordinary import ORDINARY
@@ -83,7 +83,7 @@ def describe() -> dict[str, Table]:
     }
 
 
-def _answers(command: Command) -> list[Value]:
+def _answers(command: PulsarCommand) -> list[Value]:
     """What may answer a command: first where it goes well, then where it is refused."""
     if command.name == "MESSAGE":
         return [*_SETTLED_BY]

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from dissectors.pulsar.commands import BY_NAME, COMMANDS, Command
+from dissectors.pulsar.commands import BY_NAME, COMMANDS, PulsarCommand
 from dissectors.pulsar.frames import content_of
 from mqsniff.limits import Limits
 from mqsniff.model import Problem
-from mqsniff.spec.interpret import Decoded
+from mqsniff.spec.interpret import DecodedBody
 from mqsniff.spec.protobuf import MessageType, MessageTypes
 
 PACKAGE: Final = "pulsar.proto."
@@ -85,11 +85,11 @@ def id_fields() -> Mapping[str, tuple[str, ...]]:
     return {name: fields for name, fields in of.items() if fields}
 
 
-class Read(NamedTuple):
+class DecodedCommand(NamedTuple):
     """A command, its body, and what is odd."""
 
     name: str
-    command: Command | None
+    command: PulsarCommand | None
     """None for a number that no command has."""
     body: dict[str, Any]
     problems: list[Problem]
@@ -97,7 +97,7 @@ class Read(NamedTuple):
     """Whether all of it could be read."""
 
 
-def read_command(data: bytes, start: int, stop: int, limits: Limits) -> Read:
+def read_command(data: bytes, start: int, stop: int, limits: Limits) -> DecodedCommand:
     """The BaseCommand in ``data[start:stop]``; where ``data`` ends before, what there is of it, damage unsaid."""
     try:
         content = content_of(data, start, stop)
@@ -110,17 +110,17 @@ def read_command(data: bytes, start: int, stop: int, limits: Limits) -> Read:
     decoded = _content_types()[number].decode(data, at, there, limits)
     problems = problems_of(decoded, cut=there < stop) if decoded.problems else []
     command = COMMANDS[number]
-    return Read(command.name, command, decoded.body, problems, decoded.broken is None and there == stop)
+    return DecodedCommand(command.name, command, decoded.body, problems, decoded.broken is None and there == stop)
 
 
-def problems_of(decoded: Decoded, *, cut: bool) -> list[Problem]:
+def problems_of(decoded: DecodedBody, *, cut: bool) -> list[Problem]:
     """Its problems; that a message which the capture cut ends early, and lacks what stood there, is none of its own."""
     if not cut:
         return list(decoded.problems)
     return [problem for problem in decoded.problems if problem.kind not in ("malformed", "missing_field")]
 
 
-def _read_base(data: bytes, start: int, stop: int, limits: Limits) -> Read:
+def _read_base(data: bytes, start: int, stop: int, limits: Limits) -> DecodedCommand:
     """A command through its envelope: an unknown one, one that does not fit its type, one in an unusual form."""
     base = message_type("BaseCommand")
     decoded = base.decode(data, start, min(stop, len(data)), limits)
@@ -129,7 +129,7 @@ def _read_base(data: bytes, start: int, stop: int, limits: Limits) -> Read:
     name = kind if isinstance(kind, str) else "unknown" if kind is None else f"unknown({kind})"
     command = BY_NAME.get(name)
     if command is None:
-        return Read(name, None, rest, problems, decoded.broken is None and not cut)
+        return DecodedCommand(name, None, rest, problems, decoded.broken is None and not cut)
     field = base.fields[command.type].name
     del rest["type"]
     body = rest.pop(field, None)
@@ -143,4 +143,4 @@ def _read_base(data: bytes, start: int, stop: int, limits: Limits) -> Read:
     body = body or {}
     if rest:
         body[BASE] = rest
-    return Read(name, command, body, problems, decoded.broken is None and not cut)
+    return DecodedCommand(name, command, body, problems, decoded.broken is None and not cut)

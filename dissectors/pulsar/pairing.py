@@ -12,7 +12,7 @@ from typing import Any
 
 from dissectors.pulsar.commands import answers_of
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Asked, Message, Problem
+from mqsniff.model import Message, Pending, Problem
 
 
 class Pairing:
@@ -21,19 +21,19 @@ class Pairing:
     def __init__(self, owner: FramedDissector) -> None:
         self._owner = owner
 
-    def ask(self, key: Hashable, context: Any = None, *, expects: int = 1) -> Asked:
+    def ask(self, key: Hashable, context: Any = None, *, expects: int = 1) -> Pending:
         """Open a question of the frame being decoded."""
         return self._owner.ask(key, context, expects=expects, in_order=False)
 
-    def deliver(self, key: Hashable, context: Any) -> Asked:
+    def deliver(self, key: Hashable, context: Any) -> Pending:
         """Open the question of a delivered entry, which a settlement ends."""
         return self._owner.ask(key, context, link="settlement", in_order=False)
 
-    def oldest(self, key: Hashable) -> Asked | None:
+    def oldest(self, key: Hashable) -> Pending | None:
         """The oldest open question of a key."""
         return next(iter(self._owner.questions(key)), None)
 
-    def answer(self, message: Message, key: Hashable, *, last: bool = True) -> Asked | None:
+    def answer(self, message: Message, key: Hashable, *, last: bool = True) -> Pending | None:
         """The question of this key that the message answers, None where none is open; more come unless ``last``."""
         asked = self.oldest(key)
         if asked is None:
@@ -56,7 +56,7 @@ class Pairing:
         for asked in [asked for asked in self._owner.questions(key) if asked.expects == 0]:
             self._owner.settle(asked, "oneway")
 
-    def settle(self, asked: Asked, by: str, *, last: bool = True, awaits: Asked | None = None) -> None:
+    def settle(self, asked: Pending, by: str, *, last: bool = True, awaits: Pending | None = None) -> None:
         """The message settles a delivered entry, or part of it; the last part with ``awaits``, its own question."""
         asked.extra["settled_by"] = by
         asked.status = None if last else "partial"
@@ -64,7 +64,7 @@ class Pairing:
             asked.expects += 1
         self._owner.settle(asked, answered=True, awaits=awaits)
 
-    def give_up(self, asked: Asked, by: str) -> None:
+    def give_up(self, asked: Pending, by: str) -> None:
         """Because of the message, this delivery will not be settled any more."""
         asked.extra.setdefault("settled_by", by)
         self._owner.settle(asked, asked.status or "unanswered")

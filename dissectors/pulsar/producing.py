@@ -18,10 +18,10 @@ from dissectors.pulsar.handles import Consumer, Handles, Producer, name_of
 from dissectors.pulsar.messages import marker_names
 from dissectors.pulsar.pairing import Pairing
 from dissectors.pulsar.payload import Payload
-from dissectors.pulsar.reading import Reading
+from dissectors.pulsar.reading import FrameReading
 from dissectors.pulsar.records import joined_batch, place, record_batch, signed
 from mqsniff.dissector import Settings
-from mqsniff.model import Asked, Message, Problem, RecordBatch
+from mqsniff.model import Message, Pending, Problem, RecordBatch
 from mqsniff.spec.wire import as_name
 
 Key: TypeAlias = tuple[Any, ...]
@@ -66,7 +66,7 @@ class Producing:
             message.problems.append(Problem("unmatched", "info", detail, "producer_id"))
         return producer
 
-    def _open(self, reading: Reading) -> None:
+    def _open(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
         topic, number, request = body.get("topic"), body.get("producer_id"), body.get("request_id")
         producer = Producer(name_of(topic), name_of(body.get("producer_name")))
@@ -79,7 +79,7 @@ class Producing:
             message.correlation = f"r:{request}"
             self._pairing.ask(("r", request), producer)
 
-    def _opened(self, reading: Reading) -> None:
+    def _opened(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
         request = body.get("request_id")
         message.correlation = f"r:{request}"
@@ -88,7 +88,7 @@ class Producing:
             asked.context.name = name_of(body.get("producer_name"))
             message.client_id = asked.context.name
 
-    def _close(self, reading: Reading) -> None:
+    def _close(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
         self.introduce(message, body.get("producer_id"))
         request = body.get("request_id")
@@ -100,7 +100,7 @@ class Producing:
 
     # ---- sending
 
-    def _send(self, reading: Reading) -> None:
+    def _send(self, reading: FrameReading) -> None:
         message = reading.message
         producer = self.introduce(message, reading.body.get("producer_id")) or Producer()
         payload = reading.payload
@@ -122,7 +122,12 @@ class Producing:
             self._pairing.ask(key, (message.records, producer))
 
     def _records(
-        self, reading: Reading, producer: Producer, payload: Payload, metadata: dict[str, Any], joined: Joined | None
+        self,
+        reading: FrameReading,
+        producer: Producer,
+        payload: Payload,
+        metadata: dict[str, Any],
+        joined: Joined | None,
     ) -> Iterator[RecordBatch]:
         """The records of a SEND; behind the last chunk of a message that of the whole message."""
         message, limits = reading.message, self._settings.limits
@@ -139,7 +144,7 @@ class Producing:
             }
             yield batch
 
-    def _receipt(self, reading: Reading) -> None:
+    def _receipt(self, reading: FrameReading) -> None:
         message = reading.message
         asked = self._answered(reading)
         message_id = reading.body.get("message_id")
@@ -152,10 +157,10 @@ class Producing:
             for batch in records:
                 place(batch, entry)
 
-    def _refused(self, reading: Reading) -> None:
+    def _refused(self, reading: FrameReading) -> None:
         self._answered(reading)
 
-    def _answered(self, reading: Reading) -> Asked | None:
+    def _answered(self, reading: FrameReading) -> Pending | None:
         """The SEND that a receipt or a refusal answers."""
         message, body = reading.message, reading.body
         self.introduce(message, body.get("producer_id"))
@@ -169,14 +174,14 @@ class Producing:
         return self._pairing.answer(message, key)
 
 
-def _check_counts(reading: Reading, metadata: Mapping[str, Any]) -> None:
+def _check_counts(reading: FrameReading, metadata: Mapping[str, Any]) -> None:
     """What the command and the metadata tell of the same thing."""
     if reading.body.get("num_messages", 1) != metadata.get("num_messages_in_batch", 1):
         detail = "num_messages of the command differs from num_messages_in_batch of the metadata"
         reading.message.problems.append(Problem("out_of_range", "warning", detail, "num_messages"))
 
 
-def _position(reading: Reading, metadata: Mapping[str, Any]) -> Key | None:
+def _position(reading: FrameReading, metadata: Mapping[str, Any]) -> Key | None:
     """What the receipt of a replicated message will tell of it; None for markers, whose receipts are as others."""
     if "marker_type" in metadata or "producer_id" not in reading.body:
         return None
@@ -188,7 +193,7 @@ def _position(reading: Reading, metadata: Mapping[str, Any]) -> Key | None:
     return None
 
 
-def _sequence(reading: Reading) -> Key | None:
+def _sequence(reading: FrameReading) -> Key | None:
     """What a SEND and its answer share as a rule."""
     producer, sequence = reading.body.get("producer_id"), reading.body.get("sequence_id")
     return None if producer is None or sequence is None else ("p", producer, sequence)
@@ -205,7 +210,7 @@ def _is_number(text: str) -> bool:
 # ---- what SEND and MESSAGE share
 
 
-def follow(chunks: Chunks, reading: Reading, owner: Any) -> Joined | None:
+def follow(chunks: Chunks, reading: FrameReading, owner: Any) -> Joined | None:
     """Note a chunk of one of the owner's messages; the whole message where it is the last one and can be joined."""
     message, payload = reading.message, reading.payload
     if payload is None or payload.metadata is None or "chunk_id" not in payload.metadata:

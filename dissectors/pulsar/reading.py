@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from dissectors.pulsar import acksets
-from dissectors.pulsar.commands import PAYLOAD, UNREMARKABLE, Command
+from dissectors.pulsar.commands import PAYLOAD, UNREMARKABLE, PulsarCommand
 from dissectors.pulsar.frames import HEAD
 from dissectors.pulsar.messages import id_fields, marker_names, marker_type, numbers, read_command
 from dissectors.pulsar.ordinary import ORDINARY
 from dissectors.pulsar.payload import Payload, is_plain, read_payload
 from dissectors.pulsar.schemas import open_schema
 from mqsniff.limits import Limits
-from mqsniff.model import Frame, Kind, Message, Problem, Side, Undecoded
+from mqsniff.model import Frame, Message, MessageKind, Problem, Side, Undecoded
 from mqsniff.spec.wire import Malformed
 
 PROTOCOL: Final = "pulsar"
@@ -30,20 +30,20 @@ _ERRORS: Final[Mapping[str, str]] = {"validation_error": "CommandAck.ValidationE
 """Enums of error fields that are no ServerError."""
 
 
-class Reading(NamedTuple):
+class FrameReading(NamedTuple):
     """What a frame says."""
 
     message: Message
     body: dict[str, Any]
     """The message's: fields have the types that the descriptors give them, but for text that is none (bytes) and enum
     values without a name (integers)."""
-    command: Command | None
+    command: PulsarCommand | None
     """None for a number that no command has."""
     payload: Payload | None
     """Of SEND and MESSAGE."""
 
 
-def read_frame(frame: Frame, limits: Limits) -> Reading:
+def read_frame(frame: Frame, limits: Limits) -> FrameReading:
     """The message of a frame; Malformed where it has no byte of a command."""
     data = frame.data
     if len(data) <= HEAD:
@@ -60,16 +60,16 @@ def read_frame(frame: Frame, limits: Limits) -> Reading:
         body["undecoded"] = Undecoded(data[stop:])
         size = frame.size - stop
         problems.append(Problem("trailing_bytes", "warning", "bytes behind the command", "undecoded", size=size))
-    return Reading(message, body, command, payload)
+    return FrameReading(message, body, command, payload)
 
 
-def _kind(command: Command | None, frame: Frame) -> Kind:
+def _kind(command: PulsarCommand | None, frame: Frame) -> MessageKind:
     if command is not None:
         return command.kind
     return "oneway" if frame.side is Side.CLIENT else "push"
 
 
-def _interpret(message: Message, command: Command, body: dict[str, Any], limits: Limits, *, whole: bool) -> None:
+def _interpret(message: Message, command: PulsarCommand, body: dict[str, Any], limits: Limits, *, whole: bool) -> None:
     """What the fields mean: errors by name, schemas and ack sets opened, the notes of the command's table."""
     name = command.name
     message.judged = True  # those without an error field tell success by being sent
@@ -91,7 +91,7 @@ def _is_news(field: str, body: dict[str, Any]) -> bool:
     return value is not False and value != ""
 
 
-def _tell_error(message: Message, body: dict[str, Any], command: Command, *, whole: bool) -> None:
+def _tell_error(message: Message, body: dict[str, Any], command: PulsarCommand, *, whole: bool) -> None:
     """Number and name of the error that the command tells, 0 where it tells none."""
     error = body.get(command.error)
     if error is None:

@@ -20,7 +20,7 @@ from dissectors.pulsar.batches import (
     COMPACTED_OUT,
     FLAG_FIELDS,
     TOLD,
-    Headers,
+    SlotProperties,
     Slots,
     plain_key,
     properties_of,
@@ -160,7 +160,7 @@ def _batch(
     starts = [-1 if key is None else start for key, start in zip(keys, stops, strict=False)]
     batch = RecordBatch(b"".join([plain, *filter(None, keys)]), len(keys), keys=(starts, stops[1:]))
     batch.values = (slots.starts, slots.stops)
-    batch.headers = Headers(plain, slots.singles)
+    batch.headers = SlotProperties(plain, slots.singles)
     batch.header_spans = partial(property_spans, plain, slots.singles)
     published = time_ns(metadata.get("publish_time"))
     event_ts = [time_ns(event_time) for event_time in slots.event_times]

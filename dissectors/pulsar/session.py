@@ -24,12 +24,12 @@ from dissectors.pulsar.frames import FRAME_ROOM, MESSAGE_MAX, SIZE_MAX
 from dissectors.pulsar.handles import Handles, name_of
 from dissectors.pulsar.pairing import Pairing
 from dissectors.pulsar.producing import Producing
-from dissectors.pulsar.reading import Reading, read_frame
+from dissectors.pulsar.reading import FrameReading, read_frame
 from mqsniff.framing import FramedDissector
 from mqsniff.model import Frame, Message, Problem, Secret, Side
 from mqsniff.spec.wire import as_name
 
-Rule: TypeAlias = Callable[[Reading], None]
+Rule: TypeAlias = Callable[[FrameReading], None]
 
 _TOPIC_FIELDS: Final = ("topic", "topics", "new_topics", "deleted_topics", "partitions", "subscription")
 """Fields that name topics: text, lists of text, or messages that hold a topic."""
@@ -44,7 +44,7 @@ _LOGIN: Final = "login"
 _CHALLENGE: Final = "challenge"
 
 
-class Session:
+class PulsarSession:
     """What one connection has said so far."""
 
     def __init__(self, owner: FramedDissector) -> None:
@@ -86,7 +86,7 @@ class Session:
 
     # ---- what the table of commands says
 
-    def _by_table(self, reading: Reading) -> None:
+    def _by_table(self, reading: FrameReading) -> None:
         message, command, body = reading.message, reading.command, reading.body
         if "consumer_id" in body:
             self._consuming.introduce(message, body["consumer_id"])
@@ -109,7 +109,7 @@ class Session:
         if self._pairing.answer(message, key) is None and command.pair != "r":
             message.kind = "push"
 
-    def _introduce_session(self, reading: Reading) -> None:
+    def _introduce_session(self, reading: FrameReading) -> None:
         """A lookup of a scalable topic names what its session is about."""
         number, topic = reading.body["session_id"], name_of(reading.body.get("topic"))
         if topic is not None:
@@ -119,7 +119,7 @@ class Session:
 
     # ---- who speaks
 
-    def _connect(self, reading: Reading) -> None:
+    def _connect(self, reading: FrameReading) -> None:
         body, identity = reading.body, self._owner.identity
         identity.client_software = _text(body.get("client_version"))
         method = _text(body.get("auth_method_name"))
@@ -128,7 +128,7 @@ class Session:
         self._logging_in = True
         self._pairing.ask(_LOGIN)
 
-    def _connected(self, reading: Reading) -> None:
+    def _connected(self, reading: FrameReading) -> None:
         message = reading.message
         self._owner.identity.server_software = _text(reading.body.get("server_version"))
         told = reading.body.get("max_message_size")
@@ -139,7 +139,7 @@ class Session:
         self._logging_in = False
         self._pairing.answer(message, _LOGIN)
 
-    def _challenge(self, reading: Reading) -> None:
+    def _challenge(self, reading: FrameReading) -> None:
         message = reading.message
         challenge = reading.body.get("challenge") or {}
         data = challenge.get("auth_data")
@@ -154,7 +154,7 @@ class Session:
             message.kind = "request"
         self._pairing.ask(_CHALLENGE)
 
-    def _respond(self, reading: Reading) -> None:
+    def _respond(self, reading: FrameReading) -> None:
         message = reading.message
         response = reading.body.get("response") or {}
         message.notes += _named(response, "auth_method_name")
@@ -171,7 +171,7 @@ class Session:
             return auth.principal(method, data.data)
         return None
 
-    def _error(self, reading: Reading) -> None:
+    def _error(self, reading: FrameReading) -> None:
         message = reading.message
         request = reading.body.get("request_id")
         if request != NO_REQUEST:
@@ -185,16 +185,16 @@ class Session:
 
     # ---- keep-alive
 
-    def _ping(self, reading: Reading) -> None:
+    def _ping(self, reading: FrameReading) -> None:
         self._pairing.ask(("ping", reading.message.frame.side))
 
-    def _pong(self, reading: Reading) -> None:
+    def _pong(self, reading: FrameReading) -> None:
         message = reading.message
         self._pairing.answer(message, ("ping", message.frame.side.peer))
 
     # ---- topics that move
 
-    def _migrated(self, reading: Reading) -> None:
+    def _migrated(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
         if body.get("resource_type") == "Producer":
             self._producing.introduce(message, body.get("resource_id"))

@@ -21,7 +21,7 @@ from mqsniff.framing import FramedDissector
 from mqsniff.model import Event, Frame, Side, Span, Value
 
 if TYPE_CHECKING:
-    from dissectors.rocketmq.session import Session
+    from dissectors.rocketmq.session import RemotingSession
 
 __all__ = ["RocketMQ", "RocketMQHa"]
 
@@ -36,9 +36,9 @@ class RocketMQ(FramedDissector):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        from dissectors.rocketmq.session import Session  # noqa: PLC0415  # loaded with the first connection
+        from dissectors.rocketmq.session import RemotingSession  # noqa: PLC0415  # loaded with the first connection
 
-        self._session: Session = Session(self)
+        self._session: RemotingSession = RemotingSession(self)
 
     @classmethod
     def probe(cls, side: Side, head: bytes) -> Probed:  # noqa: ARG003  # both sides send the same frames

@@ -18,7 +18,7 @@ from zlib import crc32
 
 from dissectors.rocketmq.fastjson import read_json
 from dissectors.rocketmq.heads import LENGTH_PROBED
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from dissectors.rocketmq.secrets import holds_secret, is_secret_name
 from dissectors.rocketmq.tables import Shape, tables
 from dissectors.rocketmq.texts import read_bit_set
@@ -68,7 +68,7 @@ class Mentions:
             self.client = self.client or as_name(value)
 
 
-def read_body(kind: str, raw: bytes, notes: Notes, mentions: Mentions) -> Value:
+def read_body(kind: str, raw: bytes, notes: ProblemNotes, mentions: Mentions) -> Value:
     """The value of a body that is no message data; ``kind`` is empty where the protocol defines none."""
     try:
         reader = _READERS.get(kind)
@@ -86,14 +86,14 @@ def body_checksum_ok(raw: bytes, crc: object) -> bool:
 # ---- JSON
 
 
-def _read_class(kind: str, raw: bytes, notes: Notes, mentions: Mentions) -> Value:
+def _read_class(kind: str, raw: bytes, notes: ProblemNotes, mentions: Mentions) -> Value:
     name = kind.strip("[]")
     shape: Shape = ["class", name] if name in tables().bodies else None
     value = read_json(raw, notes, PATH)
     return shaped(value, ["list", shape] if kind[0] == "[" else shape, notes, mentions, PATH)
 
 
-def shaped(value: Any, shape: Shape, notes: Notes, mentions: Mentions, path: str) -> Value:
+def shaped(value: Any, shape: Shape, notes: ProblemNotes, mentions: Mentions, path: str) -> Value:
     """A JSON value by its shape; what has another form is taken as plain JSON."""
     if type(value) not in (dict, list):
         return value if shape is None else _scalar(value, shape, notes, path)
@@ -113,7 +113,7 @@ def shaped(value: Any, shape: Shape, notes: Notes, mentions: Mentions, path: str
     return plain(value)
 
 
-def _scalar(value: Any, shape: list[Any], notes: Notes, path: str) -> Value:
+def _scalar(value: Any, shape: list[Any], notes: ProblemNotes, path: str) -> Value:
     """A scalar by its shape: an enum's is held against its values, a set of bits becomes their indexes."""
     if shape[0] == "enum" and value is not None and value not in tables().enums[shape[1]]:
         notes.note("unknown_code", "info", f"a value that the enum {shape[1]} does not have", path)
@@ -127,7 +127,7 @@ def _scalar(value: Any, shape: list[Any], notes: Notes, path: str) -> Value:
     return value  # type: ignore[no-any-return]
 
 
-def _object(value: dict[str, Any], name: str, notes: Notes, mentions: Mentions, path: str) -> Value:
+def _object(value: dict[str, Any], name: str, notes: ProblemNotes, mentions: Mentions, path: str) -> Value:
     body = tables().bodies[name]
     found: dict[str, Value] = {}
     for key, item in value.items():
@@ -156,7 +156,9 @@ def _keep_unknown(found: dict[str, Value], key: str, item: Any) -> None:
     unknown[key] = _guarded(key, plain(item))
 
 
-def _pair(pair: tuple[Any, Any], shapes: tuple[Shape, Shape], notes: Notes, mentions: Mentions, path: str) -> Value:
+def _pair(
+    pair: tuple[Any, Any], shapes: tuple[Shape, Shape], notes: ProblemNotes, mentions: Mentions, path: str
+) -> Value:
     """A member of a map whose keys are objects; a number beside a queue is its offset."""
     queues = len(mentions.queues)
     key = shaped(pair[0], shapes[0], notes, mentions, f"{path}.key")
@@ -191,11 +193,11 @@ def _guarded(name: str, value: Value) -> Value:
     return value
 
 
-def _read_plain_json(raw: bytes, notes: Notes, _mentions: Mentions) -> Value:
+def _read_plain_json(raw: bytes, notes: ProblemNotes, _mentions: Mentions) -> Value:
     return plain(read_json(raw, notes, PATH))
 
 
-def _read_undefined(raw: bytes, notes: Notes, _mentions: Mentions) -> Value:
+def _read_undefined(raw: bytes, notes: ProblemNotes, _mentions: Mentions) -> Value:
     """A body where the protocol defines none: JSON where it looks so."""
     notes.note("format", "info", "a body where the protocol defines none", PATH)
     return plain(read_json(raw, notes, PATH)) if raw[:1] in (b"{", b"[") else Undecoded(raw)
@@ -204,11 +206,11 @@ def _read_undefined(raw: bytes, notes: Notes, _mentions: Mentions) -> Value:
 # ---- text and numbers
 
 
-def _read_text(raw: bytes, _notes: Notes, _mentions: Mentions) -> Value:
+def _read_text(raw: bytes, _notes: ProblemNotes, _mentions: Mentions) -> Value:
     return text_or_bytes(raw)
 
 
-def _read_java_properties(raw: bytes, notes: Notes, _mentions: Mentions) -> Value:
+def _read_java_properties(raw: bytes, notes: ProblemNotes, _mentions: Mentions) -> Value:
     """Lines of ``key=value``, as MixAll.properties2String writes them; a line without "=" has the value null."""
     text = text_or_bytes(raw)
     if isinstance(text, bytes):
@@ -222,7 +224,7 @@ def _read_java_properties(raw: bytes, notes: Notes, _mentions: Mentions) -> Valu
     return found
 
 
-def _read_timer_checkpoint(raw: bytes, _notes: Notes, _mentions: Mentions) -> Value:
+def _read_timer_checkpoint(raw: bytes, _notes: ProblemNotes, _mentions: Mentions) -> Value:
     if len(raw) == _TIMER_OLD.size:
         return dict(zip(_TIMER_NAMES, _TIMER_OLD.unpack(raw), strict=True))
     if len(raw) != _TIMER.size:
@@ -235,7 +237,7 @@ def _read_timer_checkpoint(raw: bytes, _notes: Notes, _mentions: Mentions) -> Va
 # ---- REGISTER_BROKER
 
 
-def _read_register_broker(raw: bytes, notes: Notes, mentions: Mentions) -> Value:
+def _read_register_broker(raw: bytes, notes: ProblemNotes, mentions: Mentions) -> Value:
     """RegisterBrokerBody as JSON, or its parts with lengths inside a zlib stream: told by the first byte.
 
     Source: RegisterBrokerBody.encode of apache/rocketmq. The field ``compressed`` lies in 5.3.3.
@@ -264,7 +266,7 @@ def _read_register_broker(raw: bytes, notes: Notes, mentions: Mentions) -> Value
 class _Parts:
     """Parts of ``length i32 | bytes``."""
 
-    def __init__(self, data: bytes, notes: Notes, mentions: Mentions) -> None:
+    def __init__(self, data: bytes, notes: ProblemNotes, mentions: Mentions) -> None:
         self._data = data
         self._pos = 0
         self._notes = notes
@@ -307,7 +309,7 @@ class _Parts:
         return name, config
 
 
-_Reader = Callable[[bytes, Notes, Mentions], Value]
+_Reader = Callable[[bytes, ProblemNotes, Mentions], Value]
 _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
     {
         "": _read_undefined,

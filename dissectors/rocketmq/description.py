@@ -12,7 +12,7 @@ from dissectors.rocketmq.messages import MESSAGE_KINDS
 from dissectors.rocketmq.ordinary import ORDINARY
 from dissectors.rocketmq.session import UNASKED
 from dissectors.rocketmq.stored import CODECS, MAGIC_BLANK
-from dissectors.rocketmq.tables import Header, Part, Request, tables
+from dissectors.rocketmq.tables import CodePart, HeaderClass, Request, tables
 from dissectors.rocketmq.trace import FIELDS, TRACE_TOPIC
 from mqsniff.dissector import Table
 from mqsniff.model import Value
@@ -147,10 +147,10 @@ def _spelled(who: str) -> str:
     return f"{_ROLES.get(sender, sender)} to {_ROLES.get(receiver, receiver)}"
 
 
-def _header_row(header: Header) -> dict[str, Value]:
+def _header_row(header: HeaderClass) -> dict[str, Value]:
     required: list[Value] = [*sorted(header.required)]
     return {"class": header.name, "status": header.status, "fields": len(header.own), "required": required}
 
 
-def _body(part: Part) -> str | None:
+def _body(part: CodePart) -> str | None:
     return part.body or None

@@ -17,9 +17,9 @@ from dissectors.rocketmq.explain_json import json_spans
 from dissectors.rocketmq.extfields import read_ext
 from dissectors.rocketmq.headers import read_header
 from dissectors.rocketmq.heads import BINARY, BINARY_HEAD_SIZE, HEAD_SIZE, RESPONSE, STORED_V1
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from dissectors.rocketmq.secrets import holds_secret, is_secret_name
-from dissectors.rocketmq.tables import Part, Shape, tables
+from dissectors.rocketmq.tables import CodePart, Shape, tables
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Secret, Span, Undecoded, Value
 from mqsniff.spec.wire import Malformed, text_or_bytes
@@ -45,7 +45,7 @@ _STORED: Final = (
 _BATCHED: Final = (("total_size", "i"), ("magic", "i"), ("body_crc", "i"), ("flag", "i"), ("body.size", "i"))
 
 
-def frame_spans(frame: Frame, part: Part, limits: Limits) -> Iterator[Span]:
+def frame_spans(frame: Frame, part: CodePart, limits: Limits) -> Iterator[Span]:
     """Every field of a frame whose header and body are of these classes."""
     at = 0
     try:
@@ -58,9 +58,9 @@ def frame_spans(frame: Frame, part: Part, limits: Limits) -> Iterator[Span]:
         yield Span("undecoded", at, len(frame.data), Undecoded(frame.data[at:]), "undecoded")
 
 
-def _code_name(frame: Frame, code: Value, part: Part) -> str:
+def _code_name(frame: Frame, code: Value, part: CodePart) -> str:
     """What a code is called, which is another thing in a request than in a response."""
-    header, _ = read_header(frame.data, Notes(Limits()))
+    header, _ = read_header(frame.data, ProblemNotes(Limits()))
     if type(code) is not int:
         return ""
     if (header.flag or 0) & RESPONSE:
@@ -69,7 +69,7 @@ def _code_name(frame: Frame, code: Value, part: Part) -> str:
     return request.name if request else ""
 
 
-def _fields(frame: Frame, part: Part, limits: Limits) -> Iterator[Span]:
+def _fields(frame: Frame, part: CodePart, limits: Limits) -> Iterator[Span]:
     data = frame.data
     if len(data) < HEAD_SIZE:
         return
@@ -98,7 +98,7 @@ def _number(data: bytes, at: int, path: str, code: str, meaning: str = "") -> Sp
 # ---- the binary header
 
 
-def _binary(data: bytes, stop: int, part: Part) -> Iterator[Span]:
+def _binary(data: bytes, stop: int, part: CodePart) -> Iterator[Span]:
     at = HEAD_SIZE
     if stop - at < BINARY_HEAD_SIZE + 4:
         return
@@ -122,10 +122,10 @@ def _binary(data: bytes, stop: int, part: Part) -> Iterator[Span]:
         at = end
 
 
-def _ext_span(key: bytes, value: bytes, place: tuple[int, int], part: Part) -> Span:
+def _ext_span(key: bytes, value: bytes, place: tuple[int, int], part: CodePart) -> Span:
     name = key.decode(errors="backslashreplace")
     field = part.header.fields.get(name)
-    typed = read_ext({name: text_or_bytes(value)}, part.header, Notes(Limits()))
+    typed = read_ext({name: text_or_bytes(value)}, part.header, ProblemNotes(Limits()))
     if field is None:
         return Span(f"ext_fields.unknown_fields.{name}", *place, typed["unknown_fields"][name])
     return Span(f"ext_fields.{field.name}", *place, typed[field.name], name if name != field.name else "")
@@ -147,7 +147,7 @@ def _meaning(path: str, value: Any) -> str:
 # ---- bodies
 
 
-def _body(data: bytes, at: int, part: Part, limits: Limits) -> Iterator[Span]:
+def _body(data: bytes, at: int, part: CodePart, limits: Limits) -> Iterator[Span]:
     kind = part.body
     match kind:
         case "message":
@@ -183,7 +183,7 @@ def _lines(data: bytes, at: int) -> Iterator[Span]:
 
 
 def _messages(data: bytes, at: int, kind: str, limits: Limits) -> Iterator[Span]:
-    body, notes = data[at:], Notes(limits)
+    body, notes = data[at:], ProblemNotes(limits)
     if kind == "message-batch":
         for index, batched in enumerate(stored.read_batch(body, notes, "")[0]):
             path = f"body.messages[{index}]"

@@ -12,7 +12,7 @@ from typing import Any
 from dissectors.rocketmq.extfields import read_ext
 from dissectors.rocketmq.fastjson import Token, tokens
 from dissectors.rocketmq.headers import NAMES
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from dissectors.rocketmq.secrets import holds_secret, is_secret_name
 from dissectors.rocketmq.tables import Shape, tables
 from dissectors.rocketmq.texts import read_bit_set
@@ -142,7 +142,7 @@ def _scalar(token: Token, here: tuple[str, Shape, str], place: tuple[int, int]) 
 def _typed(ext: str, name: str, value: Value) -> Value:
     """An ext field as the decoded body has it."""
     header = tables().headers[ext]
-    found = read_ext({name: value}, header, Notes(Limits()))
+    found = read_ext({name: value}, header, ProblemNotes(Limits()))
     field = header.fields.get(name)
     typed: Value = found[field.name] if field else found["unknown_fields"][name]
     return typed

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from dissectors.rocketmq.secrets import is_secret_name
-from dissectors.rocketmq.tables import BOOL, INT32, SECRET, TEXT, Header, HeaderField
+from dissectors.rocketmq.tables import BOOL, INT32, SECRET, TEXT, HeaderClass, HeaderField
 from dissectors.rocketmq.texts import FORMATS
 from mqsniff.model import Secret, Value, payload
 
@@ -27,7 +27,7 @@ _INT32_MAX: Final = 0x7FFF_FFFF
 _INT64_MAX: Final = 0x7FFF_FFFF_FFFF_FFFF
 
 
-def read_ext(ext: Mapping[str, Any], header: Header, notes: Notes) -> dict[str, Any]:
+def read_ext(ext: Mapping[str, Any], header: HeaderClass, notes: ProblemNotes) -> dict[str, Any]:
     """The fields in the order of the wire. Hot: once a field."""
     found: dict[str, Any] = {}
     fields = header.fields
@@ -53,7 +53,7 @@ def read_ext(ext: Mapping[str, Any], header: Header, notes: Notes) -> dict[str, 
     return found
 
 
-def note_missing(found: Mapping[str, Any], header: Header, notes: Notes) -> None:
+def note_missing(found: Mapping[str, Any], header: HeaderClass, notes: ProblemNotes) -> None:
     """Note what the class requires (@CFNotNull) and the fields do not have."""
     if header.required <= found.keys() and None not in found.values():
         return
@@ -62,7 +62,7 @@ def note_missing(found: Mapping[str, Any], header: Header, notes: Notes) -> None
             notes.note("missing_field", "warning", "a required field is not there", f"{PATH}.{name}")
 
 
-def _number(text: str, name: str, kind: int, notes: Notes) -> int | str | None:
+def _number(text: str, name: str, kind: int, notes: ProblemNotes) -> int | str | None:
     """An int32 or int64 as Integer.parseInt and Long.parseLong read it."""
     plain = text.isdigit() and text.isascii()
     if not plain and not (text[:1] in ("-", "+") and text[1:].isdigit() and text.isascii()):
@@ -78,7 +78,7 @@ def _number(text: str, name: str, kind: int, notes: Notes) -> int | str | None:
     return number
 
 
-def _boolean(text: str, name: str, notes: Notes) -> bool | str | None:
+def _boolean(text: str, name: str, notes: ProblemNotes) -> bool | str | None:
     """As Boolean.parseBoolean has it, which takes all but "true" for false: anything else is noted."""
     value = _BOOLS.get(text)
     if value is not None or not text:
@@ -88,7 +88,7 @@ def _boolean(text: str, name: str, notes: Notes) -> bool | str | None:
     return text if value is None else value
 
 
-def _formatted(field: HeaderField, text: str, notes: Notes) -> Value:
+def _formatted(field: HeaderField, text: str, notes: ProblemNotes) -> Value:
     value = FORMATS[field.format](text)
     if value is None:
         notes.note("format", "warning", "text that is not in its format", f"{PATH}.{field.name}")

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from mqsniff.model import Value
 from mqsniff.spec.wire import Malformed
 
@@ -55,7 +55,7 @@ class Token(NamedTuple):
     stop: int
 
 
-def read_json(data: bytes, notes: Notes, path: str) -> Value:
+def read_json(data: bytes, notes: ProblemNotes, path: str) -> Value:
     """The value that ``data`` holds; Malformed where it is none, or one too large or too deep."""
     if len(data) > notes.room:
         notes.take(data.count(b",") + data.count(b"[") + data.count(b"{"))
@@ -86,7 +86,7 @@ def _keys(value: Any) -> int:
     raise Malformed("nested too deep")
 
 
-def read_tolerant(data: bytes, notes: Notes, path: str, *, cut: bool = False) -> Value:
+def read_tolerant(data: bytes, notes: ProblemNotes, path: str, *, cut: bool = False) -> Value:
     """The same by our own hand: the slow path, for what is no JSON by the book."""
     builder = _Builder(notes)
     stop = 0
@@ -171,7 +171,7 @@ class _Open:
 class _Builder:
     """Values out of tokens, without recursion."""
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes: ProblemNotes) -> None:
         self._notes = notes
         self._stack: list[_Open] = []
         self._value: Value = None

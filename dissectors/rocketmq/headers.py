@@ -25,7 +25,7 @@ import orjson
 
 from dissectors.rocketmq.fastjson import read_tolerant
 from dissectors.rocketmq.heads import BINARY, BINARY_HEAD, BINARY_HEAD_SIZE, HEAD_SIZE, JSON
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from dissectors.rocketmq.tables import tables
 from mqsniff.spec.wire import Malformed, text_or_bytes
 
@@ -51,7 +51,7 @@ _UINT32: Final = Struct(">I")
 
 
 @dataclass(slots=True)
-class Header:
+class RemotingHeader:
     """The header of a frame. ``ext`` holds the extFields as they came: text by text."""
 
     serialize_type: int
@@ -67,7 +67,7 @@ class Header:
     """Bytes of the header, as the frame's second word has them."""
 
 
-def read_header(data: bytes, notes: Notes) -> tuple[Header, int]:
+def read_header(data: bytes, notes: ProblemNotes) -> tuple[RemotingHeader, int]:
     """The header of a frame and where the body starts; ``data`` may end anywhere. Malformed for what is none."""
     if len(data) < HEAD_SIZE:
         raise Malformed(CUT)
@@ -81,7 +81,7 @@ def read_header(data: bytes, notes: Notes) -> tuple[Header, int]:
     return header, stop
 
 
-def read_json_header(raw: bytes, notes: Notes, *, cut: bool = False) -> Header:
+def read_json_header(raw: bytes, notes: ProblemNotes, *, cut: bool = False) -> RemotingHeader:
     """A JSON header. Hot: once a frame; whatever is odd goes the slow way."""
     if not cut and len(raw) <= notes.room:
         try:
@@ -100,14 +100,14 @@ def read_json_header(raw: bytes, notes: Notes, *, cut: bool = False) -> Header:
     return _json_header(slow, notes)
 
 
-def _json_header(found: dict[str, Any], notes: Notes) -> Header:
+def _json_header(found: dict[str, Any], notes: ProblemNotes) -> RemotingHeader:
     """Hot: once a frame; keys and types that are odd go the slow way."""
     try:
         fields = {NAMES[key]: value for key, value in found.items()}
     except KeyError:
         fields = {NAMES[key]: value for key, value in found.items() if key in NAMES}
         fields["unknown_fields"] = {key: value for key, value in found.items() if key not in NAMES}
-    header = Header(JSON, fields.get("code"), fields.get("opaque"), fields.get("flag"), fields)
+    header = RemotingHeader(JSON, fields.get("code"), fields.get("opaque"), fields.get("flag"), fields)
     if "ext_fields" in fields:
         ext = fields.pop("ext_fields")
         if ext is None or type(ext) is dict:
@@ -125,7 +125,7 @@ def _json_header(found: dict[str, Any], notes: Notes) -> Header:
     return header
 
 
-def _language(language: Any, notes: Notes) -> Any:
+def _language(language: Any, notes: ProblemNotes) -> Any:
     """The name of a language that came as a number, or has none; what is neither number nor text stays."""
     name = tables().languages.get(language) if type(language) is int else None
     if name is None:
@@ -133,7 +133,7 @@ def _language(language: Any, notes: Notes) -> Any:
     return f"unknown({language})" if name is None and type(language) is int else name or language
 
 
-def _number(fields: dict[str, Any], name: str, notes: Notes) -> int | None:
+def _number(fields: dict[str, Any], name: str, notes: ProblemNotes) -> int | None:
     """An integer of the header; fastjson also reads one that is written as text."""
     value = fields.get(name)
     if type(value) is int:
@@ -147,9 +147,9 @@ def _number(fields: dict[str, Any], name: str, notes: Notes) -> int | None:
     return None
 
 
-def read_binary(data: bytes, pos: int, stop: int, notes: Notes) -> Header:
+def read_binary(data: bytes, pos: int, stop: int, notes: ProblemNotes) -> RemotingHeader:
     """A header in the serialisation ROCKETMQ between two offsets of ``data``, which may end before ``stop``."""
-    header = Header(BINARY)
+    header = RemotingHeader(BINARY)
     end = min(stop, len(data))
     if end - pos < BINARY_HEAD_SIZE:
         raise Malformed("the header is too short" if end == stop else CUT)
@@ -177,7 +177,7 @@ def read_binary(data: bytes, pos: int, stop: int, notes: Notes) -> Header:
     return header
 
 
-def _read_ext(data: bytes, pos: int, end: int, ext: dict[str, Any], notes: Notes, *, cut: bool) -> None:
+def _read_ext(data: bytes, pos: int, end: int, ext: dict[str, Any], notes: ProblemNotes, *, cut: bool) -> None:
     """Entries of ``key length i16 | key | value length i32 | value``. Hot: once a field, as long as nothing is odd."""
     if end - pos > notes.room:
         raise Malformed("more bytes of extFields than elements_max")
@@ -199,7 +199,7 @@ def _read_ext(data: bytes, pos: int, end: int, ext: dict[str, Any], notes: Notes
         _read_odd_ext(data, first, end, ext, notes, cut=cut)
 
 
-def _read_odd_ext(data: bytes, pos: int, end: int, ext: dict[str, Any], notes: Notes, *, cut: bool) -> None:
+def _read_odd_ext(data: bytes, pos: int, end: int, ext: dict[str, Any], notes: ProblemNotes, *, cut: bool) -> None:
     """The same with care: text that is no UTF-8, keys that stand twice, lengths that lead out of the header."""
     while end - pos >= 2:
         start = pos + 2

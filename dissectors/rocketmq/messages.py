@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dissectors.rocketmq.heads import STORED_V1, STORED_V2
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from dissectors.rocketmq.records import delivered, of_batch, of_request
 from dissectors.rocketmq.stored import (
     STORED_MIN,
-    Stored,
+    StoredMessage,
     batched_value,
     codec_of,
     read_batch,
@@ -67,7 +67,7 @@ class Content:
     count: int
     topics: tuple[str, ...] = ()
     records: tuple[RecordBatch, ...] = ()
-    stored: tuple[Stored, ...] = ()
+    stored: tuple[StoredMessage, ...] = ()
     properties: tuple[Any, ...] = ()
     """Of each stored message."""
 
@@ -77,7 +77,7 @@ def shows_stored(data: bytes, start: int) -> bool:
     return len(data) - start >= STORED_MIN and stored_magic(data, start) in (STORED_V1, STORED_V2)
 
 
-def read_messages(kind: str, data: Data, settings: Settings, notes: Notes) -> Content:
+def read_messages(kind: str, data: Data, settings: Settings, notes: ProblemNotes) -> Content:
     """The messages of a body of a kind."""
     if kind.startswith("stored"):
         return _stored(data, settings, notes)
@@ -86,7 +86,7 @@ def read_messages(kind: str, data: Data, settings: Settings, notes: Notes) -> Co
     return _single(data, settings, notes)
 
 
-def _single(data: Data, settings: Settings, notes: Notes) -> Content:
+def _single(data: Data, settings: Settings, notes: ProblemNotes) -> Content:
     flag = data.ext.get("sys_flag")
     value: dict[str, Value] = {"size": data.size, "codec": codec_of(flag) if type(flag) is int else "none"}
     content = Content(data.size, value, 1)
@@ -98,7 +98,7 @@ def _single(data: Data, settings: Settings, notes: Notes) -> Content:
     return content
 
 
-def _batch(data: Data, settings: Settings, notes: Notes) -> Content:
+def _batch(data: Data, settings: Settings, notes: ProblemNotes) -> Content:
     found, stop = read_batch(data.raw, notes, PATH, cut=data.cut)
     value: dict[str, Value] = {"size": data.size, "messages": [batched_value(message, data.raw) for message in found]}
     _keep_rest(value, data, stop)
@@ -108,7 +108,7 @@ def _batch(data: Data, settings: Settings, notes: Notes) -> Content:
     return content
 
 
-def _stored(data: Data, settings: Settings, notes: Notes) -> Content:
+def _stored(data: Data, settings: Settings, notes: ProblemNotes) -> Content:
     found, stop = read_stored(data.raw, notes, PATH, cut=data.cut)
     for index, message in enumerate(found):
         if message.checksum_ok is False:

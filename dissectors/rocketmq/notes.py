@@ -7,7 +7,7 @@ from mqsniff.model import Problem, ProblemKind, Severity
 from mqsniff.spec.wire import Malformed
 
 
-class Notes:
+class ProblemNotes:
     """Problems of one message, at most ``message_problems_max``, and its budget of ``elements_max`` values."""
 
     __slots__ = ("_left", "problems", "room")

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, overload
 
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from dissectors.rocketmq.stored import (
     INNER_BATCH,
     TRANSACTION,
     TRANSACTION_ROLLBACK,
-    Batched,
-    Stored,
+    BatchedMessage,
+    StoredMessage,
     codec_of,
     properties_value,
     read_batch,
@@ -46,7 +46,7 @@ Properties = Mapping[str, Any]
 NONE: Final[Properties] = {}
 
 
-class Headers(Sequence[list[tuple[str, bytes | None]]]):
+class RecordProperties(Sequence[list[tuple[str, bytes | None]]]):
     """Properties of records, made into pairs when they are asked for."""
 
     def __init__(self, properties: Sequence[Properties]) -> None:
@@ -61,14 +61,14 @@ class Headers(Sequence[list[tuple[str, bytes | None]]]):
     def __getitem__(self, index: slice) -> Sequence[list[tuple[str, bytes | None]]]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return Headers(self._properties[index])
+            return RecordProperties(self._properties[index])
         return [(name, str(value).encode(errors="surrogatepass")) for name, value in self._properties[index].items()]
 
 
 class _Buffer:
     """The bytes that values and keys lie in: what came, and what was added behind it."""
 
-    def __init__(self, data: bytes, limits: Limits, notes: Notes) -> None:
+    def __init__(self, data: bytes, limits: Limits, notes: ProblemNotes) -> None:
         self._parts = [data]
         self._size = len(data)
         self._room = limits.decompress_max
@@ -127,7 +127,7 @@ def deliver_at_ns(properties: Properties, born_ms: Any) -> int | None:
 
 
 def of_request(
-    ext: Properties, body: bytes, limits: Limits, notes: Notes, *, cut: bool = False, **constant: Any
+    ext: Properties, body: bytes, limits: Limits, notes: ProblemNotes, *, cut: bool = False, **constant: Any
 ) -> RecordBatch:
     """The one record of a request whose header describes it (SEND_MESSAGE and its kind, PUSH_REPLY_…).
 
@@ -145,10 +145,10 @@ def of_request(
     constant |= _request_columns(ext, properties, sys_flag)
     constant["codec"] = codec
     columns = ([key[0]], [key[1]]), ([value[0]], [value[1]])
-    return RecordBatch(buffer.data(), 1, constant, {}, *columns, Headers([properties]))
+    return RecordBatch(buffer.data(), 1, constant, {}, *columns, RecordProperties([properties]))
 
 
-def of_batch(ext: Properties, messages: Sequence[Batched], body: bytes, **constant: Any) -> RecordBatch:
+def of_batch(ext: Properties, messages: Sequence[BatchedMessage], body: bytes, **constant: Any) -> RecordBatch:
     """The records of a request that carries a message batch."""
     properties = [_mapping(properties_value(body[m.properties : m.properties_stop])) for m in messages]
     constant |= _request_columns(ext, NONE, _sys_flag(ext))
@@ -161,7 +161,7 @@ def of_batch(ext: Properties, messages: Sequence[Batched], body: bytes, **consta
     keys = [property_span(body, b"KEYS", m.properties, m.properties_stop) for m in messages]
     values = [m.body for m in messages], [m.body + m.body_size for m in messages]
     spans = [start for start, _ in keys], [stop for _, stop in keys]
-    return RecordBatch(body, len(messages), constant, columns, spans, values, Headers(properties))
+    return RecordBatch(body, len(messages), constant, columns, spans, values, RecordProperties(properties))
 
 
 def _sys_flag(ext: Properties) -> int:
@@ -227,11 +227,11 @@ class _Row(NamedTuple):
 
 
 def delivered(
-    messages: Sequence[Stored],
+    messages: Sequence[StoredMessage],
     properties: Sequence[Any],
     data: bytes,
     limits: Limits,
-    notes: Notes,
+    notes: ProblemNotes,
     **constant: Any,
 ) -> RecordBatch:
     """The records of stored messages that lie in ``data``; ``properties`` are theirs, read already."""
@@ -248,14 +248,16 @@ def delivered(
             rows.append(row)
     *columns, keys, values, mappings = zip(*rows, strict=True) if rows else [()] * len(_Row._fields)
     named: dict[str, Sequence[Any]] = dict(zip(_Row._fields, columns, strict=False))
-    return RecordBatch(buffer.data(), len(rows), constant, named, _spans(keys), _spans(values), Headers(mappings))
+    return RecordBatch(
+        buffer.data(), len(rows), constant, named, _spans(keys), _spans(values), RecordProperties(mappings)
+    )
 
 
 def _spans(places: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
     return [start for start, _ in places], [stop for _, stop in places]
 
 
-def _stored_row(message: Stored, properties: Properties, data: bytes) -> _Row:
+def _stored_row(message: StoredMessage, properties: Properties, data: bytes) -> _Row:
     flag = message.sys_flag
     return _Row(
         as_name(message.topic),
@@ -277,7 +279,7 @@ def _stored_row(message: Stored, properties: Properties, data: bytes) -> _Row:
     )
 
 
-def _inner_rows(outer: _Row, body: bytes, notes: Notes) -> list[_Row]:
+def _inner_rows(outer: _Row, body: bytes, notes: ProblemNotes) -> list[_Row]:
     """Rows of the messages inside a message; the batch lies where the outer value does."""
     start = outer.value[0]
     rows = []

@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from dissectors.rocketmq.messages import Content
-from dissectors.rocketmq.tables import Header
+from dissectors.rocketmq.tables import HeaderClass
 from mqsniff.model import Value
 from mqsniff.spec.wire import as_name
 
-Row = dict[str, Any]
+PartitionRow = dict[str, Any]
 Fields = Mapping[str, Any]
-Notes = tuple[tuple[str, Value], ...]
+LineNotes = tuple[tuple[str, Value], ...]
 
 
-def request_rows(header: Header, ext: Fields, content: Content | None) -> tuple[Row, ...]:
+def request_rows(header: HeaderClass, ext: Fields, content: Content | None) -> tuple[PartitionRow, ...]:
     """The queue that a request names, with the offset that it asks for or commits."""
     row = _queue_row(header, ext)
     if row is None:
@@ -30,8 +30,8 @@ def request_rows(header: Header, ext: Fields, content: Content | None) -> tuple[
 
 
 def response_rows(
-    asked: Header, question: Fields, header: Header, ext: Fields, content: Content | None
-) -> tuple[Row, ...]:
+    asked: HeaderClass, question: Fields, header: HeaderClass, ext: Fields, content: Content | None
+) -> tuple[PartitionRow, ...]:
     """The queues that a response tells of; ``asked`` and ``question`` are header class and fields of its request."""
     told = ext.get(header.queue) if header.queue is not None else None
     base = _queue_row(asked, question, told)
@@ -43,7 +43,7 @@ def response_rows(
     return tuple(rows)
 
 
-def _queue_row(header: Header, ext: Fields, told: Any = None) -> Row | None:
+def _queue_row(header: HeaderClass, ext: Fields, told: Any = None) -> PartitionRow | None:
     """Topic and queue, which the answer may have told; None where nobody tells (a queue of -1 is any)."""
     if header.topic is None or header.queue is None:
         return None
@@ -53,13 +53,13 @@ def _queue_row(header: Header, ext: Fields, told: Any = None) -> Row | None:
     return {"topic": topic, "partition": queue}
 
 
-def _offsets(header: Header, ext: Fields) -> Row:
+def _offsets(header: HeaderClass, ext: Fields) -> PartitionRow:
     return {column: ext[name] for column, name in header.offsets if type(ext.get(name)) is int}
 
 
-def _by_queue(content: Content) -> list[Row]:
+def _by_queue(content: Content) -> list[PartitionRow]:
     """A row for each queue in the order of its first message: base offset, how many, how many bytes."""
-    rows: dict[tuple[Any, int], Row] = {}
+    rows: dict[tuple[Any, int], PartitionRow] = {}
     for message in content.stored:
         row = rows.get((message.topic, message.queue_id))
         if row is None:
@@ -74,7 +74,7 @@ def _by_queue(content: Content) -> list[Row]:
 # ---- one line
 
 
-def notes_of(header: Header, ext: Fields, content: Content | None) -> Notes:
+def notes_of(header: HeaderClass, ext: Fields, content: Content | None) -> LineNotes:
     """Queue, offset, how many messages and bytes."""
     found: list[tuple[str, Value]] = []
     if header.queue is not None and (queue := ext.get(header.queue)) is not None:

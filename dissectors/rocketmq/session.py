@@ -19,17 +19,17 @@ from typing import Any, Final
 from dissectors.rocketmq import rows
 from dissectors.rocketmq.bodies import Mentions, body_checksum_ok, plain, read_body
 from dissectors.rocketmq.extfields import note_missing, read_ext
-from dissectors.rocketmq.headers import Header, read_header
+from dissectors.rocketmq.headers import RemotingHeader, read_header
 from dissectors.rocketmq.heads import BINARY, ONEWAY, RESPONSE
 from dissectors.rocketmq.messages import MESSAGE_KINDS, Content, Data, read_messages, shows_stored
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from dissectors.rocketmq.ordinary import ORDINARY
 from dissectors.rocketmq.records import complete
 from dissectors.rocketmq.settlements import Command, Settlements
-from dissectors.rocketmq.tables import Part, Request, tables
+from dissectors.rocketmq.tables import CodePart, Request, tables
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import MILLISECOND_NS
-from mqsniff.model import Asked, Frame, Kind, Message, RecordBatch, Side, Value
+from mqsniff.model import Frame, Message, MessageKind, Pending, RecordBatch, Side, Value
 from mqsniff.spec.wire import as_name
 
 PROTOCOL: Final = "rocketmq"
@@ -64,13 +64,13 @@ PARTS_MAX: Final = 256
 
 
 @dataclass(slots=True)
-class Question:
+class RemotingRequest:
     """What a request left for its response."""
 
     request: Request | None
     ext: dict[str, Any]
     records: tuple[RecordBatch, ...] = ()
-    half: Asked | None = None
+    half: Pending | None = None
     """The question after the end of the transaction that it began."""
 
 
@@ -79,17 +79,17 @@ class _Reading:
     """A frame being decoded, and what was read of it so far: typed, by long names."""
 
     frame: Frame
-    header: Header
+    header: RemotingHeader
     stop: int
     """Where the body starts."""
-    notes: Notes
-    part: Part
+    notes: ProblemNotes
+    part: CodePart
     ext: dict[str, Any]
     mentions: Mentions
     content: Content | None = None
 
 
-class Session:
+class RemotingSession:
     """What one connection has said so far."""
 
     def __init__(self, dissector: FramedDissector) -> None:
@@ -97,19 +97,19 @@ class Session:
         self._settings = dissector.settings
         self._identity = dissector.identity
         self._tables = tables()
-        self._nothing = Part(self._tables.common)
+        self._nothing = CodePart(self._tables.common)
         self._settlements = Settlements(dissector, dissector.settings.limits.questions_max)
-        self._answered_parts: dict[tuple[int, int], Part] = {}
+        self._answered_parts: dict[tuple[int, int], CodePart] = {}
 
-    def part_of(self, frame: Frame) -> Part:
+    def part_of(self, frame: Frame) -> CodePart:
         """What header and body of a frame are; of a response that is known for a while, where frames are explained."""
-        header, _ = read_header(frame.data, Notes(self._settings.limits))
+        header, _ = read_header(frame.data, ProblemNotes(self._settings.limits))
         if (header.flag or 0) & RESPONSE:
             return self._answered_parts.get((frame.side, frame.offset), self._nothing)
-        request = self._known(header, Notes(self._settings.limits))
+        request = self._known(header, ProblemNotes(self._settings.limits))
         return request.request if request else self._nothing
 
-    def _remember(self, frame: Frame, part: Part) -> None:
+    def _remember(self, frame: Frame, part: CodePart) -> None:
         """Keep the classes of a response for ``part_of``."""
         if len(self._answered_parts) >= PARTS_MAX:
             self._answered_parts.clear()
@@ -117,7 +117,7 @@ class Session:
 
     def message(self, frame: Frame) -> Message:
         """The message of a frame; Malformed for one whose header cannot be read."""
-        notes = Notes(self._settings.limits)
+        notes = ProblemNotes(self._settings.limits)
         header, stop = read_header(frame.data, notes)
         flag = header.flag
         if flag is None:
@@ -133,7 +133,7 @@ class Session:
         """Whether a header that lost its flag is a response's: a server sends mostly those."""
         return side is Side.SERVER and (code is None or self._tables.response_name(code) is not None)
 
-    def _read(self, reading: _Reading, part: Part, records: str, *, owed: bool) -> None:
+    def _read(self, reading: _Reading, part: CodePart, records: str, *, owed: bool) -> None:
         """The ext fields, and the body where it is made of messages; ``owed``: required fields must be there."""
         header, frame, stop = part.header, reading.frame, reading.stop
         reading.part = part
@@ -145,7 +145,7 @@ class Session:
             data = Data(frame.data[stop:], frame.size - stop, reading.ext, records)
             reading.content = read_messages(part.body, data, self._settings, reading.notes)
 
-    def _message(self, reading: _Reading, name: str, kind: Kind) -> Message:
+    def _message(self, reading: _Reading, name: str, kind: MessageKind) -> Message:
         """The message, but for what only a request or only a response has."""
         header, ext, mentions, columns = reading.header, reading.ext, reading.mentions, reading.part.header
         message = Message(reading.frame, PROTOCOL, name, kind, self._body(reading), problems=reading.notes.problems)
@@ -200,7 +200,7 @@ class Session:
             reading.notes.note("checksum", "error", "bodyCrc32 is not the body's", "ext_fields.body_crc32")
         self._learn(reading, message)
         if header.opaque is not None:
-            question = Question(request, reading.ext, message.records)
+            question = RemotingRequest(request, reading.ext, message.records)
             asked = self._ask((int(frame.side), header.opaque), question, message, oneway=oneway)
             if request is not None:
                 self._settle(request, reading, message, asked)
@@ -208,7 +208,7 @@ class Session:
         message.partitions += tuple(reading.mentions.queues)
         return message
 
-    def _known(self, header: Header, notes: Notes) -> Request | None:
+    def _known(self, header: RemotingHeader, notes: ProblemNotes) -> Request | None:
         """The request of a code; one that was cut to 16 bits is found again."""
         code = header.code
         if code is None:
@@ -222,7 +222,7 @@ class Session:
             notes.note("unknown_code", "warning", "a request code without a name", "code")
         return request
 
-    def _ask(self, key: tuple[int, int], question: Question, message: Message, *, oneway: bool) -> Asked:
+    def _ask(self, key: tuple[int, int], question: RemotingRequest, message: Message, *, oneway: bool) -> Pending:
         """Open the question of a request, which ends at once where no answer will come."""
         request = question.request
         if oneway:
@@ -237,7 +237,7 @@ class Session:
             question.half = self._settlements.half_sent(question.ext)
         return asked
 
-    def _settle(self, request: Request, reading: _Reading, message: Message, asked: Asked) -> None:
+    def _settle(self, request: Request, reading: _Reading, message: Message, asked: Pending) -> None:
         """What a request says of messages that were delivered or half sent before."""
         command = Command(message.name, asked)
         if request.code in ACKS:
@@ -262,7 +262,7 @@ class Session:
         if identity.user is None and user is not None:
             identity.user, identity.mechanism = user, "ACL"
 
-    def _software(self, header: Header) -> str | None:
+    def _software(self, header: RemotingHeader) -> str | None:
         """What a header says of its writer: "RocketMQ JAVA 5.5.0"."""
         language = self._tables.language_name(header.fields.get("language"))
         version = self._tables.version_name(header.fields.get("version"))
@@ -274,7 +274,7 @@ class Session:
     def _response(self, reading: _Reading) -> Message:
         header, frame = reading.header, reading.frame
         asked = None if header.opaque is None else self._dissector.answer((1 - frame.side, header.opaque))
-        question: Question | None = asked.context if asked else None
+        question: RemotingRequest | None = asked.context if asked else None
         request = question.request if question else None
         if request is not None:
             self._read(reading, request.response, request.records, owed=header.code == 0)
@@ -295,7 +295,7 @@ class Session:
             self._identity.server_software = self._software(header)
         return message
 
-    def _judge(self, message: Message, code: int | None, question: Question | None, notes: Notes) -> None:
+    def _judge(self, message: Message, code: int | None, question: RemotingRequest | None, notes: ProblemNotes) -> None:
         """Whether the response is an error, and which."""
         if code is None:
             return
@@ -319,7 +319,7 @@ class Session:
         if isinstance(remark, str) and remark.strip():
             message.notes += (("remark", remark.strip().partition("\n")[0][:REMARK_MAX]),)
 
-    def _answered(self, asked: Asked, question: Question, reading: _Reading, message: Message) -> None:
+    def _answered(self, asked: Pending, question: RemotingRequest, reading: _Reading, message: Message) -> None:
         """What an answer does to its question, and takes from it."""
         request, asking, content = question.request, asked.message, reading.content
         if asking is not None:
@@ -362,7 +362,7 @@ def _wait_limit_ns(request: Request, ext: dict[str, Any]) -> int | None:
     return limit * MILLISECOND_NS
 
 
-def _held(asked: Asked, answer: Message, content: Content | None) -> bool:
+def _held(asked: Pending, answer: Message, content: Content | None) -> bool:
     """Whether the server made a poll wait: it was answered late, and not with messages that had been there."""
     asked_ns, limit_ns = asked.frame.last_ts_ns, asked.wait_limit_ns or 0
     if answer.frame.first_ts_ns - asked_ns <= min(SERVED_NS, limit_ns * 9 // 10):

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from dissectors.rocketmq.stored import TRANSACTION, TRANSACTION_PREPARED, Stored
+from dissectors.rocketmq.stored import TRANSACTION, TRANSACTION_PREPARED, StoredMessage
 from dissectors.rocketmq.texts import split_pop_handle
 from mqsniff.limits import MILLISECOND_NS, SECOND_NS
-from mqsniff.model import Asked, Frame, Link, Status
+from mqsniff.model import ExchangeStatus, Frame, Link, Pending
 
 OUTCOMES: Final = {0: "UNKNOWN", 8: "COMMIT", 12: "ROLLBACK"}
 """commitOrRollback -> how the settlement is called."""
@@ -50,16 +50,21 @@ class Asker(Protocol):
         link: Link = "answer",
         wait_limit_ns: int | None = None,
         in_order: bool = True,
-    ) -> Asked:
+    ) -> Pending:
         """Open a question that belongs to the frame being decoded."""
         ...
 
-    def questions(self, key: Any) -> Sequence[Asked]:
+    def questions(self, key: Any) -> Sequence[Pending]:
         """The open questions of a key, oldest first."""
         ...
 
     def settle(
-        self, asked: Asked, status: Status | None = None, *, answered: bool = False, awaits: Asked | None = None
+        self,
+        asked: Pending,
+        status: ExchangeStatus | None = None,
+        *,
+        answered: bool = False,
+        awaits: Pending | None = None,
     ) -> None:
         """End a question, at once or with the question of the command that settled it."""
         ...
@@ -69,7 +74,7 @@ class Command(NamedTuple):
     """A command that settles messages."""
 
     name: str
-    asked: Asked
+    asked: Pending
     """Its own question, whose answer may refuse it."""
 
 
@@ -80,13 +85,13 @@ class Settlements:
         self._asker = asker
         self._waits_max = waits_max
         self._in_flight = 0
-        self._waits: dict[int, tuple[int, Asked]] = {}
+        self._waits: dict[int, tuple[int, Pending]] = {}
         """Waits for an ACK by their identity, the oldest first: when they are over, and their question."""
 
     # ---- POP
 
     def popped(
-        self, frame: Frame, messages: Sequence[Stored], properties: Sequence[Any], asked: Fields, answer: Fields
+        self, frame: Frame, messages: Sequence[StoredMessage], properties: Sequence[Any], asked: Fields, answer: Fields
     ) -> None:
         """Messages were delivered by a pop; ``asked`` and ``answer`` are the ext fields of request and response."""
         self._give_up(frame.first_ts_ns)
@@ -157,7 +162,7 @@ class Settlements:
 
     # ---- transactions
 
-    def half_sent(self, ext: Fields) -> Asked | None:
+    def half_sent(self, ext: Fields) -> Pending | None:
         """A send: opens a question where it is the first half of a transaction."""
         properties = ext.get("properties")
         if not isinstance(properties, dict) or UNIQUE_KEY not in properties:
@@ -168,7 +173,7 @@ class Settlements:
             return None
         return self._asker.ask(("half", properties[UNIQUE_KEY]), link="settlement", in_order=False)
 
-    def half_refused(self, question: Asked) -> None:
+    def half_refused(self, question: Pending) -> None:
         """The broker did not take the half message: nobody will end it."""
         if question in self._asker.questions(question.key):
             self._asker.settle(question, "error")
@@ -197,7 +202,7 @@ def _retries(info: Any) -> dict[tuple[Any, Any], int]:
 
 
 def _message_key(
-    group: Any, time: Any, retries: Mapping[tuple[Any, Any], int], message: Stored, properties: Fields
+    group: Any, time: Any, retries: Mapping[tuple[Any, Any], int], message: StoredMessage, properties: Fields
 ) -> tuple[Any, ...]:
     """How the handle of a popped message will name it."""
     lite = properties.get(LITE_TOPIC) or ""

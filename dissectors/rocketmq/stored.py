@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from dissectors.rocketmq.heads import STORED_V1, STORED_V2
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from dissectors.rocketmq.texts import read_properties
 from mqsniff.model import Value, payload
 from mqsniff.spec.wire import text_or_bytes
@@ -59,7 +59,7 @@ VALUES_STORED: Final = 24
 """What one message takes of the room for values: its head alone becomes so many."""
 
 
-class Stored(NamedTuple):
+class StoredMessage(NamedTuple):
     """A message as the broker stores it; places count from the start of the data that was read."""
 
     store_size: int
@@ -91,7 +91,7 @@ class Stored(NamedTuple):
         return (self.store_host + _PLACE.pack(self.store_port, self.physical_offset)).hex().upper()
 
 
-class Batched(NamedTuple):
+class BatchedMessage(NamedTuple):
     """A message of a batch."""
 
     total_size: int
@@ -117,9 +117,9 @@ def stored_magic(data: bytes, pos: int) -> int:
     return int(_SIZES.unpack_from(data, pos)[1])
 
 
-def read_stored(data: bytes, notes: Notes, path: str, *, cut: bool = False) -> tuple[list[Stored], int]:
+def read_stored(data: bytes, notes: ProblemNotes, path: str, *, cut: bool = False) -> tuple[list[StoredMessage], int]:
     """(messages, where what is no message begins); ``cut``: the data may end inside one. Hot: once a message."""
-    found: list[Stored] = []
+    found: list[StoredMessage] = []
     view, pos, end = memoryview(data), 0, len(data)
     while end - pos >= STORED_MIN:
         size, magic = _SIZES.unpack_from(data, pos)
@@ -140,7 +140,7 @@ def read_stored(data: bytes, notes: Notes, path: str, *, cut: bool = False) -> t
     return found, pos
 
 
-def _stored(data: bytes, view: memoryview, pos: int, end: int, magic: int) -> Stored | None:
+def _stored(data: bytes, view: memoryview, pos: int, end: int, magic: int) -> StoredMessage | None:
     """One message that takes all bytes up to ``end``; None where its lengths do not add up to them."""
     (flag,) = _SYS_FLAG.unpack_from(data, pos + _SYS_FLAG_AT)
     head = _HEADS[flag >> 4 & 3]
@@ -160,12 +160,12 @@ def _stored(data: bytes, view: memoryview, pos: int, end: int, magic: int) -> St
         return None
     crc = fields[2]
     fits = (crc32(view[body : body + size]) & 0x7FFFFFFF) == crc if crc else None
-    return Stored._make((*fields, body, text_or_bytes(data[topic:at]), at + 2, end, fits))
+    return StoredMessage._make((*fields, body, text_or_bytes(data[topic:at]), at + 2, end, fits))
 
 
-def read_batch(data: bytes, notes: Notes, path: str, *, cut: bool = False) -> tuple[list[Batched], int]:
+def read_batch(data: bytes, notes: ProblemNotes, path: str, *, cut: bool = False) -> tuple[list[BatchedMessage], int]:
     """(messages of a batch, where what is no message begins); ``cut``: the data may end inside one."""
-    found: list[Batched] = []
+    found: list[BatchedMessage] = []
     pos, end = 0, len(data)
     while end - pos >= BATCH_MIN:
         fields = _MESSAGE.unpack_from(data, pos)
@@ -175,7 +175,7 @@ def read_batch(data: bytes, notes: Notes, path: str, *, cut: bool = False) -> tu
         if size < 0 or at + 2 > stop or stop > end or at + 2 + _UINT16.unpack_from(data, at)[0] != stop:
             break
         notes.take(VALUES_STORED)
-        found.append(Batched._make((*fields, body, at + 2, stop)))
+        found.append(BatchedMessage._make((*fields, body, at + 2, stop)))
         pos = stop
     if pos < end and not cut:
         notes.note("malformed", "error", "no message where one should start", f"{path}[{len(found)}]")
@@ -199,7 +199,7 @@ def properties_value(raw: bytes) -> Value:
     return payload(text) if found is None else found
 
 
-def stored_value(message: Stored, data: bytes) -> dict[str, Value]:
+def stored_value(message: StoredMessage, data: bytes) -> dict[str, Value]:
     """A stored message as the body of a frame shows it."""
     return {
         "store_size": message.store_size,
@@ -226,7 +226,7 @@ def stored_value(message: Stored, data: bytes) -> dict[str, Value]:
     }
 
 
-def batched_value(message: Batched, data: bytes) -> dict[str, Value]:
+def batched_value(message: BatchedMessage, data: bytes) -> dict[str, Value]:
     """A message of a batch as the body of a frame shows it."""
     return {
         "total_size": message.total_size,

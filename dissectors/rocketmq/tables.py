@@ -57,7 +57,7 @@ class BodyField(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class HeaderClass:
     """A header class: which extFields it has, and which of them fill columns."""
 
     name: str
@@ -76,7 +76,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class BodyClass:
     """A JSON body class."""
 
     name: str
@@ -86,10 +86,10 @@ class Body:
     """(column of ``partitions``, name), for the queue and its offsets."""
 
 
-class Part(NamedTuple):
+class CodePart(NamedTuple):
     """What the request or the response of a code holds. The default holds nothing."""
 
-    header: Header
+    header: HeaderClass
     header_name: str = ""
     optional: bool = False
     """Older peers send none of the header's fields."""
@@ -108,15 +108,15 @@ class Request:
     status: str
     who: tuple[str, ...]
     """Who sends it to whom, "C>B"."""
-    request: Part
-    response: Part
+    request: CodePart
+    response: CodePart
     records: str
     """produced, consumer, other, or nothing."""
     waits: str
     """Name of the field that says how many milliseconds the answer may be held."""
 
 
-class Tables:
+class RemotingTables:
     """Everything that has a name."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -155,10 +155,10 @@ class Tables:
             part.header.fields[waits].name if waits else "",
         )
 
-    def _part(self, plain: Mapping[str, Any]) -> Part:
+    def _part(self, plain: Mapping[str, Any]) -> CodePart:
         name = plain.get("header", "")
         header = self.headers[name] if name else self.common
-        return Part(header, name, plain.get("optional", False), plain.get("body", ""))
+        return CodePart(header, name, plain.get("optional", False), plain.get("body", ""))
 
     def response_name(self, code: int, group: str = "") -> str | None:
         """The name of a response code to a request of this group; None where there is none."""
@@ -180,7 +180,7 @@ class Tables:
         return language if isinstance(language, str) and language in self.language_names else None
 
 
-def _header(name: str, plain: Mapping[str, Any], common: list[list[Any]]) -> Header:
+def _header(name: str, plain: Mapping[str, Any], common: list[list[Any]]) -> HeaderClass:
     fields: dict[str, HeaderField] = {}
     columns: dict[str, list[str]] = {}
     required = []
@@ -193,7 +193,7 @@ def _header(name: str, plain: Mapping[str, Any], common: list[list[Any]]) -> Hea
         if needed:
             required.append(field)
     first = {role: names[0] for role, names in columns.items()}
-    return Header(
+    return HeaderClass(
         name,
         plain["status"],
         fields,
@@ -207,10 +207,10 @@ def _header(name: str, plain: Mapping[str, Any], common: list[list[Any]]) -> Hea
     )
 
 
-def _body(name: str, plain: Mapping[str, Any]) -> Body:
+def _body(name: str, plain: Mapping[str, Any]) -> BodyClass:
     fields = {wire: BodyField(field, shape, role, secret) for wire, field, shape, role, secret in plain["fields"]}
     columns = [(_COLUMNS[field.role], field.name) for field in fields.values() if field.role in _COLUMNS]
-    return Body(name, plain["status"], fields, tuple(columns))
+    return BodyClass(name, plain["status"], fields, tuple(columns))
 
 
 def _cut_codes(requests: Mapping[int, Request]) -> dict[int, Request]:
@@ -220,6 +220,6 @@ def _cut_codes(requests: Mapping[int, Request]) -> dict[int, Request]:
 
 
 @cache
-def tables() -> Tables:
+def tables() -> RemotingTables:
     """The tables, read at the first call."""
-    return Tables(orjson.loads(DATA.read_bytes()))
+    return RemotingTables(orjson.loads(DATA.read_bytes()))

@@ -24,7 +24,7 @@ from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.rows import Row
 from mqsniff.tables.schemas import TABLES
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 GOLDEN_SUFFIX: Final = ".golden.ndjson"
 
@@ -37,7 +37,7 @@ _TELLING: Final[dict[str, tuple[str, ...]]] = {
 }
 """Columns that tell rows of one message apart."""
 
-Status: TypeAlias = Literal["same", "different", "no golden", "no capture", "updated"]
+CheckStatus: TypeAlias = Literal["same", "different", "no golden", "no capture", "updated"]
 
 
 class Absent:
@@ -73,7 +73,7 @@ class Checked:
     """What came of one capture."""
 
     capture: Path
-    status: Status
+    status: CheckStatus
     rows: Counter[str] = field(default_factory=Counter)
     """Rows by table, as decoded now."""
     differences: list[Difference] = field(default_factory=list)
@@ -116,7 +116,7 @@ def decode_rows(capture: Path) -> bytes:
     """
     pipeline = Pipeline(FileSource([str(capture)]), Settings(records=True))
     written = io.BytesIO()
-    sink = NdjsonSink(written, pipeline.captures, TABLES, Shown())
+    sink = NdjsonSink(written, pipeline.captures, TABLES, Redaction())
     for item in pipeline.items():
         for info in pipeline.captures:
             info.name = capture.name

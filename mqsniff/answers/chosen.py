@@ -12,9 +12,9 @@ from difflib import SequenceMatcher
 from shlex import quote
 from typing import Final
 
-from mqsniff.model import ConnectionInfo, Decoded, Item, Message
+from mqsniff.model import ConnectionInfo, Item, Message, MessageItem
 from mqsniff.sinks.escape import safe
-from mqsniff.tables.filters import Chooser, Filters
+from mqsniff.tables.filters import Filters, ItemFilter
 from mqsniff.tables.narrowing import OFFSET_MAX, OffsetRange, topic_forms
 from mqsniff.tables.patterns import Patterns
 from mqsniff.tables.times import SECOND_NS, rfc3339
@@ -23,12 +23,12 @@ _NAMES_NOTED: Final = 1000
 _NAMES_SHOWN: Final = 5
 
 
-class Chosen:
+class CountingFilter:
     """Lets the chosen items through, and counts."""
 
     def __init__(self, filters: Filters) -> None:
         self._filters = filters
-        self._chooser = Chooser(filters)
+        self._chooser = ItemFilter(filters)
         self._asked: dict[str, tuple[Patterns, tuple[str, ...]]] = {
             "protocol": (Patterns(filters.protocols), filters.protocols),
             "name": (Patterns(filters.names, ignore_case=True), filters.names),
@@ -49,10 +49,10 @@ class Chosen:
             if item is None:
                 yield None
                 continue
-            if isinstance(item, Decoded):
+            if isinstance(item, MessageItem):
                 self._passed(item)
             for chosen in self._chooser.choose(item):
-                self.matched += isinstance(chosen, Decoded)
+                self.matched += isinstance(chosen, MessageItem)
                 yield chosen
 
     def sentence(self) -> str:
@@ -61,7 +61,7 @@ class Chosen:
         missed = self._missed() if self.messages and not self.matched else ()
         return "; ".join((text, *missed, *self._passed_over()))
 
-    def _passed(self, item: Decoded) -> None:
+    def _passed(self, item: MessageItem) -> None:
         """Note a message, whether it is chosen or not."""
         message = item.message
         self.messages += 1

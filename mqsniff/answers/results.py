@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from mqsniff.tables.times import SECOND_NS, rfc3339
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _NS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 _DAY_NS: Final = 86_400 * SECOND_NS
-_SHOWN: Final = Shown()
+_SHOWN: Final = Redaction()
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

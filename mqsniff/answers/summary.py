@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mqsniff.decode.foreign import TITLES
-from mqsniff.model import UNMET, Closed, ConnectionInfo, Decoded, Item, Noticed, ProblemKind, Severity
+from mqsniff.model import UNMET, ClosedItem, ConnectionInfo, Item, MessageItem, ProblemItem, ProblemKind, Severity
 
 if TYPE_CHECKING:
     from mqsniff.pipeline import Totals
@@ -93,14 +93,14 @@ class Summary:
 
     def take(self, item: Item) -> None:
         """Count an item."""
-        if isinstance(item, Decoded):  # hot: a pattern that takes an item apart costs three times as much
+        if isinstance(item, MessageItem):  # hot: a pattern that takes an item apart costs three times as much
             self.messages[item.message.protocol] += 1
             if item.message.failed:
                 self.answer_errors += 1
-        elif isinstance(item, Noticed):
+        elif isinstance(item, ProblemItem):
             self.kinds[item.problem.kind] += 1
             self.severities[item.problem.severity] += 1
-        elif isinstance(item, Closed):
+        elif isinstance(item, ClosedItem):
             self._closed(item.connection)
 
     def totals(self, totals: Totals, dropped: int, seconds: float) -> str:

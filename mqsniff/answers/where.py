@@ -23,22 +23,22 @@ import pyarrow as pa
 
 from mqsniff.answers.sql import QueryError, locked, one_line, waited
 from mqsniff.model import (
-    Closed,
+    ClosedItem,
     ConnectionInfo,
-    Decoded,
-    Exchanged,
+    ExchangeItem,
     Item,
-    Noticed,
-    Opened,
-    Partitioned,
-    Recorded,
-    Taught,
+    MessageItem,
+    OpenedItem,
+    PartitionItem,
+    ProblemItem,
+    RecordItem,
+    TopicItem,
 )
 from mqsniff.tables.cells import array_of
 from mqsniff.tables.narrowing import take
 from mqsniff.tables.rows import Captures, Row, rows_of
 from mqsniff.tables.schemas import TABLES, Column, TableName, arrow_schema
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 _ROWS: Final = 4096
 
@@ -46,10 +46,10 @@ Kept: TypeAlias = dict[TableName, list[bool]]
 """Of one item: for each table that it has rows in, which of these stay."""
 
 
-class Where:
+class WhereFilter:
     """Lets the items through whose rows meet a condition."""
 
-    def __init__(self, condition: str, wanted: Collection[TableName], captures: Captures, shown: Shown) -> None:
+    def __init__(self, condition: str, wanted: Collection[TableName], captures: Captures, shown: Redaction) -> None:
         """Raises QueryError for a condition that no wanted table can meet."""
         self._captures = captures
         self._shown = shown
@@ -60,7 +60,7 @@ class Where:
         """Wanted tables that lack a column of the condition."""
         if not self._asked:
             raise QueryError(self._why(condition, wanted))
-        self._opened: dict[str, Opened] = {}
+        self._opened: dict[str, OpenedItem] = {}
         self._known: dict[str, ConnectionInfo] = {}
         self.rows = self.met = 0
 
@@ -83,7 +83,7 @@ class Where:
 
     def _as_of_now(self, item: Item) -> Item:
         """The item with what is known of its connection now: what is learned while it waits comes too late for it."""
-        if isinstance(item, Taught | Opened | Closed) or item.connection is None:
+        if isinstance(item, TopicItem | OpenedItem | ClosedItem) or item.connection is None:
             return item
         info = item.connection
         known = self._known.get(info.connection_id)
@@ -102,14 +102,14 @@ class Where:
                 kept.setdefault(table, []).append(index in met[table])
             for part in _parts(item, kept):
                 yield from self._told(part)
-            if isinstance(item, Opened):
+            if isinstance(item, OpenedItem):
                 self._opened[item.connection.connection_id] = item
-            elif isinstance(item, Closed):
+            elif isinstance(item, ClosedItem):
                 self._opened.pop(item.connection.connection_id, None)
                 self._known.pop(item.connection.connection_id, None)
 
     def _told(self, item: Item) -> Iterator[Item]:
-        connection = None if isinstance(item, Taught) else item.connection
+        connection = None if isinstance(item, TopicItem) else item.connection
         if connection is not None and (opened := self._opened.pop(connection.connection_id, None)) is not None:
             yield opened
         yield item
@@ -183,7 +183,7 @@ class _Asked(NamedTuple):
     query: str
     columns: tuple[Column, ...]
 
-    def arrow(self, rows: list[Row], shown: Shown) -> pa.Table:
+    def arrow(self, rows: list[Row], shown: Redaction) -> pa.Table:
         """Rows as Arrow, each with its number."""
         arrays = {"#": pa.array(range(len(rows)), pa.int64())}
         for column in self.columns:
@@ -197,20 +197,20 @@ class _Asked(NamedTuple):
 def _parts(item: Item, kept: Kept) -> Iterator[Item]:
     """What stays of an item."""
     match item:
-        case Decoded(connection, message) | Partitioned(connection, message):
+        case MessageItem(connection, message) | PartitionItem(connection, message):
             stays = kept.get("partitions", [False] * len(message.partitions))
             partitions = tuple(row for row, stay in zip(message.partitions, stays, strict=True) if stay)
             narrowed = message if all(stays) else replace(message, partitions=partitions)
-            if isinstance(item, Decoded) and any(kept.get("messages", ())):
+            if isinstance(item, MessageItem) and any(kept.get("messages", ())):
                 yield item if narrowed is message else replace(item, message=narrowed)
             elif partitions:
-                yield Partitioned(connection, narrowed)
-        case Recorded():
+                yield PartitionItem(connection, narrowed)
+        case RecordItem():
             indexes = [index for index, stays in enumerate(kept.get("records", ())) if stays]
             if indexes:
                 yield item if len(indexes) == item.batch.count else replace(item, batch=take(item.batch, indexes))
-        case Exchanged() | Noticed() | Taught() | Closed():
+        case ExchangeItem() | ProblemItem() | TopicItem() | ClosedItem():
             if any(any(rows) for rows in kept.values()):
                 yield item
-        case Opened():
+        case OpenedItem():
             pass

@@ -3,7 +3,7 @@
 A bundle is what goes through the shuffle: the segments of one flow out of one window, as packed rows and the bytes of
 their payloads.
 
-1. Scan knows packets by their number inside a piece only. ``Placing`` says where a piece stands in the run, and makes
+1. Scan knows packets by their number inside a piece only. ``PiecePlaces`` says where a piece stands in the run, and makes
    packet names and the merge order out of that.
 2. The order is that of ``sources.merge``: t* (the largest time so far in the packet's file), then the rank of the file,
    then the packet's number. Every segment carries its t* inside the piece, so that overlapping captures are merged
@@ -83,7 +83,7 @@ BUNDLE_DDL: Final = (
 """Spark's words for the columns."""
 
 
-class Place(NamedTuple):
+class PiecePlace(NamedTuple):
     """Where a piece stands in the run."""
 
     floor_ns: int
@@ -95,10 +95,10 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
+class PiecePlaces:
     """The places of all pieces that count; bundles of other pieces are leftovers of scans that were done again."""
 
-    places: dict[int, Place]
+    places: dict[int, PiecePlace]
 
     def sort_rows(self) -> list[tuple[int, int, int]]:
         """(piece, floor_ns, order) of each piece.
@@ -193,7 +193,7 @@ def read_key(key: bytes) -> tuple[str, FlowKey]:
 # ---- the way back
 
 
-def segments_of(bundles: Sequence[Bundle], placing: Placing, ordinal: int = 0) -> SegmentBatch:
+def segments_of(bundles: Sequence[Bundle], placing: PiecePlaces, ordinal: int = 0) -> SegmentBatch:
     """All segments of some bundles (at least one, of any flows of one domain), in merge order.
 
     ``ordinal`` is that of the first segment; the others follow one by one.
@@ -225,7 +225,7 @@ def segments_of(bundles: Sequence[Bundle], placing: Placing, ordinal: int = 0) -
     )
 
 
-def _placed(bundles: Sequence[Bundle], rows: NDArray[np.void], placing: Placing) -> tuple[Int64s, Int64s, Int64s]:
+def _placed(bundles: Sequence[Bundle], rows: NDArray[np.void], placing: PiecePlaces) -> tuple[Int64s, Int64s, Int64s]:
     """(t*, second part of the merge order, packet id) of the rows of some bundles."""
     counts = [bundle.segments for bundle in bundles]
     heads = [
@@ -238,8 +238,8 @@ def _placed(bundles: Sequence[Bundle], rows: NDArray[np.void], placing: Placing)
     return t_star, order + rows["number"], packet + rows["number"]
 
 
-def merged(bundles: Iterable[Bundle], placing: Placing, size_max: int = 4 * MIB) -> Iterator[SegmentBatch]:
-    """The segments of one flow, whose bundles come in the order of ``Placing.key``; ordinals count from 0.
+def merged(bundles: Iterable[Bundle], placing: PiecePlaces, size_max: int = 4 * MIB) -> Iterator[SegmentBatch]:
+    """The segments of one flow, whose bundles come in the order of ``PiecePlaces.key``; ordinals count from 0.
 
     No batch is much larger than ``size_max``; of captures that overlap in time no more is held than what overlaps.
     """
@@ -263,7 +263,7 @@ def bundle_size(bundle: Bundle) -> int:
     return len(bundle.columns) + len(bundle.payload)
 
 
-def _parted(bundles: list[Bundle], horizon: tuple[int, int], placing: Placing) -> tuple[list[Bundle], list[Bundle]]:
+def _parted(bundles: list[Bundle], horizon: tuple[int, int], placing: PiecePlaces) -> tuple[list[Bundle], list[Bundle]]:
     """The parts of bundles before and behind a place in the merge order; at least one begins before it."""
     before, behind = [], []
     for bundle in bundles:
@@ -296,7 +296,7 @@ def pack_problems(problems: Sequence[PacketProblem], piece: int) -> Iterator[Bun
         yield Bundle(flow, piece, position, part[0].ts_ns, len(part), b"", json.dumps(rows).encode(), b"")
 
 
-def problems_of(bundle: Bundle, placing: Placing) -> list[PacketProblem]:
+def problems_of(bundle: Bundle, placing: PiecePlaces) -> list[PacketProblem]:
     """The problems in a bundle without a key, with the packets' ids; their ordinals have no meaning."""
     first = placing.places[bundle.piece].packet
     return [

@@ -16,19 +16,19 @@ import pyarrow.parquet as pq
 from mqsniff.batch.commit import Archive
 from mqsniff.batch.filestable import FILES, RUN_ID, file_rows
 from mqsniff.batch.manifest import Published
-from mqsniff.batch.reduce import Done, Output, Writer
+from mqsniff.batch.reduce import Done, TaskOutput, Writer
 from mqsniff.model import CaptureInfo, Item
-from mqsniff.sinks.parts import Part, PartFiles
+from mqsniff.sinks.parts import PartFiles, WrittenPart
 from mqsniff.tables.arrow import topics_block
 from mqsniff.tables.topics import Teachings
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class RunFinalizer:
     """The driver's part of a run."""
 
     archive: Archive
-    output: Output
+    output: TaskOutput
     captures: Sequence[CaptureInfo]
 
     def items(self, items: Iterable[Item]) -> Done:
@@ -38,7 +38,7 @@ class Closing:
             writer.take(item)
         return writer.close()
 
-    def filled(self, parts: Sequence[Part], teachings: Teachings) -> list[Part]:
+    def filled(self, parts: Sequence[WrittenPart], teachings: Teachings) -> list[WrittenPart]:
         """The parts of tasks, with the table ``topics``, and an empty part of every wanted table that has none."""
         store, options = self.archive.store, self.output.options
         files = PartFiles(
@@ -67,7 +67,7 @@ class Closing:
             size = int(stream.tell())
         return Published(FILES, path, batch.num_rows, size)
 
-    def published(self, part: Part) -> Published:
+    def published(self, part: WrittenPart) -> Published:
         """A part as the manifest names it."""
         store = self.archive.store
         path = part.path.removeprefix(store.root + "/").removeprefix(self.output.folder).lstrip("/")

@@ -20,7 +20,7 @@ from mqsniff.limits import KIB, MIB, SECOND_NS
 from mqsniff.sources.parsers import Head
 from mqsniff.sources.pcap import FILE_HEAD, MAGICS, SNAPLEN_MIN
 from mqsniff.sources.pcapng import BLOCK_MIN
-from mqsniff.sources.pcapng_blocks import Kind
+from mqsniff.sources.pcapng_blocks import BlockType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +38,7 @@ RECORD_MAX: Final = SNAPLEN_MIN
 """Readers take larger packets, but hardly any capture has one; a head that is read a byte too early seems to have."""
 BLOCK_MAX: Final = 2 * RECORD_MAX
 
-Read: TypeAlias = Callable[[int, int], bytes]
+ReadAt: TypeAlias = Callable[[int, int], bytes]
 """Gives the bytes of the file from one offset to another, fewer at its end."""
 
 
@@ -55,7 +55,7 @@ class Links(NamedTuple):
     """Offsets below this were looked at; the others are too near the end of the stretch."""
 
 
-def find_cut(read: Read, size: int, nominal: int, heads: Sequence[Head], reach: int = REACH_MAX) -> int | None:
+def find_cut(read: ReadAt, size: int, nominal: int, heads: Sequence[Head], reach: int = REACH_MAX) -> int | None:
     """The offset of a record at or behind ``nominal + reach``; None if it is not clear which.
 
     It is ``size``, the size of the file, where no more records stand. ``heads`` are those before the nominal place.
@@ -144,7 +144,7 @@ def _file_heads(data: NDArray[np.uint8]) -> Int64s:
     return at[no_zone]
 
 
-_KINDS: Final = np.array([*Kind, 0x0BAD, 0x40000BAD], np.uint32)
+_KINDS: Final = np.array([*BlockType, 0x0BAD, 0x40000BAD], np.uint32)
 """Blocks that are read, and the two kinds of custom blocks."""
 _KIND_MAX: Final = 0x20F
 """The highest number that the draft lists below the custom blocks."""

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from mqsniff.batch.inputs import ByteRange, ChangedError, InputError, Listed, Location, list_inputs, names_of, why
 from mqsniff.limits import MIB, Limits
-from mqsniff.model import PACKET_MASK, CaptureInfo, Noticed, PacketBatch, Problem, packet_id
+from mqsniff.model import PACKET_MASK, CaptureInfo, PacketBatch, Problem, ProblemItem, packet_id
 from mqsniff.sources.capture import CaptureReader
 from mqsniff.tables.schemas import TableName, arrow_schema
 from mqsniff.tables.values import escaped
@@ -35,7 +35,7 @@ TABLE_NAMES: Final = get_args(TableName)
 BATCH_BYTES: Final = 8 * MIB
 
 
-class Captures(DataSource):
+class CaptureDataSource(DataSource):
     """``spark.read.format("mqsniff").option("table", "packets").load("captures/")``."""
 
     @classmethod
@@ -56,7 +56,7 @@ class Captures(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  # Spark's signature
         """A reader of the files."""
-        return _Reader(self._table(), self.options.get("path", ""))
+        return _TableReader(self._table(), self.options.get("path", ""))
 
     def _table(self) -> str:
         table, scope = self.options.get("table", PACKETS), self.options.get("scope", "")
@@ -74,11 +74,11 @@ class Captures(DataSource):
 
 def register(spark: SparkSession) -> None:
     """Make the format known to a session."""
-    spark.dataSource.register(Captures)
+    spark.dataSource.register(CaptureDataSource)
 
 
 @dataclass
-class _File(InputPartition):
+class _FilePartition(InputPartition):
     location: Location
     name: str
 
@@ -86,7 +86,7 @@ class _File(InputPartition):
 class _OneFile:
     """A source of the packets of one file."""
 
-    def __init__(self, file: _File, limits: Limits) -> None:
+    def __init__(self, file: _FilePartition, limits: Limits) -> None:
         self.captures = [CaptureInfo(0, file.name)]
         self._location = file.location
         self._limits = limits
@@ -111,7 +111,7 @@ class _OneFile:
             reader.close()
 
 
-class _Reader(DataSourceReader):
+class _TableReader(DataSourceReader):
     """Reads one table of every file."""
 
     def __init__(self, table: str, path: str) -> None:
@@ -121,11 +121,14 @@ class _Reader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """A task a file; InputError as in ``schema``, which is not asked where the user gives one."""
         files = _listed(self._path)
-        return [_File(file.location, name) for file, name in zip(files, names_of(f.uri for f in files), strict=True)]
+        return [
+            _FilePartition(file.location, name)
+            for file, name in zip(files, names_of(f.uri for f in files), strict=True)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one file."""
-        file = cast("_File", partition)
+        file = cast("_FilePartition", partition)
         return _packets(file) if self._table == PACKETS else _rows(file, cast("TableName", self._table))
 
 
@@ -164,7 +167,7 @@ def _schema(table: str) -> pa.Schema:
     ])  # fmt: skip
 
 
-def _packets(file: _File) -> Iterator[pa.RecordBatch]:
+def _packets(file: _FilePartition) -> Iterator[pa.RecordBatch]:
     """The packets of a capture in file order; ``packet`` is 1-based, as Wireshark counts frames."""
     from mqsniff.sources.batches import slice_batch  # noqa: PLC0415  # only workers read
 
@@ -203,17 +206,17 @@ def _packet_rows(name: str, batch: PacketBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_schema(PACKETS))
 
 
-def _rows(file: _File, table: TableName) -> Iterator[pa.RecordBatch]:
+def _rows(file: _FilePartition, table: TableName) -> Iterator[pa.RecordBatch]:
     """The rows of a table that one capture gives by itself."""
     from mqsniff.dissector import Settings  # noqa: PLC0415  # only workers decode
     from mqsniff.pipeline import Pipeline  # noqa: PLC0415  # as above
     from mqsniff.tables.arrow import ArrowTables  # noqa: PLC0415  # as above
-    from mqsniff.tables.values import Shown  # noqa: PLC0415  # as above
+    from mqsniff.tables.values import Redaction  # noqa: PLC0415  # as above
 
     limits = Limits()
     source = _OneFile(file, limits)
     pipeline = Pipeline(source, Settings(limits, records=table == "records"))
-    tables = ArrowTables(pipeline.captures, (table,), Shown())
+    tables = ArrowTables(pipeline.captures, (table,), Redaction())
     schema = _schema(table)
     for item in chain(pipeline.items(), _unreadable(source.captures[0])):
         if item is not None:
@@ -223,7 +226,7 @@ def _rows(file: _File, table: TableName) -> Iterator[pa.RecordBatch]:
         yield block.rows.cast(schema)
 
 
-def _unreadable(info: CaptureInfo) -> Iterator[Noticed]:
+def _unreadable(info: CaptureInfo) -> Iterator[ProblemItem]:
     """Why nothing of a file could be read, as its problem."""
     if info.unreadable:
-        yield Noticed(None, Problem("input", "error", info.unreadable), None, packet_id(info.index, 0))
+        yield ProblemItem(None, Problem("input", "error", info.unreadable), None, packet_id(info.index, 0))

@@ -15,31 +15,31 @@ from typing import Any, Final, Protocol, TypeAlias
 import orjson
 
 from mqsniff import __version__
-from mqsniff.batch.bundles import Placing
-from mqsniff.batch.closing import Closing
+from mqsniff.batch.bundles import PiecePlaces
+from mqsniff.batch.closing import RunFinalizer
 from mqsniff.batch.commit import Archive, CommitError, compare, new_run
-from mqsniff.batch.facts import FileFacts
+from mqsniff.batch.facts import FileStats
 from mqsniff.batch.inputs import InputError, Listed, list_inputs, why_changed
-from mqsniff.batch.job import Options, Report, counted
+from mqsniff.batch.job import JobOptions, JobReport, counted
 from mqsniff.batch.learning import Lessons
 from mqsniff.batch.manifest import Manifest, Published, Taken, run_digest
 from mqsniff.batch.names import Rewrite, Rewriter, rewrites
-from mqsniff.batch.plan import Plan, Split, plan
+from mqsniff.batch.plan import ScanPlan, Split, plan
 from mqsniff.batch.prefix import Prefix, prefix
-from mqsniff.batch.reduce import Done, Output
+from mqsniff.batch.reduce import Done, TaskOutput
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.store import Store, shown_uri
 from mqsniff.decode.registry import load_dissectors
 from mqsniff.limits import MIB
-from mqsniff.model import Item, Noticed, Problem
-from mqsniff.sinks.parts import Part
+from mqsniff.model import Item, Problem, ProblemItem
+from mqsniff.sinks.parts import WrittenPart
 from mqsniff.tables.schemas import SCHEMA_VERSION
 from mqsniff.tables.topics import Teachings
 from mqsniff.tables.values import escaped
 
 LOST: Final = "what was scanned of it was lost with an executor"
 
-Told: TypeAlias = Callable[[str], None]
+TaskReports: TypeAlias = Callable[[str], None]
 """Is told the stage of the job that begins."""
 
 PARTITION_MIN: Final = 32 * MIB
@@ -55,13 +55,13 @@ class Steps(Protocol):
     def check_workers(self) -> None:
         """See that tasks run what the driver runs."""
 
-    def scan(self, work: Plan, splits: Sequence[Split]) -> list[str]:
+    def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[str]:
         """Scan splits, keep their bundles, give their reports."""
 
-    def learn(self, placing: Placing, options: Options, partitions: int) -> list[str]:
+    def learn(self, placing: PiecePlaces, options: JobOptions, partitions: int) -> list[str]:
         """Collect the names of topics that all bundles which were kept teach."""
 
-    def reduce(self, placing: Placing, names: Sequence[str], output: Output, partitions: int) -> list[str]:
+    def reduce(self, placing: PiecePlaces, names: Sequence[str], output: TaskOutput, partitions: int) -> list[str]:
         """Decode all bundles that were kept, by flow; then they can go."""
 
     def rewrite(self, wanted: Sequence[Rewrite], rewriter: Rewriter) -> list[str]:
@@ -78,11 +78,15 @@ def partitions_of(shuffle_bytes: int) -> int:
 
 
 def run_job(
-    steps: Steps, inputs: Iterable[str], out: str, options: Options | None = None, told: Told = lambda _stage: None
-) -> Report:
+    steps: Steps,
+    inputs: Iterable[str],
+    out: str,
+    options: JobOptions | None = None,
+    told: TaskReports = lambda _stage: None,
+) -> JobReport:
     """Do everything; raises InputError, StoreError, CommitError, or what ``steps`` raises."""
     started = time.monotonic()
-    options = options or Options()
+    options = options or JobOptions()
     archive = Archive(Store.at(out))
     with archive.locked():
         told("looking at the inputs")
@@ -98,7 +102,7 @@ def run_job(
         ready = time.monotonic()
         run = new_run()
         where = out if "://" in out else archive.store.where  # a worker stands in a folder of its own
-        job = _Job(steps, archive, Output(where, archive.staging(run), run, options), told)
+        job = _Job(steps, archive, TaskOutput(where, archive.staging(run), run, options), told)
         try:
             archive.begin(run)
             report = job.run(work, listed, tuple(each.run for each in runs) if options.overwrite else ())
@@ -113,7 +117,7 @@ def run_job(
 
 
 def _already_done(
-    archive: Archive, runs: Sequence[Manifest], listed: Sequence[Listed], options: Options
+    archive: Archive, runs: Sequence[Manifest], listed: Sequence[Listed], options: JobOptions
 ) -> set[str] | None:
     """URIs of the inputs that earlier runs took; None where all are to be taken. CommitError where it is not clear."""
     where = archive.store.where
@@ -135,7 +139,7 @@ def _already_done(
     )
 
 
-def _plan(listed: Sequence[Listed], options: Options, done: Collection[str]) -> Plan:
+def _plan(listed: Sequence[Listed], options: JobOptions, done: Collection[str]) -> ScanPlan:
     """The plan; InputError where not one of the inputs can be read."""
     work = plan(listed, options.scan_options, done)
     if all(file.status == "unreadable" for file in work.files):
@@ -149,15 +153,15 @@ def _unreadable(files: Sequence[tuple[str, str]]) -> str:
     return f"{files[0][0]}: {files[0][1]}{more}"
 
 
-def _changed(work: Plan) -> str:
+def _changed(work: ScanPlan) -> str:
     """Which inputs are no longer what was listed, and why; empty where all are."""
     changed = [f"{file.uri}: {reason}" for file in work.files if (reason := why_changed(file.location))]
     more = f", and {counted(len(changed) - 1, 'more input')}" if len(changed) > 1 else ""
     return changed[0] + more if changed else ""
 
 
-def _nothing_to_do(runs: Sequence[Manifest], listed: Sequence[Listed], out: str, recovered: list[str]) -> Report:
-    report = Report(runs[-1].run, out, "nothing to do", recovered=recovered)
+def _nothing_to_do(runs: Sequence[Manifest], listed: Sequence[Listed], out: str, recovered: list[str]) -> JobReport:
+    report = JobReport(runs[-1].run, out, "nothing to do", recovered=recovered)
     report.skipped = [each.uri for each in listed]
     for run in runs:
         for part in run.parts:
@@ -168,18 +172,18 @@ def _nothing_to_do(runs: Sequence[Manifest], listed: Sequence[Listed], out: str,
 class _Job:
     """One run, from the plan to the manifest."""
 
-    def __init__(self, steps: Steps, archive: Archive, output: Output, told: Told) -> None:
+    def __init__(self, steps: Steps, archive: Archive, output: TaskOutput, told: TaskReports) -> None:
         self._steps = steps
         self._archive = archive
         self._output = output
         self._told = told
-        self._report = Report(output.run, "")
+        self._report = JobReport(output.run, "")
         self._done = Done()
 
-    def run(self, work: Plan, listed: Sequence[Listed], replaces: tuple[str, ...]) -> Report:
+    def run(self, work: ScanPlan, listed: Sequence[Listed], replaces: tuple[str, ...]) -> JobReport:
         """Do it; raises where it cannot."""
         settled = self._scan(work)
-        closing = Closing(self._archive, self._output, settled.captures())
+        closing = RunFinalizer(self._archive, self._output, settled.captures())
         if all(facts.status == "unreadable" for facts in settled.files):
             raise InputError(_unreadable([(facts.uri, facts.error) for facts in settled.files]))
         self._reduce(settled, work)
@@ -195,7 +199,7 @@ class _Job:
         self._archive.publish(self._manifest(listed, settled, published, replaces))
         return self._report
 
-    def _scan(self, work: Plan) -> Prefix:
+    def _scan(self, work: ScanPlan) -> Prefix:
         """Scan until every byte is read by a piece that is proven to begin where the one before it ended."""
         splits = work.splits
         reports: list[PieceReport] = []
@@ -209,7 +213,7 @@ class _Job:
             work, splits = settled.plan, settled.splits
             self._report.scanned_again += len(settled.files)
 
-    def _reduce(self, settled: Prefix, work: Plan) -> None:
+    def _reduce(self, settled: Prefix, work: ScanPlan) -> None:
         if not settled.placing.places or not settled.bundle_bytes:
             return
         partitions = self._output.options.partitions or partitions_of(settled.bundle_bytes)
@@ -233,7 +237,7 @@ class _Job:
             self._done.add(orjson.loads(done))
         self._check_arrived(settled, work)
 
-    def _check_arrived(self, settled: Prefix, work: Plan) -> None:
+    def _check_arrived(self, settled: Prefix, work: ScanPlan) -> None:
         """InputError where the tasks that decode were not given what scan found.
 
         What a lost executor held is scanned again behind our back, and gives nothing where its file went or changed.
@@ -248,7 +252,7 @@ class _Job:
             "committed; run it again"
         )
 
-    def _rewrite(self, teachings: Teachings) -> list[Part]:
+    def _rewrite(self, teachings: Teachings) -> list[WrittenPart]:
         """The parts of all tasks, with the names that count, small ones put together."""
         staying, wanted = rewrites(self._done.parts, teachings.names, self._output.options.folders)
         if not wanted:
@@ -297,10 +301,10 @@ def _registry_problems() -> Iterator[Item]:
     """Dissectors that cannot be imported."""
     for entry in load_dissectors():
         if entry.problem:
-            yield Noticed(None, Problem("internal", "error", entry.problem), None, None)
+            yield ProblemItem(None, Problem("internal", "error", entry.problem), None, None)
 
 
-def _file_row(facts: FileFacts) -> dict[str, Any]:
+def _file_row(facts: FileStats) -> dict[str, Any]:
     """A row of ``files``."""
     return {
         "uri": facts.uri,

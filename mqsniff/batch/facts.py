@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from mqsniff.batch.plan import InputFile, Status
+from mqsniff.batch.plan import FileStatus, InputFile
 from mqsniff.batch.report import PieceReport
 from mqsniff.limits import Limits
-from mqsniff.model import Noticed, Problem, packet_id, packet_number
+from mqsniff.model import Problem, ProblemItem, packet_id, packet_number
 from mqsniff.sources.batches import PROBLEMS_MAX
 from mqsniff.sources.parsers import NOT_TOLD, Losses, lost
 from mqsniff.sources.pcapng_blocks import MORE_NOTES, MORE_SECRETS
@@ -24,7 +24,7 @@ Secrets: TypeAlias = tuple[tuple[int, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class FileFacts:
+class FileStats:
     """A row of the table of files, but for the run."""
 
     index: int
@@ -43,12 +43,12 @@ class FileFacts:
     left_out_packets: int
     dropped: int
     """Packets that the capturing side says it lost."""
-    status: Status
+    status: FileStatus
     error: str
     domain: str
 
 
-class Reading(NamedTuple):
+class FileReading(NamedTuple):
     """The pieces of a file that count, in file order, and why they are not all."""
 
     file: InputFile
@@ -65,11 +65,11 @@ class Reading(NamedTuple):
         return self.reports[0].unreadable if self.reports else self.failure
 
 
-def facts_of(reading: Reading, problems: Sequence[Noticed]) -> FileFacts:
+def facts_of(reading: FileReading, problems: Sequence[ProblemItem]) -> FileStats:
     """What is known of a file when all of it was scanned; ``problems`` are its own."""
     file, reports = reading.file, reading.reports
     status, error = _status(reading, problems)
-    return FileFacts(
+    return FileStats(
         index=file.index,
         name=file.name,
         uri=file.uri,
@@ -90,7 +90,7 @@ def facts_of(reading: Reading, problems: Sequence[Noticed]) -> FileFacts:
     )
 
 
-def _status(reading: Reading, problems: Sequence[Noticed]) -> tuple[Status, str]:
+def _status(reading: FileReading, problems: Sequence[ProblemItem]) -> tuple[FileStatus, str]:
     if reading.file.status == "skipped":
         return "skipped", ""
     if reading.unreadable:
@@ -117,24 +117,24 @@ def dropped(reports: Sequence[PieceReport]) -> int:
     return over + lost(section)
 
 
-def problems_of(reading: Reading, limits: Limits) -> list[Noticed]:
+def problems_of(reading: FileReading, limits: Limits) -> list[ProblemItem]:
     """The problems of a file, as one reader would have told them."""
     file = reading.file
     whole = packet_id(file.index, 0)
     if file.status == "skipped":
         return []
     if reading.unreadable:
-        return [Noticed(None, Problem("input", "error", f"{file.uri}: {reading.unreadable}"), None, whole)]
+        return [ProblemItem(None, Problem("input", "error", f"{file.uri}: {reading.unreadable}"), None, whole)]
     packets = 0
     own: dict[str, Problem] = {}
-    once: dict[str, Noticed] = {}
+    once: dict[str, ProblemItem] = {}
     for report in reading.reports:
         for problem in report.problems:
             moved = _moved(problem, packets)
             own.setdefault(moved.detail, replace(moved, packet=whole))
         for each in report.once:
             packet = packet_id(file.index, packets + packet_number(each.packet))
-            once.setdefault(each.problem.detail, Noticed(None, each.problem, each.ts_ns, packet))
+            once.setdefault(each.problem.detail, ProblemItem(None, each.problem, each.ts_ns, packet))
         packets += report.packets
     if reading.failure:
         detail = f"reading failed at byte {reading.end}: {reading.failure}"
@@ -143,7 +143,7 @@ def problems_of(reading: Reading, limits: Limits) -> list[Noticed]:
         own.setdefault(MORE_NOTES, Problem("limit", "info", MORE_NOTES, packet=whole))
     if len(secrets_of(reading.reports, limits)) < sum(len(report.secrets) for report in reading.reports):
         own.setdefault(MORE_SECRETS, Problem("limit", "error", MORE_SECRETS, packet=whole))
-    noticed = [Noticed(None, problem, problem.ts_ns, whole) for problem in list(own.values())[:PROBLEMS_MAX]]
+    noticed = [ProblemItem(None, problem, problem.ts_ns, whole) for problem in list(own.values())[:PROBLEMS_MAX]]
     return [*once.values(), *noticed]
 
 

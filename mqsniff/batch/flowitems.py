@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
-from mqsniff.batch.bundles import Bundle, Placing, merged, read_key
-from mqsniff.decode.conversation import Context, Conversation
-from mqsniff.model import Closed, Item, Noticed, Problem, SegmentBatch
+from mqsniff.batch.bundles import Bundle, PiecePlaces, merged, read_key
+from mqsniff.decode.conversation import Conversation, RunContext
+from mqsniff.model import ClosedItem, Item, Problem, ProblemItem, SegmentBatch
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.events import ConnectionClosed
-from mqsniff.streams.flows import FlowEvents, Flows
+from mqsniff.streams.flows import FlowEvents, FlowTable
 
 SLICE_SEGMENTS: Final = 8192
 """Segments whose events may stand in memory together: where they are small, each costs more than its bytes."""
@@ -65,9 +65,9 @@ class Order:
 
 
 def items_of(
-    bundles: Iterable[Bundle], placing: Placing, context: Context, order: Order | None = None
+    bundles: Iterable[Bundle], placing: PiecePlaces, context: RunContext, order: Order | None = None
 ) -> Iterator[Item]:
-    """Everything that one flow tells; its bundles come in the order of ``Placing.key``. ``order`` follows the items.
+    """Everything that one flow tells; its bundles come in the order of ``PiecePlaces.key``. ``order`` follows the items.
 
     Raises InputLost where ``bundles`` raises, MemoryError; nothing else.
     """
@@ -84,7 +84,7 @@ def items_of(
 
 
 def _items(
-    events: Iterable[FlowEvents], context: Context, conversations: dict[Connection, Conversation], order: Order
+    events: Iterable[FlowEvents], context: RunContext, conversations: dict[Connection, Conversation], order: Order
 ) -> Iterator[Item]:
     """The items of all connections; ``conversations`` are those that are open."""
     for release, connection, event in chain.from_iterable(events):
@@ -97,11 +97,11 @@ def _items(
             del conversations[connection]
 
 
-def _events(bundles: Iterator[Bundle], placing: Placing, context: Context, order: Order) -> Iterator[FlowEvents]:
+def _events(bundles: Iterator[Bundle], placing: PiecePlaces, context: RunContext, order: Order) -> Iterator[FlowEvents]:
     first = next(bundles, None)
     if first is None:
         return
-    flows = Flows(context.settings.limits, read_key(first.key)[0])
+    flows = FlowTable(context.settings.limits, read_key(first.key)[0])
     for batch in merged(chain((first,), bundles), placing):
         for start in range(0, len(batch), SLICE_SEGMENTS):
             segments = _slice(batch, slice(start, start + SLICE_SEGMENTS))
@@ -128,7 +128,7 @@ def _guarded(bundles: Iterable[Bundle]) -> Iterator[Bundle]:
 
 def _refuse_want_of_memory(item: Item) -> None:
     """Raise MemoryError for a contained fault that was one."""
-    if isinstance(item, Noticed) and item.problem.kind == "internal":
+    if isinstance(item, ProblemItem) and item.problem.kind == "internal":
         detail = item.problem.detail
         if detail.startswith(MemoryError.__name__):
             raise MemoryError(detail)
@@ -139,7 +139,7 @@ def _quarantined(error: Exception, conversations: Iterable[Conversation]) -> Ite
     problem = Problem("internal", "error", f"{type(error).__name__}: decoded no further")
     for conversation in conversations:
         info = conversation.info
-        yield Noticed(info, problem, info.first_ts_ns, info.first_packet)
-        yield Closed(info)
+        yield ProblemItem(info, problem, info.first_ts_ns, info.first_packet)
+        yield ClosedItem(info)
     if not conversations:
-        yield Noticed(None, problem, None, None)
+        yield ProblemItem(None, problem, None, None)

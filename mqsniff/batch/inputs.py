@@ -197,7 +197,7 @@ def why(error: OSError) -> str:
 # ---- bytes
 
 
-class _File(Protocol):
+class _OpenFile(Protocol):
     def readinto(self, view: memoryview, /) -> int | None: ...
     def seek(self, offset: int, /) -> Any: ...
     def close(self) -> None: ...
@@ -286,7 +286,7 @@ def read_range(location: Location, start: int, stop: int) -> bytes:
         source.close()
 
 
-def _open(location: Location) -> tuple[_File, int, Callable[[], None]]:
+def _open(location: Location) -> tuple[_OpenFile, int, Callable[[], None]]:
     """A file, its size, and what checks that it still is what was listed."""
     if location.store:
         return _open_remote(location)
@@ -306,7 +306,7 @@ def _open(location: Location) -> tuple[_File, int, Callable[[], None]]:
         raise
 
 
-def _open_remote(location: Location) -> tuple[_File, int, Callable[[], None]]:
+def _open_remote(location: Location) -> tuple[_OpenFile, int, Callable[[], None]]:
     """As ``_open``, by the file system of a URI."""
     from pyarrow.fs import FileType  # noqa: PLC0415  # start-up is a budget
 

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Literal, TypeAlias
 
-from mqsniff.batch.keep import Keep
+from mqsniff.batch.keep import PacketFilter
 from mqsniff.batch.plan import SPLIT_SIZE, ScanOptions
 from mqsniff.limits import KIB, Limits
 from mqsniff.tables.filters import Filters
 from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES, TableName
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 Folder: TypeAlias = Literal["protocol", "day"]
 
@@ -27,7 +27,7 @@ _LAYOUT: Final = frozenset(("split_size", "partitions", "fail_fast", "overwrite"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class JobOptions:
     """How a run is done."""
 
     tables: tuple[TableName, ...] = tuple(TABLES)
@@ -57,9 +57,9 @@ class Options:
     append: bool = False
 
     @property
-    def shown(self) -> Shown:
+    def shown(self) -> Redaction:
         """What is shown of secrets, undecoded bytes and record data."""
-        return Shown(self.show_secrets, self.show_raw, "payload" not in self.redact, self.value_bytes)
+        return Redaction(self.show_secrets, self.show_raw, "payload" not in self.redact, self.value_bytes)
 
     @property
     def needs_records(self) -> bool:
@@ -70,7 +70,7 @@ class Options:
     def scan_options(self) -> ScanOptions:
         """What scan has to know; ports and hosts choose whole flows, so the others need not travel."""
         filters = self.filters
-        keep = Keep(self.cut_from_ns, self.cut_to_ns, filters.ports, tuple(map(str, filters.hosts)))
+        keep = PacketFilter(self.cut_from_ns, self.cut_to_ns, filters.ports, tuple(map(str, filters.hosts)))
         return ScanOptions(self.limits, self.split_size, keep, self.domain, self.fail_fast)
 
     def row_options(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Options:
 
 
 @dataclass(slots=True)
-class Report:
+class JobReport:
     """What a run came to."""
 
     run: str

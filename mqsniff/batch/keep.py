@@ -24,7 +24,7 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class PacketFilter:
     """What a job takes; nothing set is everything."""
 
     from_ns: int | None = None

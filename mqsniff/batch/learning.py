@@ -15,15 +15,15 @@ from itertools import chain, groupby
 from operator import attrgetter
 from typing import Final, TypeAlias
 
-from mqsniff.batch.bundles import Bundle, Placing
+from mqsniff.batch.bundles import Bundle, PiecePlaces
 from mqsniff.batch.flowitems import Order, When, items_of
-from mqsniff.batch.job import Options
-from mqsniff.decode.conversation import Context
+from mqsniff.batch.job import JobOptions
+from mqsniff.decode.conversation import RunContext
 from mqsniff.decode.names import TopicNames
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
-from mqsniff.model import Decoded, Message
+from mqsniff.model import Message, MessageItem
 
 Lesson: TypeAlias = tuple[str, str, str, int, int]
 """(protocol, topic id, name, time and number of the packet that released the message which taught it)."""
@@ -60,9 +60,9 @@ class Lessons:
 class Learner:
     """The first pass of one task: the names that its flows teach."""
 
-    def __init__(self, placing: Placing, options: Options) -> None:
+    def __init__(self, placing: PiecePlaces, options: JobOptions) -> None:
         settings = Settings(options.limits, records=False, exchanges=False)
-        self._context = Context(Registry(load_dissectors(), options.decode_as), settings)
+        self._context = RunContext(Registry(load_dissectors(), options.decode_as), settings)
         self._placing = placing
 
     def run(self, bundles: Iterable[Bundle]) -> Iterator[Lesson]:
@@ -74,7 +74,7 @@ class Learner:
                 continue
             order = Order()
             for item in items_of(chain((first,), flow), self._placing, self._context, order):
-                if isinstance(item, Decoded) and item.message.teaches:
+                if isinstance(item, MessageItem) and item.message.teaches:
                     lessons.add(_taught(item.message, order.now))
         return lessons.rows()
 

@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mqsniff.batch.job import Folder
-from mqsniff.batch.reduce import ROW_GROUP_SIZE, TABLES_BUFFER, Done, Output, part_of, peak_memory, plain_part
+from mqsniff.batch.reduce import ROW_GROUP_SIZE, TABLES_BUFFER, Done, TaskOutput, part_of, peak_memory, plain_part
 from mqsniff.batch.store import Store
 from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.limits import MIB
-from mqsniff.sinks.parts import Part, PartFile
+from mqsniff.sinks.parts import PartFile, WrittenPart
 from mqsniff.sinks.topicfill import TopicFill
 from mqsniff.tables.arrow import TopicIds, note_topic
 from mqsniff.tables.schemas import TABLES, TableName, names_of
@@ -41,7 +41,7 @@ class Rewrite(NamedTuple):
     """Parts of one table that become one, or one a folder."""
 
     table: TableName
-    parts: tuple[Part, ...]
+    parts: tuple[WrittenPart, ...]
 
     def plain(self) -> dict[str, Any]:
         """JSON-able."""
@@ -53,11 +53,13 @@ class Rewrite(NamedTuple):
         return cls(plain["table"], tuple(part_of(part) for part in plain["parts"]))
 
 
-def rewrites(parts: Iterable[Part], names: Names, folders: Sequence[Folder]) -> tuple[list[Part], list[Rewrite]]:
+def rewrites(
+    parts: Iterable[WrittenPart], names: Names, folders: Sequence[Folder]
+) -> tuple[list[WrittenPart], list[Rewrite]]:
     """(parts that stay as they are, what is to be rewritten)."""
-    staying: list[Part] = []
+    staying: list[WrittenPart] = []
     wanted: list[Rewrite] = []
-    by_table: dict[TableName, list[Part]] = {}
+    by_table: dict[TableName, list[WrittenPart]] = {}
     for part in parts:
         by_table.setdefault(part.table, []).append(part)
     for table, own in by_table.items():
@@ -76,13 +78,13 @@ def rewrites(parts: Iterable[Part], names: Names, folders: Sequence[Folder]) -> 
     return staying, wanted
 
 
-def _is_stale(part: Part, names: Names) -> bool:
+def _is_stale(part: WrittenPart, names: Names) -> bool:
     return any(key in names and names[key][0] != name for key, name in part.topic_ids.items())
 
 
-def _bins(parts: list[Part]) -> Iterator[list[Part]]:
+def _bins(parts: list[WrittenPart]) -> Iterator[list[WrittenPart]]:
     """Parts put together, each lot at most ``PART_SIZE``; the same lots whatever the order of the tasks."""
-    lot: list[Part] = []
+    lot: list[WrittenPart] = []
     size = 0
     for part in sorted(parts, key=lambda part: part.path):
         if lot and size + part.bytes > PART_SIZE:
@@ -98,7 +100,7 @@ def _bins(parts: list[Part]) -> Iterator[list[Part]]:
 class Rewriter:
     """What a task needs to rewrite."""
 
-    output: Output
+    output: TaskOutput
     taught: tuple[Teaching, ...]
 
     def run(self, wanted: Rewrite, attempt: str) -> Done:
@@ -135,7 +137,7 @@ class _Target:
         self._topic_ids: TopicIds = {}
         self._extra: tuple[str, ...] = ()
 
-    def take(self, part: Part) -> None:
+    def take(self, part: WrittenPart) -> None:
         """Take all rows of a part."""
         for key, name in part.topic_ids.items():
             note_topic(self._topic_ids, key, name)
@@ -145,7 +147,7 @@ class _Target:
                 for name, rows in self._parted(source.read_row_group(index, use_threads=False)):
                     self._add(name, rows)
 
-    def close(self) -> list[Part]:
+    def close(self) -> list[WrittenPart]:
         """Make everything whole."""
         for name in [*self._waiting]:
             self._write(name)

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from mqsniff.batch.cuts import REACH_MAX
 from mqsniff.batch.inputs import ByteRange, ChangedError, InputError, Listed, Location, names_of, why
-from mqsniff.batch.keep import Keep
+from mqsniff.batch.keep import PacketFilter
 from mqsniff.limits import MIB, Limits
 from mqsniff.model import CaptureInfo
 from mqsniff.sources.capture import CaptureReader
@@ -30,7 +30,7 @@ EXPANSION: Final = 4
 LOOKS: Final = 16
 """Files on remote file systems that are looked at at once."""
 
-Status: TypeAlias = Literal["ok", "damaged", "empty", "unreadable", "skipped"]
+FileStatus: TypeAlias = Literal["ok", "damaged", "empty", "unreadable", "skipped"]
 """ok; damaged: read as far as it goes; empty: no packets; skipped: outside of the time span."""
 
 
@@ -40,7 +40,7 @@ class ScanOptions:
 
     limits: Limits = field(default_factory=Limits)
     split_size: int = SPLIT_SIZE
-    keep: Keep = field(default_factory=Keep)
+    keep: PacketFilter = field(default_factory=PacketFilter)
     domain: str = ""
     """Which files are one capture: see ``sources.domains``."""
     fail_fast: bool = False
@@ -66,7 +66,7 @@ class InputFile:
     compression: str = ""
     first_ns: int | None = None
     domain: str = ""
-    status: Status = "ok"
+    status: FileStatus = "ok"
     error: str = ""
     heads: tuple[Head, ...] = field(default=(), repr=False)
     """Those that are known; scan takes those before a piece for all there are, and prefix sees whether that was so."""
@@ -76,7 +76,7 @@ class InputFile:
         return [head for head in self.heads if head.offset < offset]
 
 
-class Piece(NamedTuple):
+class FilePiece(NamedTuple):
     """A part of a file, from one nominal offset to another; ``stop`` is None at the end of the file."""
 
     number: int
@@ -94,13 +94,13 @@ class Split(NamedTuple):
     """What one task scans."""
 
     number: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[FilePiece, ...]
     size: int
     """Bytes to read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScanPlan:
     """The files by index, and the splits that are to be scanned."""
 
     files: tuple[InputFile, ...]
@@ -167,12 +167,12 @@ class PieceMaker:
     ) -> Split:
         """A split of one piece."""
         size = (file.size if stop is None else stop) - start
-        return self._number(size, [Piece(0, file.index, start, stop, is_exact, last_ns)])
+        return self._number(size, [FilePiece(0, file.index, start, stop, is_exact, last_ns)])
 
     def _pack(self, files: Sequence[InputFile]) -> Split:
-        return self._number(sum(file.size for file in files), [Piece(0, file.index) for file in files])
+        return self._number(sum(file.size for file in files), [FilePiece(0, file.index) for file in files])
 
-    def _number(self, size: int, pieces: Sequence[Piece]) -> Split:
+    def _number(self, size: int, pieces: Sequence[FilePiece]) -> Split:
         numbered = tuple(piece._replace(number=self.next_piece + place) for place, piece in enumerate(pieces))
         split = Split(self.next_split, numbered, size)
         self.next_piece += len(pieces)
@@ -180,7 +180,7 @@ class PieceMaker:
         return split
 
 
-def plan(listed: Sequence[Listed], options: ScanOptions | None = None, done: Collection[str] = ()) -> Plan:
+def plan(listed: Sequence[Listed], options: ScanOptions | None = None, done: Collection[str] = ()) -> ScanPlan:
     """The plan for some files; those whose URI is in ``done`` give their share to the names, and are left out.
 
     InputError for a domain pattern that is none, and with ``fail_fast`` for the first file that cannot be read.
@@ -203,7 +203,7 @@ def plan(listed: Sequence[Listed], options: ScanOptions | None = None, done: Col
     maker = PieceMaker(options.split_size)
     splits = tuple(maker.whole(readable))
     left_out = tuple(sorted(file.uri for file in listed if file.uri in done))
-    return Plan(tuple(files), splits, options, left_out, 0, maker.next_piece, maker.next_split)
+    return ScanPlan(tuple(files), splits, options, left_out, 0, maker.next_piece, maker.next_split)
 
 
 def _in_order(files: Sequence[InputFile]) -> list[InputFile]:
@@ -215,7 +215,7 @@ def _in_order(files: Sequence[InputFile]) -> list[InputFile]:
     return [replace(files[place], index=index, rank=ranks[files[place].name]) for index, place in enumerate(order)]
 
 
-def _skipped(file: InputFile, keep: Keep) -> InputFile:
+def _skipped(file: InputFile, keep: PacketFilter) -> InputFile:
     if file.status == "ok" and file.first_ns is not None and keep.is_over_before(file.first_ns):
         return replace(file, status="skipped")
     return file

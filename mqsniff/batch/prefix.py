@@ -17,12 +17,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from mqsniff.batch.bundles import TIME_MIN, Place, Placing
-from mqsniff.batch.facts import FileFacts, Reading, Secrets, facts_of, problems_of, secrets_of
+from mqsniff.batch.bundles import TIME_MIN, PiecePlace, PiecePlaces
+from mqsniff.batch.facts import FileReading, FileStats, Secrets, facts_of, problems_of, secrets_of
 from mqsniff.batch.inputs import InputError
-from mqsniff.batch.plan import InputFile, Piece, PieceMaker, Plan, Split
+from mqsniff.batch.plan import FilePiece, InputFile, PieceMaker, ScanPlan, Split
 from mqsniff.batch.report import PieceReport, digest_of
-from mqsniff.model import PACKET_BITS, CaptureInfo, Noticed, packet_id
+from mqsniff.model import PACKET_BITS, CaptureInfo, ProblemItem, packet_id
 from mqsniff.sources.parsers import Head
 
 ROUNDS: Final = 3
@@ -34,10 +34,10 @@ DISJOINT: Final = "its pieces do not meet"
 class Prefix:
     """What every task behind the scan knows of the whole run."""
 
-    placing: Placing
-    files: tuple[FileFacts, ...]
+    placing: PiecePlaces
+    files: tuple[FileStats, ...]
     """By index."""
-    problems: tuple[Noticed, ...]
+    problems: tuple[ProblemItem, ...]
     """Of files, ready for the table of problems."""
     secrets: dict[str, Secrets] = field(repr=False)
     """Capture domain -> what its files hold."""
@@ -55,7 +55,7 @@ class Prefix:
 class Again(NamedTuple):
     """Files that failed the landing check: a plan with new pieces for them, and the splits that are to be scanned."""
 
-    plan: Plan
+    plan: ScanPlan
     splits: tuple[Split, ...]
     files: tuple[str, ...]
     """Names of these files."""
@@ -64,7 +64,7 @@ class Again(NamedTuple):
 class _Chain(NamedTuple):
     """The pieces of a file that count, in file order, and what comes behind them."""
 
-    pieces: list[Piece]
+    pieces: list[FilePiece]
     reports: list[PieceReport]
     heads: list[Head]
     end: int
@@ -80,7 +80,7 @@ class _Chain(NamedTuple):
 _NOTHING: Final = _Chain([], [], [], 0, 0, broken=False)
 
 
-def prefix(plan: Plan, reports: Iterable[PieceReport]) -> Prefix | Again:
+def prefix(plan: ScanPlan, reports: Iterable[PieceReport]) -> Prefix | Again:
     """The places of all pieces that count, or a plan for the next round.
 
     ``reports`` are those of all pieces of the plan, others are passed over. InputError with ``fail_fast`` for the first
@@ -88,7 +88,7 @@ def prefix(plan: Plan, reports: Iterable[PieceReport]) -> Prefix | Again:
     """
     by_piece = {report.piece: report for report in reports}
     lost = {report.file: report.failure for report in by_piece.values() if report.is_lost}
-    pieces: dict[int, list[Piece]] = {file.index: [] for file in plan.files}
+    pieces: dict[int, list[FilePiece]] = {file.index: [] for file in plan.files}
     for split in plan.splits:
         for piece in split.pieces:
             pieces[piece.file].append(piece)
@@ -103,7 +103,7 @@ def prefix(plan: Plan, reports: Iterable[PieceReport]) -> Prefix | Again:
     return _prefix(plan, chains | {index: _NOTHING._replace(failure=failure) for index, failure in lost.items()})
 
 
-def _chain(pieces: Sequence[Piece], reports: dict[int, PieceReport]) -> _Chain:
+def _chain(pieces: Sequence[FilePiece], reports: dict[int, PieceReport]) -> _Chain:
     """How far the pieces of a file are proven."""
     counted: list[PieceReport] = []
     heads: list[Head] = []
@@ -123,14 +123,14 @@ def _chain(pieces: Sequence[Piece], reports: dict[int, PieceReport]) -> _Chain:
     return _Chain(list(pieces[: len(counted)]), counted, heads, end, last_ns, broken=False)
 
 
-def _fits(piece: Piece, report: PieceReport, end: int, heads: list[Head]) -> bool:
+def _fits(piece: FilePiece, report: PieceReport, end: int, heads: list[Head]) -> bool:
     """Whether a piece goes on where the pieces before it ended."""
     if report.failure or report.begin != end or report.heads_before != digest_of(heads):
         return False
     return piece.is_exact or not report.begins_untimed
 
 
-def _again(plan: Plan, broken: dict[int, _Chain], reports: dict[int, PieceReport]) -> Again:
+def _again(plan: ScanPlan, broken: dict[int, _Chain], reports: dict[int, PieceReport]) -> Again:
     """The next round."""
     maker = PieceMaker(plan.options.split_size, plan.next_piece, plan.next_split)
     files = list(plan.files)
@@ -178,16 +178,16 @@ def _without(split: Split, kept: dict[int, set[int]]) -> Split:
     )
 
 
-def _prefix(plan: Plan, chains: dict[int, _Chain]) -> Prefix:
+def _prefix(plan: ScanPlan, chains: dict[int, _Chain]) -> Prefix:
     """What is proven, placed."""
-    places: dict[int, Place] = {}
-    facts: list[FileFacts] = []
-    problems: list[Noticed] = []
+    places: dict[int, PiecePlace] = {}
+    facts: list[FileStats] = []
+    problems: list[ProblemItem] = []
     secrets: dict[str, Secrets] = {}
     for file in plan.files:
         chain = chains.get(file.index, _NOTHING)
         failure = chain.failure or (DISJOINT if chain.broken else "")
-        reading = Reading(file, chain.reports, failure, chain.end)
+        reading = FileReading(file, chain.reports, failure, chain.end)
         places |= _places(reading)
         some = problems_of(reading, plan.options.limits)
         problems += some
@@ -199,7 +199,7 @@ def _prefix(plan: Plan, chains: dict[int, _Chain]) -> Prefix:
             secrets[file.domain] = secrets.get(file.domain, ()) + known
     every = [report for chain in chains.values() for report in chain.reports]
     return Prefix(
-        placing=Placing(places),
+        placing=PiecePlaces(places),
         files=tuple(facts),
         problems=tuple(problems),
         secrets=secrets,
@@ -211,14 +211,14 @@ def _prefix(plan: Plan, chains: dict[int, _Chain]) -> Prefix:
     )
 
 
-def _places(reading: Reading) -> dict[int, Place]:
+def _places(reading: FileReading) -> dict[int, PiecePlace]:
     """Where the pieces of a file stand."""
     file = reading.file
-    places: dict[int, Place] = {}
+    places: dict[int, PiecePlace] = {}
     packets, floor_ns = 0, TIME_MIN
     for report in reading.reports:
         order = file.rank << PACKET_BITS | packets
-        places[report.piece] = Place(floor_ns, order, packet_id(file.index, packets))
+        places[report.piece] = PiecePlace(floor_ns, order, packet_id(file.index, packets))
         packets += report.packets
         floor_ns = floor_ns if report.largest_ns is None else max(floor_ns, report.largest_ns)
     return places

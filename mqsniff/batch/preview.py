@@ -12,8 +12,8 @@ from typing import Any
 
 from mqsniff.batch.driver import partitions_of
 from mqsniff.batch.inputs import list_inputs
-from mqsniff.batch.job import Options, counted
-from mqsniff.batch.plan import EXPANSION, Plan, Split, plan
+from mqsniff.batch.job import JobOptions, counted
+from mqsniff.batch.plan import EXPANSION, ScanPlan, Split, plan
 from mqsniff.tables.times import rfc3339
 
 Cells = tuple[str, ...]
@@ -23,7 +23,7 @@ Cells = tuple[str, ...]
 class Preview:
     """What would be done."""
 
-    work: Plan
+    work: ScanPlan
     partitions: int
     shuffle_bytes: int
 
@@ -68,14 +68,14 @@ class Preview:
         )
 
 
-def preview(inputs: Iterable[str], options: Options) -> Preview:
+def preview(inputs: Iterable[str], options: JobOptions) -> Preview:
     """What a run would do; raises InputError."""
     work = plan(list_inputs(inputs), options.scan_options)
     shuffle_bytes = sum(_expected(work))
     return Preview(work, options.partitions or partitions_of(shuffle_bytes), shuffle_bytes)
 
 
-def _expected(work: Plan) -> Iterator[int]:
+def _expected(work: ScanPlan) -> Iterator[int]:
     for split in work.splits:
         for piece in split.pieces:
             file = work.files[piece.file]

@@ -17,22 +17,22 @@ from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, Final
 
-from mqsniff.batch.bundles import Bundle, Placing, bundle_size, problems_of
+from mqsniff.batch.bundles import Bundle, PiecePlaces, bundle_size, problems_of
 from mqsniff.batch.filestable import RUN_ID
 from mqsniff.batch.flowitems import Order, items_of
-from mqsniff.batch.job import Options
+from mqsniff.batch.job import JobOptions
 from mqsniff.batch.learning import FlowNames, Lesson, Lessons
 from mqsniff.batch.store import Store
-from mqsniff.decode.conversation import Context
+from mqsniff.decode.conversation import RunContext
 from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.names import TopicNames
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import Settings
 from mqsniff.limits import MIB
-from mqsniff.model import CaptureInfo, Closed, Decoded, Item, Noticed, Problem, Recorded
-from mqsniff.sinks.parts import Part, PartFiles
+from mqsniff.model import CaptureInfo, ClosedItem, Item, MessageItem, Problem, ProblemItem, RecordItem
+from mqsniff.sinks.parts import PartFiles, WrittenPart
 from mqsniff.tables.arrow import ArrowTables
-from mqsniff.tables.filters import Chooser
+from mqsniff.tables.filters import ItemFilter
 from mqsniff.tables.topics import Teaching
 
 ROW_GROUP_SIZE: Final = 8 * MIB
@@ -43,7 +43,7 @@ _KIB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class TaskOutput:
     """Where the tasks of a run write, and what."""
 
     uri: str = field(repr=False)
@@ -51,7 +51,7 @@ class Output:
     folder: str
     """Below it: where attempts write."""
     run: str
-    options: Options
+    options: JobOptions
     lessons: tuple[Lesson, ...] | None = None
     """The names of topics, and when they were taught; None where tasks need no other names than their own."""
 
@@ -60,7 +60,7 @@ class Output:
 class Done:
     """What a task that succeeded has done."""
 
-    parts: list[Part] = field(default_factory=list)
+    parts: list[WrittenPart] = field(default_factory=list)
     taught: list[Teaching] = field(default_factory=list)
     connections: int = 0
     messages: Counter[str] = field(default_factory=Counter)
@@ -99,26 +99,26 @@ class Done:
         self.segments += plain["segments"]
 
 
-def plain_part(part: Part) -> dict[str, Any]:
+def plain_part(part: WrittenPart) -> dict[str, Any]:
     """A part, JSON-able."""
     ids = [[protocol, topic_id, name] for (protocol, topic_id), name in part.topic_ids.items()]
     return {"table": part.table, "path": part.path, "rows": part.rows, "bytes": part.bytes, "topic_ids": ids}
 
 
-def part_of(plain: Mapping[str, Any]) -> Part:
+def part_of(plain: Mapping[str, Any]) -> WrittenPart:
     """What ``plain_part`` gave, as a part."""
     ids = {(protocol, topic_id): name for protocol, topic_id, name in plain["topic_ids"]}
-    return Part(plain["table"], plain["path"], plain["rows"], plain["bytes"], ids)
+    return WrittenPart(plain["table"], plain["path"], plain["rows"], plain["bytes"], ids)
 
 
 class Writer:
     """Items in, part files out, counting what passes."""
 
-    def __init__(self, output: Output, captures: Sequence[CaptureInfo], attempt: str) -> None:
+    def __init__(self, output: TaskOutput, captures: Sequence[CaptureInfo], attempt: str) -> None:
         options = output.options
         store = Store.at(output.uri)
         tables = [table for table in options.tables if table != "topics"]  # those are written once, at the end
-        self._chooser = Chooser(options.filters) if options.filters else None
+        self._chooser = ItemFilter(options.filters) if options.filters else None
         self._bodies = options.body
         self._tables = ArrowTables(captures, tables, options.shown)
         self._files = PartFiles(
@@ -136,11 +136,11 @@ class Writer:
 
     def take(self, item: Item) -> None:
         """Take an item; what it teaches counts also where it is not chosen."""
-        if self._chooser is not None and isinstance(item, Decoded) and item.message.teaches:
+        if self._chooser is not None and isinstance(item, MessageItem) and item.message.teaches:
             self._tables.teachings.learn(item.message)
         for chosen in (item,) if self._chooser is None else self._chooser.choose(item):
             self._count(chosen)
-            if not self._bodies and isinstance(chosen, Decoded):
+            if not self._bodies and isinstance(chosen, MessageItem):
                 chosen = replace(chosen, message=replace(chosen.message, body={}))  # noqa: PLW2901  # the item to write
             for block in self._tables.take(chosen):
                 self._files.write(block)
@@ -160,22 +160,22 @@ class Writer:
 
     def _count(self, item: Item) -> None:
         match item:
-            case Decoded(_, message):
+            case MessageItem(_, message):
                 self.done.messages[message.protocol] += 1
-            case Noticed(_, problem):
+            case ProblemItem(_, problem):
                 self.done.problems[problem.severity] += 1
-            case Closed():
+            case ClosedItem():
                 self.done.connections += 1
 
 
 class Reducer:
     """One task: the flows of a partition, one after the other."""
 
-    def __init__(self, output: Output, placing: Placing, names: Sequence[str], attempt: str) -> None:
+    def __init__(self, output: TaskOutput, placing: PiecePlaces, names: Sequence[str], attempt: str) -> None:
         """``names`` are those of the captures by their numbers."""
         options = output.options
         settings = Settings(options.limits, records=options.needs_records)
-        self._context = Context(Registry(load_dissectors(), options.decode_as), settings)
+        self._context = RunContext(Registry(load_dissectors(), options.decode_as), settings)
         self._internal = InternalTopics(self._context.registry.dissectors)
         self._topics = TopicNames()
         self._lessons = None if output.lessons is None else Lessons.of(output.lessons).first
@@ -190,7 +190,9 @@ class Reducer:
             for _, flow in groupby(self._counted(bundles), key=attrgetter("flow")):
                 self._flow(flow)
             while self._internal.faults:
-                self._writer.take(Noticed(None, Problem("internal", "error", self._internal.faults.pop()), None, None))
+                self._writer.take(
+                    ProblemItem(None, Problem("internal", "error", self._internal.faults.pop()), None, None)
+                )
             return self._writer.close()
         except BaseException:
             self._writer.discard()
@@ -219,11 +221,11 @@ class Reducer:
 
     def _packet_problems(self, bundle: Bundle) -> None:
         for odd in problems_of(bundle, self._placing):
-            self._writer.take(Noticed(None, odd.problem, odd.ts_ns, odd.packet))
+            self._writer.take(ProblemItem(None, odd.problem, odd.ts_ns, odd.packet))
 
     def _name(self, item: Item) -> None:
         """Fill the names that are known here, and what records of internal topics hold."""
-        if isinstance(item, Decoded):
+        if isinstance(item, MessageItem):
             message = item.message
             if self._flow_names is not None:
                 self._flow_names.learn(message)
@@ -231,7 +233,7 @@ class Reducer:
                 for _ in self._topics.learn(message):
                     """The tables learn by themselves."""
             self._names_of(message.protocol, message.topic_ids).resolve(message)
-        elif isinstance(item, Recorded):
+        elif isinstance(item, RecordItem):
             topic_id = item.batch.constant.get("topic_id")
             names = self._names_of(item.message.protocol, () if topic_id is None else (topic_id,))
             names.resolve_records(item.message.protocol, item.batch)

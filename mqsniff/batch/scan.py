@@ -23,7 +23,7 @@ import numpy as np
 from mqsniff.batch.bundles import TIME_MIN, Bundle, bundle_size, pack, pack_problems
 from mqsniff.batch.cuts import find_cut
 from mqsniff.batch.inputs import ByteRange, ChangedError, read_range, why
-from mqsniff.batch.plan import InputFile, Piece, ScanOptions, Split
+from mqsniff.batch.plan import FilePiece, InputFile, ScanOptions, Split
 from mqsniff.batch.report import PieceReport, digest_of
 from mqsniff.model import CaptureInfo, PacketBatch, PacketProblem, Problem
 from mqsniff.sources.batches import slice_batch
@@ -48,7 +48,7 @@ def scan(split: Split, files: Sequence[InputFile], options: ScanOptions) -> Iter
 class _Scan:
     """One piece on its way."""
 
-    def __init__(self, piece: Piece, file: InputFile, options: ScanOptions) -> None:
+    def __init__(self, piece: FilePiece, file: InputFile, options: ScanOptions) -> None:
         self._piece = piece
         self._file = file
         self._options = options

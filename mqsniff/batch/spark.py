@@ -20,14 +20,14 @@ from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812  # the field's name for it
 
-from mqsniff.batch.bundles import BUNDLE_DDL, Placing
+from mqsniff.batch.bundles import BUNDLE_DDL, PiecePlaces
 from mqsniff.batch.commit import Archive, CommitError
-from mqsniff.batch.driver import Told, run_job
+from mqsniff.batch.driver import TaskReports, run_job
 from mqsniff.batch.filestable import run_schema
-from mqsniff.batch.job import Options, Report
+from mqsniff.batch.job import JobOptions, JobReport
 from mqsniff.batch.names import Rewrite, Rewriter
-from mqsniff.batch.plan import Plan, Split
-from mqsniff.batch.reduce import Output
+from mqsniff.batch.plan import ScanPlan, Split
+from mqsniff.batch.reduce import TaskOutput
 from mqsniff.batch.session import SessionError, calm, described, job_settings, one_line
 from mqsniff.batch.store import Store
 from mqsniff.batch.tasks import place_table
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-Batches: TypeAlias = "Iterator[pa.RecordBatch]"
+ArrowBatches: TypeAlias = "Iterator[pa.RecordBatch]"
 
 SCAN_DDL: Final = f"{BUNDLE_DDL}, report string"
 TEXT_DDL: Final = "text string"
@@ -50,20 +50,20 @@ def run(
     spark: SparkSession,
     inputs: Iterable[str],
     out: str,
-    options: Options | None = None,
-    told: Told = lambda _stage: None,
+    options: JobOptions | None = None,
+    told: TaskReports = lambda _stage: None,
     **more: Any,
-) -> Report:
-    """Decode captures into the folder ``out``; ``more`` are fields of ``Options``.
+) -> JobReport:
+    """Decode captures into the folder ``out``; ``more`` are fields of ``JobOptions``.
 
     Raises InputError, StoreError, CommitError and SessionError, each with one line of text; then nothing is committed.
     """
-    return _run(SparkSteps(lambda: spark), inputs, out, options or Options(**more), told)
+    return _run(SparkSteps(lambda: spark), inputs, out, options or JobOptions(**more), told)
 
 
 def run_opened(
-    opened: Callable[[], SparkSession], inputs: Iterable[str], out: str, options: Options, told: Told
-) -> Report:
+    opened: Callable[[], SparkSession], inputs: Iterable[str], out: str, options: JobOptions, told: TaskReports
+) -> JobReport:
     """As ``run``, in a session that is opened when there is work for it, and stopped at the end."""
     steps = SparkSteps(opened)
     try:
@@ -72,7 +72,7 @@ def run_opened(
         steps.stop()
 
 
-def _run(steps: SparkSteps, inputs: Iterable[str], out: str, options: Options, told: Told) -> Report:
+def _run(steps: SparkSteps, inputs: Iterable[str], out: str, options: JobOptions, told: TaskReports) -> JobReport:
     def tell(stage: str) -> None:
         steps.stage = stage
         told(stage)
@@ -128,7 +128,7 @@ class SparkSteps:
     def check_workers(self) -> None:
         """See that tasks run what the driver runs; SessionError, in one line, where they do not."""
 
-        def task(batches: Batches) -> Batches:
+        def task(batches: ArrowBatches) -> ArrowBatches:
             import json  # noqa: PLC0415  # on the worker, where mqsniff may be missing
 
             import pyarrow as pa  # noqa: PLC0415  # as above
@@ -148,11 +148,11 @@ class SparkSteps:
         if (differing := difference(theirs)) is not None:
             raise SessionError(f"workers have {differing}: install the same there, or give --package")
 
-    def scan(self, work: Plan, splits: Sequence[Split]) -> list[str]:
+    def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[str]:
         """Scan splits, a task each; their bundles stay on disk."""
         wanted = list(splits)
 
-        def task(batches: Batches) -> Batches:
+        def task(batches: ArrowBatches) -> ArrowBatches:
             from mqsniff.batch.tasks import scan_task  # noqa: PLC0415  # on the worker
 
             for batch in batches:
@@ -163,28 +163,28 @@ class SparkSteps:
         self._scanned.append(scanned)
         return self._texts(scanned.where(F.col("report").isNotNull()).select("report"))
 
-    def reduce(self, placing: Placing, names: Sequence[str], output: Output, partitions: int) -> list[str]:
+    def reduce(self, placing: PiecePlaces, names: Sequence[str], output: TaskOutput, partitions: int) -> list[str]:
         """Sort the bundles of all scans by flow and order of merge, decode and write them."""
         captures = list(names)
 
-        def task(batches: Batches) -> Batches:
+        def task(batches: ArrowBatches) -> ArrowBatches:
             from mqsniff.batch.tasks import reduce_task, task_name, text_rows  # noqa: PLC0415  # on the worker
 
             yield from text_rows(reduce_task(batches, placing, captures, output, task_name()))
 
         return self._texts(self._flows(placing, partitions).mapInArrow(task, TEXT_DDL))
 
-    def learn(self, placing: Placing, options: Options, partitions: int) -> list[str]:
+    def learn(self, placing: PiecePlaces, options: JobOptions, partitions: int) -> list[str]:
         """Sort the bundles as ``reduce`` does, and collect the names of topics."""
 
-        def task(batches: Batches) -> Batches:
+        def task(batches: ArrowBatches) -> ArrowBatches:
             from mqsniff.batch.tasks import learn_task, text_rows  # noqa: PLC0415  # on the worker
 
             yield from text_rows(learn_task(batches, placing, options))
 
         return self._texts(self._flows(placing, partitions).mapInArrow(task, TEXT_DDL))
 
-    def _flows(self, placing: Placing, partitions: int) -> DataFrame:
+    def _flows(self, placing: PiecePlaces, partitions: int) -> DataFrame:
         """The bundles of all scans, sorted by flow and order of merge."""
         bundles = self._scanned[0]
         for more in self._scanned[1:]:
@@ -205,7 +205,7 @@ class SparkSteps:
         """Write parts once more, a task each."""
         every = list(wanted)
 
-        def task(batches: Batches) -> Batches:
+        def task(batches: ArrowBatches) -> ArrowBatches:
             from mqsniff.batch.tasks import rewrite_task, task_name, text_rows  # noqa: PLC0415  # on the worker
 
             for batch in batches:

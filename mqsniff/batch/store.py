@@ -35,7 +35,7 @@ class StoreError(Exception):
     """A folder that cannot be used, in one line."""
 
 
-class Stored(NamedTuple):
+class StoredFile(NamedTuple):
     """A file in a store."""
 
     path: str
@@ -128,7 +128,7 @@ class Store:
 
         return bool(self.filesystem.get_file_info(self.place(path)).type == FileType.File)
 
-    def files(self, path: str = "") -> Iterator[Stored]:
+    def files(self, path: str = "") -> Iterator[StoredFile]:
         """All files below a folder of the folder, by path; none where there is no such folder.
 
         Folders that are links are passed over.
@@ -141,7 +141,7 @@ class Store:
         selector = FileSelector(self.place(path) if path else self.root, allow_not_found=True, recursive=True)
         for info in sorted(self.filesystem.get_file_info(selector), key=lambda info: str(info.path)):
             if info.type == FileType.File:
-                yield Stored(str(info.path)[len(self.root) :].lstrip("/"), int(info.size))
+                yield StoredFile(str(info.path)[len(self.root) :].lstrip("/"), int(info.size))
 
     def folders(self, path: str) -> list[str]:
         """Names of the folders in a folder."""
@@ -167,14 +167,14 @@ class Store:
                 raise StoreError(f"{place} {LINK}")
 
 
-def _local_files(folder: Path, path: str) -> Iterator[Stored]:
+def _local_files(folder: Path, path: str) -> Iterator[StoredFile]:
     """See ``Store.files``; names may be any bytes."""
     found = []
     for below, _, names in os.walk(folder / path):
         for place in (Path(below, name) for name in names):
             with contextlib.suppress(FileNotFoundError):  # a link to nothing, or gone meanwhile
                 if stat.S_ISREG((status := place.stat()).st_mode):
-                    found.append(Stored(place.relative_to(folder).as_posix(), status.st_size))
+                    found.append(StoredFile(place.relative_to(folder).as_posix(), status.st_size))
     yield from sorted(found)
 
 

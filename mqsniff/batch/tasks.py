@@ -18,12 +18,12 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from mqsniff.batch.bundles import Bundle, Placing, bundle_size
-from mqsniff.batch.job import Options
+from mqsniff.batch.bundles import Bundle, PiecePlaces, bundle_size
+from mqsniff.batch.job import JobOptions
 from mqsniff.batch.learning import Learner
 from mqsniff.batch.names import Rewrite, Rewriter
-from mqsniff.batch.plan import Plan, Split
-from mqsniff.batch.reduce import Output, Reducer
+from mqsniff.batch.plan import ScanPlan, Split
+from mqsniff.batch.reduce import Reducer, TaskOutput
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.scan import scan
 from mqsniff.limits import MIB
@@ -50,7 +50,7 @@ SCAN_SCHEMA: Final = BUNDLE_SCHEMA.append(pa.field("report", pa.string()))
 PLACE_SCHEMA: Final = pa.schema([("piece", pa.int32()), ("floor_ns", pa.int64()), ("place", pa.int64())])
 
 
-def scan_task(work: Plan, split: Split) -> Iterator[pa.RecordBatch]:
+def scan_task(work: ScanPlan, split: Split) -> Iterator[pa.RecordBatch]:
     """Bundles and reports of a split, as Arrow batches of bounded size."""
     waiting: list[Bundle] = []
     size = 0
@@ -68,7 +68,7 @@ def scan_task(work: Plan, split: Split) -> Iterator[pa.RecordBatch]:
 
 
 def reduce_task(
-    batches: Iterable[pa.RecordBatch], placing: Placing, names: Sequence[str], output: Output, attempt: str
+    batches: Iterable[pa.RecordBatch], placing: PiecePlaces, names: Sequence[str], output: TaskOutput, attempt: str
 ) -> Iterator[str]:
     """What decoding the bundles of a partition has done, as JSON; nothing for a partition without bundles."""
     bundles = bundles_of(batches)
@@ -79,7 +79,7 @@ def reduce_task(
         yield orjson.dumps(done.plain()).decode()
 
 
-def learn_task(batches: Iterable[pa.RecordBatch], placing: Placing, options: Options) -> Iterator[str]:
+def learn_task(batches: Iterable[pa.RecordBatch], placing: PiecePlaces, options: JobOptions) -> Iterator[str]:
     """The names of topics that the bundles of a partition teach, as JSON; nothing for a partition without bundles."""
     bundles = bundles_of(batches)
     first = next(bundles, None)
@@ -131,8 +131,8 @@ def _views(values: pa.Array) -> Iterator[memoryview]:
     return (view[start:stop] for start, stop in pairwise(edges))
 
 
-def place_table(placing: Placing) -> pa.Table:
-    """What the shuffle sorts by, a row a piece: ``Placing.sort_rows``."""
+def place_table(placing: PiecePlaces) -> pa.Table:
+    """What the shuffle sorts by, a row a piece: ``PiecePlaces.sort_rows``."""
     rows = placing.sort_rows()
     columns = [pa.array([row[index] for row in rows], kind) for index, kind in enumerate(PLACE_SCHEMA.types)]
     return pa.table(columns, schema=PLACE_SCHEMA)

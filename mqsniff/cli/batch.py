@@ -21,7 +21,7 @@ from mqsniff.tables.schemas import TABLES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from mqsniff.batch.job import Options, Report
+    from mqsniff.batch.job import JobOptions, JobReport
 
 EPILOG: Final = """\b
 Examples:
@@ -106,9 +106,9 @@ def command(paths: tuple[str, ...], *, dry_run: bool, listed: bool, as_json: boo
         return 130
 
 
-def _options(given: dict[str, Any]) -> Options:
+def _options(given: dict[str, Any]) -> JobOptions:
     """What the user wants, as the job knows it; click.UsageError for what cannot be meant."""
-    from mqsniff.batch.job import SPLIT_SIZE_MIN, Options
+    from mqsniff.batch.job import SPLIT_SIZE_MIN, JobOptions
 
     if given["overwrite"] and given["append"]:
         raise click.UsageError("--overwrite replaces what stands there, --append adds to it: choose one")
@@ -121,7 +121,7 @@ def _options(given: dict[str, Any]) -> Options:
         raise click.UsageError(f"--split-size must be at least {SPLIT_SIZE_MIN} bytes")
     filters, body = filters_of(given), not given.pop("no_body")
     tables, tasks = given.pop("tables") or tuple(TABLES), given.pop("tasks")
-    return Options(
+    return JobOptions(
         tables=tables, body=body, folders=folders, split_size=split_size, filters=filters, partitions=tasks, **given
     )
 
@@ -134,7 +134,7 @@ def _size(text: str) -> int:
     return int(number) * unit
 
 
-def _run(inputs: tuple[str, ...], out: str, options: Options, where: dict[str, Any], *, as_json: bool) -> int:
+def _run(inputs: tuple[str, ...], out: str, options: JobOptions, where: dict[str, Any], *, as_json: bool) -> int:
     """The job, with progress while it runs and a report at its end."""
     from mqsniff.batch.session import need_pyspark, open_session
     from mqsniff.cli.stages import Stages
@@ -154,7 +154,7 @@ def _run(inputs: tuple[str, ...], out: str, options: Options, where: dict[str, A
     return 2 if report.unreadable else 0
 
 
-def _show_report(report: Report, *, as_json: bool) -> None:
+def _show_report(report: JobReport, *, as_json: bool) -> None:
 
     if as_json:
         _echo_json(report.plain())
@@ -168,7 +168,7 @@ def _show_report(report: Report, *, as_json: bool) -> None:
         say(line)
 
 
-def _dry_run(inputs: tuple[str, ...], options: Options, *, as_json: bool) -> int:
+def _dry_run(inputs: tuple[str, ...], options: JobOptions, *, as_json: bool) -> int:
     """What would be done, without doing it."""
     from mqsniff.batch.preview import preview
     from mqsniff.cli.grid import show_grid

@@ -10,18 +10,18 @@ import click
 from mqsniff.cli.options import RunOptions
 from mqsniff.cli.outputs import output_of
 from mqsniff.cli.talk import say
-from mqsniff.model import CaptureInfo, Closed, Decoded, Item, Message, Opened
+from mqsniff.model import CaptureInfo, ClosedItem, Item, Message, MessageItem, OpenedItem
 
 if TYPE_CHECKING:
-    from mqsniff.answers.chosen import Chosen
+    from mqsniff.answers.chosen import CountingFilter
     from mqsniff.answers.summary import Summary
-    from mqsniff.answers.where import Where
+    from mqsniff.answers.where import WhereFilter
 
 
-class Choice:
+class FilterChain:
     """All that decides on items, in its order; with nothing to decide, everything is seen."""
 
-    def __init__(self, chosen: Chosen | None, count: int | None, where: Where | None) -> None:
+    def __init__(self, chosen: CountingFilter | None, count: int | None, where: WhereFilter | None) -> None:
         from mqsniff.answers.summary import Summary
 
         decides = chosen is not None or where is not None
@@ -59,9 +59,9 @@ class Choice:
         passed = 0
         for item in items:
             chosen = passed if self._chosen is None else self._chosen.matched
-            if chosen >= count and (item is None or isinstance(item, Decoded | Opened | Closed)):
+            if chosen >= count and (item is None or isinstance(item, MessageItem | OpenedItem | ClosedItem)):
                 return
-            passed += isinstance(item, Decoded)
+            passed += isinstance(item, MessageItem)
             yield item
 
     def sentences(self) -> Iterator[str]:
@@ -72,25 +72,25 @@ class Choice:
             yield f"{self._where.met:,} of {self._where.rows:,} rows met --where"
 
 
-def make_choice(options: RunOptions, captures: list[CaptureInfo]) -> Choice:
+def filter_chain(options: RunOptions, captures: list[CaptureInfo]) -> FilterChain:
     """What the options ask for; raises click.UsageError for a condition that cannot be meant."""
     chosen = where = None
     if options.filters:
-        from mqsniff.answers.chosen import Chosen
+        from mqsniff.answers.chosen import CountingFilter
 
-        chosen = Chosen(options.filters)
+        chosen = CountingFilter(options.filters)
     if options.where is not None:
         where = _where(options, options.where, captures)
-    return Choice(chosen, options.count, where)
+    return FilterChain(chosen, options.count, where)
 
 
-def _where(options: RunOptions, condition: str, captures: list[CaptureInfo]) -> Where:
+def _where(options: RunOptions, condition: str, captures: list[CaptureInfo]) -> WhereFilter:
     from mqsniff.answers.sql import QueryError
-    from mqsniff.answers.where import Where
+    from mqsniff.answers.where import WhereFilter
     from mqsniff.tables.values import escaped
 
     try:
-        where = Where(escaped(condition), options.wanted(output_of(options)), captures, options.shown)
+        where = WhereFilter(escaped(condition), options.wanted(output_of(options)), captures, options.shown)
     except QueryError as error:
         raise click.UsageError(str(error)) from None
     if where.left_out:
@@ -107,12 +107,12 @@ def _counted(items: Iterable[Item | None], summary: Summary) -> Iterator[Item | 
 
 def _learning(items: Iterable[Item | None], learn: Callable[[Message], object]) -> Iterator[Item | None]:
     for item in items:
-        if isinstance(item, Decoded) and item.message.teaches:
+        if isinstance(item, MessageItem) and item.message.teaches:
             learn(item.message)
         yield item
 
 
-def _asked(items: Iterable[Item | None], where: Where) -> Iterator[Item | None]:
+def _asked(items: Iterable[Item | None], where: WhereFilter) -> Iterator[Item | None]:
     from mqsniff.answers.sql import QueryError
 
     try:

@@ -23,7 +23,7 @@ from mqsniff.tables.schemas import STREAM_TABLES, TABLES, TableName
 
 if TYPE_CHECKING:
     from mqsniff.dissector import Settings
-    from mqsniff.tables.values import Shown
+    from mqsniff.tables.values import Redaction
 
 OUTPUTS: Final = ("text", "ndjson", "csv", "parquet")
 
@@ -83,11 +83,11 @@ class RunOptions:
         return chosen
 
     @property
-    def shown(self) -> Shown:
+    def shown(self) -> Redaction:
         """What is shown of secrets, undecoded bytes and record data."""
-        from mqsniff.tables.values import Shown
+        from mqsniff.tables.values import Redaction
 
-        return Shown(self.show_secrets, self.show_raw, "payload" not in self.redact, self.max_bytes)
+        return Redaction(self.show_secrets, self.show_raw, "payload" not in self.redact, self.max_bytes)
 
     def settings(self, output: str) -> Settings:
         """What is asked of dissectors; filters look at everything."""

@@ -27,7 +27,7 @@ def output_of(options: RunOptions) -> str:
     return options.output or ("text" if sys.stdout.isatty() else "ndjson")
 
 
-class Output(NamedTuple):
+class SinkOutput(NamedTuple):
     """A sink, and what belongs to it."""
 
     sink: Sink
@@ -37,7 +37,7 @@ class Output(NamedTuple):
     """Takes messages that teach topic names and are not chosen."""
 
 
-def make_output(options: RunOptions, captures: list[CaptureInfo]) -> Output:
+def make_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
     """The output that the user asked for: files for Parquet, else stdout.
 
     Raises click.UsageError for a folder that cannot, or must not, be written to.
@@ -52,9 +52,9 @@ def make_output(options: RunOptions, captures: list[CaptureInfo]) -> Output:
         except OutputFolderError as error:
             raise click.UsageError(str(error)) from None
         sink = ParquetSink(folder, captures, options.wanted("parquet"), options.shown, limits=options.limits)
-        return Output(sink, sink.close, sink.teachings.learn)
+        return SinkOutput(sink, sink.close, sink.teachings.learn)
     stream = _stream_sink(options, captures)
-    return Output(stream, stream.tick)
+    return SinkOutput(stream, stream.tick)
 
 
 def _stdout() -> BinaryIO:

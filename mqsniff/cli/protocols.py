@@ -11,7 +11,7 @@ from mqsniff.cli.known import unknown
 from mqsniff.cli.talk import say
 
 if TYPE_CHECKING:
-    from mqsniff.decode.registry import Loaded
+    from mqsniff.decode.registry import LoadedDissector
 
 EPILOG: Final = """\b
 Examples:
@@ -65,12 +65,12 @@ def command(ctx: click.Context, name: str | None, *, verbose: bool, as_json: boo
     return 0
 
 
-def _names(entry: Loaded) -> tuple[str, ...]:
+def _names(entry: LoadedDissector) -> tuple[str, ...]:
     """Protocols of an entry point; its own name where it could not be loaded."""
     return entry.dissector.names if entry.dissector is not None else (entry.name,)
 
 
-def _tables(entry: Loaded, *, verbose: bool = True) -> dict[str, Rows]:
+def _tables(entry: LoadedDissector, *, verbose: bool = True) -> dict[str, Rows]:
     """What a dissector says that it knows: name of a table -> its rows; what is for its makers only where asked."""
     if entry.dissector is None:
         return {}
@@ -85,7 +85,7 @@ def _tables(entry: Loaded, *, verbose: bool = True) -> dict[str, Rows]:
     }
 
 
-def _ports(entry: Loaded) -> list[int]:
+def _ports(entry: LoadedDissector) -> list[int]:
     return sorted(entry.dissector.ports) if entry.dissector is not None else []
 
 
@@ -118,7 +118,7 @@ def _foreign_row(name: str, foreign: Any) -> dict[str, Any]:
     return {"name": name, **foreign._asdict(), "decoded": False}
 
 
-def _print_overview(entries: list[Loaded], *, verbose: bool) -> None:
+def _print_overview(entries: list[LoadedDissector], *, verbose: bool) -> None:
     from mqsniff.cli.grid import show_grid
     from mqsniff.decode.nameable import FOREIGN
     from mqsniff.decode.registry import protocols
@@ -130,13 +130,13 @@ def _print_overview(entries: list[Loaded], *, verbose: bool) -> None:
     say("mqsniff protocols NAME shows all of one; NAME may also be limits or problems")
 
 
-def _held(entry: Loaded, verbose: bool) -> str:  # noqa: FBT001  # as the option
+def _held(entry: LoadedDissector, verbose: bool) -> str:  # noqa: FBT001  # as the option
     """How much a dissector knows, in numbers."""
     counts = ", ".join(_counted(table, rows) for table, rows in _tables(entry, verbose=verbose).items())
     return counts or ("cannot be loaded" if entry.dissector is None else "")
 
 
-def _print_details(entries: list[Loaded], *, verbose: bool) -> None:
+def _print_details(entries: list[LoadedDissector], *, verbose: bool) -> None:
     for entry in entries:
         _print_tables(_tables(entry, verbose=verbose))
 
@@ -158,13 +158,13 @@ def _columns(rows: Rows) -> Sequence[str]:
     return [column for column in named if any(_cell(row.get(column)) for row in rows)]
 
 
-def _print_json(entries: list[Loaded], name: str | None) -> None:
+def _print_json(entries: list[LoadedDissector], name: str | None) -> None:
     import orjson
 
     click.echo(orjson.dumps(dict(_report(entries, name)), option=orjson.OPT_INDENT_2).decode())
 
 
-def _report(entries: list[Loaded], name: str | None) -> Iterator[tuple[str, Any]]:
+def _report(entries: list[LoadedDissector], name: str | None) -> Iterator[tuple[str, Any]]:
     """The parts of the report: all of them, also where one protocol was asked for, but for other protocols."""
     from mqsniff import __version__
     from mqsniff.decode.nameable import FOREIGN

@@ -42,10 +42,10 @@ _EMPTY_DIGITS: Final = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})000(
 _COLUMN_WIDTH_MIN: Final = 12
 """Columns that are squeezed below this can no longer be read."""
 
-Batches: TypeAlias = "Iterator[pa.RecordBatch]"
+ResultBatches: TypeAlias = "Iterator[pa.RecordBatch]"
 
 
-def write_result(output: str, schema: pa.Schema, batches: Batches) -> None:
+def write_result(output: str, schema: pa.Schema, batches: ResultBatches) -> None:
     """Write a result to stdout in one of the forms ``table``, ``csv``, ``ndjson`` and ``json``."""
     names, rows = unique_names(schema.names), result_rows(batches)
     match output:
@@ -60,7 +60,7 @@ def write_result(output: str, schema: pa.Schema, batches: Batches) -> None:
             _draw(names, schema, rows)
 
 
-def write_parquet(path: Path, schema: pa.Schema, batches: Batches) -> int:
+def write_parquet(path: Path, schema: pa.Schema, batches: ResultBatches) -> int:
     """Write a result to a Parquet file; the number of rows. Raises click.UsageError where that cannot be."""
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mqsniff.cli.choice import Choice, make_choice
+from mqsniff.cli.choice import FilterChain, filter_chain
 from mqsniff.cli.options import RunOptions
-from mqsniff.cli.outputs import Output, make_output, output_of
+from mqsniff.cli.outputs import SinkOutput, make_output, output_of
 from mqsniff.cli.signals import code_of, ended_by_sigterm
 from mqsniff.cli.talk import say
 from mqsniff.model import Item
@@ -42,7 +42,7 @@ def run(source: Source, options: RunOptions, talk: AbstractContextManager[object
 
     settings = options.settings(output_of(options))
     pipeline = Pipeline(source, settings, decode_as=options.decode_as, domain=options.domain)
-    choice = make_choice(options, pipeline.captures)
+    choice = filter_chain(options, pipeline.captures)
     output = make_output(options, pipeline.captures)
     started = time.monotonic()
     try:
@@ -56,7 +56,7 @@ def run(source: Source, options: RunOptions, talk: AbstractContextManager[object
     return ended or code
 
 
-def _pump(items: Iterable[Item | None], output: Output, talk: AbstractContextManager[object] | None) -> int:
+def _pump(items: Iterable[Item | None], output: SinkOutput, talk: AbstractContextManager[object] | None) -> int:
     """Everything from the pipeline to the sink, shown whenever the input pauses; the exit code if a signal ended it."""
     sink = output.sink
     try:
@@ -73,7 +73,7 @@ def _pump(items: Iterable[Item | None], output: Output, talk: AbstractContextMan
     return 0
 
 
-def _conclude(pipeline: Pipeline, choice: Choice, options: RunOptions, seconds: float) -> int:
+def _conclude(pipeline: Pipeline, choice: FilterChain, options: RunOptions, seconds: float) -> int:
     """Say what the run came to, and give its exit code."""
     unreadable = [capture for capture in pipeline.captures if capture.unreadable]
     for capture in unreadable:

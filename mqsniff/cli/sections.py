@@ -7,13 +7,13 @@ from typing import Any, Protocol, TypeVar
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 class Decorator(Protocol):
     """Adds something to a command, whatever its type."""
 
-    def __call__(self, command: Command, /) -> Command:
+    def __call__(self, command: CommandT, /) -> CommandT:
         """The command with it."""
         ...
 
@@ -49,7 +49,7 @@ def option(section: str, *declarations: str, **attributes: Any) -> Decorator:
 def all_of(options: tuple[Decorator, ...]) -> Decorator:
     """Many options as one decorator, in their order."""
 
-    def decorate(command: Command) -> Command:
+    def decorate(command: CommandT) -> CommandT:
         for each in reversed(options):
             command = each(command)
         return command

@@ -47,7 +47,7 @@ Examples:
 _SECTION: Final = "Result"
 
 
-class Inputs(NamedTuple):
+class SqlArguments(NamedTuple):
     """What stands on the command line."""
 
     captures: tuple[str, ...]
@@ -99,7 +99,7 @@ def command(
         if query.strip().isidentifier():
             raise click.UsageError(unknown("table", query.strip(), TABLES))
         with ended_by_sigterm(), TemporaryDirectory(prefix="mqsniff-sql-") as place:
-            tables = Tables(folders, captures=bool(captures), place=Path(place), limits=options["limits"])
+            tables = QueryTables(folders, captures=bool(captures), place=Path(place), limits=options["limits"])
             tables.check(query)
             code = tables.decode(captures, query, options) if captures else 0
             if code not in (INTERRUPTED, TERMINATED) and tables.complete:
@@ -112,7 +112,7 @@ def command(
         return code_of(interrupt)
 
 
-def read_arguments(arguments: Sequence[str]) -> Inputs:
+def read_arguments(arguments: Sequence[str]) -> SqlArguments:
     """Tell files, folders and the query apart; raises click.UsageError where there is no input."""
     from mqsniff.answers.folders import is_table_folder
     from mqsniff.tables.values import escaped
@@ -132,7 +132,7 @@ def read_arguments(arguments: Sequence[str]) -> Inputs:
     for file in captures:
         if Path(file).is_dir():
             raise click.UsageError(f"{file}: a folder without tables (sub-folders such as messages)")
-    return Inputs(captures, folders, query if query is None else escaped(query))
+    return SqlArguments(captures, folders, query if query is None else escaped(query))
 
 
 def _stdin() -> str:
@@ -151,7 +151,7 @@ def _is_there(text: str) -> bool:
         return False
 
 
-class Tables:
+class QueryTables:
     """What a query may ask: tables of folders, and those that captures are decoded into, below ``place``."""
 
     def __init__(self, folders: Sequence[Path], *, captures: bool, place: Path, limits: Limits) -> None:
@@ -239,7 +239,7 @@ def show_columns(name: str) -> None:
     show_grid("", ("column", "type", "what it means"), rows)
 
 
-def _answer(tables: Tables, query: str, output: str, out: Path | None) -> None:
+def _answer(tables: QueryTables, query: str, output: str, out: Path | None) -> None:
     """Run the query and write its result."""
     from mqsniff.cli.results import write_parquet, write_result
 

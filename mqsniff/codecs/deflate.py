@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from mqsniff.codecs.transforms import Dark, Item, pieces
+from mqsniff.codecs.transforms import Dark, TransformOutput, pieces
 from mqsniff.limits import KIB, Limits
 
 FLUSH: Final = b"\x00\x00\xff\xff"
@@ -39,7 +39,7 @@ class Deflate:
         self._held = b""
         self._dark = False
 
-    def feed(self, data: bytes) -> Iterator[Item]:
+    def feed(self, data: bytes) -> Iterator[TransformOutput]:
         """The next captured bytes."""
         if self._dark:
             return
@@ -48,20 +48,20 @@ class Deflate:
         self._held = data[len(data) - held :]
         yield from self._run(data[: len(data) - held])
 
-    def gap(self, length: int) -> Iterator[Item]:
+    def gap(self, length: int) -> Iterator[TransformOutput]:
         """After a hole the decoder's history is unknown: dark for good."""
         yield from self._release()
         if length and not self._dark:
             yield self._end(Dark(self._offset, "undecoded", "bytes of a compressed stream without restarts were lost"))
 
-    def close(self) -> Iterator[Item]:
+    def close(self) -> Iterator[TransformOutput]:
         """A clear tail that stayed the last thing is named."""
         if self._held == self._clear_tail and self._held:
             yield self._end(Dark(self._offset, "trailing_bytes", "clear text behind the compressed stream"))
             return
         yield from self._release()
 
-    def _release(self) -> Iterator[Item]:
+    def _release(self) -> Iterator[TransformOutput]:
         held, self._held = self._held, b""
         yield from self._run(held)
 
@@ -72,7 +72,7 @@ class Deflate:
                 return size
         return 0
 
-    def _run(self, data: bytes) -> Iterator[Item]:
+    def _run(self, data: bytes) -> Iterator[TransformOutput]:
         for part in self._slices(data):
             if self._dark:
                 return
@@ -93,7 +93,7 @@ class Deflate:
             yield data[start:stop]
             start = stop
 
-    def _inflate_slice(self, part: bytes) -> Iterator[Item]:
+    def _inflate_slice(self, part: bytes) -> Iterator[TransformOutput]:
         before = self._inflate.copy()
         given = 0
         try:
@@ -108,7 +108,7 @@ class Deflate:
             self._offset -= len(behind)
             yield self._end(Dark(self._offset, "trailing_bytes", BEHIND_END))
 
-    def _creep(self, inflate: zlib._Decompress, part: bytes, given: int) -> Iterator[Item]:
+    def _creep(self, inflate: zlib._Decompress, part: bytes, given: int) -> Iterator[TransformOutput]:
         """Do a part that holds damage again byte by byte, since zlib drops what it has made when it meets damage.
 
         ``inflate`` is the state before the part, ``given`` the bytes of its plain text that were delivered already.

@@ -27,7 +27,7 @@ from mqsniff.codecs.snappy_chunks import (
     plain_size,
     read_chunk,
 )
-from mqsniff.codecs.transforms import Dark, Item, Lost, pieces
+from mqsniff.codecs.transforms import Dark, Lost, TransformOutput, pieces
 from mqsniff.limits import KIB, MIB, Limits
 
 DATA_HEAD: Final = re.compile(rb"(?=[\x00\x01][\x00-\xff]{2}[\x00\x01])")
@@ -57,7 +57,7 @@ class Snappy:
         self._work = 0
         self._dark = False
 
-    def feed(self, data: bytes) -> Iterator[Item]:
+    def feed(self, data: bytes) -> Iterator[TransformOutput]:
         """The next captured bytes."""
         if self._dark:
             return
@@ -71,7 +71,7 @@ class Snappy:
             else:
                 more = yield from self._next_chunk()
 
-    def gap(self, length: int) -> Iterator[Item]:
+    def gap(self, length: int) -> Iterator[TransformOutput]:
         """A hole of ``length`` bytes: it spoils one chunk, or loses the step."""
         if self._dark or not length:
             return
@@ -84,7 +84,7 @@ class Snappy:
         self._drop(len(self._input))
         self._offset += length
 
-    def close(self) -> Iterator[Item]:
+    def close(self) -> Iterator[TransformOutput]:
         """The stream ended: what waited for its rest is accounted for."""
         if self._dark:
             return
@@ -97,7 +97,7 @@ class Snappy:
             yield Lost(self._offset, len(self._input), plain_size(self._input), "truncated", "the last chunk is cut")
         self._dark = True
 
-    def _next_chunk(self) -> Generator[Item, None, bool]:
+    def _next_chunk(self) -> Generator[TransformOutput, None, bool]:
         """Use up one chunk; whether there may be more to do."""
         if not self._started and not IDENTIFIER.startswith(self._input[: len(IDENTIFIER)]):
             self._search = _Search(self._offset, NO_START, told=False)
@@ -123,7 +123,7 @@ class Snappy:
         self._started = True
         return True
 
-    def _pass_over(self) -> Generator[Item, None, bool]:
+    def _pass_over(self) -> Generator[TransformOutput, None, bool]:
         size = min(self._passing, len(self._input))
         if self._spoilt:
             first = self._spoilt.offset if self._spoilt.size else self._offset
@@ -135,7 +135,7 @@ class Snappy:
         yield from self._account_passed()
         return True
 
-    def _pass_hole(self, length: int) -> Iterator[Item]:
+    def _pass_hole(self, length: int) -> Iterator[TransformOutput]:
         """A hole while a chunk is passed over."""
         if length < self._passing:
             self._passing -= length
@@ -145,14 +145,14 @@ class Snappy:
         if over_head:
             yield from self._lose_step(HOLE_OVER_HEAD, hole=length)
 
-    def _account_passed(self) -> Iterator[Item]:
+    def _account_passed(self) -> Iterator[TransformOutput]:
         """The end of a chunk that was passed over: name the bytes of it that a hole made useless."""
         if self._spoilt and self._spoilt.size:
             yield self._spoilt
         self._spoilt = None
         self._passing = 0
 
-    def _hole_in_chunk(self, length: int) -> Iterator[Item]:
+    def _hole_in_chunk(self, length: int) -> Iterator[TransformOutput]:
         """A hole while ``_input`` holds the beginning of a chunk, or nothing."""
         have = len(self._input)
         size = chunk_size(self._input)
@@ -164,12 +164,12 @@ class Snappy:
         self._passing = size - have - length
         self._spoilt = Lost(self._offset, 0, 0, *HOLE_IN_CHUNK) if self._passing else None
 
-    def _lose_step(self, reason: Unreadable, useless: int = 0, hole: int = 0) -> Iterator[Item]:
+    def _lose_step(self, reason: Unreadable, useless: int = 0, hole: int = 0) -> Iterator[TransformOutput]:
         """Search behind the next ``useless`` bytes of the input and the hole that follows them."""
         yield Lost(self._offset, useless, None, *reason)
         self._search = _Search(self._offset + useless + hole, reason, told=True)
 
-    def _seek(self, search: _Search) -> Generator[Item, None, bool]:
+    def _seek(self, search: _Search) -> Generator[TransformOutput, None, bool]:
         """Search in the input; whether the step was found, so that there may be more to do."""
         for start, end in search.candidates(self._input, self._offset):
             at = start - self._offset
@@ -245,7 +245,7 @@ class _Search:
         self._useless += size
         self._waiting.clear()
 
-    def account(self) -> Iterator[Item]:
+    def account(self) -> Iterator[TransformOutput]:
         """Name the bytes that were searched in vain."""
         if self._useless:
             yield Lost(self.offset, self._useless, 0 if self._told else None, *self._reason)

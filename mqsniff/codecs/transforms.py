@@ -43,21 +43,21 @@ class Dark(NamedTuple):
     why: str
 
 
-Item: TypeAlias = bytes | Lost | Dark
+TransformOutput: TypeAlias = bytes | Lost | Dark
 
 
 class Transform(Protocol):
     """One direction of one layer of a connection."""
 
-    def feed(self, data: bytes) -> Iterator[Item]:
+    def feed(self, data: bytes) -> Iterator[TransformOutput]:
         """The next captured bytes."""
         ...
 
-    def gap(self, length: int) -> Iterator[Item]:
+    def gap(self, length: int) -> Iterator[TransformOutput]:
         """So many bytes were not captured here."""
         ...
 
-    def close(self) -> Iterator[Item]:
+    def close(self) -> Iterator[TransformOutput]:
         """The direction ended: what was held back comes out, or is accounted for."""
         ...
 

@@ -14,20 +14,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
-from mqsniff.decode.detection import Detection, Verdict
+from mqsniff.decode.detection import Detected, Detection
 from mqsniff.decode.foreign import TITLES
 from mqsniff.decode.layers import packets_of
 from mqsniff.decode.registry import Claim, Registry
-from mqsniff.decode.strangers import Stranger
-from mqsniff.decode.talk import Talk
+from mqsniff.decode.strangers import OpaqueConnection
+from mqsniff.decode.talk import ProtocolSession
 from mqsniff.dissector import Settings
-from mqsniff.model import UNMET, Chunk, Closed, ConnectionInfo, Gap, Item, Noticed, Opened, Problem, Side
+from mqsniff.model import UNMET, Chunk, ClosedItem, ConnectionInfo, Gap, Item, OpenedItem, Problem, ProblemItem, Side
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.events import (
     ConnectionClosed,
     ConnectionEstablished,
     ConnectionOpened,
-    Facts,
+    ConnectionStats,
     SideClosed,
     StreamEvent,
     StreamProblem,
@@ -40,7 +40,7 @@ Placed: TypeAlias = tuple[int, int, Item]
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class RunContext:
     """What all connections of a run share."""
 
     registry: Registry
@@ -50,15 +50,15 @@ class Context:
 class Conversation:
     """Everything that is decoded of one connection."""
 
-    def __init__(self, connection: Connection, context: Context) -> None:
+    def __init__(self, connection: Connection, context: RunContext) -> None:
         self._connection = connection
         self._context = context
         self._first = connection.first_ordinal
         self._now = self._first
         self._waiting: list[tuple[int, Chunk | Gap | SideClosed]] = []
         self._detection: Detection | None = None
-        self._talk: Talk | None = None
-        self._stranger: Stranger | None = None
+        self._talk: ProtocolSession | None = None
+        self._stranger: OpaqueConnection | None = None
         self._doubt: list[tuple[int, Chunk | Gap | SideClosed]] | None = None
         """What a stranger said so far whose peer may still tell whose it is (rule 2)."""
         self._from_start = True
@@ -126,7 +126,7 @@ class Conversation:
     def _tell(self, ts_ns: int) -> Iterator[Item]:
         if not self._told:
             self._told = True
-            yield Opened(self.info, ts_ns)
+            yield OpenedItem(self.info, ts_ns)
 
     # ---- bytes, losses and ends of a direction
 
@@ -170,7 +170,7 @@ class Conversation:
             if verdict is not None:
                 yield from self._take_up(verdict)
 
-    def _take_up(self, verdict: Verdict) -> Iterator[Item]:
+    def _take_up(self, verdict: Detected) -> Iterator[Item]:
         """Somebody takes the connection: say so, then replay what waited."""
         self._turn(verdict.client_direction)
         info = self.info
@@ -182,7 +182,7 @@ class Conversation:
         if talk is None:
             info.protocol = "unknown" if verdict.claim else verdict.protocol
             info.detected_by = None if info.protocol == "unknown" else "content"
-            self._stranger = Stranger(info.protocol, info)
+            self._stranger = OpaqueConnection(info.protocol, info)
             yield from self._faults()
         self._talk = talk
         if self.info.outcome not in UNMET:
@@ -196,7 +196,7 @@ class Conversation:
         if self._stranger is not None and verdict.claim is None and self._may_be_answered:
             self._doubt = waiting
 
-    def _talk_by(self, claim: Claim) -> Talk | None:
+    def _talk_by(self, claim: Claim) -> ProtocolSession | None:
         """The claimant at work; None, with a fault to tell, for one that cannot be made."""
         settings, registry = self._context.settings, self._context.registry
         try:
@@ -205,7 +205,7 @@ class Conversation:
             registry.faults.append(f"{type(error).__name__}: no {claim.dissector.__name__} can be made: {error}")
             return None
         self.info.detected_by = claim.detected_by
-        talk = Talk(dissector, settings, self.info)
+        talk = ProtocolSession(dissector, settings, self.info)
         talk.begin(in_step=self._from_start)
         return talk
 
@@ -235,7 +235,7 @@ class Conversation:
 
     def _answered(
         self, doubt: list[tuple[int, Chunk | Gap | SideClosed]], direction: int, event: Chunk | Gap | SideClosed
-    ) -> Verdict | None:
+    ) -> Detected | None:
         """Whether the peer's first bytes tell whose the connection of a stranger is."""
         doubt.append((direction, event))
         verdict = None
@@ -245,7 +245,7 @@ class Conversation:
             self._doubt = None
         return verdict
 
-    def _second_look(self, direction: int, chunk: Chunk) -> Verdict | None:
+    def _second_look(self, direction: int, chunk: Chunk) -> Detected | None:
         """Whether a segment of a connection that was joined in the middle shows who takes it after all.
 
         One that shows a foreign protocol gives an unknown connection its name.
@@ -273,26 +273,26 @@ class Conversation:
         faults = self._context.registry.faults
         while faults:
             problem = Problem("internal", "error", faults.pop(0))
-            yield Noticed(self.info, problem, self.info.first_ts_ns, self.info.first_packet)
+            yield ProblemItem(self.info, problem, self.info.first_ts_ns, self.info.first_packet)
 
     def _lost(self, gap: Gap) -> Item:
         side = self._side(gap.side)
         detail = f"{gap.length} bytes were lost by the capture"
         problem = Problem("gap", "error", detail, "", side, gap.offset, gap.length)
-        return Noticed(self.info, problem, gap.mark.ts_ns, gap.mark.packet)
+        return ProblemItem(self.info, problem, gap.mark.ts_ns, gap.mark.packet)
 
     def _odd(self, event: StreamProblem) -> Item:
         problem = event.problem
         if problem.side is not None:
             problem.side = self._side(problem.side)
-        return Noticed(self.info, problem, event.mark.ts_ns, event.mark.packet)
+        return ProblemItem(self.info, problem, event.mark.ts_ns, event.mark.packet)
 
     # ---- the end
 
-    def _end(self, facts: Facts) -> Iterator[Item]:
+    def _end(self, facts: ConnectionStats) -> Iterator[Item]:
         self.info.outcome = facts.outcome
         if self._talk is None and self._stranger is None and not self._over:
-            yield from self._take_up(Verdict(self._client, "unknown"))
+            yield from self._take_up(Detected(self._client, "unknown"))
         if self._talk is not None:
             for side in Side:
                 if not self._closed[side]:
@@ -304,14 +304,14 @@ class Conversation:
         elif self._stranger is not None:
             yield from self._stranger.end()
         self._fill(facts)
-        yield Closed(self.info)
+        yield ClosedItem(self.info)
 
-    def _end_talk(self, talk: Talk, seen: tuple[bool, bool], *, open_at_end: bool) -> Iterator[Item]:
+    def _end_talk(self, talk: ProtocolSession, seen: tuple[bool, bool], *, open_at_end: bool) -> Iterator[Item]:
         """Nothing more will be said: tell what stayed open, and let the memory of the talk go."""
         yield from talk.end(open_at_end=open_at_end, seen=seen)
         self._talk, self._over = None, True
 
-    def _fill(self, facts: Facts) -> None:
+    def _fill(self, facts: ConnectionStats) -> None:
         info, client, server = self.info, self._client, 1 - self._client
         info.forgotten = facts.forgotten
         info.last_ts_ns = facts.last_ts_ns

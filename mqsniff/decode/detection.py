@@ -34,7 +34,7 @@ BEFORE_MAX = 8 * KIB
 
 
 @dataclass(slots=True)
-class Verdict:
+class Detected:
     """Who takes it (``claim`` for a dissector, else a name such as tls), and which direction is the client."""
 
     client_direction: int
@@ -108,12 +108,12 @@ class Detection:
         self._client_direction = client_direction
         self._halves = (_Half(from_start=from_start), _Half(from_start=from_start))
 
-    def chunk(self, direction: int, chunk: Chunk) -> Verdict | None:
+    def chunk(self, direction: int, chunk: Chunk) -> Detected | None:
         """Take bytes; the verdict when there is one."""
         self._halves[direction].add(chunk)
         return self._decide()
 
-    def answer(self, direction: int, chunk: Chunk) -> Verdict | None:
+    def answer(self, direction: int, chunk: Chunk) -> Detected | None:
         """Take bytes of a connection that was named by what its opener said; the verdict if its peer knows better."""
         half = self._halves[direction]
         half.add(chunk)
@@ -131,21 +131,21 @@ class Detection:
         """Take note of lost bytes."""
         self._halves[direction].lose()
 
-    def _decide(self) -> Verdict | None:
+    def _decide(self) -> Detected | None:
         if any(half.open for half in self._halves):
             return None
         heads = {direction: half.head for direction, half in enumerate(self._halves) if half.head is not None}
         samples = tuple(half.sample() for half in self._halves)
         undecided = False
-        best: Verdict | None = None
+        best: Detected | None = None
         for client in self.orientations(heads):
             wanted = self._registry.asked_for(self._ports[1 - client])
             if wanted is not None:
-                return Verdict(client, wanted.names[0], Claim(wanted, "user"), heads)
+                return Detected(client, wanted.names[0], Claim(wanted, "user"), heads)
             claim, more = self._registry.claim(samples[client], samples[1 - client], self._ports[1 - client])
             undecided = undecided or more
             if claim is not None and (claim.detected_by == "content" or best is None):
-                best = Verdict(client, claim.dissector.names[0], claim, heads)
+                best = Detected(client, claim.dissector.names[0], claim, heads)
                 if claim.detected_by == "content":
                     return best
         earlier = self._earlier(samples, heads)
@@ -160,17 +160,17 @@ class Detection:
         full = any(len(sample.data) > self._limits.detect_max for sample in samples)
         undecided = undecided or any(_may_be_stranger(sample) for sample in samples)
         if full or not undecided:
-            return Verdict(self.likely_client(heads), "unknown", None, heads)
+            return Detected(self.likely_client(heads), "unknown", None, heads)
         return None
 
-    def _earlier(self, now: tuple[Sample, ...], heads: dict[int, ProxyHead]) -> Verdict | None:
+    def _earlier(self, now: tuple[Sample, ...], heads: dict[int, ProxyHead]) -> Detected | None:
         """Who is sure where what stood before a gap is taken for a side's sample (rule 4)."""
         choices = [[sample, *half.before] for sample, half in zip(now, self._halves, strict=True)]
         for samples in product(*choices):
             for client in self.orientations(heads) if samples != now else ():
                 claim, _ = self._registry.claim(samples[client], samples[1 - client], self._ports[1 - client])
                 if claim is not None and claim.detected_by == "content":
-                    return Verdict(client, claim.dissector.names[0], claim, heads)
+                    return Detected(client, claim.dissector.names[0], claim, heads)
         return None
 
     def orientations(self, heads: dict[int, ProxyHead]) -> tuple[int, ...]:
@@ -189,15 +189,15 @@ class Detection:
         server_port = self._registry.server_port(*self._ports) or min(self._ports)
         return 1 if self._ports[0] == server_port else 0
 
-    def _stranger(self, samples: tuple[Sample, ...], heads: dict[int, ProxyHead]) -> Verdict | None:
+    def _stranger(self, samples: tuple[Sample, ...], heads: dict[int, ProxyHead]) -> Detected | None:
         for direction, sample in enumerate(samples):
-            found = name_stranger(sample)
+            found = name_undecoded(sample)
             if found is not None:
                 protocol, from_client = found
                 client = self.likely_client(heads)
                 if from_client is not None and self._client_direction is None:
                     client = direction if from_client else 1 - direction
-                return Verdict(client, protocol, None, heads)
+                return Detected(client, protocol, None, heads)
         return None
 
 
@@ -211,7 +211,7 @@ def _may_be_stranger(sample: Sample) -> bool:
     return len(data) < 8192 and _HTTP_BEGUN.match(data) is not None
 
 
-def name_stranger(sample: Sample) -> tuple[str, bool | None] | None:
+def name_undecoded(sample: Sample) -> tuple[str, bool | None] | None:
     """(protocol, whether its client sent this, None if that cannot be told) of what is named and not decoded."""
     for start in (0,) if sample.from_start else sample.starts:
         data = sample.data[start : start + 8192]

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from mqsniff.limits import Limits
-from mqsniff.model import Asked, Exchange, Message, RecordBatch, Status
+from mqsniff.model import Exchange, ExchangeStatus, Message, Pending, RecordBatch
 
 Ready = tuple[Message, RecordBatch]
 
@@ -34,7 +34,7 @@ class Exchanges:
         self._answered_ns: int | None = None
         self.capture_ended = False
         """Whether frames that are cut short now are so since the capture has ended, not their connection."""
-        self.waiting: dict[int, tuple[Asked, list[Ready]]] = {}
+        self.waiting: dict[int, tuple[Pending, list[Ready]]] = {}
         """Questions whose records wait for the answer, by identity."""
         self._waiting_records = self._waiting_size = 0
 
@@ -55,11 +55,11 @@ class Exchanges:
             if not message.answers:
                 done.append(Exchange(None, message, "unasked"))
         elif message.kind != "push" and not _asks(message):
-            status: Status = "oneway" if message.kind == "oneway" else "lost"
-            done.append(Exchange(Asked(None, "answer", message.frame, message=message, status=status), None, status))
+            status: ExchangeStatus = "oneway" if message.kind == "oneway" else "lost"
+            done.append(Exchange(Pending(None, "answer", message.frame, message=message, status=status), None, status))
         return done
 
-    def _timed(self, asked: Asked, answer: Message) -> Exchange:
+    def _timed(self, asked: Pending, answer: Message) -> Exchange:
         status = asked.status
         if status is None:
             status = (
@@ -75,7 +75,7 @@ class Exchanges:
         queued = self._queued(asked)
         return Exchange(asked, answer, status, latency, total, queued, _worked(asked, latency - (queued or 0)))
 
-    def _doubt(self, answer: Message) -> Status | None:
+    def _doubt(self, answer: Message) -> ExchangeStatus | None:
         """Why an answer without an error is no proof of success; None where it is (rule 5)."""
         frame = answer.frame
         if frame.whole and answer.judged is not False:
@@ -87,13 +87,13 @@ class Exchanges:
             return None
         return "lost" if frame.holes else "unseen"
 
-    def _queued(self, asked: Asked) -> int | None:
+    def _queued(self, asked: Pending) -> int | None:
         """How long the question stood behind the answer before its own."""
         if asked.link != "answer" or not asked.in_order:
             return None
         return 0 if self._answered_ns is None else max(0, self._answered_ns - asked.frame.last_ts_ns)
 
-    def rest(self, asked: Asked, *, open_at_end: bool, seen: tuple[bool, bool], gaps: tuple[int, int]) -> Exchange:
+    def rest(self, asked: Pending, *, open_at_end: bool, seen: tuple[bool, bool], gaps: tuple[int, int]) -> Exchange:
         """The exchange of a question that was still open at the end; ``seen`` and ``gaps`` are those of each side."""
         command = asked.awaits
         if command is not None and command.answer is None and asked.status is None:
@@ -147,7 +147,7 @@ class Exchanges:
         return batches
 
 
-def _worked(asked: Asked, elapsed_ns: int) -> int | None:
+def _worked(asked: Pending, elapsed_ns: int) -> int | None:
     """How long the answering side was at work, of the time that the question did not stand in a queue (rule 6)."""
     if asked.link != "answer":
         return None
@@ -171,7 +171,7 @@ def _asks(message: Message) -> bool:
     return False
 
 
-def _why_open(asked: Asked, *, open_at_end: bool, seen: tuple[bool, bool], gaps: tuple[int, int]) -> Status:
+def _why_open(asked: Pending, *, open_at_end: bool, seen: tuple[bool, bool], gaps: tuple[int, int]) -> ExchangeStatus:
     if asked.expects == 0:
         return "oneway"
     peer = asked.frame.side.peer
@@ -183,8 +183,8 @@ def _why_open(asked: Asked, *, open_at_end: bool, seen: tuple[bool, bool], gaps:
 
 
 def _why_unsettled(
-    command: Asked, *, open_at_end: bool, seen: tuple[bool, bool], gaps: tuple[int, int]
-) -> Status | None:
+    command: Pending, *, open_at_end: bool, seen: tuple[bool, bool], gaps: tuple[int, int]
+) -> ExchangeStatus | None:
     """The status of a settlement whose command was still open at the end; None where it was not refused in time."""
     if command.status is not None:
         return None if command.status == "oneway" else command.status
@@ -195,7 +195,7 @@ def _why_unsettled(
     return _why_open(command, open_at_end=open_at_end, seen=seen, gaps=gaps)
 
 
-def _fate_of(command: Asked, settling: Message) -> Status:
+def _fate_of(command: Pending, settling: Message) -> ExchangeStatus:
     """What became of the command that settled a delivery, ``settling``, and so of the delivery (rule 4)."""
     if command.status is not None and command.status != "oneway":
         return command.status

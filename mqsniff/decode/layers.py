@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from mqsniff.codecs.transforms import TRANSFORMS, Dark, Lost, Transform
-from mqsniff.codecs.transforms import Item as Output
+from mqsniff.codecs.transforms import TransformOutput as Output
 from mqsniff.decode.tls import RecordWalk, TlsFacts
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Gap, Mark, Problem, Side, Upgrade
 
-Passed: TypeAlias = Chunk | Gap
+LayerEvent: TypeAlias = Chunk | Gap
 Notice: TypeAlias = tuple[Problem, Mark]
 
 START: Final = Mark(0, 0, 0, 0)
@@ -54,14 +54,14 @@ class Layer(ABC):
         self._last = START
 
     @abstractmethod
-    def feed(self, chunk: Chunk) -> Iterator[Passed]:
+    def feed(self, chunk: Chunk) -> Iterator[LayerEvent]:
         """Take the next bytes of the layer below."""
 
     @abstractmethod
-    def gap(self, gap: Gap) -> Iterator[Passed]:
+    def gap(self, gap: Gap) -> Iterator[LayerEvent]:
         """Take note of bytes that the layer below lost."""
 
-    def close(self) -> Iterator[Passed]:
+    def close(self) -> Iterator[LayerEvent]:
         """No more bytes will come."""
         return iter(())
 
@@ -90,7 +90,7 @@ class TransformLayer(Layer):
         self._dark: Dark | None = None
         self._dark_mark = START
 
-    def feed(self, chunk: Chunk) -> Iterator[Passed]:
+    def feed(self, chunk: Chunk) -> Iterator[LayerEvent]:
         """Take the next bytes of the layer below."""
         for mark, data in pieces(chunk):
             self._fed += len(data)
@@ -99,18 +99,18 @@ class TransformLayer(Layer):
             else:
                 self.undecoded += len(data)
 
-    def gap(self, gap: Gap) -> Iterator[Passed]:
+    def gap(self, gap: Gap) -> Iterator[LayerEvent]:
         """Take note of bytes that the layer below lost; a loss of unknown length is at least one byte."""
         if self._dark is None:
             yield from self._pass(self._transform.gap(gap.length if gap.known else max(gap.length, 1)), gap.mark)
         self._fed += gap.length
 
-    def close(self) -> Iterator[Passed]:
+    def close(self) -> Iterator[LayerEvent]:
         """No more bytes will come."""
         if self._dark is None:
             yield from self._pass(self._transform.close(), self._last)
 
-    def _pass(self, output: Iterator[Output], mark: Mark) -> Iterator[Passed]:
+    def _pass(self, output: Iterator[Output], mark: Mark) -> Iterator[LayerEvent]:
         self._last = mark
         for item in output:
             if isinstance(item, Lost):
@@ -143,7 +143,7 @@ class TlsLayer(Layer):
         self._clear = False
         self._first: Mark | None = None
 
-    def feed(self, chunk: Chunk) -> Iterator[Passed]:
+    def feed(self, chunk: Chunk) -> Iterator[LayerEvent]:
         """Take the next bytes of the layer below."""
         for mark, data in pieces(chunk):
             taken = 0 if self._clear else self._walk.feed(data)
@@ -154,7 +154,7 @@ class TlsLayer(Layer):
                 self._clear = True
                 yield self._chunk(data[taken:], mark)
 
-    def gap(self, gap: Gap) -> Iterator[Passed]:
+    def gap(self, gap: Gap) -> Iterator[LayerEvent]:
         """Take note of bytes that the layer below lost."""
         length = gap.length if gap.known else None
         if self._clear:
@@ -194,7 +194,7 @@ class Layers:
         """The level above all layers of a side: what is given back from here enters the layer pushed next."""
         return len(self._stacks[side])
 
-    def through(self, event: Passed, level: int = 0) -> Iterator[Passed]:
+    def through(self, event: LayerEvent, level: int = 0) -> Iterator[LayerEvent]:
         """What comes out on top when an event enters at a level."""
         stack = self._stacks[event.side]
         if level == len(stack):
@@ -207,7 +207,7 @@ class Layers:
         for above in layer.feed(event) if isinstance(event, Chunk) else layer.gap(event):
             yield from self.through(above, level + 1)
 
-    def _across(self, event: Passed, layer: Layer, level: int) -> Iterator[Passed]:
+    def _across(self, event: LayerEvent, layer: Layer, level: int) -> Iterator[LayerEvent]:
         """Bytes that came before the layer begins pass it by."""
         cut = layer.at - event.offset
         if isinstance(event, Gap):
@@ -225,7 +225,7 @@ class Layers:
         yield Chunk(event.side, event.offset, event.data[:cut], before)
         yield from self.through(Chunk(event.side, layer.at, event.data[cut:], [at, *after]), level)
 
-    def close(self, side: Side) -> Iterator[Passed]:
+    def close(self, side: Side) -> Iterator[LayerEvent]:
         """What the layers of a side held back."""
         for level, layer in enumerate(self._stacks[side], 1):
             for above in layer.close():

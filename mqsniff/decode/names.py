@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mqsniff.limits import Limits
-from mqsniff.model import Message, RecordBatch, Taught
+from mqsniff.model import Message, RecordBatch, TopicItem
 
 
 class TopicNames:
@@ -23,7 +23,7 @@ class TopicNames:
         self.refused = 0
         """How often a name was taught that was one too many to be remembered."""
 
-    def learn(self, message: Message) -> Iterator[Taught]:
+    def learn(self, message: Message) -> Iterator[TopicItem]:
         """Take in what a message teaches; gives each name that was not known."""
         for topic_id, name in message.teaches:
             key = (message.protocol, topic_id)
@@ -33,7 +33,7 @@ class TopicNames:
                 self.refused += 1
             else:
                 self._names[key] = name
-                yield Taught(message.protocol, topic_id, name, message.frame.first_ts_ns)
+                yield TopicItem(message.protocol, topic_id, name, message.frame.first_ts_ns)
 
     def know(self, protocol: str, topic_id: str, name: str) -> None:
         """Take in a name that somebody else learned."""

@@ -17,7 +17,7 @@ from mqsniff.dissector import Dissector, Sample, Verdict
 GROUP = "mqsniff.dissectors"
 
 
-class Loaded(NamedTuple):
+class LoadedDissector(NamedTuple):
     """One entry point: its class, or what went wrong with it."""
 
     name: str
@@ -25,30 +25,30 @@ class Loaded(NamedTuple):
     problem: str = ""
 
 
-def load_dissectors() -> list[Loaded]:
+def load_dissectors() -> list[LoadedDissector]:
     """Every dissector of the entry-point group, by name."""
     return [_load(point) for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
 
 
-def _load(point: object) -> Loaded:
+def _load(point: object) -> LoadedDissector:
     name = str(getattr(point, "name", "?"))
     try:
         loaded = point.load()  # type: ignore[attr-defined]
     except Exception as error:  # noqa: BLE001  # the border of the plugin
-        return Loaded(name, None, f"dissector {name} cannot be imported: {type(error).__name__}: {error}")
+        return LoadedDissector(name, None, f"dissector {name} cannot be imported: {type(error).__name__}: {error}")
     if isinstance(loaded, type) and issubclass(loaded, Dissector):
-        return Loaded(name, loaded)
-    return Loaded(name, None, f"dissector {name} is no subclass of mqsniff.dissector.Dissector")
+        return LoadedDissector(name, loaded)
+    return LoadedDissector(name, None, f"dissector {name} is no subclass of mqsniff.dissector.Dissector")
 
 
-def protocols(loaded: list[Loaded]) -> list[str]:
+def protocols(loaded: list[LoadedDissector]) -> list[str]:
     """Every value that the column ``protocol`` may have: what dissectors give, then what is only named."""
     decoded = {name for entry in loaded if entry.dissector is not None for name in entry.dissector.names}
     named = sorted(FOREIGN.keys() - decoded, key=lambda name: (name == UNKNOWN, name))
     return [*sorted(decoded), *named]
 
 
-def message_names(loaded: list[Loaded], wanted: Callable[[str], bool]) -> set[str] | None:
+def message_names(loaded: list[LoadedDissector], wanted: Callable[[str], bool]) -> set[str] | None:
     """Names that messages of the wanted protocols may have; None where a dissector does not know its own."""
     names: set[str] = set()
     for entry in loaded:
@@ -71,7 +71,7 @@ class Claim(NamedTuple):
 class Registry:
     """The dissectors of one run."""
 
-    def __init__(self, loaded: list[Loaded], decode_as: Mapping[int, str] | None = None) -> None:
+    def __init__(self, loaded: list[LoadedDissector], decode_as: Mapping[int, str] | None = None) -> None:
         self.loaded = loaded
         self.dissectors = [entry.dissector for entry in loaded if entry.dissector is not None]
         self._decode_as = dict(decode_as or {})

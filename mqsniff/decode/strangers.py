@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from mqsniff.decode.foreign import TITLES
 from mqsniff.decode.layers import TlsLayer
 from mqsniff.decode.tls import TlsFacts
-from mqsniff.model import Chunk, ConnectionInfo, Gap, Item, Mark, Noticed, Problem, Side
+from mqsniff.model import Chunk, ConnectionInfo, Gap, Item, Mark, Problem, ProblemItem, Side
 
 SHOWN = 16
 _USER_INFO = re.compile(rb"//[^/]*@")
 REQUEST_LINE_MAX = 512
 
 
-class Stranger:
+class OpaqueConnection:
     """What can be said of such a connection."""
 
     def __init__(self, protocol: str, info: ConnectionInfo) -> None:
@@ -60,7 +60,7 @@ class Stranger:
             return
         kind, severity = ("tls", "warning") if self._protocol == "tls" else ("undecoded", "warning")
         problem = Problem(kind, severity, self._detail(total), size=total)  # type: ignore[arg-type]
-        yield Noticed(info, problem, self._mark.ts_ns, self._mark.packet)
+        yield ProblemItem(info, problem, self._mark.ts_ns, self._mark.packet)
 
     def _detail(self, total: int) -> str:
         match self._protocol:

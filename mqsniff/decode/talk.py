@@ -23,24 +23,24 @@ from mqsniff.dissector import Dissector, Settings
 from mqsniff.model import (
     Chunk,
     ConnectionInfo,
-    Decoded,
     Event,
-    Exchanged,
+    ExchangeItem,
     Gap,
     Item,
     Message,
-    Noticed,
+    MessageItem,
     Problem,
-    Recorded,
+    ProblemItem,
+    RecordItem,
     Side,
     Skipped,
     Upgrade,
 )
 
-Told = TypeVar("Told", Chunk, Gap, Side)
+SessionInput = TypeVar("SessionInput", Chunk, Gap, Side)
 
 
-class Talk:
+class ProtocolSession:
     """One dissector at work on one connection."""
 
     def __init__(self, dissector: Dissector, settings: Settings, info: ConnectionInfo) -> None:
@@ -88,7 +88,7 @@ class Talk:
         for problem, mark in self._layers.notices():
             if problem.kind == "truncated":
                 self._soften(problem)
-            yield Noticed(self._info, problem, mark.ts_ns, mark.packet)
+            yield ProblemItem(self._info, problem, mark.ts_ns, mark.packet)
 
     def _give(self, event: Chunk | Gap) -> Iterable[Item]:
         if isinstance(event, Gap):
@@ -127,7 +127,7 @@ class Talk:
         for asked in self._dissector.open_questions():
             exchange = self._exchanges.rest(asked, open_at_end=open_at_end, seen=seen, gaps=gaps)
             if not self._quiet:
-                yield Exchanged(self._info, exchange)
+                yield ExchangeItem(self._info, exchange)
             yield from self._recorded(self._exchanges.settled(exchange))
         self._layers.end()
         yield from self._up(iter(()))
@@ -141,7 +141,7 @@ class Talk:
         if size > 0:
             self._info.undecoded_bytes += size
             detail = f"{size} bytes that {type(self._dissector).__name__} did not account for"
-            yield Noticed(self._info, Problem("undecoded", "error", detail, "", side, size=size), None, None)
+            yield ProblemItem(self._info, Problem("undecoded", "error", detail, "", side, size=size), None, None)
 
     def _fill(self) -> None:
         info, layers, tls = self._info, self._layers, self._layers.tls
@@ -153,7 +153,7 @@ class Talk:
         info.tls_version, info.tls_cipher = tls.version, tls.cipher
         info.tls_alpn, info.tls_server_name = tls.alpn, tls.server_name
 
-    def _items(self, tell: Callable[[Told], Iterable[Event]], what: Told) -> Iterable[Item]:
+    def _items(self, tell: Callable[[SessionInput], Iterable[Event]], what: SessionInput) -> Iterable[Item]:
         """What the dissector says when it is told something; nothing any more once it has raised. Hot."""
         if self._broken:
             return ()
@@ -184,7 +184,7 @@ class Talk:
                     case Skipped():
                         yield self._skipped(event)
                     case Problem():
-                        yield Noticed(self._info, event, event.ts_ns, event.packet)
+                        yield ProblemItem(self._info, event, event.ts_ns, event.packet)
                     case Upgrade():
                         yield from self._upgrade(event)
         except Exception as error:  # noqa: BLE001  # the border of the plugin
@@ -213,7 +213,7 @@ class Talk:
         detail = (
             f"{type(error).__name__} in {type(self._dissector).__name__}: the connection is not decoded any further"
         )
-        return Noticed(self._info, Problem("internal", "error", detail), None, None)
+        return ProblemItem(self._info, Problem("internal", "error", detail), None, None)
 
     def _message(self, message: Message) -> list[Item]:
         """A message and what comes along with it. Hot: once a message."""
@@ -223,11 +223,13 @@ class Talk:
             _note_unmatched(message)
         self._claimed[frame.side] += len(frame.data) + frame.unread
         info.undecoded_bytes += frame.unread
-        items: list[Item] = [Decoded(info, message, _latency(message))]
+        items: list[Item] = [MessageItem(info, message, _latency(message))]
         if message.problems:
-            items += [Noticed(info, odd, frame.first_ts_ns, frame.first_packet, message) for odd in message.problems]
+            items += [
+                ProblemItem(info, odd, frame.first_ts_ns, frame.first_packet, message) for odd in message.problems
+            ]
         if not self._quiet:
-            items += [Exchanged(info, exchange) for exchange in ended]
+            items += [ExchangeItem(info, exchange) for exchange in ended]
         if message.records or (ended and self._exchanges.waiting):
             items += self._recorded(self._exchanges.records_of(message, ended))
         return items
@@ -240,13 +242,13 @@ class Talk:
         self._claimed[frame.side] += len(frame.data) + frame.unread
         info.undecoded_bytes += frame.unread
         if not message.problems:
-            return [Decoded(info, message)]
+            return [MessageItem(info, message)]
         place = frame.first_ts_ns, frame.first_packet
-        return [Decoded(info, message), *[Noticed(info, odd, *place, message) for odd in message.problems]]
+        return [MessageItem(info, message), *[ProblemItem(info, odd, *place, message) for odd in message.problems]]
 
     def _recorded(self, ready: Iterator[Ready]) -> Iterator[Item]:
         for message, batch in ready:
-            yield Recorded(self._info, message, batch)
+            yield RecordItem(self._info, message, batch)
 
     def _skipped(self, skipped: Skipped) -> Item:
         size = skipped.length - skipped.lost
@@ -255,7 +257,7 @@ class Talk:
         problem = Problem(skipped.kind, "error", skipped.why, "", skipped.side, skipped.offset, size)
         if skipped.kind == "truncated":
             self._soften(problem)
-        return Noticed(self._info, problem, skipped.first_ts_ns, skipped.first_packet)
+        return ProblemItem(self._info, problem, skipped.first_ts_ns, skipped.first_packet)
 
     def _upgrade(self, upgrade: Upgrade) -> Iterator[Item]:
         levels = [self._layers.top(side) for side in Side]
@@ -263,7 +265,7 @@ class Talk:
             self._layers.push(upgrade)
             self._layered = True
         except KeyError:
-            yield Noticed(self._info, Problem("internal", "error", f"no layer is called {upgrade.to}"), None, None)
+            yield ProblemItem(self._info, Problem("internal", "error", f"no layer is called {upgrade.to}"), None, None)
             return
         taken = (self._dissector.surrender(side, offset) for side, offset in upgrade.at.items())
         for event in sorted(chain.from_iterable(taken), key=_release):

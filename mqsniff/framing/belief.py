@@ -14,10 +14,10 @@ from typing import Protocol
 
 from mqsniff.dissector import NEED, Probed, Sample, Verdict
 from mqsniff.limits import Limits
-from mqsniff.model import Side, Sure
+from mqsniff.model import ProvenSize, Side
 
 
-class Run(Enum):
+class RunEnd(Enum):
     """What is known of the bytes behind those at hand."""
 
     OPEN = "more may come at once"
@@ -47,33 +47,33 @@ class Prober(Protocol):
         ...
 
 
-def looked_at(prober: Prober) -> int:
+def probe_size(prober: Prober) -> int:
     """As many bytes as ``probe`` can want."""
     return prober.probe_max or prober.head_max
 
 
-def starts(prober: Prober, side: Side, data: bytes, at: int, end: int) -> bool:
+def frame_starts(prober: Prober, side: Side, data: bytes, at: int, end: int) -> bool:
     """Whether a frame starts at a place to which the one before points."""
-    return isinstance(prober.probe(side, data[at : min(at + looked_at(prober), end)]), int)
+    return isinstance(prober.probe(side, data[at : min(at + probe_size(prober), end)]), int)
 
 
-def believe(
-    prober: Prober, limits: Limits, side: Side, data: bytes, at: int, *, end: int, run: Run, beyond: int
+def confirm_frame(
+    prober: Prober, limits: Limits, side: Side, data: bytes, at: int, *, end: int, run: RunEnd, beyond: int
 ) -> tuple[bool, int]:
     """(whether a frame starts at ``at``, else the index that must be there before asking again, 0 for never).
 
     ``beyond``: index of the first byte behind those that were lost where the run ended; negative where nobody knows.
     """
-    head_max = looked_at(prober)
+    head_max = probe_size(prober)
     behind = 0
     needed = 1
     while True:
         size = prober.probe(side, data[at : min(at + head_max, end)])
         if size is NEED:
-            return False, 0 if run is Run.ENDED or at + head_max <= end else end + 1
+            return False, 0 if run is RunEnd.ENDED or at + head_max <= end else end + 1
         if not isinstance(size, int) or not 0 < size <= limits.search_max:
             return False, 0
-        if isinstance(size, Sure) and behind == 0 and run is Run.ENDED and at + size > end:
+        if isinstance(size, ProvenSize) and behind == 0 and run is RunEnd.ENDED and at + size > end:
             return True, 0
         if behind == 0 and size > limits.search_sure:
             needed = 2
@@ -82,20 +82,20 @@ def believe(
         behind += 1
         at += size
         if at >= end:
-            if at in (end, beyond) and run is not Run.OPEN:
+            if at in (end, beyond) and run is not RunEnd.OPEN:
                 return True, 0
-            return False, 0 if run is Run.ENDED else at + 1
+            return False, 0 if run is RunEnd.ENDED else at + 1
 
 
 def verdict_at(prober: Prober, side: Side, data: bytes, start: int) -> Verdict:
     """What the bytes from ``start`` on say of the protocol: YES for two frames, MAYBE for a lone one."""
-    head_max = looked_at(prober)
+    head_max = probe_size(prober)
     size = prober.probe(side, data[start : start + head_max])
     if not isinstance(size, int):
         return Verdict.MORE if size is NEED else Verdict.NO
     behind = data[start + size : start + size + head_max]
     if not behind:
-        return Verdict.YES if isinstance(size, Sure) else Verdict.MAYBE
+        return Verdict.YES if isinstance(size, ProvenSize) else Verdict.MAYBE
     following = prober.probe(side, behind)
     if isinstance(following, int):
         return Verdict.YES

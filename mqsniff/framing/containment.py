@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from mqsniff.framing.questions import Questions
+from mqsniff.framing.questions import PendingRequests
 from mqsniff.model import Event, Frame, Message, Problem, Skipped
 from mqsniff.spec.wire import Malformed
 
 
-def contained(
-    decode: Callable[[Frame], Iterator[Event]], frame: Frame, reach: int, questions: Questions, plugin: str
+def decode_safely(
+    decode: Callable[[Frame], Iterator[Event]], frame: Frame, reach: int, questions: PendingRequests, plugin: str
 ) -> list[Event]:
     """The events of a frame; where nothing claims it, ``reach`` bytes of the stream are passed over. Hot."""
     events: list[Event] = []

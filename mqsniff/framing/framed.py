@@ -11,11 +11,11 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from mqsniff.dissector import Candidate, Dissector, Probed, Sample, Settings, Sized, Verdict, Walk, Walked
+from mqsniff.dissector import Candidate, Dissector, IncrementalSize, Probed, Sample, Settings, Sized, Verdict, Walked
 from mqsniff.framing.belief import verdict_of
 from mqsniff.framing.machine import Machine
-from mqsniff.framing.questions import Questions
-from mqsniff.model import Asked, Chunk, Event, Frame, Gap, Link, Side, Status
+from mqsniff.framing.questions import PendingRequests
+from mqsniff.model import Chunk, Event, ExchangeStatus, Frame, Gap, Link, Pending, Side
 
 
 class FramedDissector(Dissector):
@@ -30,7 +30,7 @@ class FramedDissector(Dissector):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._questions = Questions(settings.limits)
+        self._questions = PendingRequests(settings.limits)
         self._machine = Machine(self, settings.limits, self._questions)
 
     # ---- what authors write
@@ -51,7 +51,7 @@ class FramedDissector(Dissector):
     def decode(self, frame: Frame) -> Iterator[Event]:
         """Give the events of a frame; may raise Malformed. ``frame.data`` may be shorter than ``frame.size``."""
 
-    def walk(self, side: Side, walk: Walk, data: bytes) -> Walked:  # noqa: ARG002  # part of the contract
+    def walk(self, side: Side, walk: IncrementalSize, data: bytes) -> Walked:  # noqa: ARG002  # part of the contract
         """Go on where ``frame_size`` said Walk; ``data`` are bytes (at least one) from ``walk.size`` on. Final too."""
         return walk.promised
 
@@ -81,20 +81,25 @@ class FramedDissector(Dissector):
         link: Link = "answer",
         wait_limit_ns: int | None = None,
         in_order: bool = True,
-    ) -> Asked:
+    ) -> Pending:
         """Open a question that belongs to the frame being decoded; ``expects`` 0: no answer unless it fails."""
         return self._questions.ask(key, context, expects, link, wait_limit_ns, in_order=in_order)
 
-    def answer(self, key: Any) -> Asked | None:
+    def answer(self, key: Any) -> Pending | None:
         """The oldest question of this key, now answered by the frame being decoded; None when there is none."""
         return self._questions.answer(key)
 
-    def questions(self, key: Any) -> Sequence[Asked]:
+    def questions(self, key: Any) -> Sequence[Pending]:
         """The open questions of a key, oldest first."""
         return self._questions.open(key)
 
     def settle(
-        self, asked: Asked, status: Status | None = None, *, answered: bool = False, awaits: Asked | None = None
+        self,
+        asked: Pending,
+        status: ExchangeStatus | None = None,
+        *,
+        answered: bool = False,
+        awaits: Pending | None = None,
     ) -> None:
         """End one question wherever it stands in its queue: answered by this frame, or known to stay without answer.
 
@@ -102,7 +107,7 @@ class FramedDissector(Dissector):
         """
         self._questions.settle(asked, status, answered=answered, awaits=awaits)
 
-    def open_questions(self) -> Iterator[Asked]:
+    def open_questions(self) -> Iterator[Pending]:
         """Questions that nobody answered, oldest first."""
         return self._questions.left()
 

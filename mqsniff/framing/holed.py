@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-from mqsniff.framing.sidestream import Mode, SideStream
+from mqsniff.framing.sidestream import Mode, StreamBuffer
 from mqsniff.model import Frame, Gap
 
 
-class HoledFrame:
+class IncompleteFrame:
     """A frame that passes by on a side."""
 
-    def __init__(self, stream: SideStream, size: int, keep: int) -> None:
+    def __init__(self, stream: StreamBuffer, size: int, keep: int) -> None:
         """Take what is there, at most ``keep`` bytes of it, as the start of a frame of ``size`` bytes."""
         start, there = stream.position, min(stream.available, size)
         data = stream.data()

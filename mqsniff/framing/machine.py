@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
-from mqsniff.dissector import NEED, WAIT_PEER, Switch
-from mqsniff.framing.belief import Run
-from mqsniff.framing.containment import contained
-from mqsniff.framing.holed import HoledFrame
-from mqsniff.framing.questions import BYTES_KEPT, Questions
+from mqsniff.dissector import NEED, WAIT_PEER, LayerChange
+from mqsniff.framing.belief import RunEnd
+from mqsniff.framing.containment import decode_safely
+from mqsniff.framing.holed import IncompleteFrame
+from mqsniff.framing.questions import BYTES_KEPT, PendingRequests
 from mqsniff.framing.search import Search, Searcher
-from mqsniff.framing.sidestream import Mode, SideStream
+from mqsniff.framing.sidestream import Mode, StreamBuffer
 from mqsniff.framing.sizes import Sizer, cut_size, first_asked, size_of
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Event, Frame, Gap, Side, Skipped, Upgrade
@@ -52,13 +52,13 @@ class Framed(Searcher, Sizer, Protocol):
 class Machine:
     """What both sides of one connection are doing."""
 
-    def __init__(self, owner: Framed, limits: Limits, questions: Questions) -> None:
+    def __init__(self, owner: Framed, limits: Limits, questions: PendingRequests) -> None:
         self._owner = owner
         self._limits = limits
         self._questions = questions
-        self.streams = (SideStream(Side.CLIENT), SideStream(Side.SERVER))
+        self.streams = (StreamBuffer(Side.CLIENT), StreamBuffer(Side.SERVER))
         self._searches = (Search(self.streams[0]), Search(self.streams[1]))
-        self._holed: list[HoledFrame | None] = [None, None]
+        self._holed: list[IncompleteFrame | None] = [None, None]
         self._head_first = first_asked(owner)
         self._straight_max = min(limits.frame_max, BYTES_KEPT)
         """Bytes of a frame that is told at once: of a larger one, questions forget the bytes when it was taken."""
@@ -94,7 +94,7 @@ class Machine:
         owner.now = max(owner.now, marks[0].release)
         frame = stream.whole(chunk, owner.now)
         self._questions.begin(frame)
-        return contained(owner.decode, frame, size, self._questions, type(owner).__name__)
+        return decode_safely(owner.decode, frame, size, self._questions, type(owner).__name__)
 
     def _feed(self, chunk: Chunk) -> Iterator[Event]:
         self._owner.now = max(self._owner.now, chunk.marks[0].release)
@@ -147,7 +147,7 @@ class Machine:
 
     # ---- the machine of one side
 
-    def _advance(self, stream: SideStream) -> Iterator[Event]:
+    def _advance(self, stream: StreamBuffer) -> Iterator[Event]:
         """Frames, skips and all that the buffered bytes give, until more are needed."""
         while True:
             match stream.mode:
@@ -170,7 +170,7 @@ class Machine:
                 case Mode.WAIT:
                     return
 
-    def _step(self, stream: SideStream) -> Iterator[Event]:
+    def _step(self, stream: StreamBuffer) -> Iterator[Event]:
         """Frame after frame while the side is in step and the bytes are there. Hot: once a frame."""
         owner, side, frame_max = self._owner, stream.side, self._limits.frame_max
         peer = self.streams[stream.peer]
@@ -194,7 +194,7 @@ class Machine:
                     return
             elif size is NEED:
                 return
-            elif isinstance(size, Switch):
+            elif isinstance(size, LayerChange):
                 owner.now = max(owner.now, stream.mark_of(stream.position + size.needed - 1).release)
                 yield Upgrade({side: stream.position}, size.to)
                 if stream.available:
@@ -207,21 +207,21 @@ class Machine:
                 self._searches[side].begin("no frame starts here")
                 return
 
-    def _search(self, stream: SideStream) -> tuple[Skipped | None, bool]:
+    def _search(self, stream: StreamBuffer) -> tuple[Skipped | None, bool]:
         """Look for the next frame, one packet more at a time: (what was passed over, whether the side is in step)."""
         search = self._searches[stream.side]
         for stop, release in search.unseen_packets():
-            if search.find(self._owner, self._limits, stop, Run.OPEN):
+            if search.find(self._owner, self._limits, stop, RunEnd.OPEN):
                 self._owner.now = max(self._owner.now, release)
                 return self._found(stream), True
         return None, False
 
-    def _end_run(self, stream: SideStream, gap: Gap | None = None) -> Iterator[Event]:
+    def _end_run(self, stream: StreamBuffer, gap: Gap | None = None) -> Iterator[Event]:
         """The bytes being searched have ended (a gap, the close): a frame may end exactly here, or behind the gap."""
         search, owner, limits = self._searches[stream.side], self._owner, self._limits
         beyond = search.expect_behind(owner, limits, gap) if gap is not None and gap.known else -1
         while stream.mode is Mode.SEARCH:
-            if not search.find(owner, limits, stream.end, Run.ENDED, beyond=beyond):
+            if not search.find(owner, limits, stream.end, RunEnd.ENDED, beyond=beyond):
                 if (skipped := search.unfound()) is not None:
                     yield skipped
                 return
@@ -229,23 +229,23 @@ class Machine:
                 yield skipped
             yield from self._step(stream)
 
-    def _pause(self, stream: SideStream) -> Iterator[Event]:
+    def _pause(self, stream: StreamBuffer) -> Iterator[Event]:
         """The peer speaks: a frame that is being looked for may end exactly here."""
         search = self._searches[stream.side]
         while stream.mode is Mode.SEARCH and stream.available:
-            if not search.find(self._owner, self._limits, stream.end, Run.PAUSED):
+            if not search.find(self._owner, self._limits, stream.end, RunEnd.PAUSED):
                 return
             if (skipped := self._found(stream)) is not None:
                 yield skipped
             yield from self._advance(stream)
 
-    def _found(self, stream: SideStream) -> Skipped | None:
+    def _found(self, stream: StreamBuffer) -> Skipped | None:
         search = self._searches[stream.side]
         skipped = search.found()
         self._owner.missed(stream.side, search.missed())
         return skipped
 
-    def _cut_frame(self, stream: SideStream, why: str) -> Iterator[Event]:
+    def _cut_frame(self, stream: StreamBuffer, why: str) -> Iterator[Event]:
         """In step with part of a frame, whose next byte is lost: a frame with a hole where its size is known."""
         size = cut_size(self._owner, stream, self._limits.frame_max)
         if size is not None:
@@ -253,16 +253,16 @@ class Machine:
         else:
             yield self._searches[stream.side].skip_rest(why, "truncated")
 
-    def _open_holed(self, stream: SideStream, size: int) -> None:
+    def _open_holed(self, stream: StreamBuffer, size: int) -> None:
         """A frame that will not be whole, or is more than memory allows: let its rest pass."""
-        self._holed[stream.side] = HoledFrame(stream, size, self._limits.frame_max)
+        self._holed[stream.side] = IncompleteFrame(stream, size, self._limits.frame_max)
 
-    def _end_holed(self, stream: SideStream, holed: HoledFrame) -> Iterator[Event]:
+    def _end_holed(self, stream: StreamBuffer, holed: IncompleteFrame) -> Iterator[Event]:
         """Nothing more of a frame with holes will come."""
         self._holed[stream.side] = None
         yield from self._emit(stream, holed.take(self._owner.now))
 
-    def _pass_gap(self, stream: SideStream, gap: Gap) -> Iterator[Event]:
+    def _pass_gap(self, stream: StreamBuffer, gap: Gap) -> Iterator[Event]:
         """Go over lost bytes: inside a frame of known size in step, else to a search behind them."""
         if stream.mode is Mode.SEARCH:
             yield from self._end_run(stream, gap)
@@ -286,7 +286,7 @@ class Machine:
         stream.jump(gap.offset + gap.length)
         search.begin("behind a gap")
 
-    def _finish(self, stream: SideStream) -> Iterator[Event]:
+    def _finish(self, stream: StreamBuffer) -> Iterator[Event]:
         """The side has closed: end what is open, unless it waits for the peer."""
         if stream.mode is Mode.SEARCH:
             yield from self._end_run(stream)
@@ -313,20 +313,20 @@ class Machine:
         if stream.closed:
             yield from self._finish(stream)
 
-    def _stop_waiting(self, stream: SideStream) -> Iterator[Event]:
+    def _stop_waiting(self, stream: StreamBuffer) -> Iterator[Event]:
         """The peer will not come, or too much waits for it: go on without, for good."""
         stream.tired = True
         yield from self._poke(stream.side)
 
-    def _emit(self, stream: SideStream, frame: Frame) -> Iterator[Event]:
+    def _emit(self, stream: StreamBuffer, frame: Frame) -> Iterator[Event]:
         """The events of a frame; then the peer may go on if it waited for this."""
         yield from self._events_of(stream, frame)
         self._questions.taken()
         yield from self._poke(stream.peer)
 
-    def _events_of(self, stream: SideStream, frame: Frame) -> list[Event]:
+    def _events_of(self, stream: StreamBuffer, frame: Frame) -> list[Event]:
         """Decode a frame, contained. Hot: once a frame."""
         self._owner.now = frame.release = max(self._owner.now, frame.release)
         self._questions.begin(frame)
         reach = min(frame.size, stream.position - frame.offset)
-        return contained(self._owner.decode, frame, reach, self._questions, type(self._owner).__name__)
+        return decode_safely(self._owner.decode, frame, reach, self._questions, type(self._owner).__name__)

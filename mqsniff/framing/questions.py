@@ -22,13 +22,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from mqsniff.limits import KIB, Limits
-from mqsniff.model import Asked, Frame, Link, Message, Problem, Status
+from mqsniff.model import ExchangeStatus, Frame, Link, Message, Pending, Problem
 
 BYTES_KEPT: Final = KIB
 """Bytes of a frame that a question may keep: copying its message costs more."""
 
 
-def forget_bytes(asked: Sequence[Asked]) -> None:
+def forget_bytes(asked: Sequence[Pending]) -> None:
     """Let the questions of a message remember it without its bytes and records; its taker keeps it as it was."""
     message = asked[0].message
     if message is None:
@@ -38,22 +38,22 @@ def forget_bytes(asked: Sequence[Asked]) -> None:
         each.message, each.frame = light, light.frame
 
 
-class Questions:
+class PendingRequests:
     """The table of open questions, and what the frame being decoded did to it."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._queues: dict[Any, deque[Asked]] = {}
+        self._queues: dict[Any, deque[Pending]] = {}
         self._count = 0
         self._frame: Frame | None = None
-        self._asked: list[Asked] = []
-        self._answered: list[Asked] = []
-        self._closed: list[Asked] = []
-        self._heavy: tuple[Asked, ...] = ()
-        self._wide: dict[int, tuple[Asked, int]] = {}
+        self._asked: list[Pending] = []
+        self._answered: list[Pending] = []
+        self._closed: list[Pending] = []
+        self._heavy: tuple[Pending, ...] = ()
+        self._wide: dict[int, tuple[Pending, int]] = {}
         """Open questions that name topics or partitions, and how many, by identity, oldest first."""
         self._named = 0
-        self._settling: dict[Asked, None] = {}
+        self._settling: dict[Pending, None] = {}
         """Settlements that wait for the end of their command, oldest first."""
         self.gaps = [0, 0]
         """Gaps seen so far, by side."""
@@ -93,7 +93,7 @@ class Questions:
             self._widen(self._heavy[0])
             self._heavy = ()
 
-    def _widen(self, asked: Asked) -> None:
+    def _widen(self, asked: Pending) -> None:
         """One more question of a large message is open."""
         message = asked.message
         if message is None or asked.status is not None or asked.expects <= 0:
@@ -109,16 +109,16 @@ class Questions:
             assert oldest.message is not None
             oldest.message.body, oldest.message.partitions = {}, ()
 
-    def _narrow(self, asked: Asked) -> None:
+    def _narrow(self, asked: Pending) -> None:
         if (found := self._wide.pop(id(asked), None)) is not None:
             self._named -= found[1]
 
     def ask(
         self, key: Any, context: Any, expects: int, link: Link, wait_limit_ns: int | None, *, in_order: bool
-    ) -> Asked:
+    ) -> Pending:
         """Open a question of the frame being decoded."""
         assert self._frame is not None
-        asked = Asked(key, link, self._frame, context, expects, wait_limit_ns, in_order)
+        asked = Pending(key, link, self._frame, context, expects, wait_limit_ns, in_order)
         peer = self._frame.side.peer
         asked.gaps_before, asked.losses_before = self.gaps[peer], self.losses[peer]
         queue = self._queues.get(key)
@@ -135,7 +135,7 @@ class Questions:
             self._end_oldest()
         return asked
 
-    def answer(self, key: Any) -> Asked | None:
+    def answer(self, key: Any) -> Pending | None:
         """The oldest question of the key that expects an answer; those before it that expect none end."""
         queue = self._queues.get(key)
         if not queue:
@@ -148,12 +148,17 @@ class Questions:
         self.settle(asked, answered=True)
         return asked
 
-    def open(self, key: Any) -> Sequence[Asked]:
+    def open(self, key: Any) -> Sequence[Pending]:
         """The open questions of a key, oldest first: a live view, not to be walked while they are settled."""
         return self._queues.get(key, ())
 
     def settle(
-        self, asked: Asked, status: Status | None = None, *, answered: bool = False, awaits: Asked | None = None
+        self,
+        asked: Pending,
+        status: ExchangeStatus | None = None,
+        *,
+        answered: bool = False,
+        awaits: Pending | None = None,
     ) -> None:
         """Count one answer, or end the question without; it leaves its queue when nothing more is expected.
 
@@ -187,7 +192,7 @@ class Questions:
             self._end_settled(asked, asked.awaited_by)
             asked.awaited_by = None
 
-    def _end_settled(self, command: Asked, waiting: list[Asked]) -> None:
+    def _end_settled(self, command: Pending, waiting: list[Pending]) -> None:
         """The deliveries that a command settled end with it, but for those that have ended before."""
         doubtful = self.losses[command.frame.side.peer] > command.losses_before
         for settled in waiting:
@@ -198,13 +203,13 @@ class Questions:
                     self._doubt(settled, command)
                 self._closed.append(settled)
 
-    def _doubt(self, settled: Asked, command: Asked) -> None:
+    def _doubt(self, settled: Pending, command: Pending) -> None:
         """A settlement that was not refused is lost if frames of the side that might have refused it are lost."""
         unrefused = command.expects == 0 and command.status in (None, "oneway") and command not in self._answered
         if unrefused and self.losses[command.frame.side.peer] > command.losses_before:
             settled.status = settled.status or "lost"
 
-    def _remove(self, asked: Asked) -> None:
+    def _remove(self, asked: Pending) -> None:
         queue = self._queues[asked.key]
         if queue[0] is asked:
             queue.popleft()
@@ -221,7 +226,7 @@ class Questions:
         oldest = next(iter(self._queues.values()))[0]
         self.settle(oldest, "unanswered" if oldest.expects else "oneway")
 
-    def left(self) -> Iterator[Asked]:
+    def left(self) -> Iterator[Pending]:
         """Everything still open, in the order it was asked."""
         rest = [asked for queue in self._queues.values() for asked in queue]
         rest += self._settling

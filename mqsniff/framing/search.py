@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from mqsniff.dissector import Candidate, Verdict
-from mqsniff.framing.belief import Prober, Run, believe, looked_at, starts
-from mqsniff.framing.sidestream import Mode, SideStream
+from mqsniff.framing.belief import Prober, RunEnd, confirm_frame, frame_starts, probe_size
+from mqsniff.framing.sidestream import Mode, StreamBuffer
 from mqsniff.limits import Limits
 from mqsniff.model import Gap, Mark, ProblemKind, Side, Skipped
 
@@ -33,7 +33,7 @@ class Searcher(Prober, Protocol):
 class Search:
     """What the search of one side has seen, and where it stands."""
 
-    def __init__(self, stream: SideStream) -> None:
+    def __init__(self, stream: StreamBuffer) -> None:
         self._stream = stream
         self._wants = 0
         """Nothing new can be said before the stream reaches this offset."""
@@ -92,25 +92,25 @@ class Search:
                 self._seen = stop
                 yield stop, release
 
-    def find(self, prober: Searcher, limits: Limits, stop: int, run: Run, *, beyond: int = -1) -> bool:
+    def find(self, prober: Searcher, limits: Limits, stop: int, run: RunEnd, *, beyond: int = -1) -> bool:
         """Move ``position`` to the first frame that can be believed; false when there is none (yet) before ``stop``.
 
         ``beyond``: stream offset of the first byte behind those that were lost where the run ended; -1 where nobody
         knows.
         """
-        if stop < self._wants and run is Run.OPEN:
+        if stop < self._wants and run is RunEnd.OPEN:
             return False
         stream = self._stream
         data = stream.data()
         base, side = stream.base, stream.side
         at, end = stream.position - base, stop - base
         while (at := prober.scan(side, data, at)) < end:
-            if base + at in self._expected and starts(prober, side, data, at, end):
+            if base + at in self._expected and frame_starts(prober, side, data, at, end):
                 believed, wants = True, 0
             else:
-                believed, wants = believe(prober, limits, side, data, at, end=end, run=run, beyond=beyond - base)
+                believed, wants = confirm_frame(prober, limits, side, data, at, end=end, run=run, beyond=beyond - base)
             if believed:
-                final = run is Run.ENDED or end - at > limits.wait_max
+                final = run is RunEnd.ENDED or end - at > limits.wait_max
                 believed, wants = self._confirm(prober, data, at, end, final=final)
             if believed or wants:
                 stream.position = base + at
@@ -124,7 +124,7 @@ class Search:
     def _confirm(self, prober: Searcher, data: bytes, at: int, end: int, *, final: bool) -> tuple[bool, int]:
         """(whether the frame at ``at`` is one, else the index that must be there before asking again, 0 for never)."""
         stream = self._stream
-        size = prober.probe(stream.side, data[at : min(at + looked_at(prober), end)])
+        size = prober.probe(stream.side, data[at : min(at + probe_size(prober), end)])
         if not isinstance(size, int):
             return False, 0
         begins_packet = stream.begins_packet(stream.base + at)
@@ -142,7 +142,7 @@ class Search:
         data, base = stream.data(), stream.base
         self._expected = {offset for offset in self._expected if offset >= stream.end}
         for start in stream.packet_starts():
-            size = prober.probe(stream.side, data[start - base : start - base + looked_at(prober)])
+            size = prober.probe(stream.side, data[start - base : start - base + probe_size(prober)])
             if isinstance(size, int) and 0 < size <= limits.search_sure and start + size > beyond:
                 if len(self._expected) >= EXPECTED_MAX:
                     break

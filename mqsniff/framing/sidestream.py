@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final
 
-from mqsniff.dissector import Sized, Walk
+from mqsniff.dissector import IncrementalSize, Sized
 from mqsniff.model import Chunk, Frame, Gap, Mark, Side
 
 
@@ -29,7 +29,7 @@ class Mode(Enum):
 _STEP: Final = Mode.STEP
 
 
-class SideStream:
+class StreamBuffer:
     """Buffer, marks and mode of one side."""
 
     def __init__(self, side: Side) -> None:
@@ -39,7 +39,7 @@ class SideStream:
         self.position = 0
         self.end = 0
         self.wants = 0
-        self.walked: Walk | None = None
+        self.walked: IncrementalSize | None = None
         self.answer: Sized | None = None
         """What ``frame_size`` has just said of the bytes at ``position``, so that it is asked once."""
         self.told_at = -1

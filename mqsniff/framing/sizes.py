@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from mqsniff.dissector import NEED, NO_FRAME, Broken, Sized, Walk, Walked
-from mqsniff.framing.sidestream import SideStream
+from mqsniff.dissector import NEED, NO_FRAME, IncrementalSize, Sized, WalkAborted, Walked
+from mqsniff.framing.sidestream import StreamBuffer
 from mqsniff.model import Side
 
 WALK_WINDOW: Final = 64 * 1024
@@ -34,21 +34,21 @@ class Sizer(Protocol):
         """Size of the frame that starts here in step."""
         ...
 
-    def walk(self, side: Side, walk: Walk, data: bytes, /) -> Walked:
+    def walk(self, side: Side, walk: IncrementalSize, data: bytes, /) -> Walked:
         """Go on where ``frame_size`` said Walk."""
         ...
 
 
-def size_of(sizer: Sizer, stream: SideStream, frame_max: int) -> Sized:
+def size_of(sizer: Sizer, stream: StreamBuffer, frame_max: int) -> Sized:
     """What is known of the size of the frame at ``position``. Hot: once a frame."""
     answer: Sized = stream.walked or _head_size(sizer, stream)
-    while isinstance(answer, Walk):
+    while isinstance(answer, IncrementalSize):
         stream.walked = walk = answer
         if walk.size > frame_max:
             return walk.promised
         ahead = stream.head(WALK_WINDOW, walk.size)
         walked = sizer.walk(stream.side, walk, ahead) if ahead else NEED
-        if isinstance(walked, Broken):
+        if isinstance(walked, WalkAborted):
             stream.told_at = stream.position + walk.size + walked.needed - 1
             return walk.promised
         if walked is NEED:
@@ -62,7 +62,7 @@ def first_asked(sizer: Sizer) -> int:
     return min(sizer.head_usual, sizer.head_max)
 
 
-def cut_size(sizer: Sizer, stream: SideStream, frame_max: int) -> int | None:
+def cut_size(sizer: Sizer, stream: StreamBuffer, frame_max: int) -> int | None:
     """The size of a frame of which nothing more comes; None where it cannot be told."""
     size = size_of(sizer, stream, frame_max)
     if size is NEED and stream.walked is not None:
@@ -70,7 +70,7 @@ def cut_size(sizer: Sizer, stream: SideStream, frame_max: int) -> int | None:
     return size if isinstance(size, int) and size > 0 else None
 
 
-def _head_size(sizer: Sizer, stream: SideStream) -> Sized:
+def _head_size(sizer: Sizer, stream: StreamBuffer) -> Sized:
     stream.told_at = -1
     head = stream.head(first_asked(sizer))
     size, stream.answer = stream.answer, None

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from mqsniff.model.messages import Asked, Identity, Message, RecordBatch, Status
+from mqsniff.model.messages import ExchangeStatus, Identity, Message, Pending, RecordBatch
 from mqsniff.model.values import Problem
 
-Outcome: TypeAlias = Literal["established", "refused", "no answer", "mid-stream"]
-UNMET: Final[tuple[Outcome, ...]] = ("refused", "no answer")
+ConnectionOutcome: TypeAlias = Literal["established", "refused", "no answer", "mid-stream"]
+UNMET: Final[tuple[ConnectionOutcome, ...]] = ("refused", "no answer")
 """Outcomes of what never became a connection."""
 
 
@@ -29,7 +29,7 @@ class ConnectionInfo:
     protocol: str = "unknown"
     detected_by: str | None = None
     """content, port or user; None for an unknown connection."""
-    outcome: Outcome = "mid-stream"
+    outcome: ConnectionOutcome = "mid-stream"
     last_ts_ns: int = 0
     client_packets: int = 0
     server_packets: int = 0
@@ -92,9 +92,9 @@ class Exchange:
     ``asked`` is None for an answer that nobody asked for (status unasked); ``answer`` is None where none came.
     """
 
-    asked: Asked | None
+    asked: Pending | None
     answer: Message | None
-    status: Status
+    status: ExchangeStatus
     latency_ns: int | None = None
     total_ns: int | None = None
     queue_ns: int | None = None
@@ -102,7 +102,7 @@ class Exchange:
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenedItem:
     """A connection is open: its handshake has ended, or it shows something without one. Refused ones never are."""
 
     connection: ConnectionInfo
@@ -111,7 +111,7 @@ class Opened:
 
 
 @dataclass(slots=True)
-class Decoded:
+class MessageItem:
     """A message, with the answer's latency where it answers one question."""
 
     connection: ConnectionInfo
@@ -120,7 +120,7 @@ class Decoded:
 
 
 @dataclass(slots=True)
-class Partitioned:
+class PartitionItem:
     """Partitions of a message that was not chosen itself; only filters make it."""
 
     connection: ConnectionInfo
@@ -128,7 +128,7 @@ class Partitioned:
 
 
 @dataclass(slots=True)
-class Exchanged:
+class ExchangeItem:
     """A question ended."""
 
     connection: ConnectionInfo
@@ -136,7 +136,7 @@ class Exchanged:
 
 
 @dataclass(slots=True)
-class Recorded:
+class RecordItem:
     """A record batch whose rows can go out: all that the connection will tell of it is filled in."""
 
     connection: ConnectionInfo
@@ -145,7 +145,7 @@ class Recorded:
 
 
 @dataclass(slots=True)
-class Noticed:
+class ProblemItem:
     """A problem with its place; ``connection`` is None for one of an input or a packet."""
 
     connection: ConnectionInfo | None
@@ -157,7 +157,7 @@ class Noticed:
 
 
 @dataclass(slots=True)
-class Taught:
+class TopicItem:
     """The name of a topic id was learned for the first time."""
 
     protocol: str
@@ -167,11 +167,13 @@ class Taught:
 
 
 @dataclass(slots=True)
-class Closed:
+class ClosedItem:
     """A connection has ended, or the input has: its row is complete."""
 
     connection: ConnectionInfo
 
 
-Item: TypeAlias = Opened | Decoded | Partitioned | Exchanged | Recorded | Noticed | Taught | Closed
+Item: TypeAlias = (
+    OpenedItem | MessageItem | PartitionItem | ExchangeItem | RecordItem | ProblemItem | TopicItem | ClosedItem
+)
 """What the pipeline yields."""

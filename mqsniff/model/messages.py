@@ -128,7 +128,7 @@ class RecordBatch:
     header_spans: Callable[[], HeaderSpans | None] | None = None
 
 
-Kind: TypeAlias = Literal["request", "response", "oneway", "push"]
+MessageKind: TypeAlias = Literal["request", "response", "oneway", "push"]
 
 
 @dataclass(slots=True)
@@ -138,7 +138,7 @@ class Message:
     frame: Frame
     protocol: str
     name: str
-    kind: Kind
+    kind: MessageKind
     body: dict[str, Value] = field(default_factory=dict)
     version: int | None = None
     correlation: str | None = None
@@ -163,13 +163,13 @@ class Message:
     problems: list[Problem] = field(default_factory=list)
     finite: bool = False
     """Whether the dissector knows that no number of the body is NaN or infinite; sinks have to look otherwise."""
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[Pending, ...] = ()
     """Questions that this message opened. Filled by the framing layer."""
-    closed: tuple[Asked, ...] = ()
+    closed: tuple[Pending, ...] = ()
     """Questions that ended with this message: answered by it, or known now to stay without answer. Filled by it too."""
     answers: int = 0
     """How many questions it answered. Filled by it too."""
-    answered: tuple[Asked, ...] = ()
+    answered: tuple[Pending, ...] = ()
     """These questions: some may get further answers, or wait for their refusal, and end later. Filled by it too."""
 
     @property
@@ -186,11 +186,13 @@ class Message:
 
 
 Link: TypeAlias = Literal["answer", "settlement"]
-Status: TypeAlias = Literal["ok", "partial", "error", "oneway", "unanswered", "pending", "lost", "unseen", "unasked"]
+ExchangeStatus: TypeAlias = Literal[
+    "ok", "partial", "error", "oneway", "unanswered", "pending", "lost", "unseen", "unasked"
+]
 
 
 @dataclass(slots=True, eq=False)
-class Asked:
+class Pending:
     """A question (a request, or a delivered message that wants settling) and, in time, its answer."""
 
     key: Any
@@ -205,7 +207,7 @@ class Asked:
     message: Message | None = None
     answer: Message | None = None
     last_answer: Message | None = None
-    status: Status | None = None
+    status: ExchangeStatus | None = None
     held: bool | None = None
     throttle_ns: int | None = None
     gaps_before: int = 0
@@ -216,9 +218,9 @@ class Asked:
     """Further columns of its row in ``exchanges``."""
     open: bool = True
     """Whether it still stands among the open questions, or waits for ``awaits``."""
-    awaits: Asked | None = None
+    awaits: Pending | None = None
     """The question of the command that settled this delivery: its own answer may refuse what it did."""
-    awaited_by: list[Asked] | None = None
+    awaited_by: list[Pending] | None = None
     """Deliveries whose settlement ends with this command."""
 
 

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class Sure(int):
+class ProvenSize(int):
     """A size that ``probe`` vouches for: the head proves the frame where nobody can look behind it."""

@@ -22,7 +22,7 @@ from mqsniff.sinks.escape import safe
 from mqsniff.tables.rows import Captures, Row, rows_of
 from mqsniff.tables.schemas import TABLES, TableName, names_of
 from mqsniff.tables.times import rfc3339
-from mqsniff.tables.values import Shown, base64
+from mqsniff.tables.values import Redaction, base64
 
 _FORMULA: Final = re.compile(r"[=+\-@\t\r\n＝＋－＠]")
 _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?\Z", re.ASCII)
@@ -33,7 +33,7 @@ class CsvSink:
     """Writes the rows of one table to a binary stream; ``terminal`` for a stream that people look at."""
 
     def __init__(
-        self, stream: BinaryIO, captures: Captures, table: TableName, shown: Shown, *, terminal: bool = False
+        self, stream: BinaryIO, captures: Captures, table: TableName, shown: Redaction, *, terminal: bool = False
     ) -> None:
         self._stream = stream
         self._captures = captures

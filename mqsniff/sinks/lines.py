@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from mqsniff.limits import Limits
-from mqsniff.model import UNMET, ConnectionInfo, Frame, Message, Noticed, packet_capture, packet_number
+from mqsniff.model import UNMET, ConnectionInfo, Frame, Message, ProblemItem, packet_capture, packet_number
 from mqsniff.sinks.escape import quoted, safe
-from mqsniff.sinks.paint import Part
+from mqsniff.sinks.paint import TextPart
 from mqsniff.sinks.tree import brief
 from mqsniff.tables.rows import Captures, Row
 from mqsniff.tables.schemas import TableName, names_of
 from mqsniff.tables.times import SECOND_NS, rfc3339
-from mqsniff.tables.values import Shown, base64
+from mqsniff.tables.values import Redaction, base64
 
 STALL_SHOWN_NS: Final = Limits().stall_ns
 _TOPICS_SHOWN: Final = 3
@@ -27,9 +27,9 @@ _COLUMNS_LEFT_OUT: Final = frozenset(
 )
 
 
-def message_parts(message: Message, latency_ns: int | None, shown: Shown) -> list[Part]:
+def message_parts(message: Message, latency_ns: int | None, shown: Redaction) -> list[TextPart]:
     """A message behind its name."""
-    parts: list[Part] = []
+    parts: list[TextPart] = []
     if message.topics:
         parts.append(("topic", "  " + _listed(message.topics)))
     elif message.topic_ids:
@@ -60,7 +60,7 @@ def packets(frame: Frame) -> str:
     return f"packet {first}" if frame.first_packet == frame.last_packet else f"packets {first} to {last}"
 
 
-def problem_parts(noticed: Noticed, captures: Captures) -> list[Part]:
+def problem_parts(noticed: ProblemItem, captures: Captures) -> list[TextPart]:
     """A problem behind its kind; one without a connection names its capture."""
     problem = noticed.problem
     about = f" in {safe(noticed.message.name)}" if noticed.message is not None else ""
@@ -86,7 +86,7 @@ def close_name(connection: ConnectionInfo) -> str:
     return "forgotten" if connection.forgotten else "end of capture"
 
 
-def close_parts(connection: ConnectionInfo) -> list[Part]:
+def close_parts(connection: ConnectionInfo) -> list[TextPart]:
     """What a connection was, told at its end."""
     return [("tcp", "  " + fact) for fact in _facts(connection)]
 
@@ -133,10 +133,10 @@ def _facts(connection: ConnectionInfo) -> Iterator[str]:
         ("alpn", c.tls_alpn),
         ("proxy_client", c.proxy_client),
     )
-    yield from (f"{label}={brief(name, Shown())}" for label, name in names if name is not None)
+    yield from (f"{label}={brief(name, Redaction())}" for label, name in names if name is not None)
 
 
-def record_text(row: Row, shown: Shown) -> str:
+def record_text(row: Row, shown: Redaction) -> str:
     """A record beneath its message: where it is, its key and its value."""
     parts = [f"{name}={row[name]}" for name in ("partition", "offset", "client_offset") if row[name] is not None]
     if row["message_id"] is not None:
@@ -156,7 +156,7 @@ def record_text(row: Row, shown: Shown) -> str:
     return "- " + "  ".join(parts)
 
 
-def row_text(table: TableName, row: Row, shown: Shown) -> str:
+def row_text(table: TableName, row: Row, shown: Redaction) -> str:
     """A row of any table as ``name=value`` pairs, without what stands in the line's columns and without nulls."""
     times, payloads = names_of(table, "timestamp"), names_of(table, "payload")
     pairs = []

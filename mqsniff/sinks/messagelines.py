@@ -20,7 +20,7 @@ from mqsniff.model import ConnectionInfo, Message, Side, packet_capture, packet_
 from mqsniff.model.items import endpoint
 from mqsniff.tables.rows import Captures, fits
 from mqsniff.tables.times import utc_second
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 REMEMBERED: Final = 1024
 """Parts of lines of each sort that are remembered."""
@@ -30,7 +30,7 @@ LONG: Final = 512
 """Characters of texts from which on a part that holds them is not remembered."""
 
 
-def message_line(connection: ConnectionInfo, message: Message, captures: Captures, shown: Shown) -> bytes | None:
+def message_line(connection: ConnectionInfo, message: Message, captures: Captures, shown: Redaction) -> bytes | None:
     """The line, its newline included; None where only its row can tell."""
     frame = message.frame
     body = shown.sure_json(message.body, finite=message.finite)

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import BinaryIO, Final
 
-from mqsniff.model import Decoded, Item, Recorded
+from mqsniff.model import Item, MessageItem, RecordItem
 from mqsniff.sinks.messagelines import message_line
 from mqsniff.sinks.recordlines import record_lines
 from mqsniff.tables.rows import Captures, Row, rows_of
 from mqsniff.tables.schemas import TABLES, TableName, names_of
 from mqsniff.tables.times import rfc3339
-from mqsniff.tables.values import Shown, base64
+from mqsniff.tables.values import Redaction, base64
 
 FEW: Final = 3
 """Records of a batch up to which it is faster to make its rows one by one."""
@@ -31,7 +31,7 @@ _OBJECTS: Final = frozenset(("body", "headers", "decoded", "beyond_int64"))
 class NdjsonSink:
     """Writes the rows of the wanted tables to a binary stream."""
 
-    def __init__(self, stream: BinaryIO, captures: Captures, wanted: Collection[TableName], shown: Shown) -> None:
+    def __init__(self, stream: BinaryIO, captures: Captures, wanted: Collection[TableName], shown: Redaction) -> None:
         self._stream = stream
         self._captures = captures
         self._wanted = frozenset(wanted)
@@ -40,12 +40,12 @@ class NdjsonSink:
 
     def write(self, item: Item) -> None:
         """Write an item's rows."""
-        if self._only_messages and isinstance(item, Decoded):
+        if self._only_messages and isinstance(item, MessageItem):
             line = message_line(item.connection, item.message, self._captures, self._shown)
             if line is not None:
                 self._stream.write(line)
                 return
-        if isinstance(item, Recorded) and item.batch.count > FEW:
+        if isinstance(item, RecordItem) and item.batch.count > FEW:
             if "records" in self._wanted:
                 lines = record_lines(item.connection, item.message, item.batch, self._captures, self._shown)
                 self._stream.writelines(lines)
@@ -58,7 +58,7 @@ class NdjsonSink:
         self._stream.flush()
 
 
-def ndjson_line(table: TableName, row: Row, shown: Shown) -> bytes:
+def ndjson_line(table: TableName, row: Row, shown: Redaction) -> bytes:
     """A row as a line, its newline included."""
     line = {name: value for name, value in row.items() if value is not None}
     for name in _TIMES[table]:

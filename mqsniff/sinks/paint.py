@@ -24,7 +24,7 @@ Role: TypeAlias = Literal[
     "warning",
     "info",
 ]
-Part: TypeAlias = tuple[Role, str]
+TextPart: TypeAlias = tuple[Role, str]
 
 STYLES: Final[dict[Role, str]] = {
     "time": "dim",
@@ -49,7 +49,7 @@ class Paint:
         self._width = width
         self._codes = _codes() if color else {}
 
-    def line(self, parts: Sequence[Part]) -> str:
+    def line(self, parts: Sequence[TextPart]) -> str:
         """The line, without its newline."""
         if self._width is not None:
             parts = _fit(parts, self._width)
@@ -74,11 +74,11 @@ def _codes() -> dict[Role, tuple[str, str]]:
     return codes
 
 
-def _fit(parts: Sequence[Part], width: int) -> Sequence[Part]:
+def _fit(parts: Sequence[TextPart], width: int) -> Sequence[TextPart]:
     """Parts that fill at most so many cells, the last one ending in an ellipsis where something was cut."""
     if sum(_cells(text) for _, text in parts) <= width:
         return parts
-    fitting: list[Part] = []
+    fitting: list[TextPart] = []
     left = width - 1
     for role, text in parts:
         if (cells := _cells(text)) > left:

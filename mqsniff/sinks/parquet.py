@@ -16,13 +16,13 @@ from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.limits import Limits
 from mqsniff.model import Item
 from mqsniff.sinks.outputfolder import OutputFolder
-from mqsniff.sinks.parts import Part, PartFiles
+from mqsniff.sinks.parts import PartFiles, WrittenPart
 from mqsniff.sinks.topicfill import TopicFill
 from mqsniff.tables.arrow import ArrowTables
 from mqsniff.tables.rows import Captures
 from mqsniff.tables.schemas import TABLES, TableName
 from mqsniff.tables.topics import Teachings
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 
 class ParquetSink:
@@ -33,7 +33,7 @@ class ParquetSink:
         folder: str | OutputFolder,
         captures: Captures,
         wanted: Collection[TableName],
-        shown: Shown,
+        shown: Redaction,
         *,
         prefix: str = "part",
         limits: Limits | None = None,
@@ -63,7 +63,7 @@ class ParquetSink:
     def tick(self) -> None:
         """Nothing to show before a part is whole."""
 
-    def close(self) -> list[Part]:
+    def close(self) -> list[WrittenPart]:
         """Write what waits, fill the names that are known now, and tell the parts; every table has one at least.
 
         Where no capture could be read there are none.
@@ -76,7 +76,7 @@ class ParquetSink:
         internal = InternalTopics(Registry(load_dissectors()).dissectors)
         return TopicFill(self._folder.filesystem, self.teachings.names, internal, self._shown).parts(parts)
 
-    def close_parts(self, tables: Collection[TableName] = ()) -> list[Part]:
+    def close_parts(self, tables: Collection[TableName] = ()) -> list[WrittenPart]:
         """Write what waits and tell the parts, for who fills names later; ``tables`` get a part even without rows."""
         self._begin()
         for block in self._tables.rest():

@@ -51,7 +51,7 @@ _RENAMING: Final = frozenset(("local", "hdfs"))
 
 
 @dataclass(slots=True)
-class Part:
+class WrittenPart:
     """A part file that is whole."""
 
     table: TableName
@@ -104,7 +104,7 @@ class PartFile:
         """Bytes so far."""
         return int(self._stream.tell())
 
-    def close(self) -> Part:
+    def close(self) -> WrittenPart:
         """Make it whole; where that fails nothing is left behind."""
         try:
             if self._writer is None:
@@ -117,7 +117,7 @@ class PartFile:
         except OSError:
             self.discard()
             raise
-        return Part(self.table, self.path, self._rows, size, self.topic_ids)
+        return WrittenPart(self.table, self.path, self._rows, size, self.topic_ids)
 
     def discard(self) -> None:
         """Leave nothing behind, also where its disk is full."""
@@ -151,7 +151,7 @@ class PartFiles:
         self._sizes: dict[TableName, int] = {}
         self._open: dict[TableName, PartFile] = {}
         self._begun: dict[TableName, int] = {}
-        self._parts: list[Part] = []
+        self._parts: list[WrittenPart] = []
 
     def write(self, block: Block) -> None:
         """Take a block of a table."""
@@ -168,7 +168,7 @@ class PartFiles:
         """Bytes of rows that wait for their row groups."""
         return sum(self._sizes.values())
 
-    def close(self, tables: Collection[TableName] = ()) -> list[Part]:
+    def close(self, tables: Collection[TableName] = ()) -> list[WrittenPart]:
         """Write what waits, make all parts whole and tell them; each of ``tables`` gets a part, be it without rows.
 
         Where one fails (a full disk), those that can be made whole are; then the first OSError is raised.

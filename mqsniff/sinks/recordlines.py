@@ -23,7 +23,7 @@ from mqsniff.model import ConnectionInfo, Message, RecordBatch
 from mqsniff.tables.rows import Captures, Row, listed, record_columns, record_constants
 from mqsniff.tables.schemas import names_of
 from mqsniff.tables.times import rfc3339
-from mqsniff.tables.values import Encoding, Shown, base64, text_of
+from mqsniff.tables.values import Encoding, Redaction, base64, text_of
 
 LINES: Final = 256
 SIZE: Final = 1 << 20
@@ -47,7 +47,7 @@ _Spans: TypeAlias = Iterable[tuple[int, int]]
 
 
 def record_lines(
-    connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures, shown: Shown
+    connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures, shown: Redaction
 ) -> Iterator[bytes]:
     """The lines of a batch, some at a time (rule 4), newlines included."""
     common = record_constants(connection, message, batch, captures)
@@ -60,7 +60,7 @@ def record_lines(
         yield b"".join(chain.from_iterable(lines))
 
 
-def _parts(common: Row, varying: dict[str, _Column], shown: Shown, count: int) -> Iterator[Iterable[bytes]]:
+def _parts(common: Row, varying: dict[str, _Column], shown: Redaction, count: int) -> Iterator[Iterable[bytes]]:
     """What a line consists of, part by part, each for all lines: constant bytes and varying columns in turn."""
     before = b'{"table":"records"'
     constants: Row = {}
@@ -76,7 +76,7 @@ def _parts(common: Row, varying: dict[str, _Column], shown: Shown, count: int) -
 
 
 def _varying(  # noqa: PLR0917  # two of them are a part
-    common: Row, every: dict[str, Sequence[Any]], batch: RecordBatch, shown: Shown, start: int, stop: int
+    common: Row, every: dict[str, Sequence[Any]], batch: RecordBatch, shown: Redaction, start: int, stop: int
 ) -> dict[str, _Column]:
     """The columns of records ``start`` to ``stop`` that are not the same for all of them."""
     columns: dict[str, Sequence[Any]] = {"record_index": range(start, stop)}
@@ -101,7 +101,7 @@ def _cut(spans: tuple[Sequence[int], Sequence[int]], start: int, stop: int) -> _
     return zip(listed(spans[0][start:stop]), listed(spans[1][start:stop]), strict=True)
 
 
-def _column(name: str, column: Sequence[Any], shown: Shown) -> _Column:
+def _column(name: str, column: Sequence[Any], shown: Redaction) -> _Column:
     """A column of values that are not record data."""
     if name in _TIMES:
         known = {value: _cell(name, value, shown) for value in set(column)}
@@ -114,19 +114,19 @@ def _column(name: str, column: Sequence[Any], shown: Shown) -> _Column:
     return b"", [_cell(name, value, shown) for value in column]
 
 
-def _cell(name: str, value: Any, shown: Shown) -> bytes:
+def _cell(name: str, value: Any, shown: Redaction) -> bytes:
     """A value with its name in front; nothing for null."""
     return _cells({name: value}, shown)
 
 
-def _cells(columns: Row, shown: Shown) -> bytes:
+def _cells(columns: Row, shown: Redaction) -> bytes:
     """Some columns that follow each other, without those that are null or times that the format cannot name."""
     named = {name: rfc3339(v) if name in _TIMES else v for name, v in columns.items() if v is not None}
     there = {name: value for name, value in named.items() if value is not None}
     return b"," + shown.row_json(there, _OBJECTS)[1:-1] if there else b""
 
 
-def _headers(batch: RecordBatch, start: int, stop: int, shown: Shown) -> Iterator[bytes]:
+def _headers(batch: RecordBatch, start: int, stop: int, shown: Redaction) -> Iterator[bytes]:
     """The column ``headers``."""
     assert batch.headers is not None
     head = _HEADS["headers"]
@@ -140,7 +140,7 @@ def _headers(batch: RecordBatch, start: int, stop: int, shown: Shown) -> Iterato
             yield head + shown.json(shown.headers(headers))
 
 
-def _header(key: str, value: bytes | None, shown: Shown) -> bytes:
+def _header(key: str, value: bytes | None, shown: Redaction) -> bytes:
     """A header; most values are text."""
     text = None if value is None else text_of(value)
     spelled = shown.json(value) if text is None else orjson.dumps(text)
@@ -150,16 +150,16 @@ def _header(key: str, value: bytes | None, shown: Shown) -> bytes:
 @lru_cache(maxsize=1024)
 def _header_key(key: str) -> bytes:
     """The key of a header, of which there are few."""
-    return Shown().json(key)
+    return Redaction().json(key)
 
 
-def _keys(data: bytes, spans: _Spans, shown: Shown) -> Iterator[bytes]:
+def _keys(data: bytes, spans: _Spans, shown: Redaction) -> Iterator[bytes]:
     """The columns ``key`` and ``key_encoding`` of each record."""
     for start, stop in spans:
         yield b"" if start < 0 else _payload("key", data[start:stop], stop - start, shown)
 
 
-def _values(data: bytes, spans: _Spans, known: Iterable[tuple[Any, Any]], shown: Shown) -> Iterator[bytes]:
+def _values(data: bytes, spans: _Spans, known: Iterable[tuple[Any, Any]], shown: Redaction) -> Iterator[bytes]:
     """The columns ``value``, ``value_encoding`` and ``value_size``; the last two as far as the dissector knows them."""
     for (start, stop), (encoding, size) in zip(spans, known, strict=True):
         if start < 0:
@@ -169,7 +169,7 @@ def _values(data: bytes, spans: _Spans, known: Iterable[tuple[Any, Any]], shown:
             yield b'%b,"value_size":%d' % (_payload("value", data[start:stop], whole, shown), whole)
 
 
-def _payload(name: str, data: bytes, size: int, shown: Shown) -> bytes:
+def _payload(name: str, data: bytes, size: int, shown: Redaction) -> bytes:
     """A key or value of ``size`` bytes, or as much of it as there is, and how it stands."""
     text, encoding = shown.record_text(data, size)
     told = _ENCODINGS[name, encoding]

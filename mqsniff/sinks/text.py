@@ -19,29 +19,29 @@ from typing import BinaryIO, Final, assert_never
 from mqsniff.model import (
     NETWORK_KINDS,
     UNMET,
-    Closed,
+    ClosedItem,
     ConnectionInfo,
-    Decoded,
-    Exchanged,
+    ExchangeItem,
     Item,
     Message,
-    Noticed,
-    Opened,
-    Partitioned,
-    Recorded,
+    MessageItem,
+    OpenedItem,
+    PartitionItem,
+    ProblemItem,
+    RecordItem,
     Side,
-    Taught,
+    TopicItem,
 )
 from mqsniff.sinks.clock import Clock, TimeMode
 from mqsniff.sinks.escape import safe
 from mqsniff.sinks.labels import Labels
 from mqsniff.sinks.lines import close_name, close_parts, message_parts, packets, problem_parts, record_text, row_text
-from mqsniff.sinks.paint import Paint, Part, Role
+from mqsniff.sinks.paint import Paint, Role, TextPart
 from mqsniff.sinks.tree import tree_lines
 from mqsniff.tables.rows import Captures, record_rows, rows_of
 from mqsniff.tables.schemas import STREAM_TABLES, TableName
 from mqsniff.tables.times import SECOND_NS
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 NARROW: Final = 110
 """Terminals with fewer columns get ports for endpoints."""
@@ -69,7 +69,7 @@ class TextOptions:
     """Columns of the terminal; None for a pipe."""
     encoding: str = "utf-8"
     tables: Collection[TableName] = STREAM_TABLES
-    shown: Shown = field(default_factory=Shown)
+    shown: Redaction = field(default_factory=Redaction)
 
     @property
     def narrow(self) -> bool:
@@ -97,18 +97,18 @@ class TextSink:
         """Write the lines of an item."""
         tables = self._options.tables
         match item:
-            case Decoded(connection, message, latency_ns):
+            case MessageItem(connection, message, latency_ns):
                 if "messages" in tables:
                     self._message(connection, message, latency_ns)
-            case Noticed():
+            case ProblemItem():
                 if "problems" in tables and (self._options.network or item.problem.kind not in NETWORK_KINDS):
                     self._problem(item)
-            case Opened(connection, ts_ns):
+            case OpenedItem(connection, ts_ns):
                 if "connections" in tables:
                     self._opened(connection, ts_ns)
-            case Closed(connection):
+            case ClosedItem(connection):
                 self._closed(connection)
-            case Partitioned() | Exchanged() | Recorded() | Taught():
+            case PartitionItem() | ExchangeItem() | RecordItem() | TopicItem():
                 pass
             case _:
                 assert_never(item)
@@ -120,7 +120,7 @@ class TextSink:
         self._stream.flush()
 
     def _opened(self, connection: ConnectionInfo, ts_ns: int) -> None:
-        parts: list[Part] = []
+        parts: list[TextPart] = []
         if self._options.narrow:
             parts = [("tcp", f"  {connection.client} - {connection.server}")]
         stamp_ns = max(ts_ns, ts_ns if self._now_ns is None else self._now_ns)
@@ -144,7 +144,7 @@ class TextSink:
                 for row in record_rows(connection, message, batch, self._captures, shown):
                     self._under(record_text(row, shown))
 
-    def _problem(self, noticed: Noticed) -> None:
+    def _problem(self, noticed: ProblemItem) -> None:
         connection, problem = noticed.connection, noticed.problem
         protocol = connection.protocol if connection is not None else "input"
         side = noticed.message.frame.side if noticed.message is not None else problem.side
@@ -176,7 +176,7 @@ class TextSink:
         """Lines of the tables that have no form of their own here."""
         for table, row in rows_of(item, self._captures, self._rest, self._options.shown):
             ts_ns = row.get("ts") or row.get("response_ts") or row.get("request_ts") or row.get("first_ts")
-            connection = None if isinstance(item, Taught) else item.connection
+            connection = None if isinstance(item, TopicItem) else item.connection
             text = row_text(table, row, self._options.shown)
             self._later_line(
                 ts_ns,
@@ -196,7 +196,7 @@ class TextSink:
         *,
         protocol: str,
         name: str,
-        parts: Sequence[Part],
+        parts: Sequence[TextPart],
         role: Role,
     ) -> None:
         """A line about a moment that may lie before the line before it."""
@@ -215,7 +215,7 @@ class TextSink:
         *,
         protocol: str,
         name: str,
-        parts: Sequence[Part] = (),
+        parts: Sequence[TextPart] = (),
         role: Role = "name",
     ) -> None:
         """One line; the columns grow with what they have to hold and never shrink."""
@@ -228,7 +228,7 @@ class TextSink:
             stamp = self._clock.stamp(ts_ns) + "  "
         label = self._labels.of(connection, side) + "  " if connection is not None else ""
         self._protocol_width = max(self._protocol_width, len(protocol))
-        head: list[Part] = [
+        head: list[TextPart] = [
             ("time", stamp),
             (_ROLE_OF_SIDE[side], label),
             ("tcp", f"{protocol:<{self._protocol_width}}  "),

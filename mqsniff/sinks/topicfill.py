@@ -20,13 +20,13 @@ import pyarrow.parquet as pq
 
 from mqsniff.decode.internal import InternalTopics
 from mqsniff.model import Int64s
-from mqsniff.sinks.parts import Part, PartFile
+from mqsniff.sinks.parts import PartFile, WrittenPart
 from mqsniff.tables.arrow import MANY
 from mqsniff.tables.buffers import bools_in, number_array, numbers_in
 from mqsniff.tables.cells import array_of
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.topics import Names, final_topic, final_topics
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 _WHOLE: Final = (None, "utf8", "base64")
 """Encodings of keys and values that are there as they were."""
@@ -40,18 +40,18 @@ class TopicFill:
     filesystem: pafs.FileSystem
     names: Names
     internal: InternalTopics
-    shown: Shown = field(default_factory=Shown)
+    shown: Redaction = field(default_factory=Redaction)
 
-    def parts(self, parts: Iterable[Part]) -> list[Part]:
+    def parts(self, parts: Iterable[WrittenPart]) -> list[WrittenPart]:
         """All parts, those that needed it rewritten in their places."""
         return [self.part(part, part.path) if self.needed(part) else part for part in parts]
 
-    def needed(self, part: Part) -> bool:
+    def needed(self, part: WrittenPart) -> bool:
         """Whether a part shows another name than the one that counts."""
         noted = part.topic_ids
         return MANY in noted or any(key in self.names and self.names[key][0] != name for key, name in noted.items())
 
-    def part(self, part: Part, path: str) -> Part:
+    def part(self, part: WrittenPart, path: str) -> WrittenPart:
         """A part with the names that count, written to ``path``, which may be its own."""
         with self.filesystem.open_input_file(part.path) as stream, pq.ParquetFile(stream) as source:
             extra = source.schema_arrow.names[len(TABLES[part.table]) :]
@@ -63,7 +63,7 @@ class TopicFill:
         }
         return target.close()
 
-    def _filled(self, part: Part, rows: pa.Table) -> pa.Table:
+    def _filled(self, part: WrittenPart, rows: pa.Table) -> pa.Table:
         if part.table in ("messages", "exchanges"):
             return _replaced(rows, "topics", self._topics(rows))
         topics = self._topic(rows)

@@ -14,17 +14,17 @@ from typing import Any, Final
 
 from mqsniff.model import PayloadBytes, PayloadMap, PayloadText, Secret, Undecoded
 from mqsniff.sinks.escape import quoted, safe
-from mqsniff.tables.values import NESTING_MAX, Shown, base64, redacted, text_of
+from mqsniff.tables.values import NESTING_MAX, Redaction, base64, redacted, text_of
 
 _PLAIN: Final = re.compile(r'[^ "=<>\\]+')
 
 
-def tree_lines(body: dict[str, Any], shown: Shown, indent: int) -> Iterator[str]:
+def tree_lines(body: dict[str, Any], shown: Redaction, indent: int) -> Iterator[str]:
     """Lines of a body, each member on its own line, without newlines."""
     yield from _members(body, shown, indent, 0)
 
 
-def inline(value: Any, shown: Shown) -> str:
+def inline(value: Any, shown: Redaction) -> str:
     """A value on one line."""
     match value:
         case PayloadMap() | PayloadText() | PayloadBytes() if not shown.payload:
@@ -44,19 +44,19 @@ def inline(value: Any, shown: Shown) -> str:
     return safe(shown.json(value).decode())
 
 
-def brief(value: Any, shown: Shown) -> str:
+def brief(value: Any, shown: Redaction) -> str:
     """As ``inline``, but a string of one plain word goes without quotes."""
     if type(value) is str and value.isprintable() and _PLAIN.fullmatch(value):
         return value
     return inline(value, shown)
 
 
-def _members(members: dict[str, Any], shown: Shown, indent: int, depth: int) -> Iterator[str]:
+def _members(members: dict[str, Any], shown: Redaction, indent: int, depth: int) -> Iterator[str]:
     for key, value in members.items():
         yield from _node(f"{safe(str(key))}:", value, shown, indent, depth)
 
 
-def _node(label: str, value: Any, shown: Shown, indent: int, depth: int) -> Iterator[str]:
+def _node(label: str, value: Any, shown: Redaction, indent: int, depth: int) -> Iterator[str]:
     pad = " " * indent
     if depth >= NESTING_MAX or not _nested(value):
         yield f"{pad}{label} {inline(value, shown)}"
@@ -71,7 +71,7 @@ def _node(label: str, value: Any, shown: Shown, indent: int, depth: int) -> Iter
         yield from _item(item, shown, indent + 2, depth + 1)
 
 
-def _item(value: Any, shown: Shown, indent: int, depth: int) -> Iterator[str]:
+def _item(value: Any, shown: Redaction, indent: int, depth: int) -> Iterator[str]:
     """One item of a list; of an object the first member stands behind the dash."""
     if not isinstance(value, dict) or not value:
         yield from _node("-", value, shown, indent, depth)

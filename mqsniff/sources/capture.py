@@ -17,7 +17,7 @@ from mqsniff.model import CaptureInfo, PacketBatch
 from mqsniff.sources.batches import report
 from mqsniff.sources.heads import HEAD_MIN, HEAD_SIZE, parser_for
 from mqsniff.sources.parsers import Parser
-from mqsniff.sources.window import Window
+from mqsniff.sources.window import ReadWindow
 
 
 class Stretch(NamedTuple):
@@ -53,7 +53,7 @@ class CaptureReader:
         stretch = stretch or Stretch()
         self._is_last = stretch.is_last
         self._source = raw if stretch.parser else open_bytes(raw, limits)
-        self._window = Window(self._source, window, stretch.offset)
+        self._window = ReadWindow(self._source, window, stretch.offset)
         self._need = HEAD_MIN
         self._ended = False
         self.over = False

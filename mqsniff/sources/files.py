@@ -24,7 +24,7 @@ WINDOW_MIN: Final = 256 * KIB
 NEVER_NS: Final = (1 << 63) - 1
 """First time of a capture without packets."""
 
-Progress: TypeAlias = Callable[[int, int | None], None]
+ReadProgress: TypeAlias = Callable[[int, int | None], None]
 """Is told the bytes read so far, and how many there are in all (None with pipes among the inputs)."""
 
 
@@ -40,7 +40,9 @@ class FileSource:
     and its entries are filled in until the last.
     """
 
-    def __init__(self, names: Iterable[str], limits: Limits | None = None, on_progress: Progress | None = None) -> None:
+    def __init__(
+        self, names: Iterable[str], limits: Limits | None = None, on_progress: ReadProgress | None = None
+    ) -> None:
         self.captures: list[CaptureInfo] = []
         self._names = sorted(set(names))
         self._limits = limits or Limits()

@@ -21,7 +21,7 @@ import numpy as np
 from mqsniff.limits import KIB, SECOND_NS, Limits
 from mqsniff.model import CaptureInfo, Int32s, Int64s, PacketBatch
 from mqsniff.sources.batches import new_batch, report
-from mqsniff.sources.parsers import Head, Heads, Layout, Parsed, SectionLosses, Spent, gather, walk
+from mqsniff.sources.parsers import Head, Heads, Parsed, RecordHeadLayout, SectionLosses, Spent, gather, walk
 
 FILE_HEAD: Final = 24
 SNAPLEN_MIN: Final = 256 * KIB
@@ -38,9 +38,9 @@ class _Magic(NamedTuple):
     record_head: int
 
     @property
-    def records(self) -> Layout:
+    def records(self) -> RecordHeadLayout:
         """Seconds, fraction, captured length, length on the wire, in the modified variant eight bytes more."""
-        return Layout(size_place=8, extra=self.record_head, least=self.record_head)
+        return RecordHeadLayout(size_place=8, extra=self.record_head, least=self.record_head)
 
 
 MAGICS: Final = {

@@ -22,9 +22,20 @@ import numpy as np
 from mqsniff.limits import MIB, Limits
 from mqsniff.model import CaptureInfo, Int64s, PacketBatch, ProblemKind, Severity
 from mqsniff.sources.batches import join_batches, new_batch, report
-from mqsniff.sources.parsers import Head, Heads, Layout, Losses, Parsed, SectionLosses, Spent, gather, lost, walk
+from mqsniff.sources.parsers import (
+    Head,
+    Heads,
+    Losses,
+    Parsed,
+    RecordHeadLayout,
+    SectionLosses,
+    Spent,
+    gather,
+    lost,
+    walk,
+)
 from mqsniff.sources.pcap import MAGICS
-from mqsniff.sources.pcapng_blocks import COMMENT, Interfaces, Kind, Notes
+from mqsniff.sources.pcapng_blocks import COMMENT, BlockType, CaptureNotes, Interfaces
 from mqsniff.sources.pcapng_packets import (
     PACKET_MIN,
     SIMPLE_MIN,
@@ -41,18 +52,18 @@ if TYPE_CHECKING:
 SECTION_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 """Reads the same in both byte orders."""
 SIZE_MIN: Final[dict[int, int]] = {
-    Kind.SECTION: 28,
-    Kind.INTERFACE: 20,
-    Kind.OLD_PACKET: PACKET_MIN,
-    Kind.SIMPLE_PACKET: SIMPLE_MIN,
-    Kind.NAMES: 12,
-    Kind.STATISTICS: 24,
-    Kind.PACKET: PACKET_MIN,
-    Kind.SECRETS: 20,
+    BlockType.SECTION: 28,
+    BlockType.INTERFACE: 20,
+    BlockType.OLD_PACKET: PACKET_MIN,
+    BlockType.SIMPLE_PACKET: SIMPLE_MIN,
+    BlockType.NAMES: 12,
+    BlockType.STATISTICS: 24,
+    BlockType.PACKET: PACKET_MIN,
+    BlockType.SECRETS: 20,
 }
 """The blocks that are read, and their least sizes."""
 BLOCK_MIN: Final = 12
-BLOCKS: Final = Layout(size_place=4, extra=0, least=BLOCK_MIN)
+BLOCKS: Final = RecordHeadLayout(size_place=4, extra=0, least=BLOCK_MIN)
 CHECKED_MAX: Final = MIB
 """Unknown blocks up to this size are looked at whole, so that both their lengths can be compared."""
 BYTE_ORDERS: Final = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
@@ -67,7 +78,7 @@ class PcapngParser:
         self._info = info
         self._block_max = limits.packet_max + MIB
         self._interfaces_max = limits.interfaces_max
-        self._notes = Notes(info, limits)
+        self._notes = CaptureNotes(info, limits)
         self._order = ""
         self._interfaces = Interfaces(0)
         self._losses_first: Losses | None = None  # set when the section at the start is over
@@ -132,7 +143,7 @@ class PcapngParser:
         first = 0
         for other in np.flatnonzero(~packets).tolist():
             at, kind, size = int(index[other]), int(kinds[other]), int(sizes[other])
-            if kind == Kind.SECTION:
+            if kind == BlockType.SECTION:
                 self._add_batch(batches, buffer, index[first:other][packets[first:other]], shift)
                 first = other
                 if BYTE_ORDERS.get(bytes(buffer[at + 8 : at + 12])) != self._order:
@@ -172,22 +183,22 @@ class PcapngParser:
             return self._stop(offset, block, IMPOSSIBLE)
         if kind not in SIZE_MIN and size > CHECKED_MAX:
             return False
-        order = BYTE_ORDERS[block[8:12]] if kind == Kind.SECTION else self._order
+        order = BYTE_ORDERS[block[8:12]] if kind == BlockType.SECTION else self._order
         if struct.unpack_from(order + "I", block, size - 4) != (size,):
             return self._stop(offset, block, "its two lengths differ")
         body = block[8:-4]
         match kind:
-            case Kind.SECTION:
+            case BlockType.SECTION:
                 self.heads.add(offset, block)
                 return self._begin_section(body, order, offset)
-            case Kind.INTERFACE:
+            case BlockType.INTERFACE:
                 self.heads.add(offset, block)
                 self._add_interface(body, offset)
-            case Kind.NAMES:
+            case BlockType.NAMES:
                 self._notes.read_names(body, order, offset)
-            case Kind.STATISTICS:
+            case BlockType.STATISTICS:
                 self._interfaces.read_statistics(body, order)
-            case Kind.SECRETS:
+            case BlockType.SECRETS:
                 self._notes.read_secrets(body, order, offset)
         return False
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Size = TypeVar("Size", int, Int64s)
 
 
-class Kind(IntEnum):
+class BlockType(IntEnum):
     """The types of blocks that are read."""
 
     INTERFACE = 1
@@ -173,7 +173,7 @@ def _grown(counts: Int64s, size: int) -> Int64s:
     return counts if len(counts) == size else np.concatenate([counts, np.zeros(size - len(counts), np.int64)])
 
 
-class Notes:
+class CaptureNotes:
     """Comments, host names and secrets of a capture, kept in its CaptureInfo up to the limits."""
 
     def __init__(self, info: CaptureInfo, limits: Limits) -> None:

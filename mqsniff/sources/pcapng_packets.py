@@ -17,7 +17,7 @@ import numpy as np
 
 from mqsniff.model import Int64s
 from mqsniff.sources.parsers import gather
-from mqsniff.sources.pcapng_blocks import Kind, padded
+from mqsniff.sources.pcapng_blocks import BlockType, padded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,9 +57,9 @@ class PacketBlocks:
 
 def are_packets(kind: Int64s, size: Int64s, size_max: int) -> NDArray[np.bool_]:
     """Which blocks are packet blocks that can be read, by their kinds and sizes."""
-    simple = kind == Kind.SIMPLE_PACKET
+    simple = kind == BlockType.SIMPLE_PACKET
     least = np.where(simple, SIMPLE_MIN, PACKET_MIN)
-    known = (kind == Kind.PACKET) | (kind == Kind.OLD_PACKET) | simple
+    known = (kind == BlockType.PACKET) | (kind == BlockType.OLD_PACKET) | simple
     return np.asarray(known & (size >= least) & (size <= size_max))
 
 
@@ -87,7 +87,7 @@ def read_blocks(buffer: bytearray, order: str, at: Int64s) -> PacketBlocks:
 def _shape_simple(buffer: bytearray, order: str, at: Int64s) -> tuple[Int64s, NDArray[np.bool_]]:
     """The words before the data of each block, simple ones in the shape of the enhanced; and which are simple."""
     kind = gather(buffer, at, 1, order + "u4")[:, 0]
-    simple = kind == Kind.SIMPLE_PACKET
+    simple = kind == BlockType.SIMPLE_PACKET
     if not simple.any():
         return gather(buffer, at, 7, order + "u4"), simple
     words = np.zeros((len(at), 7), np.int64)
@@ -100,7 +100,7 @@ def _shape_simple(buffer: bytearray, order: str, at: Int64s) -> tuple[Int64s, ND
 
 def _shape_old(words: Int64s, order: str) -> Int64s | None:
     """Give obsolete packet blocks the interface of enhanced ones: theirs has 16 bits, before a count of losses."""
-    old = words[:, KIND] == Kind.OLD_PACKET
+    old = words[:, KIND] == BlockType.OLD_PACKET
     if not old.any():
         return None
     low, high = words[:, INTERFACE] & 0xFFFF, words[:, INTERFACE] >> 16
@@ -109,7 +109,7 @@ def _shape_old(words: Int64s, order: str) -> Int64s | None:
     return np.where(old & (lost != LOST_NOT_KNOWN), lost, 0)
 
 
-class Options(NamedTuple):
+class PacketOptions(NamedTuple):
     """An option of each of some packets: their positions among the blocks, codes, indices and sizes of the values."""
 
     packet: Int64s
@@ -118,7 +118,7 @@ class Options(NamedTuple):
     size: Int64s
 
 
-def read_packet_options(buffer: bytearray, order: str, blocks: PacketBlocks) -> Iterator[Options]:
+def read_packet_options(buffer: bytearray, order: str, blocks: PacketBlocks) -> Iterator[PacketOptions]:
     """All first options of the packets that have one, then all second ones, and so on."""
     cursor = blocks.data + padded(blocks.caplen)
     end = blocks.at + blocks.size - 4
@@ -130,7 +130,7 @@ def read_packet_options(buffer: bytearray, order: str, blocks: PacketBlocks) -> 
         code, size = gather(buffer, cursor, 2, order + "u2").T
         following = cursor + 4 + padded(size)
         fits = (code != 0) & (cursor + 4 + size <= end)
-        yield Options(packet[fits], code[fits], cursor[fits] + 4, size[fits])
+        yield PacketOptions(packet[fits], code[fits], cursor[fits] + 4, size[fits])
         more = fits & (following + 4 <= end)
         packet, cursor, end = packet[more], following[more], end[more]
 

@@ -19,7 +19,7 @@ FIRST_SIZE: Final = 256 * KIB
 GROWTH: Final = 4
 
 
-class Window:
+class ReadWindow:
     """``buffer[start:stop]`` are the bytes from ``offset`` of the capture on.
 
     ``start`` may be set beyond ``stop``: the bytes between are passed over by the next ``fill``.

@@ -23,7 +23,7 @@ from functools import cache
 from typing import Any, Final, TypeAlias, cast
 
 from mqsniff.spec import compiled
-from mqsniff.spec.schema import FIXED, INTEGERS, UNKNOWN_TAGS, Item, Struct
+from mqsniff.spec.schema import FIXED, INTEGERS, UNKNOWN_TAGS, FieldLayout, Struct
 from mqsniff.spec.wire import Malformed
 
 Fast: TypeAlias = Callable[[bytes, int, int, int], tuple[dict[str, Any], int]]
@@ -195,7 +195,7 @@ class _Writer:
                     self.emit(f"{unknown} = unknown_tags(data, p, {tags}, end, room)")
         return variable
 
-    def item(self, item: Item) -> str:
+    def item(self, item: FieldLayout) -> str:
         """Read any field; gives the variable that holds its value once the pending run is flushed."""
         if item.array:
             return self.array(item)
@@ -205,7 +205,7 @@ class _Writer:
             return self.fixed(FIXED[item.type][0], item.name)
         return self.sized(item, nullable=item.nullable)
 
-    def nullable_struct(self, item: Item, layout: Struct) -> str:
+    def nullable_struct(self, item: FieldLayout, layout: Struct) -> str:
         null, letter = (0, "B") if item.tag is not None else (-1, "b")
         present = self.fixed(letter, f"{item.name}_present")
         self.settle()
@@ -220,7 +220,7 @@ class _Writer:
 
     # ---- strings, bytes, records
 
-    def sized(self, item: Item, *, nullable: bool) -> str:
+    def sized(self, item: FieldLayout, *, nullable: bool) -> str:
         """Read a string, bytes or records; gives the variable."""
         letter = "B" if item.compact else "h" if item.type == "string" else "i"
         size = self.fixed(letter, f"{item.name}_size")
@@ -238,7 +238,7 @@ class _Writer:
             self.sized_content(item, size, variable)
         return variable
 
-    def sized_content(self, item: Item, size: str, variable: str) -> None:
+    def sized_content(self, item: FieldLayout, size: str, variable: str) -> None:
         if item.compact:
             helper = "long_text_length" if item.type == "string" else "long_length"
             with self.block(f"if not 0 < {size} < 128:"):
@@ -252,7 +252,7 @@ class _Writer:
 
     # ---- arrays
 
-    def array(self, item: Item) -> str:
+    def array(self, item: FieldLayout) -> str:
         """Read an array; gives its variable."""
         count = self.fixed("B" if item.compact else "i", f"{item.name}_count")
         self.flush()
@@ -269,7 +269,7 @@ class _Writer:
             self.array_content(item, count, variable)
         return variable
 
-    def array_content(self, item: Item, count: str, variable: str) -> None:
+    def array_content(self, item: FieldLayout, count: str, variable: str) -> None:
         letter, size = FIXED.get(item.type, ("", 0))
         if item.type in INTEGERS:
             self.integers(item, count, variable)
@@ -289,7 +289,7 @@ class _Writer:
         else:
             self.loop(item, count, variable)
 
-    def integers(self, item: Item, count: str, variable: str) -> None:
+    def integers(self, item: FieldLayout, count: str, variable: str) -> None:
         """Read an array of integers: a small one by a prepared call for its count."""
         letter, size = FIXED[item.type]
         kind = "COMPACT" if item.compact else "PLAIN"
@@ -310,7 +310,7 @@ class _Writer:
         self.emit(f"{head} {unpack}(data[p:q])]")
         self.emit("p = q")
 
-    def loop(self, item: Item, count: str, variable: str) -> None:
+    def loop(self, item: FieldLayout, count: str, variable: str) -> None:
         """Read elements of variable width one by one."""
         append = self.name(f"add_to_{variable}")
         self.emit(f"{variable} = []")
@@ -327,7 +327,7 @@ class _Writer:
 # ---- pieces of text
 
 
-def _content(item: Item) -> str:
+def _content(item: FieldLayout) -> str:
     """Say what the bytes from ``s`` to ``p`` become."""
     if item.type == "records":
         return "Extent(s, p)"

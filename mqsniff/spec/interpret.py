@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, ProblemKind, Secret, Severity, Span, Value
 from mqsniff.spec import wire
-from mqsniff.spec.schema import FIXED, INTEGERS, UNKNOWN_TAGS, Item, Struct
+from mqsniff.spec.schema import FIXED, INTEGERS, UNKNOWN_TAGS, FieldLayout, Struct
 from mqsniff.spec.wire import CUT, Extent, Malformed
 
 DEFAULT_LIMITS: Final = Limits()
@@ -24,7 +24,7 @@ DEFAULT_LIMITS: Final = Limits()
 _READERS: Final[Mapping[str, Any]] = {name: getattr(wire, f"read_{name}") for name in FIXED}
 
 
-class Broken(NamedTuple):
+class DecodeStop(NamedTuple):
     """Where decoding ended before its time: the field's path, the offset at which it starts, and why."""
 
     path: str
@@ -32,7 +32,7 @@ class Broken(NamedTuple):
     why: str
 
 
-class Decoded(NamedTuple):
+class DecodedBody(NamedTuple):
     """A body and how far it went."""
 
     body: dict[str, Any]
@@ -40,13 +40,13 @@ class Decoded(NamedTuple):
     stop: int
     """The first offset that was not decoded."""
     problems: tuple[Problem, ...] = ()
-    broken: Broken | None = None
-    unread: tuple[Item, ...] = ()
+    broken: DecodeStop | None = None
+    unread: tuple[FieldLayout, ...] = ()
     """Fields that were not read, or not all of their elements, where decoding ended before its time; a field stands for
     all inside it."""
 
 
-class Window(NamedTuple):
+class DecodeWindow(NamedTuple):
     """The bytes to decode: ``data[pos:end]``, of a message that says it goes on to ``claimed`` (lost bytes: >= end)."""
 
     pos: int
@@ -57,34 +57,34 @@ class Window(NamedTuple):
 def interpret(
     struct: Struct,
     data: bytes,
-    window: Window,
+    window: DecodeWindow,
     *,
     spans: list[Span] | None = None,
     limits: Limits = DEFAULT_LIMITS,
-) -> Decoded:
+) -> DecodedBody:
     """Decode field by field; byte spans are appended to ``spans`` where a list is given.
 
     Damage is told by ``broken``. Bytes behind the last field are the caller's.
     """
-    reader = _Reader(data, window, spans, limits)
+    reader = _StructReader(data, window, spans, limits)
     body: dict[str, Any] = {}
     try:
         reader.read_struct(struct, body, "")
     except Malformed as error:
-        broken = Broken(reader.path, reader.mark, str(error))
-        return Decoded(body, reader.mark, tuple(reader.problems), broken, tuple(reader.unread))
-    return Decoded(body, reader.pos, tuple(reader.problems))
+        broken = DecodeStop(reader.path, reader.mark, str(error))
+        return DecodedBody(body, reader.mark, tuple(reader.problems), broken, tuple(reader.unread))
+    return DecodedBody(body, reader.pos, tuple(reader.problems))
 
 
-class _Reader:
+class _StructReader:
     """One decoding: where it stands, and what it noted."""
 
-    def __init__(self, data: bytes, window: Window, spans: list[Span] | None, limits: Limits) -> None:
+    def __init__(self, data: bytes, window: DecodeWindow, spans: list[Span] | None, limits: Limits) -> None:
         self.data = data
         self.pos, self.end, self.claimed = window
         self.spans = spans
         self.problems: list[Problem] = []
-        self.unread: list[Item] = []
+        self.unread: list[FieldLayout] = []
         self.noted = False
         """Whether a struct has noted its unread fields: those around it hold more than was not read."""
         self.notes_left = limits.message_problems_max
@@ -142,7 +142,7 @@ class _Reader:
             self.noted = True
             raise
 
-    def read_item(self, item: Item, into: dict[str, Any], path: str) -> None:
+    def read_item(self, item: FieldLayout, into: dict[str, Any], path: str) -> None:
         self.begin(path)
         if item.array:
             self.read_array(item, into)
@@ -153,7 +153,7 @@ class _Reader:
         else:
             self.read_sized(item, into, nullable=item.nullable)
 
-    def read_inner_struct(self, item: Item, struct: Struct, into: dict[str, Any]) -> None:
+    def read_inner_struct(self, item: FieldLayout, struct: Struct, into: dict[str, Any]) -> None:
         """Read a struct in a field of its own; one that may be null has a sign of its presence before it."""
         path = self.path
         if item.nullable:
@@ -172,7 +172,7 @@ class _Reader:
 
     # ---- arrays
 
-    def read_array(self, item: Item, into: dict[str, Any]) -> None:
+    def read_array(self, item: FieldLayout, into: dict[str, Any]) -> None:
         path = self.path
         count, self.pos = wire.read_count(self.data, self.pos, self.end, compact=item.compact, claimed=self.claimed)
         if count < 0:
@@ -205,7 +205,7 @@ class _Reader:
         self.pos += count * size
         return True
 
-    def read_element(self, item: Item, values: list[Any]) -> None:
+    def read_element(self, item: FieldLayout, values: list[Any]) -> None:
         element: dict[str, Any] = {}
         if item.struct is None:
             if item.type in FIXED:
@@ -222,13 +222,13 @@ class _Reader:
 
     # ---- values
 
-    def read_fixed(self, item: Item) -> Any:
+    def read_fixed(self, item: FieldLayout) -> Any:
         """Read a value of fixed width."""
         value, self.pos = _READERS[item.type](self.data, self.pos, self.end)
         self.span(value, item.mark)
         return value
 
-    def read_sized(self, item: Item, into: dict[str, Any], *, nullable: bool) -> None:
+    def read_sized(self, item: FieldLayout, into: dict[str, Any], *, nullable: bool) -> None:
         """Read a string, bytes or records."""
         width = 2 if item.type == "string" else 4
         size, start = wire.read_length(self.data, self.pos, self.end, compact=item.compact, width=width)
@@ -252,7 +252,7 @@ class _Reader:
         into[item.name] = value = self.content(item, self.data[start:stop])
         self.span(value, item.mark)
 
-    def content(self, item: Item, raw: bytes) -> Value:
+    def content(self, item: FieldLayout, raw: bytes) -> Value:
         """Give what the bytes of a string or of bytes mean."""
         if item.secret:
             return Secret(raw)
@@ -277,7 +277,7 @@ class _Reader:
         for _ in range(count):
             last = self.read_tag(known, into, prefix, last)
 
-    def read_tag(self, known: Mapping[int | None, Item], into: dict[str, Any], prefix: str, last: int) -> int:
+    def read_tag(self, known: Mapping[int | None, FieldLayout], into: dict[str, Any], prefix: str, last: int) -> int:
         """Read one tagged field; gives its tag."""
         self.begin(prefix + "tags")
         tag, self.pos, stop = wire.read_tag(self.data, self.pos, self.end)

@@ -1,7 +1,7 @@
 """One message at one version: bytes in, a body out, by the fast decoder where it can, by the slow one where it must.
 
 1. What a version looks like is resolved, and its fast decoder compiled, when the first bytes come; both are kept.
-2. ``decode`` never raises on traffic: damage and oddities are told by ``Decoded``.
+2. ``decode`` never raises on traffic: damage and oddities are told by ``DecodedBody``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 from mqsniff.limits import Limits
 from mqsniff.model import Span
 from mqsniff.spec.compile import STUMBLES, Fast, compile_struct, source
-from mqsniff.spec.interpret import DEFAULT_LIMITS, Decoded, Window, interpret
+from mqsniff.spec.interpret import DEFAULT_LIMITS, DecodedBody, DecodeWindow, interpret
 from mqsniff.spec.schema import MessageSpec, Struct, resolve
 
 
@@ -65,7 +65,7 @@ class Layout:
         *,
         claimed: int | None = None,
         limits: Limits = DEFAULT_LIMITS,
-    ) -> Decoded:
+    ) -> DecodedBody:
         """Decode ``data[pos:end]``; bytes may trail behind the result's ``stop``.
 
         ``claimed`` is where the message says that it ends, where the capture lost bytes of it: then all that stands
@@ -79,8 +79,8 @@ class Layout:
             except STUMBLES:
                 claimed = end
             else:
-                return Decoded(body, stop)
-        return interpret(self.struct, data, Window(pos, end, claimed), limits=limits)
+                return DecodedBody(body, stop)
+        return interpret(self.struct, data, DecodeWindow(pos, end, claimed), limits=limits)
 
     def spans(
         self,
@@ -94,5 +94,5 @@ class Layout:
         """Give every field of ``data[pos:end]`` beside its bytes."""
         end = len(data) if end is None else end
         found: list[Span] = []
-        interpret(self.struct, data, Window(pos, end, max(end, claimed or end)), spans=found, limits=limits)
+        interpret(self.struct, data, DecodeWindow(pos, end, max(end, claimed or end)), spans=found, limits=limits)
         return found

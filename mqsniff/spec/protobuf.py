@@ -27,19 +27,19 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from mqsniff.limits import Limits
 from mqsniff.model import Secret, Span
 from mqsniff.spec import protowire
-from mqsniff.spec.interpret import DEFAULT_LIMITS, Decoded
+from mqsniff.spec.interpret import DEFAULT_LIMITS, DecodedBody
 from mqsniff.spec.protowire import I32, I64, LEN, VARINT, add_unknown
 
-__all__ = ["Decoded", "Field", "MessageType", "MessageTypes"]
+__all__ = ["DecodedBody", "Field", "MessageType", "MessageTypes"]
 
 _Convert: TypeAlias = Callable[[Any], Any]
 
 
-class _StumbleError(Exception):
+class _RuntimeMismatchError(Exception):
     """The runtime's result is not what rule 2 asks for."""
 
 
-STUMBLES: Final = (_StumbleError, DecodeError, KeyError)
+STUMBLES: Final = (_RuntimeMismatchError, DecodeError, KeyError)
 """What the fast path raises where it leaves the bytes to ``interpret``; KeyError: an enum value without a name."""
 
 _TYPE_NAMES: Final[Mapping[int, str]] = {
@@ -127,12 +127,12 @@ class MessageType:
             self._table[descriptor] = field.name, field.converter(descriptor)
         self.required = frozenset(field.name for field in self.fields.values() if field.required)
 
-    def decode(self, data: bytes, pos: int = 0, end: int | None = None, limits: Limits = DEFAULT_LIMITS) -> Decoded:
+    def decode(self, data: bytes, pos: int = 0, end: int | None = None, limits: Limits = DEFAULT_LIMITS) -> DecodedBody:
         """Decode ``data[pos:end]``; never raises on traffic."""
         end = len(data) if end is None else end
         if end - pos <= limits.elements_max:  # an element takes a byte at least, so the runtime cannot make more
             try:
-                return Decoded(self.plain(self._parse(data[pos:end])), end)
+                return DecodedBody(self.plain(self._parse(data[pos:end])), end)
             except STUMBLES:
                 pass
         return protowire.interpret(self, data, pos, end, limits=limits)
@@ -153,7 +153,7 @@ class MessageType:
             name, convert = table[descriptor]
             body[name] = value if convert is None else convert(value)
         if not self.required <= body.keys():
-            raise _StumbleError
+            raise _RuntimeMismatchError
         unknown = UnknownFieldSet(message)
         if len(unknown):
             self._keep_unknown(unknown, body)
@@ -163,7 +163,7 @@ class MessageType:
         for item in unknown:
             known = item.field_number == 0 or item.field_number in self.fields  # the runtime lets some zeros pass
             if known or item.wire_type not in (VARINT, I64, LEN, I32):
-                raise _StumbleError
+                raise _RuntimeMismatchError
             add_unknown(body, item.field_number, item.data)
 
 
@@ -205,13 +205,13 @@ def _is_map(descriptor: FieldDescriptor) -> bool:
 
 def _stumble(_: object) -> None:
     """Groups and maps: the runtime loses their order, doubles or wire form."""
-    raise _StumbleError
+    raise _RuntimeMismatchError
 
 
 def _text(value: str | bytes) -> str:
     """A string; the runtime hands out bytes where they are no UTF-8."""
     if isinstance(value, bytes):
-        raise _StumbleError
+        raise _RuntimeMismatchError
     return value
 
 

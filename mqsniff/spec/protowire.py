@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, ProblemKind, Secret, Severity, Span, Undecoded, Value
-from mqsniff.spec.interpret import DEFAULT_LIMITS, Broken, Decoded
+from mqsniff.spec.interpret import DEFAULT_LIMITS, DecodedBody, DecodeStop
 from mqsniff.spec.wire import Malformed, text_or_bytes
 
 if TYPE_CHECKING:
@@ -82,17 +82,17 @@ def interpret(
     spans: list[Span] | None = None,
     limits: Limits = DEFAULT_LIMITS,
     prefix: str = "",
-) -> Decoded:
+) -> DecodedBody:
     """Decode ``data[pos:end]`` field by field; byte spans are appended to ``spans`` where a list is given.
 
     ``broken`` tells the first damage; ``stop`` is ``end``, since what could not be read stands in the body too.
     """
     end = len(data) if end is None else end
-    reader = _Reader(data, pos, end, spans, limits)
+    reader = _ProtoReader(data, pos, end, spans, limits)
     body: dict[str, Any] = {}
     reader.read_contained(shape, body, prefix)
     reader.check(shape, body, prefix)
-    return Decoded(body, end, tuple(reader.problems), reader.broken)
+    return DecodedBody(body, end, tuple(reader.problems), reader.broken)
 
 
 def add_unknown(body: dict[str, Any], number: int, value: int | bytes) -> None:
@@ -108,7 +108,7 @@ def add_unknown(body: dict[str, Any], number: int, value: int | bytes) -> None:
         unknown[name] = [known, value]
 
 
-class _Reader:
+class _ProtoReader:
     """One decoding: where it stands, and what it noted."""
 
     def __init__(self, data: bytes, pos: int, end: int, spans: list[Span] | None, limits: Limits) -> None:
@@ -117,7 +117,7 @@ class _Reader:
         self.end = end
         self.spans = spans
         self.problems: list[Problem] = []
-        self.broken: Broken | None = None
+        self.broken: DecodeStop | None = None
         self.room = min(limits.elements_max, end - pos)
         self.notes_left = limits.message_problems_max
         self.depth = 0
@@ -192,7 +192,7 @@ class _Reader:
             while self.pos < end:
                 self.read_field(shape, into, prefix)
         except Malformed as error:
-            self.broken = self.broken or Broken(self.path, self.mark, str(error))
+            self.broken = self.broken or DecodeStop(self.path, self.mark, str(error))
             self.note("malformed", "error", str(error))
             self.pos = self.end = end
             rest = Undecoded(self.data[self.mark : end])

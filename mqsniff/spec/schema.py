@@ -146,7 +146,7 @@ class MessageSpec:
 # ---- layout: one version
 
 
-class Item(NamedTuple):
+class FieldLayout(NamedTuple):
     """A field of one version."""
 
     name: str
@@ -164,8 +164,8 @@ class Item(NamedTuple):
 class Struct(NamedTuple):
     """What stands on the wire in one version: fields in line, then, in flexible versions, the block of tagged ones."""
 
-    items: tuple[Item, ...]
-    tagged: tuple[Item, ...]
+    items: tuple[FieldLayout, ...]
+    tagged: tuple[FieldLayout, ...]
     flexible: bool
 
 
@@ -183,8 +183,8 @@ def _struct(fields: tuple[FieldSpec, ...], version: int, *, flexible: bool) -> S
     return Struct(in_line, tagged, flexible)
 
 
-def _item(spec: FieldSpec, version: int, *, flexible: bool) -> Item:
-    return Item(
+def _item(spec: FieldSpec, version: int, *, flexible: bool) -> FieldLayout:
+    return FieldLayout(
         spec.name,
         spec.type,
         spec.array,

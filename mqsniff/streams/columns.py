@@ -1,7 +1,7 @@
 """Packets as columns: where each stands in the buffer, the header read there, and what becomes of each.
 
 1. A step takes packets that stand before one kind of header and returns those that stand before the next one; each
-   packet that leaves on the way is recorded in ``Outcome``, so none is lost in silence.
+   packet that leaves on the way is recorded in ``SetAside``, so none is lost in silence.
 2. When all packets go the same way nothing is masked or copied (``where`` and ``require`` return what they were given).
 3. No gather leaves the buffer, whatever a header claims: what would lie behind its end reads as zeros.
 """
@@ -126,7 +126,7 @@ class _Refusal(NamedTuple):
 
 
 @dataclass(slots=True)
-class Outcome:
+class SetAside:
     """What became of the packets of one batch that are no plain TCP segments."""
 
     skipped: int = 0

@@ -24,14 +24,14 @@ from mqsniff.streams.events import (
     ConnectionClosed,
     ConnectionEstablished,
     ConnectionOpened,
-    Facts,
+    ConnectionStats,
     StreamEvent,
     StreamProblem,
 )
 from mqsniff.streams.handshake import Handshake
 from mqsniff.streams.ordering import Ordering
 from mqsniff.streams.reassembly import Direction
-from mqsniff.streams.runs import Run, Sheet
+from mqsniff.streams.runs import FlowSortedBatch, SegmentRun
 from mqsniff.streams.segment import ACK, FIN, MASK, PLAIN_FLAGS, RST, SHUT, SYN, Segment, SegmentRow, distance
 
 Ending: TypeAlias = Literal["idle", "replaced", "limit", "end"]
@@ -223,7 +223,7 @@ class Connection:
             me.next += size
         return True
 
-    def can_take(self, run: Run) -> bool:
+    def can_take(self, run: SegmentRun) -> bool:
         """Whether a run goes on where its side is and nothing else is to be looked at."""
         me, peer = self._pair(run.direction)
         if not self._flowing or run.seq != me.next_seq or (run.replies and peer.dark_from is not None):
@@ -238,7 +238,7 @@ class Connection:
         ahead = distance(ack, peer.next_seq)
         return spread - self._limits.jump_max <= ahead <= peer.ended
 
-    def take_run(self, run: Run, sheet: Sheet) -> None:
+    def take_run(self, run: SegmentRun, sheet: FlowSortedBatch) -> None:
         """Take a run that ``can_take`` allows."""
         ordering = self._ordering
         me, peer = self._pair(run.direction)
@@ -275,13 +275,13 @@ class Connection:
             self.note(Problem("limit", "error", f"more than {self._limits.connections_max} connections: forgotten"))
         ordering.outbox.put(ConnectionClosed(self.facts(ending), ordering.mark(0)))
 
-    def facts(self, ending: Ending = "end") -> Facts:
+    def facts(self, ending: Ending = "end") -> ConnectionStats:
         """The figures so far."""
         one, two = self._ordering.directions
         handshake, odd = self._handshake, self._ordering.troubles
         outcome = handshake.outcome
         began = outcome in {"established", "mid-stream"}
-        return Facts(
+        return ConnectionStats(
             outcome=outcome,
             first_ts_ns=self.first_ts_ns,
             last_ts_ns=self._ordering.last_ns,

@@ -1,4 +1,4 @@
-"""Batches of segments of several capture domains in, the stream events of each connection out, as from ``Flows``.
+"""Batches of segments of several capture domains in, the stream events of each connection out, as from ``FlowTable``.
 
 1. Flows of different domains never meet, whatever their addresses.
 2. What a domain tells does not depend on the others.
@@ -15,7 +15,7 @@ import numpy as np
 
 from mqsniff.limits import Limits
 from mqsniff.model import PACKET_BITS, SegmentBatch
-from mqsniff.streams.flows import FlowEvents, Flows
+from mqsniff.streams.flows import FlowEvents, FlowTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,24 +40,24 @@ class DomainFlows:
         """``domain_of`` tells the domain of the capture with an index."""
         self._limits = limits
         self._domain_of = domain_of
-        self._flows: dict[str, Flows] = {}
+        self._flows: dict[str, FlowTable] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._flows.values()))
 
     def feed(self, batch: SegmentBatch) -> list[FlowEvents]:
-        """See ``Flows``; flow by flow in each domain."""
+        """See ``FlowTable``; flow by flow in each domain."""
         captures, place = np.unique(batch.packet >> PACKET_BITS, return_inverse=True)
         domains = [self._domain_of(capture) for capture in captures.tolist()]
         told: list[FlowEvents] = []
         for domain in dict.fromkeys(domains):
             own = np.array([each == domain for each in domains], np.bool_)
-            flows = self._flows.setdefault(domain, Flows(self._limits, domain))
+            flows = self._flows.setdefault(domain, FlowTable(self._limits, domain))
             told += flows.feed(select_segments(batch, own[place]))
         return told
 
     def end(self) -> Iterator[FlowEvents]:
-        """See ``Flows``."""
+        """See ``FlowTable``."""
         return heapq.merge(*(flows.end() for flows in self._flows.values()), key=_age)
 
 

@@ -14,15 +14,15 @@ from typing import Literal, TypeAlias
 
 from mqsniff.model import Chunk, Gap, Mark, Problem, Side
 
-Outcome: TypeAlias = Literal["established", "refused", "no answer", "mid-stream"]
+ConnectionOutcome: TypeAlias = Literal["established", "refused", "no answer", "mid-stream"]
 CloseReason: TypeAlias = Literal["fin", "rst"]
 
 
 @dataclass(slots=True)
-class Facts:
+class ConnectionStats:
     """A connection's figures at its end; pairs are indexed by direction (0: sent by the low endpoint)."""
 
-    outcome: Outcome
+    outcome: ConnectionOutcome
     first_ts_ns: int
     last_ts_ns: int
     packets: tuple[int, int]
@@ -107,7 +107,7 @@ class StreamProblem:
 class ConnectionClosed:
     """The last event of a connection: its figures are complete, no later packet will be counted to it."""
 
-    facts: Facts
+    facts: ConnectionStats
     mark: Mark
 
 

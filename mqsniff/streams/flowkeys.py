@@ -34,7 +34,7 @@ _PORT_BITS = np.uint64(16)
 _FOLD_BITS = np.uint64(32)
 
 
-class Flows(NamedTuple):
+class SegmentFlows(NamedTuple):
     """The flows of a batch of segments; ``flow`` (an index into ``keys``) and ``direction`` are columns."""
 
     keys: list[FlowKey]
@@ -68,14 +68,14 @@ class Tunnels:
         return self._of_row[rows]
 
 
-def ipv4_flows(packets: Packets, tunnels: Tunnels | None) -> Flows:
+def ipv4_flows(packets: Packets, tunnels: Tunnels | None) -> SegmentFlows:
     """The flows of TCP segments in IPv4."""
     source = packets.ip("source").astype(np.uint64) << _PORT_BITS | packets.tcp("source_port")
     destination = packets.ip("destination").astype(np.uint64) << _PORT_BITS | packets.tcp("destination_port")
     return _flows((source,), (destination,), packets.row, tunnels)
 
 
-def ipv6_flows(packets: Packets, tunnels: Tunnels | None) -> Flows:
+def ipv6_flows(packets: Packets, tunnels: Tunnels | None) -> SegmentFlows:
     """The flows of TCP segments in IPv6."""
     source = (packets.ip("source_high"), packets.ip("source_low"), packets.tcp("source_port"))
     destination = (packets.ip("destination_high"), packets.ip("destination_low"), packets.tcp("destination_port"))
@@ -87,7 +87,7 @@ def ipv6_flows(packets: Packets, tunnels: Tunnels | None) -> Flows:
     )
 
 
-def _flows(source: Words, destination: Words, rows: Int64s, tunnels: Tunnels | None) -> Flows:
+def _flows(source: Words, destination: Words, rows: Int64s, tunnels: Tunnels | None) -> SegmentFlows:
     """An endpoint is one word (IPv4 address and port) or three (halves of an IPv6 address, port), highest first."""
     from_high = _is_greater(source, destination)
     low = tuple(np.where(from_high, theirs, ours) for ours, theirs in zip(source, destination, strict=True))
@@ -101,7 +101,7 @@ def _flows(source: Words, destination: Words, rows: Int64s, tunnels: Tunnels | N
         texts = [tunnels.texts[index] for index in number[first].tolist()]
     ends = zip(texts, _endpoints(low, first), _endpoints(high, first), strict=True)
     keys = [FlowKey(text, *low_end, *high_end) for text, low_end, high_end in ends]
-    return Flows(keys, flow, from_high.astype(np.int32))
+    return SegmentFlows(keys, flow, from_high.astype(np.int32))
 
 
 def _is_greater(left: Words, right: Words) -> NDArray[np.bool_]:

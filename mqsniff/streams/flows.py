@@ -21,9 +21,9 @@ from mqsniff.limits import Limits
 from mqsniff.model import FlowKey, Problem, SegmentBatch
 from mqsniff.streams.connection import Connection, Ending
 from mqsniff.streams.events import StreamEvent
-from mqsniff.streams.runs import Group, Run, Sheet
+from mqsniff.streams.runs import FlowGroup, FlowSortedBatch, SegmentRun
 from mqsniff.streams.segment import SIZE, Segment
-from mqsniff.streams.sweeps import SWEEP_NS, SweepClock, Turn
+from mqsniff.streams.sweeps import SWEEP_NS, ExpiryClock, ExpiryTick
 
 FlowEvents: TypeAlias = list[tuple[int, Connection, StreamEvent]]
 """(release, connection, event) of one flow, whose connections follow each other: ``release`` never falls."""
@@ -34,7 +34,7 @@ _ENDED_EARLY: Final = (
 )
 
 
-class Flows:
+class FlowTable:
     """All connections of a run."""
 
     def __init__(self, limits: Limits, domain: str = "", *, find_runs: bool = True) -> None:
@@ -45,7 +45,7 @@ class Flows:
         self._limits = limits
         self._domain = domain
         self._find_runs = find_runs
-        self._clock = SweepClock()
+        self._clock = ExpiryClock()
         self._connections: dict[FlowKey, Connection] = {}
         self._last_ordinal = -1
         self._swept: dict[FlowKey, int] = {}
@@ -62,7 +62,7 @@ class Flows:
         if not len(batch):
             return []
         turns = self._clock.advance(batch)
-        sheet = Sheet(batch, [turn.row for turn in turns], self._limits, find_runs=self._find_runs)
+        sheet = FlowSortedBatch(batch, [turn.row for turn in turns], self._limits, find_runs=self._find_runs)
         self._last_ordinal = int(batch.ordinal[-1])
         touched = {batch.flows[group.flow]: group for group in sheet.groups}
         ended = [*self._evict(touched, int(batch.ordinal[0])), *self._sweep(touched, turns)]
@@ -77,7 +77,7 @@ class Flows:
 
     # ---- connections that the batch does not touch
 
-    def _evict(self, touched: dict[FlowKey, Group], ordinal: int) -> list[FlowEvents]:
+    def _evict(self, touched: dict[FlowKey, FlowGroup], ordinal: int) -> list[FlowEvents]:
         excess = len(self._connections) - self._limits.connections_max
         excess += sum(key not in self._connections for key in touched)
         if excess <= 0:
@@ -85,7 +85,7 @@ class Flows:
         oldest = list(islice((key for key in self._connections if key not in touched), excess))
         return [_finished(self._connections.pop(key), ordinal, "limit") for key in oldest]
 
-    def _sweep(self, touched: dict[FlowKey, Group], turns: list[Turn]) -> list[FlowEvents]:
+    def _sweep(self, touched: dict[FlowKey, FlowGroup], turns: list[ExpiryTick]) -> list[FlowEvents]:
         if not turns:
             return []
         times = [turn.now_ns for turn in turns]
@@ -104,7 +104,7 @@ class Flows:
 
     # ---- connections of the batch
 
-    def _flow(self, key: FlowKey, group: Group, sheet: Sheet, turns: list[Turn]) -> FlowEvents:
+    def _flow(self, key: FlowKey, group: FlowGroup, sheet: FlowSortedBatch, turns: list[ExpiryTick]) -> FlowEvents:
         """Take one flow's rows, and the sweeps between them."""
         told: FlowEvents = []
         ahead = deque(turns)
@@ -123,7 +123,7 @@ class Flows:
             told += self._sweep_one(key, turn)
         return told
 
-    def _rows(self, key: FlowKey, run: Run, sheet: Sheet) -> FlowEvents:
+    def _rows(self, key: FlowKey, run: SegmentRun, sheet: FlowSortedBatch) -> FlowEvents:
         """Take the segments of a run one by one, those of a fast one until the rest of it can go at once.
 
         Returns the last events of connections that ended by it.
@@ -153,7 +153,7 @@ class Flows:
             connection.take(segment, sheet.view)
         return told
 
-    def _sweep_one(self, key: FlowKey, turn: Turn) -> FlowEvents:
+    def _sweep_one(self, key: FlowKey, turn: ExpiryTick) -> FlowEvents:
         connection = self._connections.get(key)
         if connection is None or _over_ns(connection) >= turn.now_ns:
             return []

@@ -25,7 +25,7 @@ UNIT: Final = 8
 """Fragments are a multiple of this long, but the last (RFC 791, fragment offset)."""
 
 
-class Place(NamedTuple):
+class FragmentPacket(NamedTuple):
     """The packet that brought a fragment."""
 
     ordinal: int
@@ -59,7 +59,7 @@ class _Train:
     """The fragments of one datagram."""
 
     since_ns: int
-    last: Place
+    last: FragmentPacket
     offsets: list[int] = field(default_factory=list)
     """Sorted; ``fragments`` stands beside it."""
     fragments: list[Fragment] = field(default_factory=list)
@@ -69,7 +69,7 @@ class _Train:
     total: int | None = None
     """Size of the datagram, once its last fragment came."""
 
-    def add(self, fragment: Fragment, place: Place) -> None:
+    def add(self, fragment: Fragment, place: FragmentPacket) -> None:
         index = bisect_left(self.offsets, fragment.offset)
         self.offsets.insert(index, fragment.offset)
         self.fragments.insert(index, fragment)
@@ -128,7 +128,7 @@ class Fragments:
         self._captured = 0
         self._problems: list[PacketProblem] = []
 
-    def add(self, fragment: Fragment, place: Place) -> Datagram | None:
+    def add(self, fragment: Fragment, place: FragmentPacket) -> Datagram | None:
         """The datagram that this fragment completes, if it does."""
         self._expire(place.ts_ns)
         closed_until_ns = self._closed.get(fragment.key)

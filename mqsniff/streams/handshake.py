@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from mqsniff.streams.events import Outcome
+from mqsniff.streams.events import ConnectionOutcome
 from mqsniff.streams.segment import ACK, RST, SYN, Segment
 
 
@@ -67,7 +67,7 @@ class Handshake:
             self._server_rtt_ns = self._answer_ns - self._syn_ns
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ConnectionOutcome:
         """How it ended, by what was seen so far."""
         if self.client is None:
             return "mid-stream"

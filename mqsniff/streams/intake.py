@@ -17,7 +17,7 @@ from mqsniff.streams.reassembly import Direction, Stray
 from mqsniff.streams.recent import has_copy, has_same, remember
 from mqsniff.streams.segment import FIN, MASK, Segment
 from mqsniff.streams.troubles import came_late, sent_again
-from mqsniff.streams.waiting import Piece
+from mqsniff.streams.waiting import StreamPiece
 
 
 def acknowledge(ordering: Ordering, me: Direction, segment: Segment) -> int:
@@ -53,7 +53,9 @@ def receive(ordering: Ordering, me: Direction, segment: Segment, data: bytes, ac
     if me.strays:
         me.drop_strays()
     if segment.size:
-        _payload(ordering, me, segment, Piece(offset, stop, data, ack, segment.ts_ns, segment.packet, segment.ordinal))
+        _payload(
+            ordering, me, segment, StreamPiece(offset, stop, data, ack, segment.ts_ns, segment.packet, segment.ordinal)
+        )
     if segment.flags & FIN:
         _fin(ordering, me, segment, stop)
 
@@ -92,7 +94,7 @@ def reset(ordering: Ordering, me: Direction, segment: Segment) -> bool:
 # ---- payload
 
 
-def _payload(ordering: Ordering, me: Direction, segment: Segment, piece: Piece) -> None:
+def _payload(ordering: Ordering, me: Direction, segment: Segment, piece: StreamPiece) -> None:
     stop = piece.stop
     if me.end is not None and stop > me.end:
         if segment.size > 1 or piece.offset != me.end:  # else a keep-alive probe: its byte has the FIN's number
@@ -123,7 +125,7 @@ def _payload(ordering: Ordering, me: Direction, segment: Segment, piece: Piece) 
         _overlap(ordering, me, clash, stop)
 
 
-def _again(ordering: Ordering, me: Direction, segment: Segment, piece: Piece, clash: int | None) -> None:
+def _again(ordering: Ordering, me: Direction, segment: Segment, piece: StreamPiece, clash: int | None) -> None:
     """A segment all of whose bytes are known."""
     if segment.size == 1 and piece.offset == me.next - 1 and not has_same(me.recent, segment):
         return  # a keep-alive probe, whose byte may be any
@@ -200,7 +202,7 @@ def _resume(ordering: Ordering, me: Direction) -> None:
         receive(ordering, me, stray.segment, stray.data, stray.ack)
 
 
-def _pieces(piece: Piece, start: int, stop: int) -> list[Piece]:
+def _pieces(piece: StreamPiece, start: int, stop: int) -> list[StreamPiece]:
     """What of a segment lies between two offsets: its captured bytes, then those that the snap length cut off."""
     data = piece.data or b""
     captured = min(piece.offset + len(data), stop)

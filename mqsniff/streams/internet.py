@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from mqsniff.streams.columns import Odd, Outcome, Packets, gather
+from mqsniff.streams.columns import Odd, Packets, SetAside, gather
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,7 +83,7 @@ _IS_EXTENSION_V4 = _members((PROTOCOL_AUTHENTICATION,))
 _IS_EXTENSION_V6 = _members(EXTENSIONS)
 
 
-def read_ipv4(raw: Bytes8, packets: Packets, outcome: Outcome, *, tunnelled: bool) -> Packets:
+def read_ipv4(raw: Bytes8, packets: Packets, outcome: SetAside, *, tunnelled: bool) -> Packets:
     """Past IPv4 headers and their options; ``network`` becomes ``IPV4`` headers, ``protocol`` what follows."""
     packets = outcome.whole(packets, IPV4.itemsize, "IPv4 header")
     header = gather(raw, packets.at, IPV4)
@@ -97,7 +97,7 @@ def read_ipv4(raw: Bytes8, packets: Packets, outcome: Outcome, *, tunnelled: boo
     return _past_extensions(raw, packets.where(~fragment), _IS_EXTENSION_V4, outcome)
 
 
-def _past_ipv4(packets: Packets, outcome: Outcome, *, tunnelled: bool) -> Packets:
+def _past_ipv4(packets: Packets, outcome: SetAside, *, tunnelled: bool) -> Packets:
     size = (packets.ip("version_size") & 15).astype(np.int64) * 4
     total = packets.ip("total_length").astype(np.int64)
     start = packets.at + size
@@ -112,7 +112,7 @@ def _past_ipv4(packets: Packets, outcome: Outcome, *, tunnelled: bool) -> Packet
     )
 
 
-def read_ipv6(raw: Bytes8, packets: Packets, outcome: Outcome, *, tunnelled: bool) -> Packets:
+def read_ipv6(raw: Bytes8, packets: Packets, outcome: SetAside, *, tunnelled: bool) -> Packets:
     """Past IPv6 headers and their extensions; ``network`` becomes ``IPV6`` headers, ``protocol`` what follows."""
     packets = outcome.whole(packets, IPV6.itemsize, "IPv6 header")
     header = gather(raw, packets.at, IPV6)
@@ -136,14 +136,14 @@ def identification(packets: Packets) -> NDArray[np.integer]:
     return np.full(len(packets), -1) if packets.network.dtype == IPV6 else packets.ip("identification")
 
 
-def _only(packets: Packets, wanted: Mask, outcome: Outcome) -> Packets:
+def _only(packets: Packets, wanted: Mask, outcome: SetAside) -> Packets:
     """Those whose protocol is wanted; the others are skipped."""
     mask = wanted[packets.protocol]
     outcome.skipped += len(mask) - int(np.count_nonzero(mask))
     return packets.where(mask)
 
 
-def _past_extensions(raw: Bytes8, packets: Packets, is_extension: Mask, outcome: Outcome) -> Packets:
+def _past_extensions(raw: Bytes8, packets: Packets, is_extension: Mask, outcome: SetAside) -> Packets:
     """Past the chain of extension headers, to what can hold TCP."""
     parts = []
     for _ in range(EXTENSIONS_MAX):
@@ -158,7 +158,7 @@ def _past_extensions(raw: Bytes8, packets: Packets, is_extension: Mask, outcome:
     return _only(Packets.joined(parts), _IS_CARRIER, outcome) if len(parts) > 1 else parts[0]
 
 
-def _past_extension(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
+def _past_extension(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
     packets = outcome.whole(packets, _EXTENSION.itemsize, "IP extension header")
     header = gather(raw, packets.at, _EXTENSION)
     following = header["next_header"].astype(np.int64)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from mqsniff.streams.columns import Outcome, Packets, gather
+from mqsniff.streams.columns import Packets, SetAside, gather
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mqsniff.model import Bytes8
 
-LinkReader: TypeAlias = "Callable[[Bytes8, Packets, Outcome], Packets]"
+LinkReader: TypeAlias = "Callable[[Bytes8, Packets, SetAside], Packets]"
 
 ETHERTYPE_NONE: Final = 0
 ETHERTYPE_IPV4: Final = 0x0800
@@ -56,26 +56,26 @@ _OF_VERSION = np.full(16, ETHERTYPE_NONE, np.int64)
 _OF_VERSION[[4, 6]] = ETHERTYPE_IPV4, ETHERTYPE_IPV6
 
 
-def read_ethernet(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
+def read_ethernet(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
     """Ethernet II, and 802.3 with SNAP."""
     packets = outcome.whole(packets, _ETHERNET.itemsize, "Ethernet header")
     ethertype = gather(raw, packets.at, _ETHERNET)["ethertype"]
     return _read_shims(raw, _step(packets, _ETHERNET.itemsize, ethertype), outcome)
 
 
-def _read_sll(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
+def _read_sll(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
     packets = outcome.whole(packets, _SLL.itemsize, "Linux cooked header")
     ethertype = gather(raw, packets.at, _SLL)["ethertype"]
     return _read_shims(raw, _step(packets, _SLL.itemsize, ethertype), outcome)
 
 
-def _read_sll2(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
+def _read_sll2(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
     packets = outcome.whole(packets, _SLL2.itemsize, "Linux cooked header v2")
     ethertype = gather(raw, packets.at, _SLL2)["ethertype"]
     return _read_shims(raw, _step(packets, _SLL2.itemsize, ethertype), outcome)
 
 
-def _read_family(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
+def _read_family(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
     """BSD null and loop: an address family below 256 in four bytes, the small end first or last."""
     packets = outcome.whole(packets, _FAMILY.itemsize, "address family")
     family = gather(raw, packets.at, _FAMILY)
@@ -84,7 +84,7 @@ def _read_family(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
     return _step(packets, _FAMILY.itemsize, ethertype)
 
 
-def _read_raw(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
+def _read_raw(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
     """No link header: the version of IP tells which it is."""
     packets = outcome.whole(packets, _VERSION.itemsize, "IP header")
     ethertype = _OF_VERSION[gather(raw, packets.at, _VERSION)["version"] >> 4]
@@ -92,11 +92,11 @@ def _read_raw(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
     return outcome.require(packets, "malformed", (ethertype != ETHERTYPE_NONE, "neither IP version 4 nor 6"))
 
 
-def _read_ipv4(_raw: Bytes8, packets: Packets, _outcome: Outcome) -> Packets:
+def _read_ipv4(_raw: Bytes8, packets: Packets, _outcome: SetAside) -> Packets:
     return _step(packets, 0, np.full(len(packets), ETHERTYPE_IPV4))
 
 
-def _read_ipv6(_raw: Bytes8, packets: Packets, _outcome: Outcome) -> Packets:
+def _read_ipv6(_raw: Bytes8, packets: Packets, _outcome: SetAside) -> Packets:
     return _step(packets, 0, np.full(len(packets), ETHERTYPE_IPV6))
 
 
@@ -119,7 +119,7 @@ def _step(packets: Packets, size: int, ethertype: NDArray[np.integer]) -> Packet
     return Packets(packets.row, packets.at + size, packets.stop, packets.end, ethertype.astype(np.int64))
 
 
-def _read_shims(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
+def _read_shims(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
     """Past VLAN tags, then past a SNAP head."""
     if (packets.protocol == ETHERTYPE_IPV4).all():
         return packets

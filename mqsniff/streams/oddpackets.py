@@ -17,9 +17,9 @@ import numpy as np
 
 from mqsniff.limits import Limits
 from mqsniff.model import Buffer, PacketBatch, PacketProblem
-from mqsniff.streams.columns import Odd, OddGroup, Outcome, Packets
+from mqsniff.streams.columns import Odd, OddGroup, Packets, SetAside
 from mqsniff.streams.flowkeys import Tunnels
-from mqsniff.streams.fragments import UNIT, Datagram, Fragment, Fragments, Place
+from mqsniff.streams.fragments import UNIT, Datagram, Fragment, FragmentPacket, Fragments
 from mqsniff.streams.linklayers import ETHERTYPE_IPV4, ETHERTYPE_IPV6
 from mqsniff.streams.tunnels import HEAD_MAX, HEAD_READERS, read_header
 
@@ -67,7 +67,7 @@ class OddPackets:
         self._fragments = Fragments(limits)
 
     def unwrap(
-        self, batch: PacketBatch, buffer: Buffer, groups: list[OddGroup], tunnels: Tunnels, outcome: Outcome
+        self, batch: PacketBatch, buffer: Buffer, groups: list[OddGroup], tunnels: Tunnels, outcome: SetAside
     ) -> tuple[Packets, Buffer]:
         """The packets inside these, with their EtherTypes, and the buffer in which they lie."""
         inner = _Inner(len(buffer))
@@ -93,7 +93,7 @@ class OddPackets:
         self, batch: PacketBatch, fragments: Iterator[tuple[int, Fragment]], ethertype: int, inner: _Inner
     ) -> None:
         for row, fragment in fragments:
-            place = Place(batch.ordinal + row, int(batch.ts_ns[row]), int(batch.packet[row]))
+            place = FragmentPacket(batch.ordinal + row, int(batch.ts_ns[row]), int(batch.packet[row]))
             datagram = self._fragments.add(fragment, place)
             if datagram is not None:
                 inner.add_datagram(row, datagram, ethertype)
@@ -135,7 +135,7 @@ def _ipv6_fragments(view: memoryview, packets: Packets, tunnels: Tunnels) -> Ite
         yield row, Fragment(key, whole, part.frag_off * UNIT, size, bool(part.m_flag), part.data)
 
 
-def _open_tunnels(view: memoryview, group: OddGroup, tunnels: Tunnels, outcome: Outcome, inner: _Inner) -> None:
+def _open_tunnels(view: memoryview, group: OddGroup, tunnels: Tunnels, outcome: SetAside, inner: _Inner) -> None:
     odd, packets = group
     read_head = HEAD_READERS[odd]
     cut: list[int] = []

@@ -17,9 +17,9 @@ from itertools import takewhile
 from mqsniff.limits import Limits
 from mqsniff.model import Gap, Mark, Problem, ProblemKind, Severity, Side
 from mqsniff.streams.events import CloseReason, Outbox, SideClosed, StreamProblem
-from mqsniff.streams.reassembly import Direction, Passed
+from mqsniff.streams.reassembly import AckedBeyond, Direction
 from mqsniff.streams.segment import Segment
-from mqsniff.streams.waiting import Piece
+from mqsniff.streams.waiting import StreamPiece
 
 
 class Troubles:
@@ -110,7 +110,7 @@ class Ordering:
 
     # ---- in
 
-    def store(self, me: Direction, pieces: list[Piece]) -> tuple[int, int | None]:
+    def store(self, me: Direction, pieces: list[StreamPiece]) -> tuple[int, int | None]:
         """Deliver adjoining pieces of one segment, or let them wait.
 
         Returns how many bytes were new, and the offset at which waiting bytes first differed from them.
@@ -148,7 +148,7 @@ class Ordering:
 
     # ---- out
 
-    def _is_held(self, me: Direction, piece: Piece) -> bool:
+    def _is_held(self, me: Direction, piece: StreamPiece) -> bool:
         """Whether a piece acknowledges bytes of the peer that may still come."""
         peer = self.directions[1 - me.side]
         return piece.ack > peer.next and bool(peer.passed)
@@ -165,7 +165,7 @@ class Ordering:
             me = min(free, key=_head_ordinal)
             self._deliver(me, me.waiting.pop())
 
-    def _deliver(self, me: Direction, piece: Piece) -> None:
+    def _deliver(self, me: Direction, piece: StreamPiece) -> None:
         self.told = True
         mark = Mark(piece.offset, piece.ts_ns, piece.packet, self._release)
         if piece.data is None:
@@ -210,7 +210,7 @@ class Ordering:
                 me.darken()
             self._pump()
 
-    def _is_over(self, passed: Passed) -> bool:
+    def _is_over(self, passed: AckedBeyond) -> bool:
         packets, ns = self.packets - passed.packets, self.last_ns - passed.ts_ns
         return packets >= self.limits.gap_grace_packets and ns >= self.limits.gap_grace_ns
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from mqsniff.limits import Limits
 from mqsniff.model import PACKET_BITS, Buffer, FlowKey, PacketBatch, PacketProblem, Problem, SegmentBatch
-from mqsniff.streams.columns import Odd, Outcome, Packets, packet_problem
-from mqsniff.streams.flowkeys import Flows, Tunnels, ipv4_flows, ipv6_flows
+from mqsniff.streams.columns import Odd, Packets, SetAside, packet_problem
+from mqsniff.streams.flowkeys import SegmentFlows, Tunnels, ipv4_flows, ipv6_flows
 from mqsniff.streams.internet import identification, read_ipv4, read_ipv6
 from mqsniff.streams.linklayers import (
     ETHERTYPE_BRIDGED,
@@ -51,7 +51,7 @@ class _Part(NamedTuple):
     """Segments of one IP version that one pass found; ``at`` of the packets is where their payload starts."""
 
     packets: Packets
-    flows: Flows
+    flows: SegmentFlows
 
 
 class PacketDecoder:
@@ -64,7 +64,7 @@ class PacketDecoder:
 
     def decode(self, batch: PacketBatch) -> SegmentBatch:
         """The segments of these packets; as short-lived as the batch."""
-        outcome = Outcome()
+        outcome = SetAside()
         if not len(batch):
             return _segments(batch, batch.buffer, [], outcome)
         raw = np.frombuffer(batch.buffer, np.uint8)
@@ -76,7 +76,7 @@ class PacketDecoder:
         """At the end of the input: the fragments whose datagrams never became whole."""
         return [] if self._odd_packets is None else self._odd_packets.close()
 
-    def _read_links(self, raw: Bytes8, batch: PacketBatch, outcome: Outcome) -> Packets:
+    def _read_links(self, raw: Bytes8, batch: PacketBatch, outcome: SetAside) -> Packets:
         """The packets that stand before their network header."""
         stop = batch.start + batch.caplen
         end = batch.start + np.maximum(batch.caplen, batch.wirelen)
@@ -93,7 +93,7 @@ class PacketDecoder:
                 parts.append(read_link(raw, captured, outcome))
         return Packets.joined(parts) if parts else packets.where(np.zeros(len(packets), np.bool_))
 
-    def _report_link(self, linktype: int, packets: Packets, batch: PacketBatch, outcome: Outcome) -> None:
+    def _report_link(self, linktype: int, packets: Packets, batch: PacketBatch, outcome: SetAside) -> None:
         """One problem for each capture that has this link type, at its first packet."""
         outcome.skipped += len(packets)
         captures, first = np.unique(batch.packet[packets.row] >> PACKET_BITS, return_index=True)
@@ -103,7 +103,7 @@ class PacketDecoder:
                 problem = Problem("input", "error", f"packets of link type {linktype} are not decoded")
                 outcome.late.append(packet_problem(batch, row, problem))
 
-    def _decode_odd(self, batch: PacketBatch, parts: list[_Part], outcome: Outcome) -> Buffer:
+    def _decode_odd(self, batch: PacketBatch, parts: list[_Part], outcome: SetAside) -> Buffer:
         """Add the segments inside fragments and tunnels; the buffer in which all segments lie."""
         if self._odd_packets is None:
             from mqsniff.streams.oddpackets import OddPackets  # noqa: PLC0415 - dpkt is needed by few captures
@@ -130,13 +130,13 @@ def _different(numbers: NDArray[np.int64]) -> list[int]:
     return [int(number) for number in np.unique(numbers)]
 
 
-def _read_bridged(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
+def _read_bridged(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
     """Past the Ethernet headers of frames that a tunnel bridges."""
     bridged = packets.protocol == ETHERTYPE_BRIDGED
     return Packets.joined([packets.where(~bridged), read_ethernet(raw, packets.where(bridged), outcome)])
 
 
-def _read_parts(raw: Bytes8, packets: Packets, tunnels: Tunnels | None, outcome: Outcome) -> list[_Part]:
+def _read_parts(raw: Bytes8, packets: Packets, tunnels: Tunnels | None, outcome: SetAside) -> list[_Part]:
     """The segments among packets that stand before their network header."""
     parts = []
     known = 0
@@ -158,7 +158,7 @@ def _read_parts(raw: Bytes8, packets: Packets, tunnels: Tunnels | None, outcome:
     return parts
 
 
-def _segments(batch: PacketBatch, buffer: Buffer, parts: list[_Part], outcome: Outcome) -> SegmentBatch:
+def _segments(batch: PacketBatch, buffer: Buffer, parts: list[_Part], outcome: SetAside) -> SegmentBatch:
     """All parts in packet order."""
     row = _joined([part.packets.row for part in parts])
     order = None if (row[1:] > row[:-1]).all() else np.argsort(row)
@@ -197,7 +197,7 @@ def _joined(values: list[NDArray[Any]]) -> NDArray[Any]:
     return values[0] if len(values) == 1 else np.concatenate(values)
 
 
-def _merged(parts: list[Flows]) -> tuple[list[FlowKey], list[NDArray[Any]]]:
+def _merged(parts: list[SegmentFlows]) -> tuple[list[FlowKey], list[NDArray[Any]]]:
     """One list of flows for all parts, and the flow column of each part."""
     if len(parts) == 1:
         return parts[0].keys, [parts[0].flow]

@@ -15,10 +15,10 @@ from mqsniff.limits import Limits
 from mqsniff.model import Side
 from mqsniff.streams.events import CloseReason
 from mqsniff.streams.segment import HALF, MASK, Segment, distance
-from mqsniff.streams.waiting import Added, Piece, Waiting, first_difference
+from mqsniff.streams.waiting import Added, StreamPiece, WaitingPieces, first_difference
 
 
-class Passed(NamedTuple):
+class AckedBeyond(NamedTuple):
     """The peer said that it has all bytes before ``offset``, and some of them are not delivered."""
 
     offset: int
@@ -38,8 +38,8 @@ class Stray(NamedTuple):
 
 
 # What most directions have, for ever: one object for all of them. It is replaced where something is added to it.
-_NOTHING: Final = Waiting()
-_NO_PASSED: Final[list[Passed]] = []
+_NOTHING: Final = WaitingPieces()
+_NO_PASSED: Final[list[AckedBeyond]] = []
 _NO_STRAYS: Final[list[Stray]] = []
 
 
@@ -136,10 +136,10 @@ class Direction:
         reach = self._limits.reach_max
         return start - max(self.next, waits, acknowledged) <= reach and self.next - stop <= reach
 
-    def wait(self, piece: Piece) -> Added:
+    def wait(self, piece: StreamPiece) -> Added:
         """Keep a piece until it can be delivered."""
         if not self.waiting.pieces:
-            self.waiting = Waiting()
+            self.waiting = WaitingPieces()
         return self.waiting.add(piece)
 
     # ---- what the peer has
@@ -163,9 +163,9 @@ class Direction:
         if offset <= (passed[-1].offset if passed else self.next):
             return
         if not passed:
-            self.passed = [Passed(offset, sent, packets, ts_ns)]
+            self.passed = [AckedBeyond(offset, sent, packets, ts_ns)]
         elif len(passed) < self._limits.reorder_segments:
-            passed.append(Passed(offset, sent, packets, ts_ns))
+            passed.append(AckedBeyond(offset, sent, packets, ts_ns))
         else:
             passed[-1] = passed[-1]._replace(offset=offset, sent=sent)
 

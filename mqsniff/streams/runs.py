@@ -40,7 +40,7 @@ _BLOCK = 1024
 _RUN_MIN = 4
 
 
-class Run(NamedTuple):
+class SegmentRun(NamedTuple):
     """Rows ``first`` to ``stop`` of a sheet; the fields after ``fast`` have a meaning for fast runs only."""
 
     first: int
@@ -73,7 +73,7 @@ class Payloads(NamedTuple):
     ordinals: list[int]
 
 
-class Group(NamedTuple):
+class FlowGroup(NamedTuple):
     """The rows of one flow: its index in the batch's ``flows``, and the range of its runs."""
 
     flow: int
@@ -81,7 +81,7 @@ class Group(NamedTuple):
     stop_run: int
 
 
-class Sheet:
+class FlowSortedBatch:
     """A batch sorted by flow, in packet order inside each flow."""
 
     def __init__(self, batch: SegmentBatch, turns: Sequence[int], limits: Limits, *, find_runs: bool = True) -> None:
@@ -108,17 +108,17 @@ class Sheet:
         self._runs = _describe(self._columns, starts, self._payload_rows, fast)
         self.groups = _groups(flow, order, heads, starts)
 
-    def runs(self, group: Group) -> list[Run]:
+    def runs(self, group: FlowGroup) -> list[SegmentRun]:
         """The runs of a flow, in packet order."""
-        return [Run._make(row) for row in self._runs[group.first_run : group.stop_run].tolist()]
+        return [SegmentRun._make(row) for row in self._runs[group.first_run : group.stop_run].tolist()]
 
-    def rows(self, run: Run) -> Iterator[tuple[int, SegmentRow]]:
+    def rows(self, run: SegmentRun) -> Iterator[tuple[int, SegmentRow]]:
         """(row, fields of its segment) of each row of a run."""
         for first in range(run.first, run.stop, _BLOCK):
             columns = self._columns[:, first : min(first + _BLOCK, run.stop)].tolist()
             yield from enumerate(zip(*columns, strict=True), first)
 
-    def rest(self, run: Run, row: int) -> Run:
+    def rest(self, run: SegmentRun, row: int) -> SegmentRun:
         """What is left of a fast run from a row with payload on."""
         part = self._columns[:, row : run.stop]
         own = part[_DIRECTION] == run.direction
@@ -135,16 +135,16 @@ class Sheet:
             first_payload=first_payload,
         )
 
-    def first_ordinal(self, run: Run) -> int:
+    def first_ordinal(self, run: SegmentRun) -> int:
         """Ordinal of a run's first packet."""
         return int(self._columns[_ORDINAL, run.first])
 
-    def payloads(self, run: Run) -> Payloads:
+    def payloads(self, run: SegmentRun) -> Payloads:
         """The rows of a fast run that have payload."""
         rows = self._rows(run.first_payload, run.stop_payload)
         return Payloads(*(self._columns[field, rows].tolist() for field in (_START, _STOP, _TS, _PACKET, _ORDINAL)))
 
-    def identities(self, run: Run, count: int) -> bytes:
+    def identities(self, run: SegmentRun, count: int) -> bytes:
         """The identities of the last ``count`` payload rows of a fast run, packed for ``recent.remember_packed``."""
         rows = self._rows(max(run.first_payload, run.stop_payload - count), run.stop_payload)
         return self._columns[:IDENTITY_FIELDS, rows].T.tobytes()
@@ -211,9 +211,9 @@ def _fast(starts: Int64s, payload_rows: Int64s) -> Bools:
 
 
 def _describe(columns: Int64s, starts: Int64s, payload_rows: Int64s, fast: Bools) -> Int64s:
-    """One row of ``Run`` fields for each run."""
+    """One row of ``SegmentRun`` fields for each run."""
     if not len(starts):
-        return np.empty((0, len(Run._fields)), np.int64)
+        return np.empty((0, len(SegmentRun._fields)), np.int64)
     rows = columns.shape[1]
     stops = np.append(starts[1:], rows)
     run_of_row = np.repeat(np.arange(len(starts)), stops - starts)
@@ -236,14 +236,14 @@ def _describe(columns: Int64s, starts: Int64s, payload_rows: Int64s, fast: Bools
         "first_payload": np.searchsorted(payload_rows, starts),
         "stop_payload": np.searchsorted(payload_rows, stops),
     }
-    return np.stack([np.asarray(fields[name], np.int64) for name in Run._fields], axis=1)
+    return np.stack([np.asarray(fields[name], np.int64) for name in SegmentRun._fields], axis=1)
 
 
-def _groups(flow: NDArray[np.int32], order: Int64s, heads: Bools, starts: Int64s) -> list[Group]:
+def _groups(flow: NDArray[np.int32], order: Int64s, heads: Bools, starts: Int64s) -> list[FlowGroup]:
     """The flows, in order of their first packet."""
     first_rows = np.flatnonzero(heads)
     first_runs = np.searchsorted(starts, first_rows)
     stop_runs = np.append(first_runs[1:], len(starts))
     by_packet = np.argsort(order[first_rows])
     columns = (column[by_packet].tolist() for column in (flow[first_rows], first_runs, stop_runs))
-    return [Group(*group) for group in zip(*columns, strict=True)]
+    return [FlowGroup(*group) for group in zip(*columns, strict=True)]

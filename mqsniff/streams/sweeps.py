@@ -26,7 +26,7 @@ SURE_PACKETS: Final = 1024
 _AGREEING = 16
 
 
-class Turn(NamedTuple):
+class ExpiryTick(NamedTuple):
     """A sweep before a row of the batch, which is the packet with this ordinal, at this capture time."""
 
     row: int
@@ -34,7 +34,7 @@ class Turn(NamedTuple):
     now_ns: int
 
 
-class SweepClock:
+class ExpiryClock:
     """Capture time as far as several packets agree on it."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class SweepClock:
         self._behind = 0
         """Packets behind that step."""
 
-    def advance(self, batch: SegmentBatch) -> list[Turn]:
+    def advance(self, batch: SegmentBatch) -> list[ExpiryTick]:
         """The sweeps that fall into a batch, in order."""
         times = np.concatenate((self._tail, batch.ts_ns))
         before = len(self._tail)
@@ -62,13 +62,13 @@ class SweepClock:
         if not self._begun:
             self._begun, self._now_ns = True, int(agreed[0])
             self._next_ns = _next_sweep(self._now_ns)
-        turns: list[Turn] = []
+        turns: list[ExpiryTick] = []
         place = 0
         while (found := self._find(agreed, place)) is not None:
             place, swept = found
             if swept:
                 row, now_ns = place + _AGREEING - 1 - before, int(agreed[place])
-                turns.append(Turn(row, int(batch.ordinal[row]), now_ns))
+                turns.append(ExpiryTick(row, int(batch.ordinal[row]), now_ns))
                 self._now_ns, self._next_ns = now_ns, _next_sweep(now_ns)
         return turns
 

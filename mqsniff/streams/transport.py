@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from mqsniff.streams import internet
-from mqsniff.streams.columns import Odd, Outcome, Packets, gather
+from mqsniff.streams.columns import Odd, Packets, SetAside, gather
 from mqsniff.streams.segment import ACK, RST, SHUT, SYN
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _TUNNEL_OF_PROTOCOL: Final = {
 _TUNNEL_OF_PORT: Final = {4789: Odd.VXLAN, 8472: Odd.VXLAN, 6081: Odd.GENEVE}
 
 
-def read_transport(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
+def read_transport(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
     """Past TCP headers and their options; ``transport`` becomes ``TCP`` headers. Tunnels leave, the rest is skipped."""
     is_tcp = packets.protocol == internet.PROTOCOL_TCP
     if not is_tcp.all():
@@ -65,7 +65,7 @@ def read_transport(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
     return _read_tcp(raw, packets.where(is_tcp), outcome)
 
 
-def _read_tcp(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
+def _read_tcp(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
     enough = packets.end - packets.at >= TCP.itemsize
     packets = outcome.require(packets, "malformed", (enough, "IP payload shorter than a TCP header"))
     seen = packets.stop - packets.at >= _BEHIND_SEQUENCE
@@ -92,7 +92,7 @@ def _read_tcp(raw: Bytes8, packets: Packets, outcome: Outcome) -> Packets:
     )
 
 
-def _leave_tunnels(raw: Bytes8, packets: Packets, outcome: Outcome) -> None:
+def _leave_tunnels(raw: Bytes8, packets: Packets, outcome: SetAside) -> None:
     for protocol, odd in _TUNNEL_OF_PROTOCOL.items():
         outcome.leave(odd, packets.where(packets.protocol == protocol))
     datagrams = packets.where(packets.protocol == internet.PROTOCOL_UDP)

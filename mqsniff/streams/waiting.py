@@ -13,7 +13,7 @@ from typing import NamedTuple
 _offset = attrgetter("offset")
 
 
-class Piece(NamedTuple):
+class StreamPiece(NamedTuple):
     """Bytes ``offset`` to ``stop`` of a direction; ``data`` is None where the snap length cut them off."""
 
     offset: int
@@ -25,14 +25,14 @@ class Piece(NamedTuple):
     packet: int
     ordinal: int
 
-    def part(self, start: int, stop: int) -> Piece:
+    def part(self, start: int, stop: int) -> StreamPiece:
         """The same piece between two offsets inside it."""
         if start == self.offset and stop == self.stop:
             return self
         data = self.data
         if data is not None:
             data = data[start - self.offset : stop - self.offset]
-        return Piece(start, stop, data, self.ack, self.ts_ns, self.packet, self.ordinal)
+        return StreamPiece(start, stop, data, self.ack, self.ts_ns, self.packet, self.ordinal)
 
 
 class Added(NamedTuple):
@@ -42,13 +42,13 @@ class Added(NamedTuple):
     clash: int | None
 
 
-class Waiting:
+class WaitingPieces:
     """The waiting pieces of a direction; falsy when there are none."""
 
     __slots__ = ("pieces", "size")
 
     def __init__(self) -> None:
-        self.pieces: list[Piece] = []
+        self.pieces: list[StreamPiece] = []
         self.size = 0
         """Bytes of the stream that the pieces stand for, those cut off included."""
 
@@ -56,17 +56,17 @@ class Waiting:
         return len(self.pieces)
 
     @property
-    def head(self) -> Piece:
+    def head(self) -> StreamPiece:
         """The piece with the lowest offset."""
         return self.pieces[0]
 
-    def pop(self) -> Piece:
+    def pop(self) -> StreamPiece:
         """Take the head out."""
         piece = self.pieces.pop(0)
         self.size -= piece.stop - piece.offset
         return piece
 
-    def add(self, new: Piece) -> Added:
+    def add(self, new: StreamPiece) -> Added:
         """Keep what of ``new`` is not there yet."""
         pieces = self.pieces
         if not pieces or pieces[-1].stop <= new.offset:
@@ -96,13 +96,13 @@ class Waiting:
         return dropped
 
 
-def _size(pieces: list[Piece]) -> int:
+def _size(pieces: list[StreamPiece]) -> int:
     return sum(piece.stop - piece.offset for piece in pieces)
 
 
-def _overlay(old: list[Piece], new: Piece) -> tuple[list[Piece], int, int | None]:
+def _overlay(old: list[StreamPiece], new: StreamPiece) -> tuple[list[StreamPiece], int, int | None]:
     """(pieces together, fresh bytes, first disagreement) of ``new`` and the pieces that it touches."""
-    laid: list[Piece] = []
+    laid: list[StreamPiece] = []
     fresh, clash, at = 0, None, new.offset
     for piece in old:
         if at < piece.offset:
@@ -123,7 +123,7 @@ def _overlay(old: list[Piece], new: Piece) -> tuple[list[Piece], int, int | None
     return laid, fresh, clash
 
 
-def disagreement(known: Piece, new: Piece) -> int | None:
+def disagreement(known: StreamPiece, new: StreamPiece) -> int | None:
     """Offset of the first byte in which two pieces differ where both have data."""
     if known.data is None or new.data is None:
         return None

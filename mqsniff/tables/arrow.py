@@ -17,13 +17,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from mqsniff.model import Decoded, Exchanged, Item, Message, Recorded, Taught
+from mqsniff.model import ExchangeItem, Item, Message, MessageItem, RecordItem, TopicItem
 from mqsniff.tables.cells import array_of
 from mqsniff.tables.recordcolumns import BLOCK_TEXT, RecordColumns
 from mqsniff.tables.rows import Captures, Row, rows_of
 from mqsniff.tables.schemas import TABLES, TableName, arrow_schema, names_of
 from mqsniff.tables.topics import Teachings, TopicKey, final_topic, final_topics
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 ROWS: Final = 4_096
 """Rows of dicts that wait, so that objects never pile up."""
@@ -68,7 +68,7 @@ class _Rows:
         self._text = 0
         self.topic_ids: TopicIds = {}
 
-    def add(self, row: Row, shown: Shown) -> None:
+    def add(self, row: Row, shown: Redaction) -> None:
         """Take a row."""
         for name in _JSON[self._table]:
             if (value := row[name]) is not None:
@@ -96,7 +96,7 @@ class _Rows:
 class ArrowTables:
     """The wanted tables of one run, block by block."""
 
-    def __init__(self, captures: Captures, wanted: Collection[TableName], shown: Shown) -> None:
+    def __init__(self, captures: Captures, wanted: Collection[TableName], shown: Redaction) -> None:
         self._captures = captures
         self._shown = shown
         self._rows = {table: _Rows(table) for table in TABLES if table in wanted and table not in ("records", "topics")}
@@ -107,14 +107,14 @@ class ArrowTables:
 
     def take(self, item: Item) -> Iterator[Block]:
         """Take an item; gives the blocks that are full."""
-        if isinstance(item, Recorded):
+        if isinstance(item, RecordItem):
             if self._records is not None:
                 self._note_records(item)
                 for rows in self._records.add(item.connection, item.message, item.batch):
                     yield self._record_block(rows)
                     self._note_records(item)
             return
-        if isinstance(item, Decoded) and item.message.teaches:
+        if isinstance(item, MessageItem) and item.message.teaches:
             self.teachings.learn(item.message)
         for table, row in rows_of(item, self._captures, self._rows, self._shown):
             waiting = self._rows[table]
@@ -150,7 +150,7 @@ class ArrowTables:
         for key in keys:
             note_topic(topic_ids, key, names[key][0] if known else None)
 
-    def _note_records(self, item: Recorded) -> None:
+    def _note_records(self, item: RecordItem) -> None:
         """Note the topic ids of a batch; the pipeline has filled and decoded what it knew."""
         constant, columns, protocol = item.batch.constant, item.batch.columns, item.message.protocol
         if "topic_id" in columns:
@@ -174,9 +174,9 @@ def _width(value: Any) -> int:
     return sum(map(_width, value)) if isinstance(value, list | tuple) else 0
 
 
-def topics_block(topics: Sequence[Taught]) -> Block:
+def topics_block(topics: Sequence[TopicItem]) -> Block:
     """The rows of ``topics``."""
-    rows = [row for each in topics for _, row in rows_of(each, (), ("topics",), Shown())]
+    rows = [row for each in topics for _, row in rows_of(each, (), ("topics",), Redaction())]
     arrays = [array_of([row[column.name] for row in rows], column.type) for column in TABLES["topics"]]
     return Block("topics", pa.RecordBatch.from_arrays(arrays, schema=arrow_schema("topics")), {})
 
@@ -184,9 +184,9 @@ def topics_block(topics: Sequence[Taught]) -> Block:
 def _written(item: Item) -> tuple[str, ...]:
     """The topics that stand in the messages of an item, without those that the pipeline filled."""
     messages: tuple[Message | None, ...] = ()
-    if isinstance(item, Decoded):
+    if isinstance(item, MessageItem):
         messages = (item.message,)
-    elif isinstance(item, Exchanged):
+    elif isinstance(item, ExchangeItem):
         asked = item.exchange.asked
         messages = (asked.message if asked is not None else None, item.exchange.answer)
     topics = (message.own_topics for message in messages if message is not None)

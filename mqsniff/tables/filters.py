@@ -12,7 +12,7 @@
 6. A problem without message comes when its connection meets all options by itself; one of a whole input always comes.
 7. Topics by id go by the names that the traffic taught before, on whatever connection; the rows of ``topics`` are
    chosen by protocol and topic alone, since they explain the others.
-8. Memory: one ``Opened`` a connection that waits for its first choice, and the ids of connections that had one.
+8. Memory: one ``OpenedItem`` a connection that waits for its first choice, and the ids of connections that had one.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from mqsniff.model import (
     UNMET,
-    Closed,
+    ClosedItem,
     ConnectionInfo,
-    Decoded,
-    Exchanged,
+    ExchangeItem,
+    ExchangeStatus,
     Item,
     Message,
-    Noticed,
-    Opened,
-    Partitioned,
-    Recorded,
-    Status,
-    Taught,
+    MessageItem,
+    OpenedItem,
+    PartitionItem,
+    ProblemItem,
+    RecordItem,
+    TopicItem,
     packet_number,
 )
-from mqsniff.tables.narrowing import OffsetRange, Place
+from mqsniff.tables.narrowing import OffsetRange, RecordFilter
 from mqsniff.tables.patterns import Patterns
 
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -53,7 +53,7 @@ Option: TypeAlias = Literal[
 _BY_CONNECTION: Final[frozenset[Option]] = frozenset(
     ("protocol", "client", "host", "port", "connection", "errors", "time")
 )
-_BAD: Final[frozenset[Status]] = frozenset(("error", "partial", "unanswered", "lost"))
+_BAD: Final[frozenset[ExchangeStatus]] = frozenset(("error", "partial", "unanswered", "lost"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Filters:
 NO_FILTERS: Final = Filters()
 
 
-class Chooser:
+class ItemFilter:
     """Decides item by item; keeps what the connections of the moment need."""
 
     def __init__(self, filters: Filters) -> None:
@@ -98,45 +98,45 @@ class Chooser:
         self._names = Patterns(filters.names, ignore_case=True)
         self._groups = Patterns(filters.groups)
         self._clients = Patterns(filters.clients)
-        self._place = Place(Patterns(filters.topics), filters.partitions, filters.offsets, filters.keys)
+        self._place = RecordFilter(Patterns(filters.topics), filters.partitions, filters.offsets, filters.keys)
         self._given: tuple[Option, ...] = tuple(_given(filters))
         self._whole_connections = _BY_CONNECTION.issuperset(self._given)
-        self._waiting: dict[str, Opened] = {}
+        self._waiting: dict[str, OpenedItem] = {}
         self._chosen: set[str] = set()
 
     def choose(self, item: Item) -> Iterator[Item]:
         """What goes out instead of an item: nothing, itself, or the part of it that was chosen."""
         match item:
-            case Opened(connection):
+            case OpenedItem(connection):
                 self._waiting[connection.connection_id] = item
-            case Closed(connection):
+            case ClosedItem(connection):
                 yield from self._closed(item, connection)
-            case Taught():
+            case TopicItem():
                 if self._protocols.fit(item.protocol) and self._place.names_topic(item.name, item.topic_id):
                     yield item
-            case Decoded() | Exchanged() | Recorded() | Noticed():
+            case MessageItem() | ExchangeItem() | RecordItem() | ProblemItem():
                 if (chosen := self._part(item)) is not None:
                     yield from self._told(item.connection)
                     yield chosen
-            case Partitioned():
+            case PartitionItem():
                 yield item  # what --where left of an item that was chosen here
             case _:
                 assert_never(item)
 
-    def _part(self, item: Decoded | Exchanged | Recorded | Noticed) -> Item | None:
+    def _part(self, item: MessageItem | ExchangeItem | RecordItem | ProblemItem) -> Item | None:
         match item:
-            case Decoded(connection, message):
+            case MessageItem(connection, message):
                 return self._message(item) if self._meets(connection, _about(message), (message,)) else None
-            case Exchanged():
+            case ExchangeItem():
                 return item if self._exchange(item) else None
-            case Recorded():
+            case RecordItem():
                 return self._records(item)
-            case Noticed():
+            case ProblemItem():
                 return item if self._problem(item) else None
 
     # ---- what is chosen
 
-    def _message(self, item: Decoded) -> Decoded:
+    def _message(self, item: MessageItem) -> MessageItem:
         message = item.message
         partitions = self._place.partitions(message)
         if self._filters.errors:
@@ -148,13 +148,13 @@ class Chooser:
             return item
         return replace(item, message=replace(message, partitions=partitions, records=records))
 
-    def _exchange(self, item: Exchanged) -> bool:
+    def _exchange(self, item: ExchangeItem) -> bool:
         exchange = item.exchange
         asked = exchange.asked.message if exchange.asked is not None else None
         halves = tuple(half for half in (asked, exchange.answer) if half is not None)
         return self._meets(item.connection, halves, halves, bad=exchange.status in _BAD)
 
-    def _records(self, item: Recorded) -> Recorded | None:
+    def _records(self, item: RecordItem) -> RecordItem | None:
         message, batch = item.message, item.batch
         failed = batch.constant.get("ack") == "failed"
         if not self._meets(item.connection, _about(message), (message,), bad=failed):
@@ -164,7 +164,7 @@ class Chooser:
             return None
         return item if kept is batch else replace(item, batch=kept)
 
-    def _problem(self, item: Noticed) -> bool:
+    def _problem(self, item: ProblemItem) -> bool:
         connection, message = item.connection, item.message
         if message is not None and connection is not None:
             return self._meets(connection, _about(message), (message,))
@@ -175,12 +175,12 @@ class Chooser:
             self._own(option, connection) for option in self._given if option not in ("errors", "time")
         ) and self._meets_alone(item)
 
-    def _meets_alone(self, item: Noticed) -> bool:
+    def _meets_alone(self, item: ProblemItem) -> bool:
         """Whether a problem's own severity and time are chosen."""
         severe = not self._filters.errors or item.problem.severity == "error"
         return severe and (item.ts_ns is None or self._in_time(item.ts_ns, item.ts_ns))
 
-    def _closed(self, item: Closed, connection: ConnectionInfo) -> Iterator[Item]:
+    def _closed(self, item: ClosedItem, connection: ConnectionInfo) -> Iterator[Item]:
         key = connection.connection_id
         if key in self._chosen or (self._whole_connections and self._connection(connection)):
             yield from self._told(connection)

@@ -30,7 +30,7 @@ class OffsetRange(NamedTuple):
     last: int
 
 
-class Place:
+class RecordFilter:
     """Where somebody looks."""
 
     def __init__(

@@ -26,7 +26,7 @@ from mqsniff.tables.cells import array_of, numbers_array, numbers_of, repeated
 from mqsniff.tables.rows import Captures, Row, record_columns, record_constants
 from mqsniff.tables.schemas import TABLES, Column, arrow_schema, arrow_type, names_of
 from mqsniff.tables.spans import as_text, gathered, is_text
-from mqsniff.tables.values import Shown, redacted
+from mqsniff.tables.values import Redaction, redacted
 
 BLOCK_BYTES: Final = 8 << 20
 BLOCK_ROWS: Final = 1 << 16
@@ -78,7 +78,7 @@ def _part(values: Sequence[Any], start: int, stop: int) -> Sequence[Any]:
 class RecordColumns:
     """Collects record batches until they make a block."""
 
-    def __init__(self, captures: Captures, shown: Shown) -> None:
+    def __init__(self, captures: Captures, shown: Redaction) -> None:
         self._captures = captures
         self._shown = shown
         self._forget()
@@ -135,7 +135,7 @@ class RecordColumns:
 class _Block:
     """One block at work."""
 
-    def __init__(self, held: list[_Held], data: list[bytes], shown: Shown) -> None:
+    def __init__(self, held: list[_Held], data: list[bytes], shown: Redaction) -> None:
         self._held = held
         self._data = data[0] if len(data) == 1 else b"".join(data)
         self._shown = shown

@@ -17,29 +17,29 @@ from itertools import chain, repeat
 from typing import Any, Final, Literal, TypeAlias
 
 from mqsniff.model import (
-    Asked,
     CaptureInfo,
-    Closed,
+    ClosedItem,
     ConnectionInfo,
-    Decoded,
     Exchange,
-    Exchanged,
+    ExchangeItem,
     Frame,
     Identity,
     Item,
     Message,
-    Noticed,
-    Opened,
-    Partitioned,
+    MessageItem,
+    OpenedItem,
+    PartitionItem,
+    Pending,
+    ProblemItem,
     RecordBatch,
-    Recorded,
-    Taught,
+    RecordItem,
+    TopicItem,
     packet_capture,
     packet_number,
 )
 from mqsniff.tables.community import community_id
 from mqsniff.tables.schemas import TableName, names_of
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 Row: TypeAlias = dict[str, Any]
 Captures: TypeAlias = Sequence[CaptureInfo]
@@ -63,7 +63,7 @@ _EXCHANGE_NUMBERS: Final = (
 
 
 def rows_of(
-    item: Item, captures: Captures, wanted: Container[TableName], shown: Shown
+    item: Item, captures: Captures, wanted: Container[TableName], shown: Redaction
 ) -> Iterator[tuple[TableName, Row]]:
     """The rows that an item makes in the wanted tables, each with its table's name.
 
@@ -182,7 +182,7 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
     return _fitted(row, _EXCHANGE_NUMBERS)
 
 
-def _verdict(asked: Asked, answer: Message | None) -> Message | None:
+def _verdict(asked: Pending, answer: Message | None) -> Message | None:
     """The message whose error a row of ``exchanges`` tells: a later answer, or a refusal, may have one too."""
     later = asked.awaits.answer if asked.awaits is not None else asked.last_answer
     if later is not None and later.failed and (asked.awaits is not None or answer is None or not answer.failed):
@@ -191,7 +191,7 @@ def _verdict(asked: Asked, answer: Message | None) -> Message | None:
 
 
 def record_rows(
-    connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures, shown: Shown
+    connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures, shown: Redaction
 ) -> Iterator[Row]:
     """Rows of ``records`` of one batch."""
     common = record_constants(connection, message, batch, captures)
@@ -229,7 +229,7 @@ def record_constants(connection: ConnectionInfo, message: Message, batch: Record
     return _fitted(common, [name for name in batch.constant if name in _RECORD_NUMBERS])
 
 
-def record_columns(batch: RecordBatch, shown: Shown) -> dict[str, Sequence[Any]]:
+def record_columns(batch: RecordBatch, shown: Redaction) -> dict[str, Sequence[Any]]:
     """The columns of ``records`` that differ inside a batch; what internal topics hold is payload too.
 
     Where the payload is redacted, its hashes are columns instead.
@@ -247,7 +247,7 @@ def record_columns(batch: RecordBatch, shown: Shown) -> dict[str, Sequence[Any]]
     return _fitted_columns(batch, columns, beyond) if beyond else columns
 
 
-def _ordering_keys(keys: Sequence[bytes | None], shown: Shown) -> dict[str, Sequence[Any]]:
+def _ordering_keys(keys: Sequence[bytes | None], shown: Redaction) -> dict[str, Sequence[Any]]:
     """Ordering keys as they are shown, and how they stand."""
     pairs = [(None, None) if key is None else shown.record_data(key, len(key)) for key in keys]
     return {"ordering_key": [key for key, _ in pairs], "ordering_key_encoding": [encoding for _, encoding in pairs]}
@@ -276,7 +276,7 @@ def _fitted_columns(
     return columns | fitting | {"beyond_int64": told}
 
 
-def problem_row(noticed: Noticed, captures: Captures) -> Row:
+def problem_row(noticed: ProblemItem, captures: Captures) -> Row:
     """A row of ``problems``; the key is its message's where it has one, packet 0 means the capture as a whole."""
     connection, problem, message, packet = noticed.connection, noticed.problem, noticed.message, noticed.packet
     side, offset = problem.side, problem.offset
@@ -398,26 +398,26 @@ def _hash(data: bytes | None, size: int) -> str | None:
     return None if data is None or len(data) < size else sha256(data).hexdigest()
 
 
-def _topic_row(taught: Taught) -> Row:
+def _topic_row(taught: TopicItem) -> Row:
     return {"protocol": taught.protocol, "topic_id": taught.topic_id, "name": taught.name, "first_ts": taught.ts_ns}
 
 
-_Make: TypeAlias = Callable[[Any, Captures, Shown], Iterable[Row]]
+_Make: TypeAlias = Callable[[Any, Captures, Redaction], Iterable[Row]]
 _MAKERS: Final[dict[type[Item], tuple[tuple[TableName, _Make], ...]]] = {
-    Opened: (),
-    Decoded: (
+    OpenedItem: (),
+    MessageItem: (
         ("messages", lambda item, captures, _: (message_row(item.connection, item.message, captures),)),
         ("partitions", lambda item, _, __: _partition_rows(item.connection, item.message)),
     ),
-    Partitioned: (("partitions", lambda item, _, __: _partition_rows(item.connection, item.message)),),
-    Exchanged: (("exchanges", lambda item, captures, _: (exchange_row(item.connection, item.exchange, captures),)),),
-    Recorded: (
+    PartitionItem: (("partitions", lambda item, _, __: _partition_rows(item.connection, item.message)),),
+    ExchangeItem: (("exchanges", lambda item, captures, _: (exchange_row(item.connection, item.exchange, captures),)),),
+    RecordItem: (
         (
             "records",
             lambda item, captures, shown: record_rows(item.connection, item.message, item.batch, captures, shown),
         ),
     ),
-    Noticed: (("problems", lambda item, captures, _: (problem_row(item, captures),)),),
-    Taught: (("topics", lambda item, _, __: (_topic_row(item),)),),
-    Closed: (("connections", lambda item, captures, _: (connection_row(item.connection, captures),)),),
+    ProblemItem: (("problems", lambda item, captures, _: (problem_row(item, captures),)),),
+    TopicItem: (("topics", lambda item, _, __: (_topic_row(item),)),),
+    ClosedItem: (("connections", lambda item, captures, _: (connection_row(item.connection, captures),)),),
 }

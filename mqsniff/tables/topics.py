@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from mqsniff.limits import Limits
-from mqsniff.model import Message, Taught
+from mqsniff.model import Message, TopicItem
 
 TopicKey: TypeAlias = tuple[str, str]
 """(protocol, topic id)."""
@@ -68,11 +68,11 @@ class Teachings:
             for name, ts_ns in times.items():
                 yield protocol, topic_id, name, ts_ns
 
-    def final(self) -> Iterator[Taught]:
+    def final(self) -> Iterator[TopicItem]:
         """The name that counts of every topic id: the rows of ``topics``."""
         for key in sorted(self._names):
             name = self._names[key][0]
-            yield Taught(*key, name, self._times[key][name])
+            yield TopicItem(*key, name, self._times[key][name])
 
 
 def final_topic(topic: str | None, key: TopicKey, names: Names) -> str | None:

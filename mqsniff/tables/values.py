@@ -40,7 +40,7 @@ _INT_MAX: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Redaction:
     """What the user wants to see of secrets, of undecoded bytes and of record data."""
 
     secrets: bool = False

@@ -9,8 +9,8 @@ from typing import Any
 from mqsniff.decode.layers import Layers
 from mqsniff.dissector import Dissector, Settings
 from mqsniff.limits import Limits
-from mqsniff.model import Asked, Chunk, Event, Gap, Message, Problem, Side, Skipped, Upgrade
-from mqsniff.tables.values import Shown
+from mqsniff.model import Chunk, Event, Gap, Message, Pending, Problem, Side, Skipped, Upgrade
+from mqsniff.tables.values import Redaction
 from mqsniff.testing.typed import wrong_identity, wrong_types
 
 
@@ -109,7 +109,7 @@ class Driver:
         """Every byte range that was passed over."""
         return [event for _, event in self.told if isinstance(event, Skipped)]
 
-    def asked(self) -> dict[tuple[Side, int, str], Asked]:
+    def asked(self) -> dict[tuple[Side, int, str], Pending]:
         """Every question, by side, offset and link."""
         return {(a.frame.side, a.frame.offset, a.link): a for message in self.messages for a in message.asked}
 
@@ -132,7 +132,7 @@ def shown(event: Event, *, timed: bool = True) -> Any:
             packets = (frame.first_packet, frame.last_packet)
             said = (event.protocol, event.name, event.kind, event.version, event.correlation, event.topics, event.group)
             error = (event.error_code, event.error_name, event.error_count)
-            body = Shown(secrets=True, raw=True).json(event.body)
+            body = Redaction(secrets=True, raw=True).json(event.body)
             problems = [(p.kind, p.severity, p.detail, p.path) for p in event.problems]
             records = [(b.count, b.constant, b.columns, b.values) for b in event.records]
             links = [(a.link, a.key, a.expects) for a in event.asked], [_ended(a, timed=timed) for a in event.closed]
@@ -145,7 +145,7 @@ def shown(event: Event, *, timed: bool = True) -> Any:
     return ("problem", event.kind, event.severity, event.detail, event.side, event.offset, event.size)
 
 
-def _ended(asked: Asked, *, timed: bool) -> Any:
+def _ended(asked: Pending, *, timed: bool) -> Any:
     both = (asked.answer, asked.last_answer)
     answers = [None if answer is None else (answer.frame.side, answer.frame.offset) for answer in both]
     return (asked.link, asked.frame.offset, asked.status, answers, asked.extra if timed else None)

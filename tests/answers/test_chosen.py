@@ -7,15 +7,15 @@ from ipaddress import ip_network
 import pytest
 from handmade import START, connection, noticed, pub
 
-from mqsniff.answers.chosen import Chosen, described
-from mqsniff.model import Decoded
+from mqsniff.answers.chosen import CountingFilter, described
+from mqsniff.model import MessageItem
 from mqsniff.tables.filters import Filters
 from mqsniff.tables.narrowing import OffsetRange
 
 
 def sentence(messages, **options):
-    chosen = Chosen(Filters(**options))
-    out = list(chosen.of([*(Decoded(connection(), message) for message in messages), None, noticed()]))
+    chosen = CountingFilter(Filters(**options))
+    out = list(chosen.of([*(MessageItem(connection(), message) for message in messages), None, noticed()]))
     assert None in out
     return chosen.sentence()
 

@@ -6,7 +6,7 @@ import pytest
 from handmade import connection, noticed, pub
 
 from mqsniff.answers.summary import Summary
-from mqsniff.model import Closed, Decoded
+from mqsniff.model import ClosedItem, MessageItem
 from mqsniff.pipeline import Totals
 
 
@@ -18,10 +18,10 @@ def summary(*items):
 
 
 def closed(protocol="nsq", **fields):
-    return Closed(connection(protocol=protocol, **({"client_bytes": 10} | fields)))
+    return ClosedItem(connection(protocol=protocol, **({"client_bytes": 10} | fields)))
 
 
-MESSAGE = Decoded(connection(), pub())
+MESSAGE = MessageItem(connection(), pub())
 
 
 def test_totals_are_one_line():
@@ -115,8 +115,8 @@ def test_the_ports_of_unknown_connections_are_named_by_how_many_they_are():
         ("undecoded", closed(), []),
         ("empty", closed(), ["empty (1)"]),
         ("empty", MESSAGE, []),
-        ("answer-error", Decoded(connection(), pub(error_code=5, error_count=1)), ["answer-error (1)"]),
-        ("answer-error", Decoded(connection(), pub(error_code=0, error_count=0)), []),
+        ("answer-error", MessageItem(connection(), pub(error_code=5, error_count=1)), ["answer-error (1)"]),
+        ("answer-error", MessageItem(connection(), pub(error_code=0, error_count=0)), []),
     ],
 )
 def test_a_condition_is_found_or_not(condition, item, found):

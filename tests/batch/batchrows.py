@@ -16,13 +16,13 @@ from mqsniff.batch.commit import Archive
 from mqsniff.batch.store import Store
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
-from mqsniff.model import Decoded
+from mqsniff.model import MessageItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.parquet import ParquetSink
 from mqsniff.sources.files import FileSource
-from mqsniff.tables.filters import NO_FILTERS, Chooser, Filters
+from mqsniff.tables.filters import NO_FILTERS, Filters, ItemFilter
 from mqsniff.tables.schemas import TABLES
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 Tables = dict[str, list[str]]
 Place = tuple[str, int]
@@ -44,10 +44,10 @@ def decoded(root: Path, names: Iterable[str], out: Path, domain: str = "", filte
     os.chdir(root)
     try:
         pipeline = Pipeline(FileSource(names, limits), Settings(limits, records=True), domain=domain)
-        sink = ParquetSink(str(out), pipeline.captures, tuple(TABLES), Shown(), limits=limits)
-        chooser = Chooser(filters)
+        sink = ParquetSink(str(out), pipeline.captures, tuple(TABLES), Redaction(), limits=limits)
+        chooser = ItemFilter(filters)
         for item in pipeline.items():
-            if isinstance(item, Decoded) and item.message.teaches:
+            if isinstance(item, MessageItem) and item.message.teaches:
                 sink.teachings.learn(item.message)
             for chosen in chooser.choose(item) if filters and item is not None else (item,):
                 if chosen is not None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from mqsniff.batch.bundles import Bundle, Placing
-from mqsniff.batch.job import Options
+from mqsniff.batch.bundles import Bundle, PiecePlaces
+from mqsniff.batch.job import JobOptions
 from mqsniff.batch.names import Rewrite, Rewriter
-from mqsniff.batch.plan import Plan, Split
-from mqsniff.batch.reduce import Output
+from mqsniff.batch.plan import ScanPlan, Split
+from mqsniff.batch.reduce import TaskOutput
 from mqsniff.batch.tasks import BUNDLE_SCHEMA, bundles_of, learn_task, reduce_task, rewrite_task, scan_task
 from mqsniff.tables.topics import Teachings
 
@@ -20,7 +20,7 @@ class InProcess:
 
     def __init__(self) -> None:
         self._bundles: list[Bundle] = []
-        self._scanned: list[tuple[Plan, Split]] = []
+        self._scanned: list[tuple[ScanPlan, Split]] = []
         self.names = 0
         self.stale = 0
         """Parts that were rewritten because they showed other names than the one that counts."""
@@ -28,7 +28,7 @@ class InProcess:
     def check_workers(self) -> None:
         """The worker is the driver."""
 
-    def scan(self, work: Plan, splits: Sequence[Split]) -> list[str]:
+    def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[str]:
         reports = []
         for split in splits:
             self._scanned.append((work, split))
@@ -39,17 +39,17 @@ class InProcess:
                     self._bundles += bundles_of([rows])
         return reports
 
-    def reduce(self, placing: Placing, names: Sequence[str], output: Output, partitions: int) -> list[str]:
+    def reduce(self, placing: PiecePlaces, names: Sequence[str], output: TaskOutput, partitions: int) -> list[str]:
         return [
             text
             for rows in self._flows(placing, partitions)
             for text in reduce_task(rows, placing, names, output, self._name())
         ]
 
-    def learn(self, placing: Placing, options: Options, partitions: int) -> list[str]:
+    def learn(self, placing: PiecePlaces, options: JobOptions, partitions: int) -> list[str]:
         return [text for rows in self._flows(placing, partitions) for text in learn_task(rows, placing, options)]
 
-    def _flows(self, placing: Placing, partitions: int) -> Iterator[list[pa.RecordBatch]]:
+    def _flows(self, placing: PiecePlaces, partitions: int) -> Iterator[list[pa.RecordBatch]]:
         shares: list[list[Bundle]] = [[] for _ in range(partitions)]
         for bundle in self._bundles:
             if bundle.piece in placing.places:

@@ -23,7 +23,7 @@ from inprocess import InProcess
 from mqsniff.answers.captures import captures_under
 from mqsniff.batch.driver import run_job
 from mqsniff.batch.inputs import InputError
-from mqsniff.batch.job import Options
+from mqsniff.batch.job import JobOptions
 from mqsniff.batch.plan import SPLIT_SIZE
 from mqsniff.sinks.escape import safe
 
@@ -52,7 +52,7 @@ def differences(capture: Path, place: Path, split_size: int = SPLIT_SIZE) -> Ite
     for partitions in PARTITIONS:
         out = place / f"batch-{partitions}"
         try:
-            run_job(InProcess(), [str(capture)], str(out), Options(partitions=partitions, split_size=split_size))
+            run_job(InProcess(), [str(capture)], str(out), JobOptions(partitions=partitions, split_size=split_size))
         except InputError:  # neither gives a row of it
             assert not any(expected.values()), capture
             return

@@ -21,8 +21,8 @@ from inprocess import InProcess
 from mqsniff.batch.commit import Archive, CommitError
 from mqsniff.batch.driver import partitions_of, run_job
 from mqsniff.batch.inputs import InputError
-from mqsniff.batch.job import Options, Report
-from mqsniff.batch.plan import Plan, Split
+from mqsniff.batch.job import JobOptions, JobReport
+from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.store import Store, StoreError
 from mqsniff.limits import MIB
 from mqsniff.tables.filters import Filters
@@ -65,8 +65,8 @@ class Elsewhere(InProcess):
             return super().reduce(*args)
 
 
-def job(inputs: list[Path] | list[str], out: Path, **options: Any) -> Report:
-    return run_job(InProcess(), map(str, inputs), str(out), Options(**options))
+def job(inputs: list[Path] | list[str], out: Path, **options: Any) -> JobReport:
+    return run_job(InProcess(), map(str, inputs), str(out), JobOptions(**options))
 
 
 def rows(out: Path, table: str) -> list[dict[str, Any]]:
@@ -163,7 +163,7 @@ def test_a_job_that_fails_leaves_nothing_and_keeps_what_was_there(tmp_path: Path
     job([ONE], out)
     before = sorted(path.relative_to(out) for path in out.rglob("*") if path.is_file())
     with pytest.raises(RuntimeError, match="gone"):
-        run_job(Broken(step), [str(OTHER)], str(out), Options(append=True, folders=("day",)))
+        run_job(Broken(step), [str(OTHER)], str(out), JobOptions(append=True, folders=("day",)))
     assert sorted(path.relative_to(out) for path in out.rglob("*") if path.is_file()) == before
 
 
@@ -199,13 +199,13 @@ def test_bad_inputs_are_rows_and_the_job_goes_on(bad_inputs: Path, tmp_path: Pat
 class Vanishing(InProcess):
     """A file goes between the plan and the scan."""
 
-    def scan(self, work: Plan, splits: Sequence[Split]) -> list[str]:
+    def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[str]:
         Path(work.files[0].uri).unlink(missing_ok=True)
         return super().scan(work, splits)
 
 
 def test_a_file_that_vanishes_in_the_middle_is_a_row_and_the_job_goes_on(bad_inputs: Path, tmp_path: Path) -> None:
-    report = run_job(Vanishing(), [str(bad_inputs)], str(tmp_path / "out"), Options())
+    report = run_job(Vanishing(), [str(bad_inputs)], str(tmp_path / "out"), JobOptions())
     [gone] = [row for row in rows(tmp_path / "out", "files") if row["error"] == "no such file or directory"]
     assert gone["status"] == "unreadable"
     assert gone["uri"] in {uri for uri, _ in report.unreadable}
@@ -254,7 +254,7 @@ def test_a_lost_executor_whose_input_is_no_longer_there_fails_the_run_in_one_lin
             Dying(lambda: harm(folder / OTHER.name)),
             [str(folder)],
             str(tmp_path / "out"),
-            Options(partitions=partitions),
+            JobOptions(partitions=partitions),
         )
     segments = re.search(r"([\d,]+) of ([\d,]+) segments were decoded", str(caught.value))
     assert segments is not None
@@ -292,7 +292,7 @@ def test_an_engine_that_fails_because_an_input_went_is_told_with_the_input(tmp_p
 
 def test_a_lost_executor_whose_inputs_are_what_they_were_changes_no_row(tmp_path: Path) -> None:
     job([ONE, OTHER], tmp_path / "expected")
-    run_job(Dying(lambda: None), map(str, (ONE, OTHER)), str(tmp_path / "out"), Options(partitions=3))
+    run_job(Dying(lambda: None), map(str, (ONE, OTHER)), str(tmp_path / "out"), JobOptions(partitions=3))
     assert committed(tmp_path / "out") == committed(tmp_path / "expected")
 
 

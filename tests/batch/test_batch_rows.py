@@ -28,7 +28,7 @@ from inprocess import InProcess
 
 from mqsniff.batch.driver import run_job
 from mqsniff.batch.inputs import is_capture
-from mqsniff.batch.job import Options
+from mqsniff.batch.job import JobOptions
 from mqsniff.model import NETWORK_KINDS, Side
 from mqsniff.tables.filters import Filters
 from mqsniff.testing.conversations import STEP_NS, client, segments, write_pcap
@@ -58,7 +58,7 @@ def test_all_samples_together_give_the_rows_of_one_process(
     one_process: Tables, tmp_path: Path, partitions: int, split_size: int
 ) -> None:
     tasks = InProcess()
-    report = run_job(tasks, [str(PCAPS)], str(tmp_path), Options(partitions=partitions, split_size=split_size))
+    report = run_job(tasks, [str(PCAPS)], str(tmp_path), JobOptions(partitions=partitions, split_size=split_size))
     assert differing(one_process, committed(tmp_path)) == {}
     assert report.tables["messages"] == len(one_process["messages"])
     assert report.messages.total() == len(one_process["messages"])
@@ -86,7 +86,7 @@ def test_rotated_files_give_the_rows_of_the_file_that_they_were(folder: Path, tm
     pieces = tmp_path / "rotated"
     pieces.mkdir()
     maps = [rotated(path, pieces, 6) for path in whole]
-    run_job(InProcess(), [str(pieces)], str(tmp_path / "out"), Options(partitions=2))
+    run_job(InProcess(), [str(pieces)], str(tmp_path / "out"), JobOptions(partitions=2))
     assert differing(expected, committed(tmp_path / "out", through(maps))) == {}
 
 
@@ -101,7 +101,7 @@ def test_the_order_of_inputs_changes_nothing(folder: Path, tmp_path: Path) -> No
     expected = decoded(folder, names_in(folder), tmp_path / "decode")
     inputs = [str(path) for path in folder.iterdir()]
     random.Random(7).shuffle(inputs)
-    run_job(InProcess(), [*inputs, inputs[0]], str(tmp_path / "out"), Options(partitions=2))
+    run_job(InProcess(), [*inputs, inputs[0]], str(tmp_path / "out"), JobOptions(partitions=2))
     assert differing(expected, committed(tmp_path / "out")) == {}
 
 
@@ -115,7 +115,7 @@ def test_compressed_files_are_those_that_were_compressed(folder: Path, tmp_path:
             (packed / f"{path.name}.gz").write_bytes(gzip.compress(data))
         else:
             (packed / f"{path.name}.zst").write_bytes(zstandard.compress(data))
-    run_job(InProcess(), [str(packed)], str(tmp_path / "out"), Options(partitions=2, split_size=3000))
+    run_job(InProcess(), [str(packed)], str(tmp_path / "out"), JobOptions(partitions=2, split_size=3000))
     plain = committed(tmp_path / "out", lambda place: (place[0].rpartition(".")[0], place[1]))
     assert differing(expected, plain) == {}
 
@@ -132,7 +132,7 @@ def test_clocks_that_step_back_and_forth_change_nothing(folder: Path, tmp_path: 
         ]
         path.write_bytes(head + b"".join(shifted))
     expected = decoded(folder, names_in(folder), tmp_path / "decode")
-    run_job(InProcess(), [str(folder)], str(tmp_path / "out"), Options(partitions=3, split_size=split_size))
+    run_job(InProcess(), [str(folder)], str(tmp_path / "out"), JobOptions(partitions=3, split_size=split_size))
     assert differing(expected, committed(tmp_path / "out")) == {}
 
 
@@ -146,7 +146,7 @@ def test_what_the_network_did_has_the_same_rows(tmp_path: Path) -> None:
     late = [replace(packet, ts_ns=packet.ts_ns + 200 * STEP_NS) for packet in packets[-3:]]
     write_pcap(folder / "a.pcap", [*packets[:8], packets[9], packets[8], *packets[10:-3], *again, *middle, *late])
     expected = decoded(folder, ["a.pcap"], tmp_path / "decode")
-    run_job(InProcess(), [str(folder)], str(tmp_path / "out"), Options(partitions=2, split_size=1024))
+    run_job(InProcess(), [str(folder)], str(tmp_path / "out"), JobOptions(partitions=2, split_size=1024))
     assert differing(expected, committed(tmp_path / "out")) == {}
     (row,) = expected["connections"]
     assert "'closed_by': 'server'" in row
@@ -168,7 +168,7 @@ def test_topics_are_chosen_by_the_names_that_any_connection_taught_before(
     assert expected["messages"]
     inputs = [str(PCAPS / name) for name in samples]
     tasks = InProcess()
-    run_job(tasks, inputs, str(tmp_path / "out"), Options(partitions=partitions, filters=filters))
+    run_job(tasks, inputs, str(tmp_path / "out"), JobOptions(partitions=partitions, filters=filters))
     found = committed(tmp_path / "out", lambda place: (f"kafka/{Path(place[0]).name}", place[1]))
     assert differing(expected, found) == {}
 
@@ -185,6 +185,6 @@ def test_a_clock_that_runs_ahead_for_others_changes_nothing(tmp_path: Path) -> N
     between = records_of((tmp_path / "other.pcap").read_bytes())[1]
     (captures / "a.pcap").write_bytes(head + b"".join([*records[:6], *between, *records[6:]]))
     expected = decoded(captures, ["a.pcap"], tmp_path / "decode")
-    run_job(InProcess(), [str(captures)], str(tmp_path / "out"), Options(partitions=2))
+    run_job(InProcess(), [str(captures)], str(tmp_path / "out"), JobOptions(partitions=2))
     assert differing(expected, committed(tmp_path / "out")) == {}
     assert len(expected["connections"]) == 2

@@ -9,8 +9,8 @@ from mqsniff.batch import bundles
 from mqsniff.batch.bundles import (
     BUNDLE_DDL,
     Bundle,
-    Place,
-    Placing,
+    PiecePlace,
+    PiecePlaces,
     merged,
     pack,
     pack_problems,
@@ -67,7 +67,7 @@ def test_what_was_packed_comes_out(window, floor, base, cut):
         packed = list(pack(batch, t_star, 3, "tap"))
     finally:
         bundles.PAYLOAD_MAX = large
-    placing = Placing({3: Place(floor, 5 << 40 | base, packet_id(7, base))})
+    placing = PiecePlaces({3: PiecePlace(floor, 5 << 40 | base, packet_id(7, base))})
     expected = sorted(range(len(batch)), key=lambda row: (max(floor, int(t_star[row])), int(batch.packet[row])))
     rows = rows_of(batch)
     found = rows_of(segments_of(packed[::-1], placing))
@@ -81,7 +81,7 @@ def test_what_was_packed_comes_out(window, floor, base, cut):
 @given(taps=st.lists(windows(), min_size=1, max_size=4), size_max=st.integers(1, 2000))
 def test_a_flow_is_merged_as_a_stream_whatever_is_held(taps, size_max):
     packed = [bundle for piece, (batch, t_star) in enumerate(taps) for bundle in pack(batch, t_star, piece, "")]
-    placing = Placing({piece: Place(-(2**63), piece << 40, piece << 40) for piece in range(len(taps))})
+    placing = PiecePlaces({piece: PiecePlace(-(2**63), piece << 40, piece << 40) for piece in range(len(taps))})
     for key in {bundle.key for bundle in packed}:
         own = sorted((bundle for bundle in packed if bundle.key == key), key=placing.key)
         batches = list(merged(iter(own), placing, size_max))
@@ -110,7 +110,7 @@ def test_no_more_is_held_of_captures_that_overlap_than_overlaps():
         )
         return next(pack(batch, ts, piece, ""))
 
-    placing = Placing({piece: Place(0, piece << 40, piece << 40) for piece in range(3)})
+    placing = PiecePlaces({piece: PiecePlace(0, piece << 40, piece << 40) for piece in range(3)})
     stream = sorted((tap(piece, number) for piece in range(3) for number in range(30)), key=placing.key)
     sizes = [len(batch) for batch in merged(iter(stream), placing, 20_000)]
     assert sum(sizes) == 9000
@@ -122,7 +122,7 @@ def test_problems_travel_with_the_numbers_of_their_packets(monkeypatch):
     problems = [PacketProblem(0, 10 * n, n, 60, Problem("malformed", "error", f"it is {n}")) for n in range(1, 9)]
     packed = list(pack_problems(problems, 2))
     assert [bundle.segments for bundle in packed] == [3, 3, 2]
-    placing = Placing({2: Place(0, 0, packet_id(4, 1000))})
+    placing = PiecePlaces({2: PiecePlace(0, 0, packet_id(4, 1000))})
     found = [problem for bundle in packed for problem in problems_of(bundle, placing)]
     assert found == [each._replace(packet=packet_id(4, 1000 + each.packet)) for each in problems]
 

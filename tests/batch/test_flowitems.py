@@ -9,17 +9,17 @@ import pytest
 from batchrows import PCAPS
 from builds import COMPILED, python_only
 
-from mqsniff.batch.bundles import Bundle, Placing
+from mqsniff.batch.bundles import Bundle, PiecePlaces
 from mqsniff.batch.flowitems import InputLost, items_of
 from mqsniff.batch.inputs import list_inputs
 from mqsniff.batch.plan import plan
 from mqsniff.batch.prefix import Prefix, prefix
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.scan import scan
-from mqsniff.decode.conversation import Context
-from mqsniff.decode.registry import Loaded, Registry, load_dissectors
+from mqsniff.decode.conversation import RunContext
+from mqsniff.decode.registry import LoadedDissector, Registry, load_dissectors
 from mqsniff.dissector import Dissector, Sample, Settings, Verdict
-from mqsniff.model import Chunk, Closed, Decoded, Event, Gap, Item, Message, Noticed, Problem, Side
+from mqsniff.model import Chunk, ClosedItem, Event, Gap, Item, Message, MessageItem, Problem, ProblemItem, Side
 
 CAPTURE = PCAPS / "nsq" / "nsq-1.3.0-auth.pcap"
 
@@ -49,7 +49,7 @@ class Faulty(Dissector):
 
 
 @pytest.fixture(scope="module")
-def scanned() -> tuple[Placing, list[list[Bundle]]]:
+def scanned() -> tuple[PiecePlaces, list[list[Bundle]]]:
     """Where the pieces of a capture stand, and its bundles, flow by flow."""
     work = plan(list_inputs([str(CAPTURE)]))
     told = [each for split in work.splits for each in scan(split, work.files, work.options)]
@@ -63,51 +63,51 @@ def scanned() -> tuple[Placing, list[list[Bundle]]]:
     return settled.placing, list(flows.values())
 
 
-def context_with(*loaded: Loaded) -> Context:
-    return Context(Registry(list(loaded)), Settings())
+def context_with(*loaded: LoadedDissector) -> RunContext:
+    return RunContext(Registry(list(loaded)), Settings())
 
 
-def items(bundles: list[Bundle], placing: Placing, context: Context) -> list[Item]:
+def items(bundles: list[Bundle], placing: PiecePlaces, context: RunContext) -> list[Item]:
     return list(items_of(sorted(bundles, key=placing.key), placing, context))
 
 
-def test_a_flow_alone_is_decoded_from_its_opening_to_its_close(scanned: tuple[Placing, list[list[Bundle]]]) -> None:
+def test_a_flow_alone_is_decoded_from_its_opening_to_its_close(scanned: tuple[PiecePlaces, list[list[Bundle]]]) -> None:
     placing, flows = scanned
     context = context_with(*load_dissectors())
     every = [items(flow, placing, context) for flow in flows]
-    assert sum(isinstance(item, Decoded) for some in every for item in some) > 10
-    assert all(isinstance(some[-1], Closed) for some in every)
+    assert sum(isinstance(item, MessageItem) for some in every for item in some) > 10
+    assert all(isinstance(some[-1], ClosedItem) for some in every)
 
 
 @python_only
-def test_a_plugin_that_breaks_costs_its_own_connections(scanned: tuple[Placing, list[list[Bundle]]]) -> None:
+def test_a_plugin_that_breaks_costs_its_own_connections(scanned: tuple[PiecePlaces, list[list[Bundle]]]) -> None:
     placing, flows = scanned
-    every = [items(flow, placing, context_with(Loaded("faulty", Faulty))) for flow in flows]
-    problems = [item.problem for told in every for item in told if isinstance(item, Noticed)]
+    every = [items(flow, placing, context_with(LoadedDissector("faulty", Faulty))) for flow in flows]
+    problems = [item.problem for told in every for item in told if isinstance(item, ProblemItem)]
     assert sum(problem.detail.startswith("AttributeError in Faulty") for problem in problems) > 3
-    assert all(isinstance(told[-1], Closed) for told in every)
+    assert all(isinstance(told[-1], ClosedItem) for told in every)
 
 
-def test_bundles_that_make_no_sense_are_told_once(scanned: tuple[Placing, list[list[Bundle]]]) -> None:
+def test_bundles_that_make_no_sense_are_told_once(scanned: tuple[PiecePlaces, list[list[Bundle]]]) -> None:
     placing, flows = scanned
     damaged = [bundle._replace(columns=b"x") for bundle in flows[0]]
     [told] = items(damaged, placing, context_with(*load_dissectors()))
-    assert isinstance(told, Noticed)
+    assert isinstance(told, ProblemItem)
     assert told.problem.detail == "ValueError: decoded no further"
 
 
 def test_want_of_memory_fails_the_task_wherever_it_was_caught(
-    scanned: tuple[Placing, list[list[Bundle]]], monkeypatch: pytest.MonkeyPatch
+    scanned: tuple[PiecePlaces, list[list[Bundle]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     placing, flows = scanned
     monkeypatch.setattr(Faulty, "said", Problem("internal", "error", "MemoryError in Faulty.decode"))
-    context = context_with(Loaded("faulty", Faulty))
+    context = context_with(LoadedDissector("faulty", Faulty))
     with pytest.raises(MemoryError, match="Faulty"):
         [items(flow, placing, context) for flow in flows]
 
 
 def test_bundles_that_cannot_be_read_fail_the_task_and_are_no_fault_of_the_traffic(
-    scanned: tuple[Placing, list[list[Bundle]]],
+    scanned: tuple[PiecePlaces, list[list[Bundle]]],
 ) -> None:
     placing, flows = scanned
 

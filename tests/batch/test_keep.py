@@ -7,7 +7,7 @@ import pytest
 from segmentrows import Run, plain
 from tinycapture import ip_tcp
 
-from mqsniff.batch.keep import Keep
+from mqsniff.batch.keep import PacketFilter
 from mqsniff.model import FlowKey
 
 S = 10**9
@@ -28,7 +28,7 @@ def packets():
 def run(tmp_path, packets, **keep):
     path = tmp_path / "x.pcap"
     path.write_bytes(craft.pcap(packets, linktype=101))
-    return Run([path], 3000, keep=Keep(**keep))
+    return Run([path], 3000, keep=PacketFilter(**keep))
 
 
 @pytest.mark.parametrize(("low", "high"), [(120, 150), (None, 130), (160, None), (95, 190), (195, None)])
@@ -63,7 +63,7 @@ def test_ports_and_hosts_of_either_end_are_taken(tmp_path, packets, keep, wanted
 
 
 def test_an_ipv6_network_takes_its_addresses():
-    keep = Keep(hosts=("2001:db8::/32",))
+    keep = PacketFilter(hosts=("2001:db8::/32",))
     inside, outside = bytes.fromhex("20010db8" + "00" * 12), bytes.fromhex("20010db9" + "00" * 12)
     assert keep.is_wanted(FlowKey("", inside, 1, outside, 2))
     assert not keep.is_wanted(FlowKey("", outside, 1, outside, 2))

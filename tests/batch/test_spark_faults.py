@@ -20,7 +20,7 @@ from builds import PLACE
 from mqsniff.batch.commit import Archive
 from mqsniff.batch.driver import run_job
 from mqsniff.batch.inputs import InputError
-from mqsniff.batch.job import Options
+from mqsniff.batch.job import JobOptions
 from mqsniff.batch.spark import SparkSteps, run
 from mqsniff.batch.store import Store
 
@@ -124,11 +124,11 @@ class Forgetful(SparkSteps):
 def test_bundles_that_are_lost_with_their_input_fail_the_run_and_else_are_made_again(
     spark: Any, folder: Path, expected: Tables, tmp_path: Path
 ) -> None:
-    run_job(Forgetful(spark, None), [str(folder)], str(tmp_path / "out"), Options(partitions=2, split_size=20_000))
+    run_job(Forgetful(spark, None), [str(folder)], str(tmp_path / "out"), JobOptions(partitions=2, split_size=20_000))
     assert differing(expected, committed(tmp_path / "out")) == {}
     shutil.copytree(folder, tmp_path / "captures")
     gone = tmp_path / "captures" / Path(CAPTURES[0]).name
-    options = Options(partitions=2, split_size=20_000, overwrite=True)
+    options = JobOptions(partitions=2, split_size=20_000, overwrite=True)
     with pytest.raises(InputError, match=r": no such file or directory; .* segments were decoded"):
         run_job(Forgetful(spark, gone), [str(gone.parent)], str(tmp_path / "out"), options)
     assert differing(expected, committed(tmp_path / "out")) == {}

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.types import StructType
 
 from mqsniff.batch.commit import CommitError
-from mqsniff.batch.datasource import Captures, register
+from mqsniff.batch.datasource import CaptureDataSource, register
 from mqsniff.batch.inputs import InputError
 from mqsniff.batch.session import calm
 from mqsniff.batch.spark import frames, read, run
@@ -137,7 +137,7 @@ def test_files_that_go_or_change_before_they_are_read_fail_the_read(spark: Any, 
     capture = PCAPS / "nsq" / "nsq-1.3.0-auth.pcap"
     for name in ("a.pcap", "b.pcap"):
         shutil.copy(capture, tmp_path / name)
-    reader = Captures({"path": str(tmp_path)}).reader(StructType())
+    reader = CaptureDataSource({"path": str(tmp_path)}).reader(StructType())
     one, other = reader.partitions()
     shutil.copy(capture, tmp_path / "a.pcap")
     (tmp_path / "b.pcap").unlink()

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pyarrow as pa
 import pytest
 
-from mqsniff.batch.bundles import Bundle, Place, Placing
+from mqsniff.batch.bundles import Bundle, PiecePlace, PiecePlaces
 from mqsniff.batch.tasks import BUNDLE_SCHEMA, OBJECTS, bundles_of, place_table, rarely_collected
 
 BUNDLES = [
@@ -37,7 +37,7 @@ def test_bundles_come_out_of_a_batch_as_they_went_into_it(batch: pa.RecordBatch,
 
 
 def test_places_are_a_row_a_piece() -> None:
-    placing = Placing({3: Place(-(1 << 63), 1 << 40, 5), 9: Place(17, 2, 6)})
+    placing = PiecePlaces({3: PiecePlace(-(1 << 63), 1 << 40, 5), 9: PiecePlace(17, 2, 6)})
     assert place_table(placing).to_pylist() == [
         {"piece": 3, "floor_ns": -(1 << 63), "place": 1 << 40},
         {"piece": 9, "floor_ns": 17, "place": 2},

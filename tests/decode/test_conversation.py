@@ -10,7 +10,7 @@ from tinycapture import conversation, pcap
 
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
-from mqsniff.model import Closed, ConnectionInfo, Decoded, Noticed
+from mqsniff.model import ClosedItem, ConnectionInfo, MessageItem, ProblemItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 
@@ -30,9 +30,9 @@ def decoded(
     path.write_bytes(pcap([*conversation(steps, server=9000)][3 if joined else 0 :]))
     settings = Settings(limits or Limits())
     items = list(Pipeline(FileSource([str(path)], settings.limits), settings).items())
-    (info,) = [item.connection for item in items if isinstance(item, Closed)]
-    names = [item.message.error_name or item.message.name for item in items if isinstance(item, Decoded)]
-    return info, names, [item.problem.detail for item in items if isinstance(item, Noticed)]
+    (info,) = [item.connection for item in items if isinstance(item, ClosedItem)]
+    names = [item.message.error_name or item.message.name for item in items if isinstance(item, MessageItem)]
+    return info, names, [item.problem.detail for item in items if isinstance(item, ProblemItem)]
 
 
 @pytest.mark.parametrize(("protocol", "refusal"), [("nsq", NSQD), ("nsqlookupd", NSQLOOKUPD)])

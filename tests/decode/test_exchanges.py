@@ -8,7 +8,7 @@ import pytest
 
 from mqsniff.decode.exchanges import Exchanges
 from mqsniff.limits import Limits
-from mqsniff.model import Asked, Frame, Message, RecordBatch, Side
+from mqsniff.model import Frame, Message, Pending, RecordBatch, Side
 
 END = {"open_at_end": False, "seen": (True, True), "gaps": (0, 0)}
 
@@ -17,11 +17,11 @@ def frame(side: Side, first: int, last: int) -> Frame:
     return Frame(side, 0, 1, b"x", first, last, 1, 1, 0)
 
 
-def question(first: int, last: int, **more) -> Asked:
-    return Asked("k", "answer", frame(Side.CLIENT, first, last), **more)
+def question(first: int, last: int, **more) -> Pending:
+    return Pending("k", "answer", frame(Side.CLIENT, first, last), **more)
 
 
-def response(first: int, last: int, *closed: Asked, **more) -> Message:
+def response(first: int, last: int, *closed: Pending, **more) -> Message:
     message = Message(
         frame(Side.SERVER, first, last), "toy", "R", "response", closed=closed, answers=len(closed), **more
     )
@@ -119,9 +119,9 @@ def test_an_open_question_says_why(more, left, status):
 # ---- settlements
 
 
-def settled(command: Asked) -> Asked:
+def settled(command: Pending) -> Pending:
     """A delivery that the message of this command settled."""
-    delivery = Asked("m", "settlement", frame(Side.SERVER, 10, 20), awaits=command)
+    delivery = Pending("m", "settlement", frame(Side.SERVER, 10, 20), awaits=command)
     delivery.answer = delivery.last_answer = Message(command.frame, "toy", "ACK", "oneway")
     return delivery
 
@@ -173,7 +173,7 @@ def test_a_settlement_that_nobody_refused_by_the_end_says_whether_that_tells(exp
     assert (done.status, done.latency_ns) == (status, 80)
 
 
-def produce(asked: Asked, count: int = 1) -> tuple[Message, RecordBatch]:
+def produce(asked: Pending, count: int = 1) -> tuple[Message, RecordBatch]:
     batch = RecordBatch(b"ab", count)
     return Message(asked.frame, "toy", "P", "request", records=(batch,), asked=(asked,)), batch
 

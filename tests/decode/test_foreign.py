@@ -10,7 +10,7 @@ import pytest
 from mqsniff.decode.foreign import SIGNATURES, TITLES, may_be_foreign, name_foreign
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
-from mqsniff.model import Closed, Noticed
+from mqsniff.model import ClosedItem, ProblemItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 from mqsniff.streams.packets import PacketDecoder
@@ -161,8 +161,8 @@ def told(tmp_path, dialogue, **how):
     write_pcap(tmp_path / "a.pcap", segments(dialogue, **how))
     pipeline = Pipeline(FileSource([str(tmp_path / "a.pcap")]), Settings())
     items = list(pipeline.items())
-    (info,) = [item.connection for item in items if isinstance(item, Closed)]
-    details = [item.problem.detail for item in items if isinstance(item, Noticed)]
+    (info,) = [item.connection for item in items if isinstance(item, ClosedItem)]
+    details = [item.problem.detail for item in items if isinstance(item, ProblemItem)]
     return info.protocol, info.detected_by, info.undecoded_bytes, details, pipeline.totals.messages
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mqsniff.decode.detection import name_stranger
+from mqsniff.decode.detection import name_undecoded
 from mqsniff.decode.nameable import FOREIGN, UNKNOWN
-from mqsniff.decode.registry import Loaded, load_dissectors, message_names, protocols
+from mqsniff.decode.registry import LoadedDissector, load_dissectors, message_names, protocols
 from mqsniff.dissector import Dissector, Sample
 
 OPENINGS = [b"GET / HTTP/1.1\r\n", b"HTTP/1.1 200 OK\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
@@ -14,7 +14,7 @@ OPENINGS = [b"GET / HTTP/1.1\r\n", b"HTTP/1.1 200 OK\r\n", b"PRI * HTTP/2.0\r\n\
 
 @pytest.mark.parametrize("data", OPENINGS)
 def test_what_is_named_stands_in_the_list(data):
-    protocol, _ = name_stranger(Sample(data))
+    protocol, _ = name_undecoded(Sample(data))
     assert protocol in FOREIGN
 
 
@@ -39,6 +39,10 @@ def test_a_dissector_that_does_not_know_its_names_leaves_them_open():
     class Plugin(Dissector):
         names = ("amqp",)
 
-    loaded = [*load_dissectors(), Loaded("amqp", Plugin), Loaded("broken", None, "cannot be imported")]
+    loaded = [
+        *load_dissectors(),
+        LoadedDissector("amqp", Plugin),
+        LoadedDissector("broken", None, "cannot be imported"),
+    ]
     assert message_names(loaded, lambda _: True) is None
     assert message_names(loaded, lambda name: name == "kafka") is not None

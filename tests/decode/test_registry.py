@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from mqsniff.decode import registry
-from mqsniff.decode.registry import Claim, Loaded, Registry, load_dissectors
+from mqsniff.decode.registry import Claim, LoadedDissector, Registry, load_dissectors
 from mqsniff.dissector import Dissector, Sample, Verdict
 
 
@@ -18,7 +18,7 @@ def speaker(name: str, verdict: Verdict, port: int = 0) -> type[Dissector]:
 
 
 def claim(*classes: type[Dissector], port: int = 1) -> tuple[Claim | None, bool]:
-    return Registry([Loaded(cls.names[0], cls) for cls in classes]).claim(Sample(b"x"), Sample(b""), port)
+    return Registry([LoadedDissector(cls.names[0], cls) for cls in classes]).claim(Sample(b"x"), Sample(b""), port)
 
 
 def test_a_yes_beats_a_maybe_with_its_port():
@@ -38,7 +38,7 @@ def test_a_dissector_that_raises_takes_nothing_and_is_told_once():
         def detect(cls, client, server):
             raise ZeroDivisionError
 
-    one = Registry([Loaded("broken", Broken), Loaded("sure", speaker("sure", Verdict.YES))])
+    one = Registry([LoadedDissector("broken", Broken), LoadedDissector("sure", speaker("sure", Verdict.YES))])
     for _ in range(2):
         claimed, _ = one.claim(Sample(b"x"), Sample(b""), 1)
         assert claimed is not None
@@ -52,7 +52,7 @@ def test_nobody_may_claim(verdict, open_ended):
 
 
 def test_the_servers_port_is_the_known_one():
-    known = Registry([Loaded("a", speaker("a", Verdict.NO, 4150))], {5000: "a"})
+    known = Registry([LoadedDissector("a", speaker("a", Verdict.NO, 4150))], {5000: "a"})
     assert known.server_port(4150, 60000) == 4150
     assert known.server_port(60000, 5000) == 5000
     assert known.server_port(4150, 5000) is None

@@ -8,7 +8,7 @@ import pytest
 from kafkacraft import HEARTBEAT, METADATA, request, response
 
 from mqsniff.dissector import Settings
-from mqsniff.model import Noticed, Side
+from mqsniff.model import ProblemItem, Side
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 from mqsniff.testing.conversations import ACK, FIN, RST, Say, Segment, client, segments, server, write_pcap
@@ -36,7 +36,7 @@ def truncations(path, packets: list[Segment]) -> list[tuple[str, str]]:
     write_pcap(path, packets, ports=(50_000, 9092))
     settings = Settings()
     items = Pipeline(FileSource([str(path)], settings.limits), settings).items()
-    problems = [item.problem for item in items if isinstance(item, Noticed)]
+    problems = [item.problem for item in items if isinstance(item, ProblemItem)]
     return [(problem.severity, problem.detail) for problem in problems if problem.kind == "truncated"]
 
 

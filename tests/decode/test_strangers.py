@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 from toymq import chunk
 
-from mqsniff.decode.strangers import Stranger
-from mqsniff.model import ConnectionInfo, Noticed, Side
+from mqsniff.decode.strangers import OpaqueConnection
+from mqsniff.model import ConnectionInfo, ProblemItem, Side
 
 
 def detail(protocol: str, client: bytes, server: bytes = b"") -> tuple[str, int]:
     info = ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 80, 0, 1)
-    stranger = Stranger(protocol, info)
+    stranger = OpaqueConnection(protocol, info)
     for side, data in ((Side.CLIENT, client), (Side.SERVER, server)):
         if data:
             stranger.take(chunk(data, side=side))
     (item,) = stranger.end()
-    assert isinstance(item, Noticed)
+    assert isinstance(item, ProblemItem)
     return item.problem.detail, info.undecoded_bytes
 
 

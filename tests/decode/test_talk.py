@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from toymq import ToyMq, chunk, flip, gap, make_xor
 
 from mqsniff.decode.layers import Layers
-from mqsniff.decode.talk import Talk
-from mqsniff.dissector import NO_FRAME, WAIT_PEER, Settings, Switch
+from mqsniff.decode.talk import ProtocolSession
+from mqsniff.dissector import NO_FRAME, WAIT_PEER, LayerChange, Settings
 from mqsniff.limits import Limits
-from mqsniff.model import Chunk, ConnectionInfo, Decoded, Exchanged, Gap, Mark, Noticed, Side, Upgrade
+from mqsniff.model import Chunk, ConnectionInfo, ExchangeItem, Gap, Mark, MessageItem, ProblemItem, Side, Upgrade
 
 
-def talk(dissector: type[ToyMq] = ToyMq) -> tuple[Talk, ConnectionInfo]:
+def talk(dissector: type[ToyMq] = ToyMq) -> tuple[ProtocolSession, ConnectionInfo]:
     info = ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 7777, 0, 1)
-    talking = Talk(dissector(Settings()), Settings(), info)
+    talking = ProtocolSession(dissector(Settings()), Settings(), info)
     talking.begin(in_step=True)
     return talking, info
 
@@ -25,11 +25,11 @@ def told(items) -> list:
     out = []
     for item in items:
         match item:
-            case Decoded():
+            case MessageItem():
                 out.append((item.message.name, item.message.frame.offset, item.message.body["data"]))
-            case Exchanged():
+            case ExchangeItem():
                 out.append(("exchange", item.exchange.status))
-            case Noticed():
+            case ProblemItem():
                 out.append((item.problem.kind, item.problem.size))
     return out
 
@@ -96,7 +96,7 @@ class Patient(ToyMq):
     def frame_size(self, side, head):
         if self.probe(side, head) is not NO_FRAME:
             return self.probe(side, head)
-        return WAIT_PEER if self.may_wait(side) else Switch(make_xor, 1)
+        return WAIT_PEER if self.may_wait(side) else LayerChange(make_xor, 1)
 
 
 def test_a_side_that_waited_to_the_end_ends_in_its_new_layer():
@@ -114,7 +114,7 @@ def test_plain_bytes_keep_the_packet_they_came_with():
     talking, _ = talk()
     data = b"U\x00" + flip(b"F\x00F\x00")
     marks = [Mark(0, 10, 1, 1), Mark(4, 20, 2, 2)]
-    frames = [i.message.frame for i in talking.take(Chunk(Side.CLIENT, 0, data, marks)) if isinstance(i, Decoded)]
+    frames = [i.message.frame for i in talking.take(Chunk(Side.CLIENT, 0, data, marks)) if isinstance(i, MessageItem)]
     assert [(f.first_packet, f.first_ts_ns) for f in frames] == [(1, 10), (1, 10), (2, 20)]
 
 
@@ -204,10 +204,12 @@ def test_what_was_never_answered_says_why(open_at_end, seen, status):
 
 def test_a_message_forgets_what_it_ended_once_its_items_were_taken():
     talking, _ = talk()
-    (question,) = (item.message for item in talking.take(chunk(b"F\x01q")) if isinstance(item, Decoded))
+    (question,) = (item.message for item in talking.take(chunk(b"F\x01q")) if isinstance(item, MessageItem))
     assert question.asked
     (answer,) = (
-        item.message for item in talking.take(chunk(b"F\x01a", side=Side.SERVER, packet=1)) if isinstance(item, Decoded)
+        item.message
+        for item in talking.take(chunk(b"F\x01a", side=Side.SERVER, packet=1))
+        if isinstance(item, MessageItem)
     )
     assert question.asked == ()
     assert [asked.message for asked in answer.closed] == [question]
@@ -216,7 +218,7 @@ def test_a_message_forgets_what_it_ended_once_its_items_were_taken():
 
 
 def test_without_exchanges_an_answer_to_nothing_is_unmatched_all_the_same():
-    talking = Talk(
+    talking = ProtocolSession(
         ToyMq(Settings()), Settings(exchanges=False), ConnectionInfo("id", "", "10.0.0.1", 1, "", 7777, 0, 1)
     )
     talking.begin(in_step=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqsniff.codecs.transforms import Dark, Item, Lost
+from mqsniff.codecs.transforms import Dark, Lost, TransformOutput
 from mqsniff.dissector import NEED, NO_FRAME
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import Limits
@@ -17,7 +17,7 @@ class Xor:
     def __init__(self) -> None:
         self._offset = 0
 
-    def feed(self, data: bytes) -> Iterator[Item]:
+    def feed(self, data: bytes) -> Iterator[TransformOutput]:
         for index, byte in enumerate(data):
             if byte == 0xFF:
                 yield Dark(self._offset + index, "codec", "0xFF")
@@ -25,11 +25,11 @@ class Xor:
             yield bytes([byte ^ 0x55])
         self._offset += len(data)
 
-    def gap(self, length: int) -> Iterator[Item]:
+    def gap(self, length: int) -> Iterator[TransformOutput]:
         self._offset += length
         yield Lost(self._offset, 0, length, "gap", "lost inside the toy layer")
 
-    def close(self) -> Iterator[Item]:
+    def close(self) -> Iterator[TransformOutput]:
         return iter(())
 
 

@@ -10,7 +10,7 @@ from nsqcraft import CLOSE_WAIT, HEARTBEAT, MAGIC, OK, auth, dpub, error, identi
 from dissectors.nsq import Nsq
 from mqsniff.decode.exchanges import Exchanges
 from mqsniff.limits import Limits
-from mqsniff.model import Asked, Exchange, Message, Side
+from mqsniff.model import Exchange, Message, Pending, Side
 from mqsniff.testing.conversations import STEP_NS, Say, chunks, client, server
 from mqsniff.testing.driver import Driver
 
@@ -25,7 +25,7 @@ def replies(*dialogue: Say, holes: tuple[list, list] = ([], []), limits: Limits 
     return [(a.context.name, a.context.about, a.status, _answer(a)) for a in asked]
 
 
-def _answer(asked: Asked) -> str | None:
+def _answer(asked: Pending) -> str | None:
     if asked.answer is None:
         return None
     return asked.answer.error_name or str(asked.answer.body.get("data", "JSON"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mqsniff.framing.questions import Questions, forget_bytes
+from mqsniff.framing.questions import PendingRequests, forget_bytes
 from mqsniff.limits import Limits
-from mqsniff.model import Asked, Frame, Message, RecordBatch, Side
+from mqsniff.model import Frame, Message, Pending, RecordBatch, Side
 
 
 def message(side: Side, ts_ns: int) -> Message:
@@ -14,7 +14,7 @@ def message(side: Side, ts_ns: int) -> Message:
     return Message(frame, "toy", "T", "response" if side else "request")
 
 
-def said(questions: Questions, spoken: Message, *, asks: int = 0, answers: bool = False) -> Message:
+def said(questions: PendingRequests, spoken: Message, *, asks: int = 0, answers: bool = False) -> Message:
     """A message goes by that asks for so many answers, or answers."""
     questions.begin(spoken.frame)
     if asks:
@@ -27,14 +27,14 @@ def said(questions: Questions, spoken: Message, *, asks: int = 0, answers: bool 
 
 @pytest.mark.parametrize(("question_ns", "kinds"), [(100, []), (110, []), (111, ["clock"])])
 def test_an_answer_that_is_older_than_its_question_has_a_problem(question_ns, kinds):
-    questions = Questions(Limits())
+    questions = PendingRequests(Limits())
     said(questions, message(Side.CLIENT, question_ns), asks=1)
     answer = said(questions, message(Side.SERVER, 110), answers=True)
     assert [problem.kind for problem in answer.problems] == kinds
 
 
 def test_the_first_of_several_answers_has_it_though_the_question_stays_open():
-    questions = Questions(Limits())
+    questions = PendingRequests(Limits())
     said(questions, message(Side.CLIENT, 100), asks=3)
     first, second = (said(questions, message(Side.SERVER, ts_ns), answers=True) for ts_ns in (90, 95))
     assert [problem.kind for problem in first.problems] == ["clock"]
@@ -43,7 +43,7 @@ def test_the_first_of_several_answers_has_it_though_the_question_stays_open():
 
 
 def test_the_questions_of_a_large_message_remember_it_without_its_bytes():
-    questions, large = Questions(Limits()), message(Side.CLIENT, 100)
+    questions, large = PendingRequests(Limits()), message(Side.CLIENT, 100)
     large.frame.data, large.records = b"x" * 5000, (RecordBatch(b"x", 1),)
     said(questions, large, asks=1)
     (asked,) = large.asked
@@ -54,7 +54,7 @@ def test_the_questions_of_a_large_message_remember_it_without_its_bytes():
 
 
 def test_the_oldest_of_many_open_questions_let_their_bodies_go():
-    questions = Questions(Limits(handles_max=4))
+    questions = PendingRequests(Limits(handles_max=4))
     spoken = []
     for ts_ns in range(4):
         large = message(Side.CLIENT, ts_ns)
@@ -70,7 +70,7 @@ def test_the_oldest_of_many_open_questions_let_their_bodies_go():
 
 
 def test_answered_questions_count_no_longer_among_those_whose_bodies_are_kept():
-    questions = Questions(Limits(handles_max=4))
+    questions = PendingRequests(Limits(handles_max=4))
     for ts_ns in range(4):
         large = message(Side.CLIENT, ts_ns)
         large.frame.data, large.topics, large.body = b"x" * 5000, ("a", "b"), {"n": ts_ns}
@@ -88,16 +88,16 @@ class Settling:
     """Deliveries that commands settle which may be refused."""
 
     def __init__(self, limits: Limits | None = None) -> None:
-        self.questions = Questions(limits or Limits())
+        self.questions = PendingRequests(limits or Limits())
 
-    def deliver(self, key: str) -> Asked:
+    def deliver(self, key: str) -> Pending:
         spoken = message(Side.SERVER, 100)
         self.questions.begin(spoken.frame)
         asked = self.questions.ask(key, None, 1, "settlement", None, in_order=False)
         self.questions.finish(spoken)
         return asked
 
-    def settle(self, *delivered: Asked, expects: int = 0) -> tuple[Asked, Message]:
+    def settle(self, *delivered: Pending, expects: int = 0) -> tuple[Pending, Message]:
         spoken = message(Side.CLIENT, 200)
         self.questions.begin(spoken.frame)
         command = self.questions.ask("command", None, expects, "answer", None, in_order=True)
@@ -106,7 +106,7 @@ class Settling:
         self.questions.finish(spoken)
         return command, spoken
 
-    def end(self, command: Asked, status: str | None, *, answered: bool = False) -> Message:
+    def end(self, command: Pending, status: str | None, *, answered: bool = False) -> Message:
         spoken = message(Side.SERVER, 300)
         self.questions.begin(spoken.frame)
         self.questions.settle(command, status, answered=answered)

@@ -8,7 +8,7 @@ import pytest
 from toyframes import Toy, beads, chunk, gap, run, told, toy
 
 from mqsniff.dissector import Settings, Verdict
-from mqsniff.framing.sidestream import SideStream
+from mqsniff.framing.sidestream import StreamBuffer
 from mqsniff.limits import Limits
 from mqsniff.model import Side
 
@@ -73,7 +73,7 @@ def test_what_a_dissector_cannot_tell_is_told_by_the_end_and_by_wait_max():
 
 @pytest.mark.parametrize(("at", "begins"), [(0, True), (3, True), (4, False), (6, False)])
 def test_a_packet_begins_where_its_first_byte_stands_however_it_was_cut(at, begins):
-    stream = SideStream(Side.CLIENT)
+    stream = StreamBuffer(Side.CLIENT)
     for piece in (chunk(b"abc", 0, packet=1), chunk(b"def", 3, packet=2), chunk(b"ghi", 6, packet=2)):
         stream.add(piece)
     assert stream.begins_packet(at) is begins

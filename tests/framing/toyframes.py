@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqsniff.dissector import NEED, NO_FRAME, WAIT_PEER, Broken, Settings, Switch, Walk
+from mqsniff.dissector import NEED, NO_FRAME, WAIT_PEER, IncrementalSize, LayerChange, Settings, WalkAborted
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Event, Frame, Gap, Mark, Message, Problem, Side, Skipped, Upgrade
@@ -107,17 +107,17 @@ class Beads(Toy):
 
     def frame_size(self, side, head):
         if head[:1] == b"L":
-            return Switch("toy", 1)
+            return LayerChange("toy", 1)
         if head[:1] == b"S":
-            return Walk(3, 3 + head[1], head[2]) if len(head) >= 3 else NEED
+            return IncrementalSize(3, 3 + head[1], head[2]) if len(head) >= 3 else NEED
         return super().frame_size(side, head)
 
     def walk(self, side, walk, data):
         if not walk.state:
             return walk.size
         if data[0] == 0:
-            return Broken(1)
-        return Walk(walk.size + 1 + data[0], walk.promised, walk.state - 1)
+            return WalkAborted(1)
+        return IncrementalSize(walk.size + 1 + data[0], walk.promised, walk.state - 1)
 
     def missed(self, side, length):
         self.lost.append(length)

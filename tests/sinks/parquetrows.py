@@ -16,19 +16,19 @@ from mqsniff.model import Item
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sinks.parquet import ParquetSink
-from mqsniff.sinks.parts import Part
+from mqsniff.sinks.parts import WrittenPart
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.schemas import TABLES, TableName, names_of
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def decode_both(
-    captures: list[Path], folder: Path, stream: Any, shown: Shown | None = None, **options: Any
-) -> list[Part]:
+    captures: list[Path], folder: Path, stream: Any, shown: Redaction | None = None, **options: Any
+) -> list[WrittenPart]:
     """Decode captures once, into Parquet tables and as NDJSON."""
-    shown = shown or Shown()
+    shown = shown or Redaction()
     pipeline = Pipeline(FileSource([str(path) for path in captures]), Settings(Limits(), records=True))
     ndjson = NdjsonSink(stream, pipeline.captures, TABLES, shown)
     sink = ParquetSink(str(folder), pipeline.captures, TABLES, shown, **options)

@@ -11,16 +11,16 @@ from handmade import START, batch, captures, connection, noticed, pub
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqsniff.model import Closed, Decoded, Recorded
+from mqsniff.model import ClosedItem, MessageItem, RecordItem
 from mqsniff.sinks.csv import CsvSink, csv_line
 from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.tables.schemas import TABLES, names_of
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 
 def written(table, *items, terminal=False, **shown):
     stream = io.BytesIO()
-    sink = CsvSink(stream, captures(), table, Shown(**shown), terminal=terminal)
+    sink = CsvSink(stream, captures(), table, Redaction(**shown), terminal=terminal)
     for item in items:
         sink.write(item)
     sink.tick()
@@ -37,7 +37,7 @@ def test_an_empty_table_has_a_header(table):
 
 
 def test_a_row_has_every_column_and_only_rows_of_its_table():
-    text = written("messages", Decoded(connection(), pub()), Closed(connection()), noticed())
+    text = written("messages", MessageItem(connection(), pub()), ClosedItem(connection()), noticed())
     (row,) = read(text)
     assert tuple(row) == names_of("messages")
     assert (row["ts"], row["ts_ns"]) == ("2026-11-21T09:38:50.702681250Z", str(START))
@@ -48,18 +48,18 @@ def test_a_row_has_every_column_and_only_rows_of_its_table():
 
 
 def test_topics_that_are_no_unicode_stand_with_escapes_as_in_ndjson():
-    item = Decoded(connection(), pub(topics=("a\x00b", "lone \udcff", "=x")))
+    item = MessageItem(connection(), pub(topics=("a\x00b", "lone \udcff", "=x")))
     (row,) = read(written("messages", item))
     assert json.loads(row["topics"]) == ["a\x00b", "lone \\udcff", "=x"]
     stream = io.BytesIO()
-    NdjsonSink(stream, captures(), ("messages",), Shown()).write(item)
+    NdjsonSink(stream, captures(), ("messages",), Redaction()).write(item)
     assert json.loads(stream.getvalue())["topics"] == json.loads(row["topics"])
 
 
 def test_records_stand_as_in_ndjson():
     made = batch((b"k", b"v,1"), (None, b"\x00\xff"), (b"", None))
     made.headers = [[("n", b"\x01")], [], []]
-    text, binary, null = read(written("records", Recorded(connection(), pub(), made)))
+    text, binary, null = read(written("records", RecordItem(connection(), pub(), made)))
     assert [(row["key"], row["key_encoding"]) for row in (text, binary, null)] == [
         ("k", "utf8"),
         ("", ""),
@@ -70,7 +70,7 @@ def test_records_stand_as_in_ndjson():
 
 
 def test_payload_stays_where_it_should():
-    (row,) = read(written("records", Recorded(connection(), pub(), batch((b"k", b"v"))), payload=False))
+    (row,) = read(written("records", RecordItem(connection(), pub(), batch((b"k", b"v"))), payload=False))
     assert (row["value"], row["value_encoding"], row["value_size"]) == ("", "redacted", "1")
 
 
@@ -132,7 +132,7 @@ def test_what_only_begins_as_a_number_is_text(text):
 
 
 def test_a_terminal_gets_nothing_that_moves_its_cursor():
-    shown = written("messages", Decoded(connection(), pub(group="\x1b[2J\n=x")), terminal=True)
+    shown = written("messages", MessageItem(connection(), pub(group="\x1b[2J\n=x")), terminal=True)
     assert "\x1b" not in shown
     assert "\\x1b[2J\\n=x" in shown
 

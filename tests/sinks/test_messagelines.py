@@ -12,27 +12,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqsniff.dissector import Settings
-from mqsniff.model import ConnectionInfo, Decoded, Identity, Message, Secret, Side, Undecoded
+from mqsniff.model import ConnectionInfo, Identity, Message, MessageItem, Secret, Side, Undecoded
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.messagelines import LONG, message_line
 from mqsniff.sinks.ndjson import NdjsonSink, ndjson_line
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.rows import message_row
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 SAMPLES = sorted(path for path in PCAPS.glob("*/*.pcap*") if path.suffix in {".pcap", ".pcapng"})
-WAYS = [Shown(), Shown(secrets=True, raw=True)]
+WAYS = [Redaction(), Redaction(secrets=True, raw=True)]
 LONE = "\udc80"
 
 
-def by_row(info: ConnectionInfo, message: Message, shown: Shown, inputs=None) -> bytes:
+def by_row(info: ConnectionInfo, message: Message, shown: Redaction, inputs=None) -> bytes:
     return ndjson_line("messages", message_row(info, message, inputs or captures()), shown)
 
 
 def written(info: ConnectionInfo, message: Message, *tables: str) -> bytes:
     stream = io.BytesIO()
-    NdjsonSink(stream, captures(), tables or ("messages",), Shown()).write(Decoded(info, message))
+    NdjsonSink(stream, captures(), tables or ("messages",), Redaction()).write(MessageItem(info, message))
     return stream.getvalue()
 
 
@@ -40,7 +40,7 @@ def written(info: ConnectionInfo, message: Message, *tables: str) -> bytes:
 def test_the_messages_of_a_sample_are_the_same_lines(path):
     run = Pipeline(FileSource([str(path)]), Settings())
     for item in run.items():
-        if isinstance(item, Decoded):
+        if isinstance(item, MessageItem):
             for shown in WAYS:
                 line = message_line(item.connection, item.message, run.captures, shown)
                 assert line == by_row(item.connection, item.message, shown, run.captures)
@@ -78,7 +78,7 @@ def test_whatever_stands_in_a_message_is_the_same_line(data):
     )
     message.name = draw(TEXTS) or "PUB"
     info = connection(identity=Identity(client_id=draw(TEXTS), group=draw(TEXTS)))
-    assert written(info, message) == by_row(info, message, Shown())
+    assert written(info, message) == by_row(info, message, Redaction())
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_whatever_stands_in_a_message_is_the_same_line(data):
 )
 def test_an_odd_message_is_left_to_its_row(odd):
     message = pub(**odd)
-    assert message_line(connection(), message, captures(), Shown()) is None
-    assert written(connection(), message) == by_row(connection(), message, Shown())
+    assert message_line(connection(), message, captures(), Redaction()) is None
+    assert written(connection(), message) == by_row(connection(), message, Redaction())
 
 
 def test_a_vouched_body_is_not_searched_and_its_nulls_stay():
     message = pub(body={"none": None, "raw": Undecoded(b"x")}, finite=True)
-    assert message_line(connection(), message, captures(), Shown()) == by_row(connection(), message, Shown())
+    assert message_line(connection(), message, captures(), Redaction()) == by_row(connection(), message, Redaction())
 
 
 def test_partitions_come_along_where_they_are_wanted():

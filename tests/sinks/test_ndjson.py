@@ -8,15 +8,15 @@ import json
 import pytest
 from handmade import START, answer_to, batch, captures, connection, noticed, pub
 
-from mqsniff.model import Closed, Decoded, Opened, Recorded, Secret, Taught
+from mqsniff.model import ClosedItem, MessageItem, OpenedItem, RecordItem, Secret, TopicItem
 from mqsniff.sinks.ndjson import FEW, NdjsonSink
 from mqsniff.tables.schemas import STREAM_TABLES, TABLES
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 
 def lines(*items, tables=TABLES, **options):
     stream = io.BytesIO()
-    sink = NdjsonSink(stream, captures(), tables, Shown(**options))
+    sink = NdjsonSink(stream, captures(), tables, Redaction(**options))
     for item in items:
         sink.write(item)
     sink.tick()
@@ -24,7 +24,7 @@ def lines(*items, tables=TABLES, **options):
 
 
 def test_a_message_is_this_line():
-    item = Decoded(connection(), pub(body={"topic": "retry", "body": {"size": 40}, "token": Secret(b"hush")}))
+    item = MessageItem(connection(), pub(body={"topic": "retry", "body": {"size": 40}, "token": Secret(b"hush")}))
     assert lines(item) == [
         (
             '{"table":"messages","connection_id":"c1","side":"client","stream_offset":4,"client":"127.0.0.1:57938",'
@@ -39,7 +39,12 @@ def test_a_message_is_this_line():
 def test_table_comes_first_and_null_columns_are_left_out():
     question = pub()
     answer, _ = answer_to(question)
-    everything = [Decoded(connection(), answer), noticed(), Taught("kafka", "id", "name", START), Closed(connection())]
+    everything = [
+        MessageItem(connection(), answer),
+        noticed(),
+        TopicItem("kafka", "id", "name", START),
+        ClosedItem(connection()),
+    ]
     for line in lines(*everything):
         row = json.loads(line)
         assert next(iter(row)) == "table"
@@ -47,12 +52,12 @@ def test_table_comes_first_and_null_columns_are_left_out():
 
 
 def test_null_and_empty_stay_different_inside_a_body():
-    (line,) = lines(Decoded(connection(), pub(body={"null": None, "empty": "", "list": []})))
+    (line,) = lines(MessageItem(connection(), pub(body={"null": None, "empty": "", "list": []})))
     assert json.loads(line)["body"] == {"null": None, "empty": "", "list": []}
 
 
 def test_records_are_text_with_an_encoding():
-    item = Recorded(connection(), pub(), batch((b"key\xc3\xa9", b"\x00\xff"), (None, b"long value")))
+    item = RecordItem(connection(), pub(), batch((b"key\xc3\xa9", b"\x00\xff"), (None, b"long value")))
     first, second = map(json.loads, lines(item, max_bytes=4))
     assert (first["key"], first["key_encoding"]) == ("key", "cut")
     assert (first["value"], first["value_encoding"], first["value_size"]) == ("AP8=", "base64", 2)
@@ -65,31 +70,31 @@ def test_records_are_text_with_an_encoding():
 @pytest.mark.parametrize("count", [FEW, FEW + 1])
 def test_records_of_a_small_and_of_a_large_batch_are_alike(count):
     records = [(b"k%d" % number, b"\x00" * number) for number in range(count)]
-    shown = [json.loads(line) for line in lines(Recorded(connection(), pub(), batch(*records, topic="retry")))]
+    shown = [json.loads(line) for line in lines(RecordItem(connection(), pub(), batch(*records, topic="retry")))]
     assert [(row["key"], row["value_size"], row["record_index"]) for row in shown] == [
         (f"k{number}", number, number) for number in range(count)
     ]
     assert {row["topic"] for row in shown} == {"retry"}
     assert len({tuple(row) for row in shown}) == 1
-    assert lines(Recorded(connection(), pub(), batch(*records)), tables=["messages"]) == []
+    assert lines(RecordItem(connection(), pub(), batch(*records)), tables=["messages"]) == []
 
 
 def test_a_time_that_has_no_name_is_left_out():
     made = batch((None, b"v"), record_ts=1 << 80, deliver_at_ts=0)
-    row = json.loads(lines(Recorded(connection(), pub(), made))[0])
+    row = json.loads(lines(RecordItem(connection(), pub(), made))[0])
     assert "record_ts" not in row
     assert row["deliver_at_ts"] == "1970-01-01T00:00:00.000000000Z"
 
 
 def test_text_columns_stay_text_whatever_the_traffic_wrote():
-    (line,) = lines(Decoded(connection(), pub(topics=("\udc80", "fine"), group="\udc80", body={"topic": "\udc80"})))
+    (line,) = lines(MessageItem(connection(), pub(topics=("\udc80", "fine"), group="\udc80", body={"topic": "\udc80"})))
     row = json.loads(line)
     assert (row["topics"], row["group"]) == (["\\udc80", "fine"], "\\udc80")
     assert row["body"] == {"topic": {"base64": "7bKA"}}
 
 
 def test_only_chosen_tables_come_out():
-    items = [Opened(connection(), START), Decoded(connection(), pub()), noticed(), Closed(connection())]
+    items = [OpenedItem(connection(), START), MessageItem(connection(), pub()), noticed(), ClosedItem(connection())]
     made = [json.loads(line)["table"] for line in lines(*items, tables=STREAM_TABLES)]
     assert made == ["messages", "problems", "connections"]
     assert [json.loads(line)["table"] for line in lines(*items, tables=["problems"])] == ["problems"]
@@ -97,8 +102,8 @@ def test_only_chosen_tables_come_out():
 
 def test_a_tick_shows_what_was_written():
     shown = io.BytesIO()
-    sink = NdjsonSink(io.BufferedWriter(shown, 1 << 20), captures(), TABLES, Shown())
-    sink.write(Closed(connection()))
+    sink = NdjsonSink(io.BufferedWriter(shown, 1 << 20), captures(), TABLES, Redaction())
+    sink.write(ClosedItem(connection()))
     assert shown.getvalue() == b""
     sink.tick()
     assert shown.getvalue().endswith(b"}\n")

@@ -19,7 +19,7 @@ from mqsniff.model import CaptureInfo
 from mqsniff.sinks.outputfolder import OutputFolder
 from mqsniff.sinks.parquet import ParquetSink
 from mqsniff.tables.schemas import TABLES
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 from mqsniff.testing.conversations import STEP_NS, client, segments, server, write_pcap
 
 OFFSETS_ID = "AAAAAAAAAAAAAAAAAAAAQQ"
@@ -144,7 +144,7 @@ def test_only_parts_that_name_other_topics_are_written_again(tmp_path):
     )
     pipeline, items = items_of(paths)
     limits = Limits(part_size=1, row_group_size=1)
-    sink = ParquetSink(str(tmp_path / "out"), pipeline.captures, ("messages", "records"), Shown(), limits=limits)
+    sink = ParquetSink(str(tmp_path / "out"), pipeline.captures, ("messages", "records"), Redaction(), limits=limits)
     for item in items:
         sink.write(item)
     before = {part.path: (part, pq.ParquetFile(part.path).read().to_pylist()) for part in sink.close_parts()}
@@ -168,7 +168,7 @@ def test_an_id_with_two_names_gets_the_one_that_was_taught_first(tmp_path):
     assert [row["name"] for row in rows_of_parts(tmp_path / "out", "topics")] == ["first"]
 
 
-@pytest.mark.parametrize("shown", [Shown(payload=False), Shown(max_bytes=3)], ids=["redacted", "cut"])
+@pytest.mark.parametrize("shown", [Redaction(payload=False), Redaction(max_bytes=3)], ids=["redacted", "cut"])
 def test_what_is_not_there_as_it_was_is_not_decoded_at_the_end(tmp_path, shown):
     decode_both(capture(tmp_path, fetcher(topics=LATE), asker(NAMES)), tmp_path / "out", io.BytesIO(), shown)
     rows = rows_of_parts(tmp_path / "out", "records")
@@ -179,7 +179,7 @@ def test_what_is_not_there_as_it_was_is_not_decoded_at_the_end(tmp_path, shown):
 def test_redacted_records_do_not_show_what_internal_topics_hold(tmp_path):
     stream = io.BytesIO()
     paths = capture(tmp_path, asker(NAMES), fetcher(topics=LATE))
-    decode_both(paths, tmp_path / "out", stream, Shown(payload=False))
+    decode_both(paths, tmp_path / "out", stream, Redaction(payload=False))
     assert {row["decoded"] for row in rows_of_parts(tmp_path / "out", "records")} == {None}
     assert not any("decoded" in row for row in lines_of(stream, "records"))
 
@@ -189,7 +189,7 @@ def test_redacted_records_do_not_show_what_internal_topics_hold(tmp_path):
 
 def test_an_interrupt_leaves_whole_files(tmp_path):
     pipeline, items = items_of(capture(tmp_path, asker(NAMES), fetcher(topics=LATE)))
-    sink = ParquetSink(str(tmp_path / "out"), pipeline.captures, TABLES, Shown(), limits=Limits(row_group_size=1))
+    sink = ParquetSink(str(tmp_path / "out"), pipeline.captures, TABLES, Redaction(), limits=Limits(row_group_size=1))
     for item in items[: len(items) // 2]:
         sink.write(item)
     parts = sink.close()
@@ -207,7 +207,7 @@ def test_what_earlier_runs_left_goes_when_there_is_something_to_put_in_its_place
     pipeline, items = items_of([path])
     folder = OutputFolder(str(out))
     folder.prepare(overwrite=True)
-    sink = ParquetSink(folder, pipeline.captures, TABLES, Shown())
+    sink = ParquetSink(folder, pipeline.captures, TABLES, Redaction())
     assert old.exists()
     for item in items:
         sink.write(item)
@@ -223,7 +223,7 @@ def test_a_run_that_could_read_nothing_leaves_the_folder_as_it_was(tmp_path, cap
     for out in (tmp_path / "held", tmp_path / "a" / "b"):
         folder = OutputFolder(str(out))
         folder.prepare(overwrite=True)
-        assert ParquetSink(folder, captures, TABLES, Shown()).close() == []
+        assert ParquetSink(folder, captures, TABLES, Redaction()).close() == []
     assert [path.name for path in tmp_path.rglob("*")] == ["held", "messages", "part-00000.parquet"]
 
 

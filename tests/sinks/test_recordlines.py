@@ -14,25 +14,25 @@ from hypothesis import strategies as st
 
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
-from mqsniff.model import RecordBatch, Recorded
+from mqsniff.model import RecordBatch, RecordItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks import recordlines
 from mqsniff.sinks.ndjson import ndjson_line
 from mqsniff.sinks.recordlines import record_lines
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.rows import record_rows
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 SAMPLES = sorted(path for path in PCAPS.glob("*/*.pcap*") if path.suffix in {".pcap", ".pcapng"})
-WAYS = [Shown(), Shown(payload=False), Shown(max_bytes=3), Shown(secrets=True, raw=True)]
+WAYS = [Redaction(), Redaction(payload=False), Redaction(max_bytes=3), Redaction(secrets=True, raw=True)]
 
 
-def at_once(made: RecordBatch, shown: Shown, info=None, message=None, inputs=None) -> bytes:
+def at_once(made: RecordBatch, shown: Redaction, info=None, message=None, inputs=None) -> bytes:
     return b"".join(record_lines(info or connection(), message or pub(), made, inputs or captures(), shown))
 
 
-def one_by_one(made: RecordBatch, shown: Shown, info=None, message=None, inputs=None) -> bytes:
+def one_by_one(made: RecordBatch, shown: Redaction, info=None, message=None, inputs=None) -> bytes:
     rows = record_rows(info or connection(), message or pub(), made, inputs or captures(), shown)
     return b"".join(ndjson_line("records", row, shown) for row in rows)
 
@@ -41,7 +41,7 @@ def one_by_one(made: RecordBatch, shown: Shown, info=None, message=None, inputs=
 def test_the_records_of_a_sample_are_the_same_lines(path):
     run = Pipeline(FileSource([str(path)]), Settings(Limits(), records=True))
     for item in run.items():
-        if isinstance(item, Recorded):
+        if isinstance(item, RecordItem):
             told = item.connection, item.message, run.captures
             for shown in WAYS:
                 assert at_once(item.batch, shown, *told) == one_by_one(item.batch, shown, *told)
@@ -99,16 +99,16 @@ def test_any_batch_gives_the_lines_of_its_rows_however_many_at_a_time(made, show
 
 def test_large_records_go_out_one_by_one():
     made = batch(*((b"k", bytes(1 << 19)) for _ in range(5)))
-    pieces = list(record_lines(connection(), pub(), made, captures(), Shown()))
+    pieces = list(record_lines(connection(), pub(), made, captures(), Redaction()))
     assert [piece.count(b"\n") for piece in pieces] == [1, 1, 1, 1, 1]
-    assert b"".join(pieces) == one_by_one(made, Shown())
+    assert b"".join(pieces) == one_by_one(made, Redaction())
 
 
 def test_columns_of_numpy_are_plain_numbers():
     made = batch((b"k", b"v"), (None, b"w"))
     made.columns = {"offset": np.array([10, 1 << 40]), "aborted": np.array([True, False])}
     made.keys = tuple(map(np.array, made.keys))
-    rows = [orjson.loads(line) for line in at_once(made, Shown()).splitlines()]
+    rows = [orjson.loads(line) for line in at_once(made, Redaction()).splitlines()]
     assert [(row["offset"], row["aborted"], row.get("key")) for row in rows] == [
         (10, True, "k"),
         (1 << 40, False, None),
@@ -118,7 +118,7 @@ def test_columns_of_numpy_are_plain_numbers():
 def test_a_hidden_value_keeps_what_its_dissector_says_of_it():
     made = batch((b"k", None), (b"k", b"v"))
     made.columns = {"value_encoding": ["redacted", None], "value_size": [12, None]}
-    hidden, plain = (orjson.loads(line) for line in at_once(made, Shown()).splitlines())
+    hidden, plain = (orjson.loads(line) for line in at_once(made, Redaction()).splitlines())
     assert (hidden["value_encoding"], hidden["value_size"], "value" in hidden) == ("redacted", 12, False)
     assert (plain["value"], plain["value_encoding"], plain["value_size"]) == ("v", "utf8", 1)
-    assert at_once(made, Shown()) == one_by_one(made, Shown())
+    assert at_once(made, Redaction()) == one_by_one(made, Redaction())

@@ -9,22 +9,22 @@ import pytest
 from handmade import MILLISECOND, START, answer_to, batch, captures, connection, frame, noticed, pub
 
 from mqsniff.model import (
-    Asked,
-    Closed,
-    Decoded,
+    ClosedItem,
     Exchange,
-    Exchanged,
+    ExchangeItem,
     Message,
-    Opened,
-    Recorded,
+    MessageItem,
+    OpenedItem,
+    Pending,
+    RecordItem,
     Secret,
     Side,
-    Taught,
+    TopicItem,
     packet_id,
 )
 from mqsniff.sinks.text import TextOptions, TextSink
 from mqsniff.tables.schemas import TABLES
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 LINK = "127.0.0.1:57938 {} 127.0.0.1:4150"
 
@@ -51,8 +51,13 @@ def test_a_conversation_reads_like_this():
     delivery.topics, delivery.correlation, delivery.notes = ("retry",), "18a2f48040acf000", (("attempts", 2),)
     info.client_bytes, info.client_packets, info.server_bytes, info.server_packets = 54, 9, 86, 6
     info.close_reason, info.closed_by, info.identity.client_software = "fin", "client", "go-nsq/1.1.0"
-    items = [Opened(info, START), Decoded(info, question), Decoded(info, answer, 78_000), Decoded(info, delivery)]
-    assert lines(*items, noticed(message=question), Closed(info)) == [
+    items = [
+        OpenedItem(info, START),
+        MessageItem(info, question),
+        MessageItem(info, answer, 78_000),
+        MessageItem(info, delivery),
+    ]
+    assert lines(*items, noticed(message=question), ClosedItem(info)) == [
         "2026-11-21",
         "09:38:50.702681Z  127.0.0.1:57938 - 127.0.0.1:4150  tcp  open",
         "09:38:50.702681Z  127.0.0.1:57938 > 127.0.0.1:4150  nsq  PUB        retry  50 B",
@@ -76,7 +81,13 @@ def test_lines_that_are_not_messages_never_go_back_in_time():
     early, late = connection(last_ts_ns=START + 2), connection("c2", first_ts_ns=START + 3 * MILLISECOND)
     late.last_ts_ns = START + 86_400_000 * MILLISECOND
     answer = Message(frame(Side.SERVER, at=2500 * MILLISECOND), "nsq", "RESPONSE", "response", {})
-    items = [Decoded(early, answer), Opened(late, START + 3 * MILLISECOND), noticed(), Closed(late), Closed(early)]
+    items = [
+        MessageItem(early, answer),
+        OpenedItem(late, START + 3 * MILLISECOND),
+        noticed(),
+        ClosedItem(late),
+        ClosedItem(early),
+    ]
     made = [text.replace("127.0.0.1:57938 - 127.0.0.1:4150  ", "") for text in lines(*items)]
     assert made[2] == "09:38:53.202681Z  tcp  open       since 09:38:50.705681Z"
     assert made[3].startswith("09:38:53.202681Z")
@@ -87,14 +98,14 @@ def test_lines_that_are_not_messages_never_go_back_in_time():
 
 
 def test_a_handshake_that_took_long_is_told_with_its_beginning():
-    made = lines(Opened(connection(), START + 3000 * MILLISECOND))
+    made = lines(OpenedItem(connection(), START + 3000 * MILLISECOND))
     assert made[1].endswith("tcp  open       since 09:38:50.702681Z")
 
 
 def test_what_the_network_did_is_told_at_the_close_and_line_by_line_where_asked_for():
     info = connection(server_zero_windows=2, client_longest_stall_ns=1_204_500_000, retransmitted_segments=3)
     info.server_longest_stall_ns = 60_000
-    items = (noticed("retransmission", "info", connection=info), Closed(info))
+    items = (noticed("retransmission", "info", connection=info), ClosedItem(info))
     (_, made) = lines(*items)
     assert "  3 retransmitted  2 zero windows of the server  client held up for 1204.500 ms  after" in made
     assert "server held up" not in made
@@ -104,21 +115,21 @@ def test_what_the_network_did_is_told_at_the_close_and_line_by_line_where_asked_
 def test_a_settlement_tells_how_long_after_the_delivery_it_came():
     delivery = Message(frame(Side.SERVER), "nsq", "MESSAGE", "push", {})
     fin = Message(frame(at=500_000), "nsq", "FIN", "oneway", {}, correlation="18a2")
-    asked = Asked("18a2", "settlement", delivery.frame, message=delivery, answer=fin)
+    asked = Pending("18a2", "settlement", delivery.frame, message=delivery, answer=fin)
     fin.answered = (asked,)
-    assert line(Decoded(connection(), fin, 499_000)) == "nsq  FIN        id=18a2  50 B  after 0.499 ms"
+    assert line(MessageItem(connection(), fin, 499_000)) == "nsq  FIN        id=18a2  50 B  after 0.499 ms"
 
 
 def test_an_answer_names_its_question_though_more_answers_are_to_come():
     question = Message(frame(), "nsq", "IDENTIFY", "request", {})
     answer, _ = answer_to(question)
     answer.closed = ()
-    assert line(Decoded(connection(), answer, 78_000)) == "nsq  RESPONSE   10 B  to IDENTIFY  in 0.078 ms"
+    assert line(MessageItem(connection(), answer, 78_000)) == "nsq  RESPONSE   10 B  to IDENTIFY  in 0.078 ms"
 
 
 def test_a_narrow_terminal_gets_ports_and_the_ends_once():
     info = connection()
-    assert lines(Opened(info, START), Decoded(info, pub()), width=80) == [
+    assert lines(OpenedItem(info, START), MessageItem(info, pub()), width=80) == [
         "2026-11-21",
         "09:38:50.702681Z  57938 - 4150  tcp  open       127.0.0.1:57938 - 127.0.0.1:4150",
         "09:38:50.702681Z  57938 > 4150  nsq  PUB        retry  50 B",
@@ -127,29 +138,31 @@ def test_a_narrow_terminal_gets_ports_and_the_ends_once():
 
 def test_ports_that_two_open_connections_share_are_not_enough():
     one, other = connection("c1"), connection("c2", client_ip="10.0.0.9")
-    made = lines(Opened(one, START), Opened(other, START), Decoded(one, pub()), Decoded(other, pub()), width=100)
+    made = lines(
+        OpenedItem(one, START), OpenedItem(other, START), MessageItem(one, pub()), MessageItem(other, pub()), width=100
+    )
     assert [text.split("  ")[1] for text in made[1:]] == [
         "57938 - 4150",
         "10.0.0.9:57938 - 127.0.0.1:4150",
         "57938 > 4150",
         "10.0.0.9:57938 > 127.0.0.1:4150",
     ]
-    made = lines(Opened(one, START), Closed(one), Opened(other, START), width=100)
+    made = lines(OpenedItem(one, START), ClosedItem(one), OpenedItem(other, START), width=100)
     assert made[-1].split("  ")[1] == "57938 - 4150"
 
 
 def test_sides_that_turn_out_the_other_way_round_are_shown_so():
     info = connection()
     sink = TextSink(stream := io.BytesIO(), captures(), TextOptions())
-    sink.write(Opened(info, START))
+    sink.write(OpenedItem(info, START))
     info.client_ip, info.client_port, info.server_ip, info.server_port = "10.0.0.2", 4150, "10.0.0.1", 999
-    sink.write(Decoded(info, pub()))
+    sink.write(MessageItem(info, pub()))
     assert "10.0.0.2:4150 > 10.0.0.1:999" in stream.getvalue().decode().splitlines()[-1]
 
 
 def test_columns_stay_aligned_when_one_grows():
     long = connection("c2", client_ip="2001:db8::1234")
-    made = lines(Opened(connection(), START), Opened(long, START), Decoded(connection(), pub()))
+    made = lines(OpenedItem(connection(), START), OpenedItem(long, START), MessageItem(connection(), pub()))
     assert made[2:] == [
         "09:38:50.702681Z  [2001:db8::1234]:57938 - 127.0.0.1:4150  tcp  open",
         "09:38:50.702681Z  127.0.0.1:57938 > 127.0.0.1:4150         nsq  PUB        retry  50 B",
@@ -171,7 +184,7 @@ def test_columns_stay_aligned_when_one_grows():
     ],
 )  # fmt: skip
 def test_what_matters_stands_in_the_line(fields, expected):
-    assert line(Decoded(connection(), pub(**fields))) == expected
+    assert line(MessageItem(connection(), pub(**fields))) == expected
 
 
 HOSTILE = "x\x1b[2J\x1b[31m\r\n\u202e"
@@ -180,17 +193,17 @@ HOSTILE = "x\x1b[2J\x1b[31m\r\n\u202e"
 @pytest.mark.parametrize(
     "item",
     [
-        Decoded(connection(), pub(topics=(HOSTILE,))),
-        Decoded(connection(), pub(group=HOSTILE, correlation=HOSTILE)),
-        Decoded(connection(), pub(error_code=1, error_count=1, error_name=HOSTILE)),
-        Decoded(connection(), pub(notes=((HOSTILE, HOSTILE),))),
-        Decoded(connection(), pub(body={HOSTILE: [HOSTILE, {HOSTILE: HOSTILE.encode()}]})),
-        Decoded(connection(), Message(frame(), "nsq", HOSTILE, "request")),
-        Decoded(connection(), pub(records=(batch((HOSTILE.encode(), HOSTILE.encode()), message_id=HOSTILE),))),
-        Closed(connection(tls_server_name=HOSTILE, close_reason=HOSTILE)),
+        MessageItem(connection(), pub(topics=(HOSTILE,))),
+        MessageItem(connection(), pub(group=HOSTILE, correlation=HOSTILE)),
+        MessageItem(connection(), pub(error_code=1, error_count=1, error_name=HOSTILE)),
+        MessageItem(connection(), pub(notes=((HOSTILE, HOSTILE),))),
+        MessageItem(connection(), pub(body={HOSTILE: [HOSTILE, {HOSTILE: HOSTILE.encode()}]})),
+        MessageItem(connection(), Message(frame(), "nsq", HOSTILE, "request")),
+        MessageItem(connection(), pub(records=(batch((HOSTILE.encode(), HOSTILE.encode()), message_id=HOSTILE),))),
+        ClosedItem(connection(tls_server_name=HOSTILE, close_reason=HOSTILE)),
         noticed(detail=HOSTILE, path=HOSTILE),
-        Taught("kafka", HOSTILE, HOSTILE, START),
-        Recorded(connection(), pub(), batch((None, HOSTILE.encode()), topic=HOSTILE)),
+        TopicItem("kafka", HOSTILE, HOSTILE, START),
+        RecordItem(connection(), pub(), batch((None, HOSTILE.encode()), topic=HOSTILE)),
     ],
 )
 @pytest.mark.parametrize("width", [None, 80, 200])
@@ -202,7 +215,7 @@ def test_hostile_text_reaches_no_terminal(item, width):
 
 
 def test_verbose_shows_place_and_body():
-    assert lines(Decoded(connection(), pub()), body=True)[2:] == [
+    assert lines(MessageItem(connection(), pub()), body=True)[2:] == [
         "    packets 7 to 8, stream offset 4",
         '    topic: "retry"',
         "    body:",
@@ -217,12 +230,12 @@ def test_records_stand_under_their_message():
     made = batch((b"k", b"v" * 300), (None, b"\xff"), partition=1)
     made.columns = {"offset": [5, 6]}
     made.headers = [[("trace", b"abc")], []]
-    shown = Shown(max_bytes=8)
-    assert lines(Decoded(connection(), pub(records=(made,))), records=True, shown=shown)[2:] == [
+    shown = Redaction(max_bytes=8)
+    assert lines(MessageItem(connection(), pub(records=(made,))), records=True, shown=shown)[2:] == [
         '    - partition=1  offset=5  key="k"  value="vvvvvvvv"…  300 B  trace="abc"',
         "    - partition=1  offset=6  value=<base64 /w==>  1 B",
     ]
-    assert lines(Decoded(connection(), pub(records=(made,))), records=True, shown=Shown(payload=False))[2:] == [
+    assert lines(MessageItem(connection(), pub(records=(made,))), records=True, shown=Redaction(payload=False))[2:] == [
         f"    - partition=1  offset=5  key=<redacted>  value=<redacted>  300 B  trace={ABC}",
         "    - partition=1  offset=6  value=<redacted>  1 B",
     ]
@@ -230,7 +243,7 @@ def test_records_stand_under_their_message():
 
 def test_a_value_that_is_null_is_told_from_an_empty_one():
     made = batch((b"k", None), (b"k", b""))
-    assert lines(Decoded(connection(), pub(records=(made,))), records=True)[2:] == [
+    assert lines(MessageItem(connection(), pub(records=(made,))), records=True)[2:] == [
         '    - key="k"  value=null',
         '    - key="k"  value=""  0 B',
     ]
@@ -257,22 +270,22 @@ def test_a_problem_of_an_input_needs_no_connection():
     ],
 )
 def test_a_close_tells_what_the_connection_was(fields, expected):
-    assert line(Closed(connection(**fields))).startswith(expected + "  client 0 B in 0 packets")
+    assert line(ClosedItem(connection(**fields))).startswith(expected + "  client 0 B in 0 packets")
 
 
 def test_a_close_tells_what_was_wrong_with_it():
     info = connection(
         gap_bytes=7, undecoded_bytes=8, retransmitted_segments=1, sides_seen="client", tls_version="TLS 1.3"
     )
-    assert line(Closed(info)) == (
+    assert line(ClosedItem(info)) == (
         "nsq  close      only the client seen  7 B lost  8 B undecoded  1 retransmitted  after 1.500 s"
         '  client 0 B in 0 packets  server 0 B in 0 packets  tls="TLS 1.3"'
     )
 
 
 def test_tables_without_a_form_of_their_own_are_pairs():
-    asked = Asked("pub", "answer", frame(), message=pub())
-    item = Exchanged(connection(), Exchange(asked, None, "unanswered"))
+    asked = Pending("pub", "answer", frame(), message=pub())
+    item = ExchangeItem(connection(), Exchange(asked, None, "unanswered"))
     assert line(item, tables=["exchanges"]) == (
         "nsq  exchanges:  stream_offset=4  link=answer  name=PUB  request_ts=2026-11-21T09:38:50.702681250Z"
         "  request_capture=a.pcap  request_packet=7  request_size=50  request_stream_offset=4  status=unanswered"
@@ -281,11 +294,11 @@ def test_tables_without_a_form_of_their_own_are_pairs():
 
 
 def test_only_chosen_tables_are_shown():
-    items = [Opened(connection(), START), Decoded(connection(), pub()), noticed(), Closed(connection())]
+    items = [OpenedItem(connection(), START), MessageItem(connection(), pub()), noticed(), ClosedItem(connection())]
     assert [text.split()[5] for text in lines(*items, tables=["problems"])[1:]] == ["!"]
     assert [text.split()[5] for text in lines(*items, tables=["connections"])[1:]] == ["open", "close"]
 
 
 def test_an_encoding_without_the_character_gets_an_escape():
-    made = lines(Decoded(connection(), pub(topics=("größe",))), encoding="ascii")
+    made = lines(MessageItem(connection(), pub(topics=("größe",))), encoding="ascii")
     assert "gr\\xf6\\xdfe" in made[1]

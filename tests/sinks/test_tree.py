@@ -6,7 +6,7 @@ import pytest
 
 from mqsniff.model import Secret, Undecoded
 from mqsniff.sinks.tree import brief, inline, tree_lines
-from mqsniff.tables.values import NESTING_MAX, Shown
+from mqsniff.tables.values import NESTING_MAX, Redaction
 
 
 def test_a_body_is_indented_member_by_member():
@@ -19,7 +19,7 @@ def test_a_body_is_indented_member_by_member():
         "metadata": {"size": 40, "inner": {"codec": "lz4"}},
         "batches": [{"offset": 1, "records": [{"n": 1}]}, {"offset": 2}, 3, ["a", ["b"]]],
     }
-    assert list(tree_lines(body, Shown(), 2)) == [
+    assert list(tree_lines(body, Redaction(), 2)) == [
         '  topic: "retry"',
         "  defer_time: null",
         "  flags: [1,true,0.5]",
@@ -43,7 +43,7 @@ def test_a_body_is_indented_member_by_member():
 
 def test_no_string_can_pass_for_another_line_or_for_a_redaction():
     body = {"to\npic": 'x"\ny: 1', "fake": "<redacted, 4 bytes>", "auth": Secret(b"hush")}
-    assert list(tree_lines(body, Shown(), 0)) == [
+    assert list(tree_lines(body, Redaction(), 0)) == [
         'to\\npic: "x\\"\\ny: 1"',
         'fake: "<redacted, 4 bytes>"',
         "auth: <redacted, 4 bytes>",
@@ -67,7 +67,7 @@ def test_no_string_can_pass_for_another_line_or_for_a_redaction():
     ],
 )
 def test_single_values_have_a_form_on_one_line(value, options, text):
-    assert inline(value, Shown(**options)) == text
+    assert inline(value, Redaction(**options)) == text
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,11 @@ def test_single_values_have_a_form_on_one_line(value, options, text):
     [("OK", "OK"), ("", '""'), ("two words", '"two words"'), ("a=b", '"a=b"'), ("\x1b[2J", '"\\x1b[2J"'), (7, "7")],
 )
 def test_plain_words_go_without_quotes(value, text):
-    assert brief(value, Shown()) == text
+    assert brief(value, Redaction()) == text
 
 
 def test_a_bottomless_body_has_a_bottom():
     value: object = "bottom"
     for _ in range(5000):
         value = {"in": value}
-    assert len(list(tree_lines({"deep": value}, Shown(), 0))) == NESTING_MAX + 1
+    assert len(list(tree_lines({"deep": value}, Redaction(), 0))) == NESTING_MAX + 1

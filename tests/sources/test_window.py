@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqsniff.sources.window import Window
+from mqsniff.sources.window import ReadWindow
 
 DATA = bytes(range(256)) * 4
 
@@ -31,7 +31,7 @@ class Trickle:
     uses=st.lists(st.tuples(st.integers(0, 400), st.integers(1, 500)), max_size=20),
 )
 def test_the_window_shows_the_bytes_of_its_offset_whatever_was_used_or_passed_over(size, step, hasty, uses):
-    window = Window(Trickle(DATA, step, hasty), size)
+    window = ReadWindow(Trickle(DATA, step, hasty), size)
     offset = 0
     for use, need in uses:
         before = window.left
@@ -49,7 +49,7 @@ def test_the_window_shows_the_bytes_of_its_offset_whatever_was_used_or_passed_ov
 
 
 def test_the_buffer_grows_for_a_large_need_and_shrinks_again():
-    window = Window(Trickle(DATA, 1000), 100)
+    window = ReadWindow(Trickle(DATA, 1000), 100)
     window.fill(1)
     assert (window.left, len(window.buffer)) == (100, 100)
     window.fill(700)
@@ -60,7 +60,7 @@ def test_the_buffer_grows_for_a_large_need_and_shrinks_again():
 
 
 def test_the_buffer_begins_small_and_grows_while_it_is_filled():
-    window = Window(Trickle(bytes(9 << 20), 1 << 20), 4 << 20)
+    window = ReadWindow(Trickle(bytes(9 << 20), 1 << 20), 4 << 20)
     sizes = []
     while not window.ended:
         window.fill(1)
@@ -70,13 +70,13 @@ def test_the_buffer_begins_small_and_grows_while_it_is_filled():
 
 
 def test_a_full_window_is_not_waited_for():
-    window = Window(Trickle(DATA, 10), 30)
+    window = ReadWindow(Trickle(DATA, 10), 30)
     window.fill(1)
     assert (window.left, window.ended) == (30, False)
 
 
 def test_what_has_arrived_is_shown_when_no_more_comes_in_time():
-    window = Window(Trickle(DATA, 7, hasty=True), 1000)
+    window = ReadWindow(Trickle(DATA, 7, hasty=True), 1000)
     window.fill(1)
     assert 7 <= window.left < 1000
     assert not window.ended

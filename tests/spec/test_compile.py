@@ -11,7 +11,7 @@ from struct_encoder import bodies, encode, some_body, uvarint
 from toy_layouts import FIELDS, TOYS, toy
 
 from mqsniff.spec.compile import STUMBLES, compile_struct, source
-from mqsniff.spec.interpret import Window, interpret
+from mqsniff.spec.interpret import DecodeWindow, interpret
 from mqsniff.spec.layout import Layout
 
 from_toys = st.sampled_from(TOYS)
@@ -20,7 +20,7 @@ from_toys = st.sampled_from(TOYS)
 def agree(layout: Layout, data: bytes, pos: int = 0, end: int | None = None) -> None:
     """What the fast decoder gives is what the plain one gives, without a word of trouble; or it gives nothing."""
     end = len(data) if end is None else end
-    slow = interpret(layout.struct, data, Window(pos, end, end))
+    slow = interpret(layout.struct, data, DecodeWindow(pos, end, end))
     try:
         body, stop = layout.fast(data, pos, end, end - pos)
     except STUMBLES:
@@ -37,7 +37,7 @@ def test_clean_bytes_are_read_alike(data: st.DataObject) -> None:
     wire = encode(layout.struct, data.draw(bodies(layout.struct)))
     body, stop = layout.fast(wire, 0, len(wire), len(wire))
     assert stop == len(wire)
-    assert repr(body) == repr(interpret(layout.struct, wire, Window(0, len(wire), len(wire))).body)
+    assert repr(body) == repr(interpret(layout.struct, wire, DecodeWindow(0, len(wire), len(wire))).body)
 
 
 @settings(max_examples=30, deadline=None)

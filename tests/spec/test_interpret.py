@@ -14,19 +14,19 @@ from toy_layouts import TOYS, toy
 
 from mqsniff.limits import Limits
 from mqsniff.model import Secret
-from mqsniff.spec.interpret import Broken, Decoded, Window, interpret
+from mqsniff.spec.interpret import DecodedBody, DecodeStop, DecodeWindow, interpret
 from mqsniff.spec.layout import Layout
-from mqsniff.spec.schema import Item
+from mqsniff.spec.schema import FieldLayout
 from mqsniff.spec.wire import CUT, Extent
 
 from_toys = st.sampled_from(TOYS)
 
 
-def read(layout: Layout, data: bytes, **options: Any) -> Decoded:
-    return interpret(layout.struct, data, Window(0, len(data), len(data)), **options)
+def read(layout: Layout, data: bytes, **options: Any) -> DecodedBody:
+    return interpret(layout.struct, data, DecodeWindow(0, len(data), len(data)), **options)
 
 
-def notes(decoded: Decoded) -> list[tuple[str, str, str]]:
+def notes(decoded: DecodedBody) -> list[tuple[str, str, str]]:
     return [(problem.kind, problem.severity, problem.path) for problem in decoded.problems]
 
 
@@ -66,7 +66,7 @@ def test_a_cut_keeps_what_stood_before_it_and_names_the_field(data: st.DataObjec
         assert decoded.broken.path == spans[len(before)].path
 
 
-def names_of(items: Iterable[Item]) -> Iterator[str]:
+def names_of(items: Iterable[FieldLayout]) -> Iterator[str]:
     """Names of fields, and of all inside them."""
     for item in items:
         yield item.name
@@ -80,7 +80,7 @@ def test_what_a_cut_leaves_unread_is_told(data: st.DataObject) -> None:
     layout = data.draw(from_toys)
     wire = encode(layout.struct, data.draw(bodies(layout.struct)))
     end = data.draw(st.integers(0, len(wire)))
-    decoded = interpret(layout.struct, wire, Window(0, end, len(wire)))
+    decoded = interpret(layout.struct, wire, DecodeWindow(0, end, len(wire)))
     if decoded.broken is None:
         assert decoded.unread == ()
         return
@@ -94,8 +94,8 @@ def test_an_array_is_unread_while_elements_are_missing() -> None:
     partition = {"index": 1, "inner": {"id": "A" * 22, "label": None, "weights": [7], "note": "n"}}
     whole = encode(layout.struct, {"topics": [{"name": "t", "partitions": [partition, partition]}]})
     first, last = (whole.index(bytes(16)) + 20, len(whole) - 2)
-    assert "index" in names_of(interpret(layout.struct, whole, Window(0, first, len(whole))).unread)
-    assert "index" not in names_of(interpret(layout.struct, whole, Window(0, last, len(whole))).unread)
+    assert "index" in names_of(interpret(layout.struct, whole, DecodeWindow(0, first, len(whole))).unread)
+    assert "index" not in names_of(interpret(layout.struct, whole, DecodeWindow(0, last, len(whole))).unread)
 
 
 def test_fields_before_the_break_are_kept_at_every_depth() -> None:
@@ -106,14 +106,14 @@ def test_fields_before_the_break_are_kept_at_every_depth() -> None:
     decoded = read(layout, whole[: -len(b"\x00\x01n") - 7])
     kept = {"id": "A" * 22, "label": None, "weights": []}
     assert decoded.body["topics"][0]["partitions"] == [{"index": 1, "inner": inner}, {"index": 2, "inner": kept}]
-    assert decoded.broken == Broken("topics[0].partitions[1].inner.weights[0]", len(whole) - 11, CUT)
+    assert decoded.broken == DecodeStop("topics[0].partitions[1].inner.weights[0]", len(whole) - 11, CUT)
 
 
 def test_an_element_of_which_nothing_was_read_is_left_out() -> None:
     layout = toy("nested", 0)
     decoded = read(layout, bytes.fromhex("00000001 00"))
     assert decoded.body == {"topics": []}
-    assert decoded.broken == Broken("topics[0].name", 4, CUT)
+    assert decoded.broken == DecodeStop("topics[0].name", 4, CUT)
 
 
 def test_records_that_were_cut_are_kept_as_far_as_they_go() -> None:
@@ -121,16 +121,16 @@ def test_records_that_were_cut_are_kept_as_far_as_they_go() -> None:
     data = bytes.fromhex("0000 ffff 00000000 ffffffff 00000064 aabbcc")
     decoded = read(layout, data)
     assert decoded.body["batches"] == Extent(16, 19)
-    assert decoded.broken == Broken("batches", 12, CUT)
+    assert decoded.broken == DecodeStop("batches", 12, CUT)
 
 
 def test_lost_bytes_do_not_make_an_array_a_lie() -> None:
     layout = toy("arrays_of_sized", 0)
     data = bytes.fromhex("00000009 000161 000162 0001")
     assert read(layout, data).body == {}
-    decoded = interpret(layout.struct, data, Window(0, len(data), 40))
+    decoded = interpret(layout.struct, data, DecodeWindow(0, len(data), 40))
     assert decoded.body == {"texts": ["a", "b"]}
-    assert decoded.broken == Broken("texts[2]", 10, CUT)
+    assert decoded.broken == DecodeStop("texts[2]", 10, CUT)
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -216,13 +216,13 @@ def test_tagged_fields(hexadecimal: str, tags: dict[str, Any], noted: list[str])
 @pytest.mark.parametrize(
     ("hexadecimal", "broken"),
     [
-        ("00000001 01 00 04 0261 ffff", Broken("tagged_text", 9, "tagged field of another size")),
-        ("00000001 01 00 02 0361 62", Broken("tagged_text", 7, CUT)),
-        ("00000001 01 07 05 00", Broken("tags", 5, CUT)),
-        ("00000001 05 0000", Broken("tags", 4, "more tagged fields than bytes")),
+        ("00000001 01 00 04 0261 ffff", DecodeStop("tagged_text", 9, "tagged field of another size")),
+        ("00000001 01 00 02 0361 62", DecodeStop("tagged_text", 7, CUT)),
+        ("00000001 01 07 05 00", DecodeStop("tags", 5, CUT)),
+        ("00000001 05 0000", DecodeStop("tags", 4, "more tagged fields than bytes")),
     ],
 )
-def test_tagged_fields_that_lie_about_their_size_break_the_message_there(hexadecimal: str, broken: Broken) -> None:
+def test_tagged_fields_that_lie_about_their_size_break_the_message_there(hexadecimal: str, broken: DecodeStop) -> None:
     assert read(toy("tags", 1), bytes.fromhex(hexadecimal)).broken == broken
 
 
@@ -239,7 +239,7 @@ def test_elements_are_bounded() -> None:
     layout = toy("arrays_of_sized", 1)
     data = encode(layout.struct, {"texts": [""] * 50, "blobs": []})
     assert read(layout, data, limits=Limits(elements_max=50)).broken is None
-    assert read(layout, data, limits=Limits(elements_max=49)).broken == Broken("texts", 0, "too many elements")
+    assert read(layout, data, limits=Limits(elements_max=49)).broken == DecodeStop("texts", 0, "too many elements")
 
 
 def test_notes_are_bounded() -> None:

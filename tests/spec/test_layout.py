@@ -10,7 +10,7 @@ from struct_encoder import encode, uvarint
 from toy_layouts import TOYS, toy
 
 from mqsniff.limits import MIB, Limits
-from mqsniff.spec.interpret import Broken
+from mqsniff.spec.interpret import DecodeStop
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import CUT
 
@@ -32,14 +32,14 @@ def test_odd_bytes_are_noted_and_damage_is_named() -> None:
     layout = toy("arrays_of_sized", 0)
     odd = layout.decode(bytes.fromhex("00000001 ffff 00000000"))
     assert [problem.path for problem in odd.problems] == ["texts[0]"]
-    assert layout.decode(b"\x00").broken == Broken("texts", 0, CUT)
+    assert layout.decode(b"\x00").broken == DecodeStop("texts", 0, CUT)
 
 
 def test_a_frame_with_a_hole_is_read_up_to_it() -> None:
     layout = toy("arrays_of_sized", 0)
     whole = encode(layout.struct, {"texts": ["a"] * 9, "blobs": [b"b"]})
     decoded = layout.decode(whole[:10], claimed=len(whole))
-    assert (decoded.body, decoded.broken) == ({"texts": ["a", "a"]}, Broken("texts[2]", 10, CUT))
+    assert (decoded.body, decoded.broken) == ({"texts": ["a", "a"]}, DecodeStop("texts[2]", 10, CUT))
 
 
 def test_the_decoder_is_compiled_when_it_is_needed_and_kept() -> None:
@@ -77,5 +77,5 @@ def test_a_bomb_of_empty_elements_ends_at_the_limit() -> None:
     limits = Limits(elements_max=10_000)
     started = time.process_time()
     decoded = layout.decode(data, limits=limits)
-    assert decoded.broken == Broken("topics", 0, "too many elements")
+    assert decoded.broken == DecodeStop("topics", 0, "too many elements")
     assert time.process_time() - started < 1

@@ -10,8 +10,8 @@ import numpy as np
 
 from mqsniff.limits import MILLISECOND_NS, Limits
 from mqsniff.model import Chunk, FlowKey, Gap, SegmentBatch
-from mqsniff.streams.events import ConnectionClosed, ConnectionOpened, Facts, SideClosed, StreamProblem
-from mqsniff.streams.flows import Flows
+from mqsniff.streams.events import ConnectionClosed, ConnectionOpened, ConnectionStats, SideClosed, StreamProblem
+from mqsniff.streams.flows import FlowTable
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 A, B = 0, 1
@@ -132,7 +132,7 @@ class Tale:
     notes: list[tuple[str, int | None, int | None]] = field(default_factory=list)
     """(kind, offset, size) of what the network did."""
     closed: list[tuple[int, str]] = field(default_factory=list)
-    facts: Facts | None = None
+    facts: ConnectionStats | None = None
     chunks: list[Chunk] = field(default_factory=list)
     identity: tuple[int | None, bool] | None = None
     """(client, seen from its start), as they were when the first bytes came."""
@@ -201,7 +201,7 @@ def play(
 
     Where runs are found, the slow twin must tell the same.
     """
-    flows = Flows(limits or Limits(), find_runs=find_runs)
+    flows = FlowTable(limits or Limits(), find_runs=find_runs)
     tales: dict[int, Tale] = {}
     bounds = [0, *sorted(cuts), len(packets)]
     for start, stop in itertools.pairwise(bounds):

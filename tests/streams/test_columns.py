@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from packet_batches import batch_of
 
-from mqsniff.streams.columns import Odd, Outcome, Packets, gather
+from mqsniff.streams.columns import Odd, Packets, SetAside, gather
 
 LAYOUT = np.dtype([("first", "u1"), ("middle", ">u2"), ("rest", ">u4")])
 
@@ -40,12 +40,12 @@ def test_nothing_is_copied_when_all_packets_stay():
     some = packets((0, 10, 10), (10, 20, 20))
     everyone = np.ones(2, np.bool_)
     assert some.where(everyone) is some
-    assert Outcome().require(some, "malformed", (everyone, "never")) is some
-    assert Outcome().whole(some, 10, "header") is some
+    assert SetAside().require(some, "malformed", (everyone, "never")) is some
+    assert SetAside().whole(some, 10, "header") is some
 
 
 def test_the_first_check_that_a_packet_fails_is_the_one_that_is_told():
-    outcome = Outcome()
+    outcome = SetAside()
     some = packets((0, 9, 9), (1, 9, 9), (2, 9, 9), (3, 9, 9))
     kept = outcome.require(
         some,
@@ -67,7 +67,7 @@ def test_the_first_check_that_a_packet_fails_is_the_one_that_is_told():
     [((0, 8, 8), None), ((0, 7, 8), "truncated"), ((0, 7, 7), "malformed"), ((9, 7, 30), "truncated")],
 )
 def test_missing_bytes_are_the_captures_fault_if_the_wire_had_them(span, kind):
-    outcome = Outcome()
+    outcome = SetAside()
     kept = outcome.whole(packets(span), 8, "header")
     assert [refusal.kind for refusal in outcome.refusals] == ([kind] if kind else [])
     assert len(kept) == (kind is None)
@@ -76,12 +76,12 @@ def test_missing_bytes_are_the_captures_fault_if_the_wire_had_them(span, kind):
 def test_a_problem_carries_the_size_that_its_packet_had_on_the_wire():
     batch = batch_of([b"12345"])
     batch.wirelen[0] = 1500
-    outcome = Outcome()
+    outcome = SetAside()
     outcome.refuse(np.array([0]), "truncated", "cut")
     assert [problem.size for problem in outcome.problems(batch)] == [1500]
 
 
 def test_a_group_without_packets_is_not_left():
-    outcome = Outcome()
+    outcome = SetAside()
     outcome.leave(Odd.GRE, packets((0, 9, 9)).where(np.zeros(1, np.bool_)))
     assert outcome.odd == []

@@ -6,11 +6,11 @@ import pytest
 
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
-from mqsniff.model import Closed
+from mqsniff.model import ClosedItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 from mqsniff.streams.domains import DomainFlows
-from mqsniff.streams.flows import Flows
+from mqsniff.streams.flows import FlowTable
 from mqsniff.streams.packets import PacketDecoder
 
 SAMPLES = sorted((Path(__file__).parents[2] / "pcaps" / "nsq").glob("nsq-1.3.0-*.pcap"))[:4]
@@ -35,7 +35,7 @@ def test_each_domain_tells_what_it_tells_alone():
     decoded = segments(SAMPLES)
     for domain in (0, 1):
         own = [batch for batch in decoded if int(batch.packet[0] >> 40) % 2 == domain]
-        alone = told(Flows(Limits(), f"tap{domain}"), own)
+        alone = told(FlowTable(Limits(), f"tap{domain}"), own)
         assert sorted(map(str, alone)) == sorted(map(str, (row for row in together if (row[1] >> 40) % 2 == domain)))
         assert alone
 
@@ -49,7 +49,7 @@ def test_the_same_capture_in_two_domains_is_two_captures(tmp_path, monkeypatch, 
 
     def connections(paths, domain):
         items = Pipeline(FileSource(paths), Settings(), domain=domain).items()
-        return [item.connection for item in items if isinstance(item, Closed)]
+        return [item.connection for item in items if isinstance(item, ClosedItem)]
 
     alone = connections(["a/1.pcap"], "")
     found = connections(["a/1.pcap", "b/1.pcap"], domain)

@@ -7,7 +7,7 @@ from tcpscript import FIN, SYN, A, Packet, a, goodbye, handshake, play, to_batch
 
 from mqsniff.limits import Limits
 from mqsniff.streams.events import ConnectionClosed, StreamProblem
-from mqsniff.streams.flows import Flows
+from mqsniff.streams.flows import FlowTable
 
 
 def talk(flow: int, text: bytes = b"hi", **more: object) -> list[Packet]:
@@ -25,14 +25,14 @@ def closings(told: list) -> dict[int, int]:
 
 
 def test_an_empty_batch_tells_nothing():
-    flows = Flows(Limits())
+    flows = FlowTable(Limits())
     assert flows.feed(to_batch([])) == []
     assert list(flows.end()) == []
 
 
 def test_flows_are_told_in_the_order_of_their_first_packet():
     packets = [a(0, b"x", flow=9), a(0, b"y", flow=2), a(0, b"z", flow=5), a(1, b"x", flow=9)]
-    told = Flows(Limits()).feed(to_batch(packets))
+    told = FlowTable(Limits()).feed(to_batch(packets))
     assert [events[0][1].key.low_port for events in told] == [9, 2, 5]
     assert [connection.first_ordinal for (_, connection, _), *_ in told] == [0, 1, 2]
 
@@ -40,13 +40,13 @@ def test_flows_are_told_in_the_order_of_their_first_packet():
 def test_flows_with_the_same_ports_in_different_tunnels_are_different():
     batch = to_batch([a(0, b"one", flow=1), a(0, b"two", flow=2)])
     batch.flows[1] = batch.flows[0]._replace(tunnel="vxlan 1")
-    flows = Flows(Limits())
+    flows = FlowTable(Limits())
     assert len(flows.feed(batch)) == 2
     assert len(flows) == 2
 
 
 def test_what_is_told_of_a_batch_needs_its_buffer_no_more():
-    flows = Flows(Limits())
+    flows = FlowTable(Limits())
     packets = [*talk(1, b"first"), a(5, b"second", flow=1), a(15, b"waits", flow=1)]
     batch = to_batch(packets)
     told = flows.feed(batch)
@@ -100,7 +100,7 @@ def test_a_connection_that_was_over_by_its_own_time_is_followed_without_a_word()
 
 
 def test_above_the_cap_the_connections_that_were_silent_longest_are_closed():
-    flows = Flows(Limits(connections_max=2))
+    flows = FlowTable(Limits(connections_max=2))
     flows.feed(to_batch(talk(1)))
     flows.feed(to_batch(talk(2), 4))
     flows.feed(to_batch([a(2, b"still here", flow=1)], 8))
@@ -111,14 +111,14 @@ def test_above_the_cap_the_connections_that_were_silent_longest_are_closed():
 
 
 def test_a_flood_of_syns_leaves_no_more_connections_than_the_cap():
-    flows = Flows(Limits(connections_max=50))
+    flows = FlowTable(Limits(connections_max=50))
     for place in range(0, 1000, 10):
         flows.feed(to_batch([a(0, ack=None, flags=SYN, flow=place + n) for n in range(10)], place))
         assert len(flows) <= 50
 
 
 def test_the_end_closes_the_oldest_connection_first():
-    flows = Flows(Limits())
+    flows = FlowTable(Limits())
     flows.feed(to_batch([*talk(7), *talk(3)]))
     flows.feed(to_batch([*talk(5), a(2, b"!", flow=7)], 8))
     assert closings(list(flows.end())) == {7: 13, 3: 13, 5: 13}
@@ -131,7 +131,7 @@ def test_several_connections_of_one_flow_in_one_batch_follow_each_other():
     for n in range(4):
         syn = a(0, ack=None, flags=SYN, isn=1000 * (n + 1))
         packets += [syn, a(0, b"%d" % n, isn=1000 * (n + 1), ack=None), a(1, flags=FIN, isn=1000 * (n + 1), ack=None)]
-    (told,) = Flows(Limits()).feed(to_batch(packets))
+    (told,) = FlowTable(Limits()).feed(to_batch(packets))
     ports = {connection.first_ordinal: connection.key.low_port for _, connection, _ in told}
     assert ports == {0: 0, 3: 0, 6: 0, 9: 0}
     assert [release for release, _, _ in told] == sorted(release for release, _, _ in told)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqsniff.limits import Limits
-from mqsniff.streams.fragments import DATAGRAM_MAX, Datagram, Fragment, Fragments, Place
+from mqsniff.streams.fragments import DATAGRAM_MAX, Datagram, Fragment, FragmentPacket, Fragments
 
 SECOND = 1_000_000_000
 WHOLE = bytes(range(40))
@@ -20,8 +20,8 @@ def piece(start: int, stop: int, total: int = 40, key: object = "k", captured: i
     return Fragment(key, b"head" if start == 0 else b"", start, stop - start, stop < total, data)
 
 
-def at(number: int, ts_ns: int = 0) -> Place:
-    return Place(number, ts_ns, number + 1)
+def at(number: int, ts_ns: int = 0) -> FragmentPacket:
+    return FragmentPacket(number, ts_ns, number + 1)
 
 
 def feed(fragments: Fragments, *pieces: Fragment) -> list[Datagram]:

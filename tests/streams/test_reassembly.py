@@ -10,7 +10,7 @@ from mqsniff.limits import MIB, Limits
 from mqsniff.model import Side
 from mqsniff.streams.reassembly import Direction, Stray
 from mqsniff.streams.segment import Segment
-from mqsniff.streams.waiting import Piece
+from mqsniff.streams.waiting import StreamPiece
 
 GIB = 1024 * MIB
 
@@ -39,7 +39,7 @@ def test_a_segment_is_believed_near_the_next_byte_near_what_waits_and_near_what_
     assert me.believes(5 * GIB - 17 * MIB, 5 * GIB - 16 * MIB)
     assert not me.believes(5 * GIB + 16 * MIB + 1, 5 * GIB + 17 * MIB)
     assert not me.believes(5 * GIB - 17 * MIB, 5 * GIB - 16 * MIB - 1)
-    me.wait(Piece(5 * GIB + 16 * MIB, 5 * GIB + 17 * MIB, b"", 0, 0, 0, 0))
+    me.wait(StreamPiece(5 * GIB + 16 * MIB, 5 * GIB + 17 * MIB, b"", 0, 0, 0, 0))
     assert me.believes(5 * GIB + 33 * MIB, 5 * GIB + 34 * MIB)
     me.acknowledge(5 * GIB + 500 * MIB, sender(1), 1)
     assert me.believes(5 * GIB + 516 * MIB, 5 * GIB + 517 * MIB)

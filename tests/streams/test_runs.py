@@ -9,7 +9,7 @@ from tcpfaults import damaged
 from tcpscript import FIN, ISN, START_NS, A, B, Packet, a, b, handshake, play, play_one, to_batch
 
 from mqsniff.limits import Limits
-from mqsniff.streams.runs import Sheet
+from mqsniff.streams.runs import FlowSortedBatch
 
 TIGHT = Limits(gap_grace_packets=3, gap_grace_ns=20_000_000, reorder_max=60, reorder_segments=6, overlap_history=30)
 TINY = Limits(chunk_max=16, recent_segments=2, reach_max=1000, strays_sure=2)
@@ -76,14 +76,14 @@ def runs_of(
     packets: list[Packet], limits: Limits | None = None, turns: tuple[int, ...] = ()
 ) -> list[tuple[int, int, bool]]:
     """(first row, row behind the last, fast) of each run of one flow."""
-    sheet = Sheet(to_batch(packets), turns, limits or Limits())
+    sheet = FlowSortedBatch(to_batch(packets), turns, limits or Limits())
     (group,) = sheet.groups
     return [(run.first, run.stop, bool(run.fast)) for run in sheet.runs(group)]
 
 
 def test_payload_with_acknowledgements_of_it_is_one_run():
     assert runs_of(bulk(20)) == [(0, 30, True)]
-    sheet = Sheet(to_batch(bulk(20)), (), Limits())
+    sheet = FlowSortedBatch(to_batch(bulk(20)), (), Limits())
     (run,) = sheet.runs(sheet.groups[0])
     assert (run.replies, run.stop_payload - run.first_payload) == (10, 20)
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from tcpscript import a, to_batch
 
 import mqsniff.streams.sweeps
-from mqsniff.streams.sweeps import SURE_PACKETS, SweepClock
+from mqsniff.streams.sweeps import SURE_PACKETS, ExpiryClock
 
 STEP_MS = 10_000
 
 
 def sweeps(times_ms: list[float], cuts: tuple[int, ...] = ()) -> list[tuple[int, int]]:
     """(ordinal, time) of each sweep."""
-    clock, told = SweepClock(), []
+    clock, told = ExpiryClock(), []
     bounds = [0, *sorted(cuts), len(times_ms)]
     for start, stop in itertools.pairwise(bounds):
         batch = to_batch([a(0, ms=ms) for ms in times_ms[start:stop]], start)

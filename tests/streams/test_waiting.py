@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqsniff.streams.waiting import Piece, Waiting, first_difference
+from mqsniff.streams.waiting import StreamPiece, WaitingPieces, first_difference
 
 
-def piece(offset: int, data: bytes, ordinal: int = 0) -> Piece:
-    return Piece(offset, offset + len(data), data, 0, 0, 0, ordinal)
+def piece(offset: int, data: bytes, ordinal: int = 0) -> StreamPiece:
+    return StreamPiece(offset, offset + len(data), data, 0, 0, 0, ordinal)
 
 
-def cut(offset: int, size: int) -> Piece:
-    return Piece(offset, offset + size, None, 0, 0, 0, 0)
+def cut(offset: int, size: int) -> StreamPiece:
+    return StreamPiece(offset, offset + size, None, 0, 0, 0, 0)
 
 
-def content(waiting: Waiting) -> list[tuple[int, bytes | int]]:
+def content(waiting: WaitingPieces) -> list[tuple[int, bytes | int]]:
     return [(each.offset, each.data if each.data is not None else each.stop - each.offset) for each in waiting.pieces]
 
 
@@ -39,9 +39,9 @@ CASES = {
 
 @pytest.mark.parametrize(("pieces", "kept", "last"), CASES.values(), ids=CASES)
 def test_pieces_are_kept_in_order_and_without_overlap(
-    pieces: list[Piece], kept: list[tuple[int, bytes | int]], last: tuple[int, int | None]
+    pieces: list[StreamPiece], kept: list[tuple[int, bytes | int]], last: tuple[int, int | None]
 ):
-    waiting = Waiting()
+    waiting = WaitingPieces()
     added = [waiting.add(each) for each in pieces]
     assert content(waiting) == kept
     assert added[-1] == last
@@ -49,7 +49,7 @@ def test_pieces_are_kept_in_order_and_without_overlap(
 
 
 def test_pieces_beyond_an_end_are_dropped_and_the_one_over_it_is_cut():
-    waiting = Waiting()
+    waiting = WaitingPieces()
     for each in (piece(0, b"abcd"), piece(6, b"gh"), cut(9, 3)):
         waiting.add(each)
     assert waiting.cut(3) == 1 + 2 + 3
@@ -65,7 +65,7 @@ def test_the_first_difference_is_where_two_strings_part(left: bytes, right: byte
 
 
 def test_popping_gives_the_lowest_piece():
-    waiting = Waiting()
+    waiting = WaitingPieces()
     waiting.add(piece(4, b"e"))
     waiting.add(piece(2, b"cd"))
     assert (waiting.head.offset, waiting.pop().offset, waiting.pop().offset) == (2, 2, 4)
@@ -79,7 +79,7 @@ def test_popping_gives_the_lowest_piece():
 )
 @settings(max_examples=50, deadline=None)
 def test_every_byte_is_the_first_that_came(parts: list[tuple[int, bytes, bool]], end: int):
-    waiting, known = Waiting(), {}
+    waiting, known = WaitingPieces(), {}
     for offset, data, is_cut in parts:
         places = range(offset, offset + len(data))
         fresh = [at for at in places if known.get(at) is None and (at not in known or not is_cut)]

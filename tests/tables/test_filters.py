@@ -9,27 +9,27 @@ import pytest
 from handmade import MILLISECOND, START, answer_to, batch, connection, frame, noticed, pub
 
 from mqsniff.model import (
-    Asked,
-    Closed,
-    Decoded,
+    ClosedItem,
     Exchange,
-    Exchanged,
+    ExchangeItem,
     Message,
-    Noticed,
-    Opened,
-    Partitioned,
+    MessageItem,
+    OpenedItem,
+    PartitionItem,
+    Pending,
     Problem,
-    Recorded,
+    ProblemItem,
+    RecordItem,
     Side,
-    Taught,
+    TopicItem,
     packet_id,
 )
-from mqsniff.tables.filters import NO_FILTERS, Chooser, Filters
+from mqsniff.tables.filters import NO_FILTERS, Filters, ItemFilter
 from mqsniff.tables.narrowing import OffsetRange
 
 
 def chosen(items, **options):
-    chooser = Chooser(Filters(**options))
+    chooser = ItemFilter(Filters(**options))
     return [out for item in items for out in chooser.choose(item)]
 
 
@@ -45,7 +45,7 @@ def failed_answer(question, **fields):
 
 CONNECTION = connection()
 CONNECTION.identity.client_id, CONNECTION.identity.group = "gonsq", "ch"
-PUB = Decoded(CONNECTION, pub())
+PUB = MessageItem(CONNECTION, pub())
 ANSWER, ASKED = answer_to(PUB.message)
 FAILED, FAILED_ASKED = failed_answer(PUB.message)
 
@@ -54,7 +54,7 @@ def test_no_filters_choose_everything():
     assert not NO_FILTERS
     assert not Filters()
     assert Filters(errors=True)
-    items = [Opened(CONNECTION, START), PUB, noticed(), noticed(connection=None), Closed(CONNECTION)]
+    items = [OpenedItem(CONNECTION, START), PUB, noticed(), noticed(connection=None), ClosedItem(CONNECTION)]
     assert chosen(items) == items
 
 
@@ -109,25 +109,25 @@ def test_a_message_meets_an_option_or_not(options, expected):
     ],
 )
 def test_errors_are_codes_counts_names_and_what_could_not_be_decoded(message):
-    assert fits(Decoded(CONNECTION, message), errors=True)
+    assert fits(MessageItem(CONNECTION, message), errors=True)
 
 
 @pytest.mark.parametrize(
     "message", [pub(error_code=0, error_name="NONE"), pub(problems=[Problem("clock", "warning", "odd")])]
 )
 def test_no_error_is_no_error(message):
-    assert not fits(Decoded(CONNECTION, message), errors=True)
+    assert not fits(MessageItem(CONNECTION, message), errors=True)
 
 
 def test_what_a_message_says_of_who_it_is_comes_before_what_the_connection_said():
-    message = Decoded(CONNECTION, pub(group="other", client_id="me"))
+    message = MessageItem(CONNECTION, pub(group="other", client_id="me"))
     assert fits(message, groups=("other",))
     assert not fits(message, groups=("ch",))
     assert fits(message, clients=("me",))
 
 
 def test_an_answer_goes_by_the_name_and_topic_of_its_request_too():
-    answer = Decoded(CONNECTION, ANSWER)
+    answer = MessageItem(CONNECTION, ANSWER)
     assert fits(answer, names=("PUB",), topics=("retry",))
     assert fits(answer, names=("RESPONSE",))
     assert not fits(answer, topics=("other",))
@@ -136,14 +136,14 @@ def test_an_answer_goes_by_the_name_and_topic_of_its_request_too():
 
 def test_a_settlement_does_not_go_by_what_it_settles():
     pushed = pub()
-    settled = Asked("m", "settlement", pushed.frame, message=pushed)
+    settled = Pending("m", "settlement", pushed.frame, message=pushed)
     fin = Message(frame(offset=99), "nsq", "FIN", "oneway", closed=(settled,), answered=(settled,))
     settled.answer = fin
-    assert not fits(Decoded(CONNECTION, fin), names=("PUB",))
+    assert not fits(MessageItem(CONNECTION, fin), names=("PUB",))
 
 
 def test_an_exchange_meets_each_option_by_either_half():
-    exchange = Exchanged(CONNECTION, Exchange(FAILED_ASKED, FAILED, "error"))
+    exchange = ExchangeItem(CONNECTION, Exchange(FAILED_ASKED, FAILED, "error"))
     assert fits(exchange, names=("PUB",), errors=True)
     assert fits(exchange, names=("RESPONSE",), topics=("retry",))
     assert fits(exchange, from_ns=START + 79_000)
@@ -154,11 +154,11 @@ def test_an_exchange_meets_each_option_by_either_half():
     ("status", "expected"), [("unanswered", True), ("lost", True), ("ok", False), ("oneway", False)]
 )
 def test_an_exchange_without_answer_is_an_error_where_one_was_due(status, expected):
-    assert fits(Exchanged(CONNECTION, Exchange(ASKED, None, status)), errors=True) is expected
+    assert fits(ExchangeItem(CONNECTION, Exchange(ASKED, None, status)), errors=True) is expected
 
 
 def test_an_exchange_whose_question_nobody_decoded_goes_by_its_connection():
-    exchange = Exchanged(CONNECTION, Exchange(Asked("q", "answer", frame()), None, "pending"))
+    exchange = ExchangeItem(CONNECTION, Exchange(Pending("q", "answer", frame()), None, "pending"))
     assert fits(exchange, protocols=("nsq",), ports=(4150,))
     assert not fits(exchange, topics=("retry",))
 
@@ -210,7 +210,7 @@ def places(message):
 )
 def test_rows_of_other_topics_partitions_and_offsets_stay_behind(options, partitions, records):
     message = FETCH if "errors" not in options else pub_with_errors()
-    items = [Decoded(CONNECTION, message), *(Recorded(CONNECTION, message, one) for one in message.records)]
+    items = [MessageItem(CONNECTION, message), *(RecordItem(CONNECTION, message, one) for one in message.records)]
     out = chosen(items, **options)
     assert places(out[0].message) == partitions
     recorded = [item.batch for item in out[1:]]
@@ -235,21 +235,21 @@ def pub_with_errors():
     ],
 )
 def test_topic_partition_offset_and_key_are_met_by_one_place_together(options):
-    items = [Decoded(CONNECTION, FETCH), *(Recorded(CONNECTION, FETCH, one) for one in BATCHES)]
+    items = [MessageItem(CONNECTION, FETCH), *(RecordItem(CONNECTION, FETCH, one) for one in BATCHES)]
     assert chosen(items, **options) == []
 
 
 def test_what_is_cut_away_stays_in_the_message_that_others_hold():
-    (out,) = chosen([Decoded(CONNECTION, FETCH)], topics=("payments",))
+    (out,) = chosen([MessageItem(CONNECTION, FETCH)], topics=("payments",))
     assert out.message is not FETCH
     assert len(FETCH.partitions) == 3
     assert out.message.frame is FETCH.frame
-    (whole,) = chosen([Decoded(CONNECTION, FETCH)], topics=("orders", "payments"))
+    (whole,) = chosen([MessageItem(CONNECTION, FETCH)], topics=("orders", "payments"))
     assert whole.message is FETCH
 
 
 def test_records_that_are_taken_out_keep_their_place_their_value_and_their_headers():
-    (out,) = chosen([Recorded(CONNECTION, FETCH, BATCHES[0])], keys=(b"k11",))
+    (out,) = chosen([RecordItem(CONNECTION, FETCH, BATCHES[0])], keys=(b"k11",))
     taken = out.batch
     assert (taken.count, taken.columns["record_index"], taken.headers) == (1, [1], [[("n", b"11")]])
     assert type(taken.columns["offset"][0]) is int
@@ -263,35 +263,35 @@ def test_topics_and_partitions_may_be_columns_of_a_batch():
     pulled = batch((b"a", b"1"), (b"b", b"2"))
     pulled.columns = {"topic": ["orders", "retries"], "partition": [0, 1]}
     message = Message(frame(Side.SERVER), "rocketmq", "PULL_MESSAGE", "response", topics=("orders",), records=(pulled,))
-    (out,) = chosen([Recorded(CONNECTION, message, pulled)], topics=("orders",))
+    (out,) = chosen([RecordItem(CONNECTION, message, pulled)], topics=("orders",))
     assert out.batch.columns["topic"] == ["orders"]
-    assert chosen([Recorded(CONNECTION, message, pulled)], topics=("retries",), partitions=(0,)) == []
+    assert chosen([RecordItem(CONNECTION, message, pulled)], topics=("retries",), partitions=(0,)) == []
 
 
 def test_a_batch_without_a_topic_goes_by_its_message():
     message = pub()
-    assert fits(Recorded(CONNECTION, message, batch((None, b"v"))), topics=("retry",))
-    assert not fits(Recorded(CONNECTION, message, batch((None, b"v"))), topics=("other",))
+    assert fits(RecordItem(CONNECTION, message, batch((None, b"v"))), topics=("retry",))
+    assert not fits(RecordItem(CONNECTION, message, batch((None, b"v"))), topics=("other",))
 
 
 def test_a_topic_id_stands_for_a_name_that_nobody_taught():
     message = pub(
         topics=(), topic_ids=("AAAAAAAAAAAAAAAAAAAAAQ",), partitions=({"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ"},)
     )
-    assert fits(Decoded(CONNECTION, message), topics=("AAAAAAAAAAAAAAAAAAAAAQ",))
-    assert not fits(Decoded(CONNECTION, message), topics=("orders",))
+    assert fits(MessageItem(CONNECTION, message), topics=("AAAAAAAAAAAAAAAAAAAAAQ",))
+    assert not fits(MessageItem(CONNECTION, message), topics=("orders",))
 
 
 @pytest.mark.parametrize("pattern", ["orders", "orders-partition-3", "persistent://public/default/orders", "ord*"])
 def test_a_pulsar_topic_is_found_by_its_last_part(pattern):
     message = pub(topics=("persistent://public/default/orders-partition-3",))
-    assert fits(Decoded(CONNECTION, message), topics=(pattern,))
+    assert fits(MessageItem(CONNECTION, message), topics=(pattern,))
 
 
 def test_produced_records_come_with_errors_when_the_answer_refused_them():
     refused, taken = batch((b"k", b"v"), ack="failed"), batch((b"k", b"v"), ack="acked")
-    assert fits(Recorded(CONNECTION, pub(), refused), errors=True, topics=("retry",))
-    assert not fits(Recorded(CONNECTION, pub(), taken), errors=True)
+    assert fits(RecordItem(CONNECTION, pub(), refused), errors=True, topics=("retry",))
+    assert not fits(RecordItem(CONNECTION, pub(), taken), errors=True)
 
 
 # ---- connections, problems, topics
@@ -300,12 +300,19 @@ OTHER = connection("c2", 50000)
 
 
 def test_a_connection_comes_with_its_first_message_and_only_then():
-    items = [Opened(CONNECTION, START), Opened(OTHER, START), PUB, PUB, Closed(OTHER), Closed(CONNECTION)]
+    items = [
+        OpenedItem(CONNECTION, START),
+        OpenedItem(OTHER, START),
+        PUB,
+        PUB,
+        ClosedItem(OTHER),
+        ClosedItem(CONNECTION),
+    ]
     assert chosen(items, topics=("retry",), ports=(57938,)) == [items[0], PUB, PUB, items[5]]
 
 
 def test_a_connection_comes_without_messages_where_it_meets_all_options_itself():
-    items = [Opened(CONNECTION, START), Closed(CONNECTION)]
+    items = [OpenedItem(CONNECTION, START), ClosedItem(CONNECTION)]
     assert chosen(items, protocols=("nsq",), clients=("gonsq",)) == items
     assert chosen(items, protocols=("kafka",)) == []
     assert chosen(items, protocols=("nsq",), names=("PUB",)) == []
@@ -316,19 +323,21 @@ def test_a_connection_comes_without_messages_where_it_meets_all_options_itself()
 )
 def test_a_connection_comes_when_it_lived_in_the_time(from_ms, to_ms, expected):
     times = {"from_ns": START + from_ms * MILLISECOND, "to_ns": START + to_ms * MILLISECOND}
-    assert fits(Closed(CONNECTION), **times) is expected
+    assert fits(ClosedItem(CONNECTION), **times) is expected
 
 
 def test_refused_connections_are_errors():
-    assert fits(Closed(connection(outcome="refused")), errors=True)
-    assert not fits(Closed(CONNECTION), errors=True)
+    assert fits(ClosedItem(connection(outcome="refused")), errors=True)
+    assert not fits(ClosedItem(CONNECTION), errors=True)
 
 
 def test_what_a_connection_left_behind_is_forgotten_at_its_end():
-    chooser = Chooser(Filters(names=("PUB",)))
-    first = [out for item in (Opened(CONNECTION, START), PUB, Closed(CONNECTION)) for out in chooser.choose(item)]
+    chooser = ItemFilter(Filters(names=("PUB",)))
+    first = [
+        out for item in (OpenedItem(CONNECTION, START), PUB, ClosedItem(CONNECTION)) for out in chooser.choose(item)
+    ]
     assert len(first) == 3
-    assert list(chooser.choose(Closed(CONNECTION))) == []
+    assert list(chooser.choose(ClosedItem(CONNECTION))) == []
 
 
 def test_problems_come_with_their_message():
@@ -346,15 +355,15 @@ def test_a_problem_without_message_goes_by_its_connection_its_severity_and_its_t
 
 
 def test_a_problem_of_a_whole_input_always_comes():
-    cut = Noticed(None, Problem("input", "error", "cut"), None, packet_id(0, 0))
+    cut = ProblemItem(None, Problem("input", "error", "cut"), None, packet_id(0, 0))
     assert fits(cut, topics=("x",), ports=(1,))
-    one_packet = Noticed(None, Problem("malformed", "error", "no IP"), START, packet_id(0, 7))
+    one_packet = ProblemItem(None, Problem("malformed", "error", "no IP"), START, packet_id(0, 7))
     assert not fits(one_packet, ports=(1,))
     assert fits(one_packet, errors=True)
 
 
 def test_topic_names_go_by_name_id_and_protocol():
-    taught = Taught("kafka", "AAAAAAAAAAAAAAAAAAAAAQ", "orders", START)
+    taught = TopicItem("kafka", "AAAAAAAAAAAAAAAAAAAAAQ", "orders", START)
     assert fits(taught, topics=("orders",), ports=(1,))
     assert fits(taught, topics=("AAAA*",))
     assert not fits(taught, topics=("payments",))
@@ -362,4 +371,4 @@ def test_topic_names_go_by_name_id_and_protocol():
 
 
 def test_what_a_condition_left_of_a_message_passes():
-    assert fits(Partitioned(CONNECTION, FETCH), topics=("elsewhere",))
+    assert fits(PartitionItem(CONNECTION, FETCH), topics=("elsewhere",))

@@ -16,7 +16,7 @@ from mqsniff.tables import recordcolumns
 from mqsniff.tables.recordcolumns import RecordColumns
 from mqsniff.tables.rows import record_rows
 from mqsniff.tables.schemas import arrow_schema, names_of
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 
 def json(value):
@@ -118,7 +118,13 @@ BATCHES = {
     "decoded": decoded_batch,
     "long": lambda: batch(*((b"key-%d" % at, b"value " * at) for at in range(40)), topic="t"),
 }
-OPTIONS = [Shown(), Shown(max_bytes=0), Shown(max_bytes=2), Shown(max_bytes=8), Shown(payload=False)]
+OPTIONS = [
+    Redaction(),
+    Redaction(max_bytes=0),
+    Redaction(max_bytes=2),
+    Redaction(max_bytes=8),
+    Redaction(payload=False),
+]
 
 
 @pytest.mark.parametrize("shown", OPTIONS, ids=["all", "0 bytes", "2 bytes", "8 bytes", "redacted"])
@@ -139,13 +145,13 @@ def test_batches_of_all_kinds_share_a_block(shown):
 def test_a_batch_that_fills_many_blocks_has_its_rows(name, monkeypatch):
     monkeypatch.setattr(recordcolumns, "BLOCK_ROWS", 2)
     made = [BATCHES[name](), BATCHES[name]()]
-    assert in_blocks(made, Shown()) == one_by_one(made, Shown())
+    assert in_blocks(made, Redaction()) == one_by_one(made, Redaction())
 
 
 @python_only
 def test_text_that_all_rows_repeat_bounds_a_block(monkeypatch):
     monkeypatch.setattr(recordcolumns, "BLOCK_TEXT", 3_000)
-    columns = RecordColumns(captures(), Shown())
+    columns = RecordColumns(captures(), Redaction())
     made = [batch(*[(None, b"v")] * 5, topic="t" * 1_000) for _ in range(3)]
     sizes = [block.num_rows for one in made for block in columns.add(connection(), MESSAGE, one)]
     assert sum(sizes) + columns.waiting == 15
@@ -156,7 +162,7 @@ def test_batches_that_share_their_data_share_them_in_the_block():
     data = b"k1v1k2v2"
     first = RecordBatch(data, 1, {"partition": 1}, {}, ([0], [2]), ([2], [4]))
     second = RecordBatch(data, 1, {"partition": 2}, {}, ([4], [6]), ([6], [8]))
-    columns = RecordColumns(captures(), Shown())
+    columns = RecordColumns(captures(), Redaction())
     for made in (first, second):
         assert not list(columns.add(connection(), MESSAGE, made))
     rows = columns.block().to_pylist()
@@ -164,7 +170,7 @@ def test_batches_that_share_their_data_share_them_in_the_block():
 
 
 def test_what_a_connection_says_later_is_not_said_of_earlier_records():
-    info, columns = connection(), RecordColumns(captures(), Shown())
+    info, columns = connection(), RecordColumns(captures(), Redaction())
     info.identity.client_id = "before"
     assert not list(columns.add(info, MESSAGE, batch((b"k", b"v"))))
     info.identity.client_id = "after"
@@ -201,10 +207,10 @@ def test_any_batches_have_their_rows(made, shown):
 def test_numbers_that_no_int64_holds_stand_beside_the_columns():
     long = batch((b"k", b"v"), (b"k", b"w"), offset=1 << 63, partition=3)
     long.columns["sequence"] = [7, (1 << 64) - 1]
-    rows = in_blocks([batch((b"k", b"u"), offset=5), long], Shown())
+    rows = in_blocks([batch((b"k", b"u"), offset=5), long], Redaction())
     assert [(row["offset"], row["partition"], row["sequence"], row["beyond_int64"]) for row in rows] == [
         (5, None, None, None),
         (None, 3, 7, '{"offset":9223372036854775808}'),
         (None, 3, None, '{"offset":9223372036854775808,"sequence":18446744073709551615}'),
     ]
-    assert rows == one_by_one([batch((b"k", b"u"), offset=5), long], Shown())
+    assert rows == one_by_one([batch((b"k", b"u"), offset=5), long], Redaction())

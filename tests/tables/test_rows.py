@@ -9,25 +9,25 @@ import pytest
 from handmade import MILLISECOND, START, answer_to, batch, captures, connection, frame, noticed, pub
 
 from mqsniff.model import (
-    Asked,
-    Closed,
-    Decoded,
+    ClosedItem,
     Exchange,
-    Exchanged,
+    ExchangeItem,
     Message,
-    Opened,
-    Recorded,
+    MessageItem,
+    OpenedItem,
+    Pending,
+    RecordItem,
     Side,
-    Taught,
+    TopicItem,
     packet_id,
 )
 from mqsniff.tables.rows import rows_of
 from mqsniff.tables.schemas import TABLES, names_of
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 
 def rows(item, wanted=TABLES, **options):
-    return list(rows_of(item, captures(), wanted, Shown(**options)))
+    return list(rows_of(item, captures(), wanted, Redaction(**options)))
 
 
 def only(item, **options):
@@ -40,20 +40,20 @@ def filled(row):
 
 
 def exchanged(asked, answer, status="ok", **times):
-    return Exchanged(connection(), Exchange(asked, answer, status, **times))
+    return ExchangeItem(connection(), Exchange(asked, answer, status, **times))
 
 
 QUESTION = pub(partitions=({"topic": "retry", "partition": 3},))
 ANSWER, ASKED = answer_to(QUESTION)
 ONE_OF_EACH = [
-    (Decoded(connection(), QUESTION), ["messages", "partitions"]),
+    (MessageItem(connection(), QUESTION), ["messages", "partitions"]),
     (exchanged(ASKED, ANSWER), ["exchanges"]),
-    (Recorded(connection(), QUESTION, batch((b"k", b"v"), (None, b"w"))), ["records", "records"]),
+    (RecordItem(connection(), QUESTION, batch((b"k", b"v"), (None, b"w"))), ["records", "records"]),
     (noticed(), ["problems"]),
     (noticed(connection=None, ts_ns=None, packet=None), ["problems"]),
-    (Taught("kafka", "AAAAAAAAAAAAAAAAAAAAAQ", "orders", START), ["topics"]),
-    (Closed(connection()), ["connections"]),
-    (Opened(connection(), START), []),
+    (TopicItem("kafka", "AAAAAAAAAAAAAAAAAAAAAQ", "orders", START), ["topics"]),
+    (ClosedItem(connection()), ["connections"]),
+    (OpenedItem(connection(), START), []),
 ]
 
 
@@ -78,7 +78,7 @@ def test_only_wanted_tables_are_made(wanted):
 
 
 def test_a_message_is_placed_by_packets_of_both_captures():
-    row = only(Decoded(connection(), pub(version=3, error_code=0, error_count=0)))
+    row = only(MessageItem(connection(), pub(version=3, error_code=0, error_count=0)))
     assert filled(row) == {
         "connection_id": "c1",
         "side": "client",
@@ -108,9 +108,9 @@ def test_a_message_is_placed_by_packets_of_both_captures():
 def test_a_message_has_the_client_of_its_connection_but_no_group_that_it_does_not_name():
     info = connection()
     info.identity.client_id, info.identity.group = "old", "channel"
-    row = only(Decoded(info, pub(client_id="new")))
+    row = only(MessageItem(info, pub(client_id="new")))
     assert (row["client_id"], row["group"]) == ("new", None)
-    row = only(Decoded(info, pub(group="own")))
+    row = only(MessageItem(info, pub(group="own")))
     assert (row["client_id"], row["group"]) == ("old", "own")
     row = only(noticed(connection=info))
     assert (row["client_id"], row["group"]) == ("old", "channel")
@@ -151,12 +151,12 @@ def test_an_exchange_has_the_key_of_its_question_and_both_places():
 
 
 def test_half_an_exchange_leaves_the_other_half_null():
-    unanswered = only(exchanged(Asked("pub", "answer", frame(), message=pub()), None, "unanswered"))
+    unanswered = only(exchanged(Pending("pub", "answer", frame(), message=pub()), None, "unanswered"))
     assert (unanswered["side"], unanswered["name"], unanswered["response_ts"]) == ("client", "PUB", None)
     unasked = only(exchanged(None, ANSWER, "unasked"))
     assert (unasked["side"], unasked["stream_offset"]) == ("server", 0)
     assert (unasked["name"], unasked["response_name"], unasked["request_packet"]) == (None, "RESPONSE", None)
-    undecoded = only(exchanged(Asked("pub", "answer", frame()), None, "pending"))
+    undecoded = only(exchanged(Pending("pub", "answer", frame()), None, "pending"))
     assert (undecoded["protocol"], undecoded["name"], undecoded["topics"]) == ("nsq", None, None)
 
 
@@ -176,8 +176,8 @@ def test_the_error_of_an_exchange_is_that_of_whichever_answer_has_one():
 def test_a_settlement_has_the_error_of_the_refusal():
     refusal = Message(frame(Side.SERVER, 10), "nsq", "ERROR", "response", error_name="E_FIN_FAILED", error_count=1)
     fin = Message(frame(offset=9), "nsq", "FIN", "oneway")
-    command = Asked("reply", "answer", fin.frame, message=fin, answer=refusal, last_answer=refusal)
-    delivery = Asked("m", "settlement", frame(Side.SERVER), message=pub(), awaits=command, extra={"timed_out": True})
+    command = Pending("reply", "answer", fin.frame, message=fin, answer=refusal, last_answer=refusal)
+    delivery = Pending("m", "settlement", frame(Side.SERVER), message=pub(), awaits=command, extra={"timed_out": True})
     delivery.answer = delivery.last_answer = fin
     row = only(exchanged(delivery, fin, "error"))
     assert (row["error_name"], row["timed_out"], row["response_name"]) == ("E_FIN_FAILED", True, "FIN")
@@ -190,7 +190,7 @@ def test_records_take_constants_columns_and_slices():
     made.columns = {"offset": np.array([10, 11]), "message_id": ["m1", "m2"], "no_column": [1, 2]}
     made.headers = [[("trace", b"abc")], []]
     message = Message(frame(Side.SERVER, 100), "kafka", "Fetch", "response")
-    first, second = (row for _, row in rows(Recorded(connection(), message, made)))
+    first, second = (row for _, row in rows(RecordItem(connection(), message, made)))
     assert filled(first) == {
         "connection_id": "c1",
         "side": "server",
@@ -222,19 +222,19 @@ def test_records_take_constants_columns_and_slices():
 def test_a_value_whose_end_was_not_captured_is_cut_and_keeps_its_size():
     made = batch((None, b"0123456789"))
     made.data = made.data[:4]
-    row = only(Recorded(connection(), pub(), made))
+    row = only(RecordItem(connection(), pub(), made))
     assert (row["value"], row["value_encoding"], row["value_size"]) == (b"0123", "cut", 10)
 
 
 def test_a_size_that_the_dissector_knows_better_stands():
     made = batch((None, b"0123"))
     made.columns = {"value_size": [1000]}
-    row = only(Recorded(connection(), pub(), made))
+    row = only(RecordItem(connection(), pub(), made))
     assert (row["value"], row["value_encoding"], row["value_size"]) == (b"0123", "cut", 1000)
 
 
 def test_redacted_payload_leaves_sizes_only():
-    row = only(Recorded(connection(), pub(), batch((b"key", b"value"))), payload=False)
+    row = only(RecordItem(connection(), pub(), batch((b"key", b"value"))), payload=False)
     assert (row["key"], row["key_encoding"], row["value"], row["value_encoding"]) == (
         None,
         "redacted",
@@ -248,16 +248,16 @@ def test_redacted_payload_leaves_sizes_only():
 def test_hashes_are_those_of_whole_values_and_stand_where_payload_is_redacted_alone():
     made = batch((None, b"0123"))
     made.columns = {"value_size": [1000]}
-    row = only(Recorded(connection(), pub(), made), payload=False)
+    row = only(RecordItem(connection(), pub(), made), payload=False)
     assert (row["key_sha256"], row["value_sha256"]) == (None, None)
-    row = only(Recorded(connection(), pub(), batch((b"key", b"value"))))
+    row = only(RecordItem(connection(), pub(), batch((b"key", b"value"))))
     assert (row["key_sha256"], row["value_sha256"]) == (None, None)
 
 
 def test_a_batch_without_keys_and_values_still_has_its_rows():
     made = batch((None, None))
     made.count, made.keys, made.values = 2, None, None
-    assert [row["record_index"] for _, row in rows(Recorded(connection(), pub(), made))] == [0, 1]
+    assert [row["record_index"] for _, row in rows(RecordItem(connection(), pub(), made))] == [0, 1]
 
 
 def test_a_problem_of_a_message_has_the_key_of_its_message():
@@ -282,19 +282,19 @@ def test_a_problem_of_a_whole_capture_names_it_and_no_packet():
 
 def test_a_connection_shows_the_cause_of_its_close_where_it_was_seen():
     info = connection(close_reason="rst", tunnel="vxlan 7", client_bytes=12)
-    row = only(Closed(info))
+    row = only(ClosedItem(info))
     assert (row["close_reason"], row["tunnel"], row["client_bytes"]) == ("rst", "vxlan 7", 12)
     assert (row["first_ts"], row["last_ts"]) == (START, START + 1500 * MILLISECOND)
     assert (row["capture"], row["first_packet"]) == ("a.pcap", 1)
     info.identity.close_reason, info.identity.user = "keepalive missed", "ann"
-    row = only(Closed(info))
+    row = only(ClosedItem(info))
     assert (row["close_reason"], row["user"]) == ("keepalive missed", "ann")
 
 
 def test_packets_name_the_capture_that_they_are_in():
     info = connection()
     info.first_packet = packet_id(1, 99)
-    row = only(Closed(info))
+    row = only(ClosedItem(info))
     assert (row["capture"], row["first_packet"]) == ("b.pcap", 99)
 
 
@@ -302,7 +302,7 @@ def test_packets_name_the_capture_that_they_are_in():
 
 
 def test_a_message_keeps_an_error_code_that_no_int64_holds():
-    row = only(Decoded(connection(), pub(error_code=1 << 63, error_count=1)))
+    row = only(MessageItem(connection(), pub(error_code=1 << 63, error_count=1)))
     assert (row["error_code"], row["error_count"], row["beyond_int64"]) == (None, 1, {"error_code": 1 << 63})
 
 
@@ -316,7 +316,7 @@ def test_an_exchange_keeps_what_no_int64_holds():
 
 def test_a_partition_keeps_what_no_int64_holds():
     message = pub(partitions=({"topic": "retry", "offset": 1 << 64, "partition": (1 << 63) - 1},))
-    (row,) = (row for table, row in rows(Decoded(connection(), message)) if table == "partitions")
+    (row,) = (row for table, row in rows(MessageItem(connection(), message)) if table == "partitions")
     assert (row["offset"], row["partition"], row["beyond_int64"]) == (None, (1 << 63) - 1, {"offset": 1 << 64})
 
 
@@ -324,7 +324,7 @@ def test_a_partition_keeps_what_no_int64_holds():
 def test_a_record_keeps_what_no_int64_holds_and_times_too(column):
     made = batch((b"k", b"v"), (None, b"w"), record_ts=1 << 80)
     made.columns["offset"] = column
-    first, second = (row for _, row in rows(Recorded(connection(), QUESTION, made)))
+    first, second = (row for _, row in rows(RecordItem(connection(), QUESTION, made)))
     assert (first["offset"], first["record_ts"]) == (None, None)
     assert first["beyond_int64"] == {"record_ts": 1 << 80, "offset": 1 << 63}
     assert second["offset"] == column[1] if column[1] < 1 << 63 else None
@@ -333,8 +333,8 @@ def test_a_record_keeps_what_no_int64_holds_and_times_too(column):
 
 def test_what_no_int64_holds_stands_in_the_same_order_in_every_run():
     constant = dict.fromkeys(("sequence", "record_ts", "offset", "event_ts", "partition", "base_offset"), 1 << 70)
-    row, *_ = (row for _, row in rows(Recorded(connection(), QUESTION, batch((b"k", b"v"), **constant))))
+    row, *_ = (row for _, row in rows(RecordItem(connection(), QUESTION, batch((b"k", b"v"), **constant))))
     assert list(row["beyond_int64"]) == list(constant)
     message = pub(partitions=(dict.fromkeys(("offset", "high_watermark", "records", "batches"), 1 << 70),))
-    (row,) = (row for table, row in rows(Decoded(connection(), message)) if table == "partitions")
+    (row,) = (row for table, row in rows(MessageItem(connection(), message)) if table == "partitions")
     assert list(row["beyond_int64"]) == ["offset", "high_watermark", "records", "batches"]

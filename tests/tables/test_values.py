@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqsniff.model import PayloadBytes, PayloadMap, PayloadText, Secret, Undecoded, payload
-from mqsniff.tables.values import NESTING_MAX, Shown, text_of
+from mqsniff.tables.values import NESTING_MAX, Redaction, text_of
 
 SHA256_OF_ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
 def shown_json(value, **options):
-    return json.loads(Shown(**options).json(value))
+    return json.loads(Redaction(**options).json(value))
 
 
 @pytest.mark.parametrize(
@@ -130,13 +130,13 @@ anything = st.recursive(
 @settings(max_examples=50)
 @given(plain)
 def test_plain_values_read_back_as_they_were(value):
-    assert json.loads(Shown().json(value)) == value
+    assert json.loads(Redaction().json(value)) == value
 
 
 @settings(max_examples=50)
 @given(anything)
 def test_every_value_is_serialisable_and_no_secret_leaves(value):
-    encoded = Shown().json({"value": value})
+    encoded = Redaction().json({"value": value})
     json.loads(encoded)
     assert b"never show this" not in encoded
 
@@ -144,7 +144,7 @@ def test_every_value_is_serialisable_and_no_secret_leaves(value):
 @settings(max_examples=50)
 @given(anything)
 def test_the_careful_twin_gives_the_same_as_the_fast_path(value):
-    shown = Shown()
+    shown = Redaction()
     assert json.loads(shown.json([value])) == json.loads(shown.json(shown.plain([value])))
 
 
@@ -165,7 +165,7 @@ def test_the_careful_twin_gives_the_same_as_the_fast_path(value):
     ],
 )
 def test_record_data_says_how_it_stands(data, size, options, expected):
-    shown = Shown(**options)
+    shown = Redaction(**options)
     assert shown.record_data(data, size) == expected
     found, encoding = expected
     text = (
@@ -179,8 +179,11 @@ ABC = {"redacted": 3, "sha256": SHA256_OF_ABC}
 
 def test_headers_keep_names_and_lose_values_when_payload_is_redacted():
     headers = [("trace", b"abc"), ("none", None)]
-    assert shown_json(Shown().headers(headers)) == [{"key": "trace", "value": "abc"}, {"key": "none", "value": None}]
-    redacted = Shown(payload=False).headers(headers)
+    assert shown_json(Redaction().headers(headers)) == [
+        {"key": "trace", "value": "abc"},
+        {"key": "none", "value": None},
+    ]
+    redacted = Redaction(payload=False).headers(headers)
     assert shown_json(redacted) == [{"key": "trace", "value": ABC}, {"key": "none", "value": None}]
 
 

@@ -25,7 +25,7 @@ __all__ = [
     "EXPECTED",
     "NO_CONTEXT",
     "TEXTS",
-    "Context",
+    "FormatContext",
     "decode_control",
     "decode_marked",
     "decode_record",
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-class Context(NamedTuple):
+class FormatContext(NamedTuple):
     """What the message, or the group that it belongs to, says about a field of bytes."""
 
     protocol_type: object = None
@@ -44,26 +44,26 @@ class Context(NamedTuple):
     """How the bytes are compressed, as the message says; None where nobody looked: then their beginning tells."""
 
 
-NO_CONTEXT: Final = Context()
+NO_CONTEXT: Final = FormatContext()
 
 
-def _principal(raw: bytes, _: Context) -> Value:
+def _principal(raw: bytes, _: FormatContext) -> Value:
     return read_versioned("DefaultPrincipalData", raw)
 
 
-def _address(raw: bytes, _: Context) -> Value:
+def _address(raw: bytes, _: FormatContext) -> Value:
     if len(raw) not in (4, 16):
         raise Malformed("no address")
     return str(ipaddress.ip_address(raw))
 
 
-def _metrics(raw: bytes, context: Context) -> Value:
+def _metrics(raw: bytes, context: FormatContext) -> Value:
     from dissectors.kafka.formats.telemetry import decode_metrics  # noqa: PLC0415  # protobuf only where it is met
 
     return decode_metrics(raw, context.codec)
 
 
-_DECODERS: Final[Mapping[str, Callable[[bytes, Context], Value]]] = MappingProxyType(
+_DECODERS: Final[Mapping[str, Callable[[bytes, FormatContext], Value]]] = MappingProxyType(
     {
         "member_metadata": lambda raw, context: groups.decode_member_metadata(
             raw, context.protocol_type, context.protocol
@@ -94,7 +94,7 @@ TEXTS: Final[Mapping[str, Callable[[str], dict[str, Any] | None]]] = MappingProx
 """Mark of a text -> what reads it where it holds a format; None for any other text, which is no problem."""
 
 
-def decode_marked(mark: str, data: bytes, context: Context = NO_CONTEXT) -> Value:
+def decode_marked(mark: str, data: bytes, context: FormatContext = NO_CONTEXT) -> Value:
     """What the bytes of a field with this mark hold; Malformed where they hold something else.
 
     KeyError for a mark that is none of ``EXPECTED``.

@@ -24,7 +24,7 @@ from dissectors.kafka.formats import groups
 from dissectors.kafka.formats.cursor import Cursor
 from dissectors.kafka.formats.streams import decode_commit_metadata
 from dissectors.kafka.formats.structs import read_whole
-from dissectors.kafka.marks import marks_of
+from dissectors.kafka.marks import field_paths_of
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import Malformed, read_int16
 
@@ -123,7 +123,7 @@ def decode_framed(page: str, raw: bytes) -> dict[str, Any]:
             body = read_whole((layout,), raw, cursor.pos)
         except Malformed:
             continue
-        hide_secrets(marks_of(layout).configs, body)
+        hide_secrets(field_paths_of(layout).configs, body)
         return {
             "frame_version": frame_version,
             "type": kind,

@@ -3,8 +3,8 @@
 1. A field holds batches of magic 2 and message sets of magic 0 and 1, mixed; the magic stands at byte 16 of all three.
    One batch is one batch of magic 2, one wrapper message, or a run of plain messages of one magic.
 2. Brokers cut the last batch where the client's limit is, and pad with the start of a batch that never ends: both are
-   told by ``Reading.cut`` and are no problem. Such a batch is none of the field's; there is its head, as far as it
-   goes (``Reading.begun``), and no record: the client throws it away and asks again. Of a batch that the *capture* cut,
+   told by ``RecordDataReading.cut`` and are no problem. Such a batch is none of the field's; there is its head, as far as it
+   goes (``RecordDataReading.begun``), and no record: the client throws it away and asks again. Of a batch that the *capture* cut,
    whole records are given.
 3. A checksum that does not fit is noted and told beside the records, which are kept.
 4. Records are opened only where they are asked for; control records, a few bytes that say what became of a
@@ -23,13 +23,13 @@ from crc32c import crc32c
 from dissectors.kafka.formats.control import control_type, decode_control
 from dissectors.kafka.records.compression import CODEC_MASK, codec_name, plain_records
 from dissectors.kafka.records.messagesets import read_messages
-from dissectors.kafka.records.opened import Opened, OpenedBatches
+from dissectors.kafka.records.opened import OpenedBatch, OpenedBatches
 from dissectors.kafka.records.reading import (
     BATCHES_MAX,
     LOG_APPEND,
     WRAPPERS_MAX,
     Batch,
-    Reading,
+    RecordDataReading,
     counted,
     int64,
     offsets_from,
@@ -38,13 +38,13 @@ from dissectors.kafka.records.reading import (
     times_ns,
     timestamp_type,
 )
-from dissectors.kafka.records.walk import WIDTH, Headers, Record, Walked, walk
+from dissectors.kafka.records.walk import WIDTH, Record, RecordHeaders, WalkedRecords, walk
 from mqsniff.codecs.blocks import CUT as PACKED_CUT
 from mqsniff.codecs.blocks import TOO_LARGE, Partial
 from mqsniff.model import RecordBatch, Value
 from mqsniff.spec.wire import Malformed
 
-__all__ = ["Batch", "Reading", "read_batches"]
+__all__ = ["Batch", "RecordDataReading", "read_batches"]
 
 HEAD: Final = Struct(">qiibIhiqqqhii")
 """The 61 bytes before the records."""
@@ -93,14 +93,14 @@ def read_batches(
     open_records: bool,
     lost: bool = False,
     wrapper_depth: int = WRAPPERS_MAX,
-) -> Reading:
+) -> RecordDataReading:
     """Read the field ``data[start:stop]``.
 
     ``decompress_max``: plain bytes that all compressed batches of the field may become together. ``lost``: the field
     was longer, and the capture lost the rest. ``wrapper_depth``: compressed message sets inside each other that are
     opened. Paths of the problems start at the field: ``batches[0].crc``.
     """
-    reading = Reading(data, start, stop, lost, open_records, decompress_max, wrapper_depth)
+    reading = RecordDataReading(data, start, stop, lost, open_records, decompress_max, wrapper_depth)
     pos = start
     while pos < stop:
         if len(reading.batches) == BATCHES_MAX:
@@ -129,7 +129,7 @@ def lone_head(data: bytes, start: int, stop: int) -> dict[str, Any] | None:
     return head
 
 
-def _read_next(reading: Reading, pos: int) -> int:
+def _read_next(reading: RecordDataReading, pos: int) -> int:
     """Read what starts at ``pos``; gives the place behind it."""
     if reading.stop - pos <= MAGIC_AT:
         reading.cut = reading.stop - pos
@@ -142,7 +142,7 @@ def _read_next(reading: Reading, pos: int) -> int:
     return _pass_unknown(reading, pos)
 
 
-def _pass_unknown(reading: Reading, pos: int) -> int:
+def _pass_unknown(reading: RecordDataReading, pos: int) -> int:
     """Go round a batch of an unknown magic by its length."""
     data = reading.data
     size = OVERHEAD + int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
@@ -155,7 +155,7 @@ def _pass_unknown(reading: Reading, pos: int) -> int:
 # ---- magic 2
 
 
-def _read_batch(reading: Reading, pos: int) -> int:
+def _read_batch(reading: RecordDataReading, pos: int) -> int:
     there = reading.stop - pos
     length = int.from_bytes(reading.data[pos + 8 : pos + 12], "big", signed=True)
     if length < LENGTH_MIN:
@@ -178,7 +178,7 @@ def _read_batch(reading: Reading, pos: int) -> int:
     return stop
 
 
-def _batch_of(reading: Reading, pos: int, stop: int, *, whole: bool) -> Batch:
+def _batch_of(reading: RecordDataReading, pos: int, stop: int, *, whole: bool) -> Batch:
     """The head of a batch."""
     head: dict[str, Any] = dict(zip(HEAD_FIELDS, HEAD.unpack_from(reading.data, pos), strict=True))
     count = head.pop("records_count")
@@ -201,7 +201,7 @@ def _batch_of(reading: Reading, pos: int, stop: int, *, whole: bool) -> Batch:
     )
 
 
-def _open(reading: Reading, batch: Batch, *, whole: bool) -> None:
+def _open(reading: RecordDataReading, batch: Batch, *, whole: bool) -> None:
     """Read the records of a batch where somebody wants them, or where they are control records."""
     count = batch.head["records"]
     control = batch.head["attributes"] & CONTROL != 0
@@ -218,7 +218,7 @@ def _open(reading: Reading, batch: Batch, *, whole: bool) -> None:
         batch.records = records_of(reading, batch.head, plain, walked)
 
 
-def _walked(reading: Reading, batch: Batch, count: int, *, whole: bool) -> tuple[bytes, Walked]:
+def _walked(reading: RecordDataReading, batch: Batch, count: int, *, whole: bool) -> tuple[bytes, WalkedRecords]:
     """(the bytes that the records are spans of, the records)."""
     codec = batch.head["attributes"] & CODEC_MASK
     if not codec:
@@ -233,11 +233,11 @@ def _walked(reading: Reading, batch: Batch, count: int, *, whole: bool) -> tuple
     reading.plain_left -= len(partial.plain)
     walked = _walk(reading, batch, partial, count, whole=whole)
     if partial.why is None and walked.records == batch.head["records"] and walked.stop == len(partial.plain):
-        _OPENED.keep(key, Opened(packed, partial.plain, walked))
+        _OPENED.keep(key, OpenedBatch(packed, partial.plain, walked))
     return partial.plain, walked
 
 
-def _walk(reading: Reading, batch: Batch, partial: Partial, count: int, *, whole: bool) -> Walked:
+def _walk(reading: RecordDataReading, batch: Batch, partial: Partial, count: int, *, whole: bool) -> WalkedRecords:
     """The records of a batch; what is odd about them and their compression is noted."""
     plain, why = partial
     compressed = plain is not reading.data
@@ -255,7 +255,7 @@ def _walk(reading: Reading, batch: Batch, partial: Partial, count: int, *, whole
     return walked
 
 
-def _read_control(reading: Reading, batch: Batch, plain: bytes, walked: Walked) -> None:
+def _read_control(reading: RecordDataReading, batch: Batch, plain: bytes, walked: WalkedRecords) -> None:
     """Show the control records of a batch in its head, and keep their types."""
     found: list[Value] = []
     types: list[int] = []
@@ -278,7 +278,7 @@ def _read_control(reading: Reading, batch: Batch, plain: bytes, walked: Walked) 
         reading.note("limit", "info", "more control records than are shown", "records")
 
 
-def records_of(reading: Reading, head: dict[str, Any], plain: bytes, walked: Walked) -> RecordBatch:
+def records_of(reading: RecordDataReading, head: dict[str, Any], plain: bytes, walked: WalkedRecords) -> RecordBatch:
     """The records of a batch, which the next one of the reading is, as columns; they stand in ``plain``."""
     timestamps, wire_deltas, keys, key_stops, values, value_stops = (walked.column(at) for at in range(WIDTH - 1))
     deltas = counted(wire_deltas)
@@ -294,7 +294,7 @@ def records_of(reading: Reading, head: dict[str, Any], plain: bytes, walked: Wal
     records.keys = keys, key_stops
     records.values = values, value_stops
     if walked.places:
-        records.headers = headers = Headers(plain, walked)
+        records.headers = headers = RecordHeaders(plain, walked)
         records.header_spans = headers.spans
     else:
         records.constant["headers"] = []

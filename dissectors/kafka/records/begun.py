@@ -14,7 +14,7 @@ from crc32c import crc32c
 
 from dissectors.kafka.records.batches import CHECKED_FROM, HEAD, LENGTH_MIN, OVERHEAD, read_batches, records_of
 from dissectors.kafka.records.compression import CODEC_MASK
-from dissectors.kafka.records.reading import Batch, Reading
+from dissectors.kafka.records.reading import Batch, RecordDataReading
 from dissectors.kafka.records.walk import walk
 from mqsniff.spec.wire import Malformed, read_varint
 
@@ -38,7 +38,7 @@ class BegunRecords:
     _wants: int = HEAD.size
     """Bytes that have to be there before it is worth looking again; 0 for never."""
 
-    def add(self, reading: Reading, data: bytes) -> None:
+    def add(self, reading: RecordDataReading, data: bytes) -> None:
         """Take the next bytes of the batch; the records that end in them are the reading's."""
         self._parts.append(data)
         self._size += len(data)
@@ -57,7 +57,7 @@ class BegunRecords:
         if self._wants:
             self._wants = _record_size(rest)
 
-    def _give(self, reading: Reading, head: dict[str, Any], rest: bytes) -> int:
+    def _give(self, reading: RecordDataReading, head: dict[str, Any], rest: bytes) -> int:
         """Give the reading the records that are whole; gives where they end."""
         walked = walk(rest, 0, len(rest), min(head["records"] - self.given, reading.records_left))
         if walked.records:
@@ -88,7 +88,7 @@ def _record_size(data: bytes) -> int:
     return pos + size
 
 
-def drop_records(reading: Reading, count: int) -> None:
+def drop_records(reading: RecordDataReading, count: int) -> None:
     """Leave out the first records of a reading's first batch, which were given before."""
     records = reading.batches[0].records if reading.batches and count else None
     if records is None:

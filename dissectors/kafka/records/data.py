@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dissectors.kafka.fetching import Fetching
-from dissectors.kafka.marks import NO_ID, Body, Branch, holders
-from dissectors.kafka.records.batches import Reading
+from dissectors.kafka.marks import NO_ID, BodyFields, Branch, holders
+from dissectors.kafka.records.batches import RecordDataReading
 from dissectors.kafka.records.fields import RecordFields
 from dissectors.kafka.records.marking import mark_all, mark_answered, mark_delivered, mark_produced
 from dissectors.kafka.records.metadatalog import is_metadata_log, topics_named
@@ -37,12 +37,12 @@ class Produced:
     topic: str | None
     """Name or id."""
     partition: int | None
-    reading: Reading
+    reading: RecordDataReading
 
 
-def replace_all(branch: Branch, body: Body) -> None:
+def replace_all(branch: Branch, body: BodyFields) -> None:
     """Put sizes in the place of record data that nobody reads."""
-    found: list[tuple[Body, tuple[str, ...]]] = []
+    found: list[tuple[BodyFields, tuple[str, ...]]] = []
     holders(branch, body, found)
     for inner, fields in found:
         for field in fields:
@@ -71,7 +71,7 @@ class RecordData:
             limits.wrapper_depth,
         )
 
-    def _hide(self, reading: Reading, topic: str | None) -> None:
+    def _hide(self, reading: RecordDataReading, topic: str | None) -> None:
         if not self._settings.show_secrets:
             hide_secrets(reading, topic)
 
@@ -125,7 +125,7 @@ class RecordData:
     def _add(
         self,
         message: Message,
-        reading: Reading,
+        reading: RecordDataReading,
         topic: str | None,
         constant: dict[str, Any],
         *,
@@ -143,14 +143,14 @@ class RecordData:
             message.records += reading.records
 
 
-def _partitions(body: Body, topics: str, partitions: str) -> Iterator[tuple[str, Body, Body]]:
+def _partitions(body: BodyFields, topics: str, partitions: str) -> Iterator[tuple[str, BodyFields, BodyFields]]:
     """(path of the partition, topic, partition) of a body."""
     for at, topic in enumerate(body.get(topics) or ()):
         for index, partition in enumerate(topic.get(partitions) or ()):
             yield f"{topics}[{at}].{partitions}[{index}]", topic, partition
 
 
-def _topic(topic: Body) -> tuple[str | None, dict[str, Any]]:
+def _topic(topic: BodyFields) -> tuple[str | None, dict[str, Any]]:
     """What names a topic, and its columns."""
     name = as_name(topic.get("name", topic.get("topic")))
     topic_id = topic.get("topic_id")
@@ -158,14 +158,14 @@ def _topic(topic: Body) -> tuple[str | None, dict[str, Any]]:
     return name or topic_id, {"topic": name, "topic_id": topic_id}
 
 
-def _aborted(named: list[Body] | None) -> list[tuple[int, int]] | None:
+def _aborted(named: list[BodyFields] | None) -> list[tuple[int, int]] | None:
     """(producer id, first offset) of each; None for null, which readers of uncommitted data get."""
     if named is None:
         return None
     return [(one["producer_id"], one["first_offset"]) for one in named if len(one) >= ABORTED_FIELDS]
 
 
-def _count_deliveries(batch: RecordBatch, acquired: list[Body] | None) -> None:
+def _count_deliveries(batch: RecordBatch, acquired: list[BodyFields] | None) -> None:
     """How often a share group has got each record, this time included; ranges stand in order."""
     if not acquired:
         return

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dissectors.kafka.marks import Body
-from dissectors.kafka.records.batches import Reading, lone_head, read_batches
+from dissectors.kafka.marks import BodyFields
+from dissectors.kafka.records.batches import RecordDataReading, lone_head, read_batches
 from dissectors.kafka.records.snapshots import Snapshots
 from mqsniff.model import Problem
 from mqsniff.spec.wire import Extent, Malformed, read_uvarint
@@ -35,7 +35,7 @@ class RecordFields:
     """Who sends it: where the last batch of a field has no end, that is who left it out."""
     wrapper_depth: int
 
-    def read(self, body: Body, field: str, path: str, *, opened: bool) -> Reading | None:
+    def read(self, body: BodyFields, field: str, path: str, *, opened: bool) -> RecordDataReading | None:
         """Replace one field of record data; None where there is none, or nothing to tell but what the body shows now.
 
         ``path`` leads to the body, for problems. ``opened``: whether somebody wants its records.
@@ -55,13 +55,13 @@ class RecordFields:
         self._note(f"{path}.{field}", reading.problems)
         return reading
 
-    def read_piece(self, body: Body, path: str, snapshots: Snapshots, snapshot: Any) -> Reading | None:
+    def read_piece(self, body: BodyFields, path: str, snapshots: Snapshots, snapshot: Any) -> RecordDataReading | None:
         """Replace a piece of a snapshot; None where there is none, or where nobody knows where its batches begin."""
         extent = body.get(UNALIGNED)
         if not isinstance(extent, Extent):
             return None
         size, lost = self._wire_size(extent)
-        shown: Body = {"size": size}
+        shown: BodyFields = {"size": size}
         body[UNALIGNED] = shown
         position = body["position"]  # stands before the records, as the size of the snapshot does
         joined = snapshots.join(snapshot, position, self.data[extent.start : extent.stop])
@@ -79,7 +79,7 @@ class RecordFields:
         self._note(f"{path}.{UNALIGNED}", reading.problems)
         return reading
 
-    def _batches(self, data: bytes, extent: Extent, *, opened: bool, lost: bool = False) -> Reading:
+    def _batches(self, data: bytes, extent: Extent, *, opened: bool, lost: bool = False) -> RecordDataReading:
         reading = read_batches(
             data,
             extent.start,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from dissectors.kafka.records.reading import Batch, Reading, int64, offsets_from, time_ns
+from dissectors.kafka.records.reading import Batch, RecordDataReading, int64, offsets_from, time_ns
 from mqsniff.model import RecordBatch
 
 ABORT: Final = 0
@@ -25,7 +25,7 @@ SCHEMA_ID_MAX: Final = 1 << 24
 """Registries count from 1, or from 100,001; larger ones are taken for data."""
 
 
-def mark_all(reading: Reading, constant: dict[str, Any]) -> None:
+def mark_all(reading: RecordDataReading, constant: dict[str, Any]) -> None:
     """Give every opened record the columns of its partition (``topic``, ``partition``, …), and ``schema_id``."""
     for records in reading.records:
         records.constant |= constant
@@ -36,7 +36,7 @@ def mark_all(reading: Reading, constant: dict[str, Any]) -> None:
 # ---- produced
 
 
-def mark_produced(reading: Reading) -> None:
+def mark_produced(reading: RecordDataReading) -> None:
     """Call what stands on the wire ``client_offset``; ``mark_answered`` gives the broker's offsets and time."""
     for records in reading.records:
         records.constant["direction"] = "produce"
@@ -46,7 +46,7 @@ def mark_produced(reading: Reading) -> None:
         del records.constant["base_offset"]
 
 
-def mark_answered(reading: Reading, base_offset: int, log_append_time_ms: int = -1) -> None:
+def mark_answered(reading: RecordDataReading, base_offset: int, log_append_time_ms: int = -1) -> None:
     """Fill in what the answer says of a produced partition; nothing where it names no offset (-1: an error).
 
     Batches that did not wait for the answer are empty by now: they only count.
@@ -82,7 +82,7 @@ def _place(records: RecordBatch, base: int, batch: Batch) -> None:
 
 
 def mark_delivered(
-    reading: Reading,
+    reading: RecordDataReading,
     *,
     reader: str,
     asked_offset: int | None,
@@ -111,7 +111,7 @@ def _mark_early(records: RecordBatch, asked_offset: int) -> None:
         records.columns["before_asked"] = [offset < asked_offset for offset in offsets]
 
 
-def _mark_aborted(reading: Reading, aborted: list[tuple[int, int]]) -> None:
+def _mark_aborted(reading: RecordDataReading, aborted: list[tuple[int, int]]) -> None:
     """Rule 2, batch by batch as a consumer does it."""
     open_now: set[int] = set()
     position = 0

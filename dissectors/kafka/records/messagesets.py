@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from dissectors.kafka.records.compression import CODEC_MASK, codec_name, plain_records
-from dissectors.kafka.records.reading import LOG_APPEND, Batch, Reading, int64, time_ns, timestamp_type
+from dissectors.kafka.records.reading import LOG_APPEND, Batch, RecordDataReading, int64, time_ns, timestamp_type
 from mqsniff.codecs.blocks import CUT as PACKED_CUT
 from mqsniff.codecs.blocks import TOO_LARGE
 from mqsniff.model import RecordBatch
@@ -66,7 +66,7 @@ class LegacyMessage(NamedTuple):
         return self.attributes & CODEC_MASK != 0
 
 
-def read_messages(reading: Reading, pos: int) -> int:
+def read_messages(reading: RecordDataReading, pos: int) -> int:
     """Read the wrapper, or the run of plain messages, that starts at ``pos``; gives the place behind it.
 
     There are 17 bytes at ``pos`` at least, and the magic among them is 0 or 1.
@@ -91,7 +91,7 @@ def read_messages(reading: Reading, pos: int) -> int:
     return stop
 
 
-def _first(reading: Reading, pos: int) -> LegacyMessage | int:
+def _first(reading: RecordDataReading, pos: int) -> LegacyMessage | int:
     """The message at ``pos``; where none can be read, and that is told, the place behind what stands there."""
     data, end = reading.data, reading.stop
     stop = _stop(data, pos)
@@ -175,7 +175,7 @@ def _read_span(data: bytes, pos: int, there: int, stop: int) -> tuple[tuple[int,
 # ---- a run of plain messages
 
 
-def _add_run(reading: Reading, run: list[LegacyMessage], pos: int) -> None:
+def _add_run(reading: RecordDataReading, run: list[LegacyMessage], pos: int) -> None:
     _note_checksums(reading, run)
     batch = Batch(
         {
@@ -198,7 +198,7 @@ def _add_run(reading: Reading, run: list[LegacyMessage], pos: int) -> None:
     reading.batches.append(batch)
 
 
-def _note_checksums(reading: Reading, run: list[LegacyMessage]) -> None:
+def _note_checksums(reading: RecordDataReading, run: list[LegacyMessage]) -> None:
     wrong = [index for index, message in enumerate(run) if message.checksum_ok is False]
     if wrong:
         path = f"messages[{wrong[0]}].crc"
@@ -258,7 +258,7 @@ class _Opened(NamedTuple):
     """Heads of the wrappers in it."""
 
 
-def _add_wrapper(reading: Reading, wrapper: LegacyMessage, pos: int) -> None:
+def _add_wrapper(reading: RecordDataReading, wrapper: LegacyMessage, pos: int) -> None:
     """Open a wrapper; of one that is cut or damaged, the messages that are whole."""
     opened = _opened(reading, reading.data, wrapper, 1, "")
     run = opened.run
@@ -298,7 +298,7 @@ def _offsets(wrapper: LegacyMessage, opened: _Opened) -> list[int]:
     return [int64(base + message.offset) for message in run] if opened.complete else []
 
 
-def _opened(reading: Reading, data: bytes, wrapper: LegacyMessage, depth: int, path: str) -> _Opened:
+def _opened(reading: RecordDataReading, data: bytes, wrapper: LegacyMessage, depth: int, path: str) -> _Opened:
     """Open a wrapper that stands in ``data``, the ``depth``-th from outside; ``path`` leads to it."""
     start, stop = wrapper.value
     if wrapper.checksum_ok is False:
@@ -317,7 +317,7 @@ def _opened(reading: Reading, data: bytes, wrapper: LegacyMessage, depth: int, p
     return _read_wrapped(reading, opened, depth, path, sound=why is None and not cut)
 
 
-def _read_wrapped(reading: Reading, opened: _Opened, depth: int, path: str, *, sound: bool) -> _Opened:
+def _read_wrapped(reading: RecordDataReading, opened: _Opened, depth: int, path: str, *, sound: bool) -> _Opened:
     """Read the messages of a wrapper that was opened; ``sound``: all of its bytes are there."""
     plain, run, wrapped = opened.plain, opened.run, opened.wrapped
     added: list[bytes] = []
@@ -349,7 +349,7 @@ def _read_wrapped(reading: Reading, opened: _Opened, depth: int, path: str, *, s
     return _Opened(whole, run, pos == end and sound, wrapped)
 
 
-def _unwrapped(reading: Reading, data: bytes, wrapper: LegacyMessage, depth: int, path: str) -> _Opened:
+def _unwrapped(reading: RecordDataReading, data: bytes, wrapper: LegacyMessage, depth: int, path: str) -> _Opened:
     """Open a wrapper that stands in another one (rule 5)."""
     if depth > reading.wrapper_depth:
         detail = "more compressed messages inside each other than wrapper_depth"

@@ -13,7 +13,7 @@ from typing import Final
 
 from dissectors.kafka.formats.internaltopics import METADATA_TOPICS, decode_framed
 from dissectors.kafka.marks import METADATA_LOG
-from dissectors.kafka.records.reading import Reading
+from dissectors.kafka.records.reading import RecordDataReading
 from mqsniff.spec.wire import Malformed, as_name
 
 PAGE: Final = "cluster_metadata"
@@ -27,7 +27,7 @@ def is_metadata_log(topic: str | None) -> bool:
     return topic in METADATA_TOPICS or topic == METADATA_LOG[0]
 
 
-def topics_named(reading: Reading) -> Iterator[tuple[str, str]]:
+def topics_named(reading: RecordDataReading) -> Iterator[tuple[str, str]]:
     """(topic id, name) of each topic that opened records of the log name."""
     for batch in reading.records:
         if batch.values is None or batch.constant.get("control"):

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from dissectors.kafka.records.walk import Walked
+from dissectors.kafka.records.walk import WalkedRecords
 
 KEPT_BYTES: Final = 8 << 20
 NUMBER_BYTES: Final = 8
 
 
-class Opened(NamedTuple):
+class OpenedBatch(NamedTuple):
     """A batch that was opened."""
 
     packed: bytes
     plain: bytes
-    walked: Walked
+    walked: WalkedRecords
 
     @property
     def size(self) -> int:
@@ -38,9 +38,9 @@ class OpenedBatches:
         """``most``: bytes of memory that all of them may take."""
         self._most = most
         self._size = 0
-        self._kept: dict[tuple[int, int, int], Opened] = {}
+        self._kept: dict[tuple[int, int, int], OpenedBatch] = {}
 
-    def find(self, key: tuple[int, int, int], packed: bytes) -> Opened | None:
+    def find(self, key: tuple[int, int, int], packed: bytes) -> OpenedBatch | None:
         """The batch with these compressed bytes, if it is kept."""
         opened = self._kept.pop(key, None)
         if opened is None:
@@ -48,7 +48,7 @@ class OpenedBatches:
         self._kept[key] = opened  # the dictionary stays in the order of last use
         return opened if opened.packed == packed else None
 
-    def keep(self, key: tuple[int, int, int], opened: Opened) -> None:
+    def keep(self, key: tuple[int, int, int], opened: OpenedBatch) -> None:
         """Keep a batch, in the place of those that were used longest ago."""
         size = opened.size
         if size > self._most:

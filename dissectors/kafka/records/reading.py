@@ -54,7 +54,7 @@ class Batch:
 
 
 @dataclass(slots=True)
-class Reading:
+class RecordDataReading:
     """A field ``data[start:stop]`` of record data, and what was found in it."""
 
     data: bytes

@@ -18,14 +18,14 @@ from typing import Any, TypeAlias
 from dissectors.kafka.formats.connect import PROPERTIES, SECRET_KEYS, SESSION_KEY, decode_config
 from dissectors.kafka.formats.internaltopics import decode_framed
 from dissectors.kafka.records.metadatalog import PAGE, is_metadata_log
-from dissectors.kafka.records.reading import Reading
+from dissectors.kafka.records.reading import RecordDataReading
 from mqsniff.model import RecordBatch, Secret, Value
 from mqsniff.spec.wire import Malformed
 
 _Decode: TypeAlias = Callable[[bytes | None, bytes], Value]
 
 
-def hide_secrets(reading: Reading, topic: str | None) -> None:
+def hide_secrets(reading: RecordDataReading, topic: str | None) -> None:
     """Hide the values of a field's records that hold secrets; ``topic``: its name, or its id where that is all."""
     metadata = is_metadata_log(topic)
     for records in reading.records:
@@ -37,7 +37,7 @@ def hide_secrets(reading: Reading, topic: str | None) -> None:
             _hide(records, _config)
 
 
-def may_hold_secret(reading: Reading, topic: str | None) -> bool:
+def may_hold_secret(reading: RecordDataReading, topic: str | None) -> bool:
     """Whether bytes of a field that could not be read as records might be of one that holds a secret."""
     unread = [reading.data[reading.stop - reading.cut : reading.stop]]
     unread += [reading.data[slice(*reading.undecoded)]] if reading.undecoded else []

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from dissectors.kafka.records.begun import BegunRecords, drop_records, find_batch
-from dissectors.kafka.records.reading import Reading
+from dissectors.kafka.records.reading import RecordDataReading
 from mqsniff.limits import MIB
 
 BEGUN_MAX: Final = 8 * MIB
@@ -80,7 +80,7 @@ class Snapshots:
             return Joined(b"".join(begun.parts), begun=begun)
         return Joined(b"", begun=begun, inside=piece)
 
-    def follow(self, snapshot: Any, position: int | None, joined: Joined, reading: Reading) -> int:
+    def follow(self, snapshot: Any, position: int | None, joined: Joined, reading: RecordDataReading) -> int:
         """Take note of what was read of a piece, and give the records that end in it, if their batch does not.
 
         ``position``: where the next piece begins; None for none, and where the end of this one was lost. Gives the

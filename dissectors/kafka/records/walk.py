@@ -42,7 +42,7 @@ class Record(NamedTuple):
     """How many headers the batch has up to here, its own included."""
 
 
-class Walked(NamedTuple):
+class WalkedRecords(NamedTuple):
     """The whole records of a batch, in the order of ``Record`` one after the other, and how the walk ended."""
 
     flat: array[int]
@@ -65,7 +65,7 @@ class Walked(NamedTuple):
         return self.flat[index::WIDTH]
 
 
-def walk(data: bytes, pos: int, end: int, count: int) -> Walked:
+def walk(data: bytes, pos: int, end: int, count: int) -> WalkedRecords:
     """Read ``count`` records of ``data[pos:end]``, or as many as are whole and sound before that."""
     flat: list[int] = []
     places: list[int] = []
@@ -82,7 +82,7 @@ def walk(data: bytes, pos: int, end: int, count: int) -> Walked:
         flat += record
 
 
-def walk_slowly(data: bytes, pos: int, end: int, count: int) -> Walked:
+def walk_slowly(data: bytes, pos: int, end: int, count: int) -> WalkedRecords:
     """Do what ``walk`` does, record by record."""
     flat: list[int] = []
     places: list[int] = []
@@ -96,9 +96,11 @@ def walk_slowly(data: bytes, pos: int, end: int, count: int) -> Walked:
     return _walked(flat, places, pos)
 
 
-def _walked(flat: list[int], places: list[int], stop: int, why: str | None = None, *, cut: bool = False) -> Walked:
+def _walked(
+    flat: list[int], places: list[int], stop: int, why: str | None = None, *, cut: bool = False
+) -> WalkedRecords:
     """Rule 4."""
-    return Walked(array("q", flat), array("q", places), stop, why, cut)
+    return WalkedRecords(array("q", flat), array("q", places), stop, why, cut)
 
 
 def _forget(flat: list[int], places: list[int]) -> None:
@@ -288,12 +290,12 @@ def _place_headers(data: bytes, pos: int, end: int, places: list[int]) -> int:
     return pos
 
 
-class Headers(Sequence[list[tuple[str, bytes | None]]]):
+class RecordHeaders(Sequence[list[tuple[str, bytes | None]]]):
     """The headers of each record of a batch, as pairs when asked for."""
 
     __slots__ = ("_data", "_places", "_stops")
 
-    def __init__(self, data: bytes, walked: Walked) -> None:
+    def __init__(self, data: bytes, walked: WalkedRecords) -> None:
         self._data = data
         self._places = walked.places
         self._stops = array("q", (0,)) + walked.column(Record._fields.index("headers"))

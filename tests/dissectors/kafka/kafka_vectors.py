@@ -41,9 +41,9 @@ class Vector(NamedTuple):
         return f"{self.name} v{self.version} ({self.case}) of Kafka {self.release}"
 
     @property
-    def kind(self) -> specs.Kind | None:
+    def kind(self) -> specs.DefinitionKind | None:
         """None for what is neither a request nor a response."""
-        kinds: tuple[specs.Kind, ...] = ("request", "response")
+        kinds: tuple[specs.DefinitionKind, ...] = ("request", "response")
         return next((kind for kind in kinds if self.name.endswith(kind.capitalize())), None)
 
 
@@ -138,7 +138,7 @@ def covered(release: str) -> frozenset[tuple[str, int, str]]:
 
 def vouched(release: str) -> set[tuple[int, str, int]]:
     """(API key, request or response, version) of which a release wrote today's meaning."""
-    kinds: tuple[specs.Kind, ...] = ("request", "response")
+    kinds: tuple[specs.DefinitionKind, ...] = ("request", "response")
     return {
         (key, kind, version)
         for key, api in specs.apis().items()

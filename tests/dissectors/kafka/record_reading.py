@@ -6,16 +6,18 @@ from typing import Any
 
 from record_craft import SOME, Plain
 
-from dissectors.kafka.records.batches import Reading, read_batches
+from dissectors.kafka.records.batches import RecordDataReading, read_batches
 
 MS = 1_000_000
 
 
-def read(data: bytes, *, start: int = 0, opened: bool = True, lost: bool = False, cap: int = 1 << 24) -> Reading:
+def read(
+    data: bytes, *, start: int = 0, opened: bool = True, lost: bool = False, cap: int = 1 << 24
+) -> RecordDataReading:
     return read_batches(data, start, len(data), decompress_max=cap, open_records=opened, lost=lost)
 
 
-def rows(reading: Reading) -> list[tuple[Any, ...]]:
+def rows(reading: RecordDataReading) -> list[tuple[Any, ...]]:
     """(offset, time in ms, key, value, headers) of every record."""
     found = []
     for batch_ in reading.records:
@@ -34,5 +36,5 @@ def expected(records: tuple[Plain, ...] = SOME, base: int = 0) -> list[tuple[Any
     return [(base + at, one.timestamp, one.key, one.value, list(one.headers)) for at, one in enumerate(records)]
 
 
-def kinds(reading: Reading) -> list[tuple[str, str]]:
+def kinds(reading: RecordDataReading) -> list[tuple[str, str]]:
     return [(problem.kind, problem.path) for problem in reading.problems]

@@ -9,7 +9,7 @@ from kafka_vectors import lines, named
 from vector_comparison import differences_of
 
 from dissectors.kafka import embedded, specs
-from dissectors.kafka.formats import TEXTS, Context, decode_control, decode_marked, decode_record
+from dissectors.kafka.formats import TEXTS, FormatContext, decode_control, decode_marked, decode_record
 from mqsniff.limits import Limits
 from mqsniff.model import Problem
 
@@ -134,7 +134,7 @@ MEMBERS = of("4.3.1", "marked")
 
 @pytest.mark.parametrize("line", [line for line in MEMBERS if line["protocol"] != "stream"], ids=name_of)
 def test_what_consumers_and_workers_say_is_read_whole(line: Line) -> None:
-    context = Context(line["protocol_type"], line["protocol"])
+    context = FormatContext(line["protocol_type"], line["protocol"])
     found = decode_marked(line["mark"], bytes.fromhex(line["data"]), context)
     assert by_topic(found) == by_topic(line["told"])
 
@@ -158,7 +158,7 @@ STREAMS = {
 
 @pytest.mark.parametrize("line", STREAMS["member_metadata"], ids=name_of)
 def test_every_version_of_what_streams_says_of_itself_is_read(line: Line) -> None:
-    found = decode_marked(line["mark"], bytes.fromhex(line["data"]), Context("consumer", "stream"))
+    found = decode_marked(line["mark"], bytes.fromhex(line["data"]), FormatContext("consumer", "stream"))
     assert isinstance(found, dict)
     data = found["user_data"]
     told = line["told"]
@@ -180,7 +180,7 @@ def tasks_of(data: Line) -> dict[tuple[int, int], int]:
 
 @pytest.mark.parametrize("line", STREAMS["member_assignment"], ids=name_of)
 def test_every_version_of_what_streams_assigns_is_read(line: Line) -> None:
-    found = decode_marked(line["mark"], bytes.fromhex(line["data"]), Context("consumer", "stream"))
+    found = decode_marked(line["mark"], bytes.fromhex(line["data"]), FormatContext("consumer", "stream"))
     assert isinstance(found, dict)
     data = found["user_data"]
     topics = {one["number"]: one["topic"] for one in data.pop("topics", [])}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from test_kafka_oracles import folded, same
 
 from dissectors.kafka import specs
-from dissectors.kafka.formats import EXPECTED, Context, decode_control, decode_marked, decode_record
+from dissectors.kafka.formats import EXPECTED, FormatContext, decode_control, decode_marked, decode_record
 from dissectors.kafka.formats.groups import ASSIGNMENT, SUBSCRIPTION, decode_user_data
 from mqsniff.model import Secret
 from mqsniff.spec.wire import Malformed
@@ -27,7 +27,7 @@ with warnings.catch_warnings():
     from kafka.coordinator.assignors.sticky.user_data import StickyAssignorUserData
 
 SAMPLES: dict[str, Any] = json.loads(Path(__file__).with_name("embedded_samples.json").read_text())
-CONSUMER = Context("consumer", "range")
+CONSUMER = FormatContext("consumer", "range")
 QUICK = settings(max_examples=50, deadline=None)
 
 
@@ -49,7 +49,7 @@ def ints(*numbers: int) -> bytes:
 @pytest.mark.parametrize("sample", SAMPLES["members"], ids=lambda s: f"{s['mark']}-{s['protocol']}-{s['data'][:4]}")
 def test_member_data_of_real_clients_is_read_whole(sample: dict[str, Any]) -> None:
     data = bytes.fromhex(sample["data"])
-    found = decode_marked(sample["mark"], data, Context(sample["protocol_type"], sample["protocol"]))
+    found = decode_marked(sample["mark"], data, FormatContext(sample["protocol_type"], sample["protocol"]))
     assert isinstance(found, dict)
     assert found["version"] == int.from_bytes(data[:2], "big")
     assert not isinstance(found.get("user_data") or None, bytes)
@@ -74,7 +74,7 @@ def test_a_task_assignment_of_streams_tells_hosts_and_topics() -> None:
     (sample,) = (
         s for s in SAMPLES["members"] if s["protocol"] == "stream" and s["data"].startswith("0001000000010007")
     )
-    found = decode_marked("member_assignment", bytes.fromhex(sample["data"]), Context("consumer", "stream"))
+    found = decode_marked("member_assignment", bytes.fromhex(sample["data"]), FormatContext("consumer", "stream"))
     assert isinstance(found, dict)
     data = found["user_data"]
     assert data["version"] == 9
@@ -88,13 +88,13 @@ def test_a_task_assignment_of_streams_tells_hosts_and_topics() -> None:
 
 def test_a_worker_of_connect_tells_its_address() -> None:
     (sample,) = (s for s in SAMPLES["members"] if s["protocol"] == "sessioned" and s["mark"] == "member_metadata")
-    found = decode_marked("member_metadata", bytes.fromhex(sample["data"]), Context("connect", "sessioned"))
+    found = decode_marked("member_metadata", bytes.fromhex(sample["data"]), FormatContext("connect", "sessioned"))
     assert found == {"version": 2, "url": "http://127.0.0.1:35501/", "config_offset": -1, "allocation": None}
 
 
 @pytest.mark.parametrize("codec", [SAMPLES["telemetry"]["codec"], None])
 def test_metrics_that_a_java_client_pushed_are_read(codec: int | None) -> None:
-    found = decode_marked("otlp_metrics", bytes.fromhex(SAMPLES["telemetry"]["data"]), Context(codec=codec))
+    found = decode_marked("otlp_metrics", bytes.fromhex(SAMPLES["telemetry"]["data"]), FormatContext(codec=codec))
     assert isinstance(found, dict)
     metrics = [
         metric
@@ -109,7 +109,7 @@ def test_metrics_that_a_java_client_pushed_are_read(codec: int | None) -> None:
 
 def test_metrics_that_are_a_bomb_are_malformed() -> None:
     with pytest.raises(Malformed, match="decompress_max"):
-        decode_marked("otlp_metrics", gzip.compress(bytes(40_000_000)), Context(codec=1))
+        decode_marked("otlp_metrics", gzip.compress(bytes(40_000_000)), FormatContext(codec=1))
 
 
 # ---- other implementations
@@ -230,7 +230,7 @@ def test_every_version_of_a_streams_assignment_is_read(version: int) -> None:
 def test_an_assignment_of_connect_may_end_before_its_last_fields(version: int) -> None:
     head = struct.pack(">hh", version, 0) + utf("me") + utf("http://me") + struct.pack(">q", 12)
     data = head + ints(1) + utf("sink") + ints(2, -1, 0)
-    context = Context("connect", "sessioned")
+    context = FormatContext("connect", "sessioned")
     found = decode_marked("member_assignment", data, context)
     assert isinstance(found, dict)
     assert found["assignment"] == [{"connector": "sink", "tasks": [-1, 0]}]
@@ -301,7 +301,7 @@ def test_the_members_of_a_group_in_its_record_are_read_by_the_groups_protocol() 
 
 
 def test_data_of_groups_of_unknown_types_stays_bytes() -> None:
-    assert decode_marked("member_metadata", b"{}", Context("sr", "v0")) == b"{}"
+    assert decode_marked("member_metadata", b"{}", FormatContext("sr", "v0")) == b"{}"
     assert decode_marked("member_assignment", b"", CONSUMER) == b""
 
 
@@ -346,7 +346,7 @@ def test_mutated_member_data_is_read_or_malformed(sample: dict[str, Any], change
     for at, value in changes:
         data[at % len(data)] = value
     try:
-        decode_marked(sample["mark"], bytes(data), Context(sample["protocol_type"], sample["protocol"]))
+        decode_marked(sample["mark"], bytes(data), FormatContext(sample["protocol_type"], sample["protocol"]))
     except Malformed:
         return
 

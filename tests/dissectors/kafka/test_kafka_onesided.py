@@ -11,13 +11,13 @@ import kafkacraft as craft
 import pytest
 
 from dissectors.kafka import Kafka
-from mqsniff.decode.talk import Talk
+from mqsniff.decode.talk import ProtocolSession
 from mqsniff.dissector import Settings
 from mqsniff.limits import MIB, Limits
 from mqsniff.model import Chunk, ConnectionInfo, Item, Mark, Side
 
 
-def talked(talk: Talk, requests: Iterable[bytes]) -> Iterator[Item]:
+def talked(talk: ProtocolSession, requests: Iterable[bytes]) -> Iterator[Item]:
     offset = 0
     for number, request in enumerate(requests):
         yield from talk.take(Chunk(Side.CLIENT, offset, request, [Mark(offset, number, number, number)]))
@@ -27,7 +27,7 @@ def talked(talk: Talk, requests: Iterable[bytes]) -> Iterator[Item]:
 def held(requests: Iterable[bytes], **limits: int) -> int:
     """Bytes that a connection holds after so many requests."""
     settings = Settings(Limits(**limits), records=True)
-    talk = Talk(Kafka(settings), settings, ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 9092, 0, 0))
+    talk = ProtocolSession(Kafka(settings), settings, ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 9092, 0, 0))
     talk.begin(in_step=True)
     tracemalloc.start()
     try:

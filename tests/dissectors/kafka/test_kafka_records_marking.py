@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from record_craft import SOME, Plain, batch, message_set, patched, wrapper
 
-from dissectors.kafka.records.batches import Reading, read_batches
+from dissectors.kafka.records.batches import RecordDataReading, read_batches
 from dissectors.kafka.records.marking import mark_all, mark_answered, mark_delivered, mark_produced, schema_ids
 
 MS = 1_000_000
 
 
-def read(data: bytes) -> Reading:
+def read(data: bytes) -> RecordDataReading:
     return read_batches(data, 0, len(data), decompress_max=1 << 20, open_records=True)
 
 
-def column(reading: Reading, name: str) -> list[Any]:
+def column(reading: RecordDataReading, name: str) -> list[Any]:
     """A column of all records, wherever it stands."""
     found: list[Any] = []
     for records in reading.records:

@@ -10,7 +10,7 @@ from record_craft import HEAD, batch, patched
 from record_reading import expected, kinds, read, rows
 
 from dissectors.kafka.records import batches as module
-from dissectors.kafka.records.opened import Opened, OpenedBatches
+from dissectors.kafka.records.opened import OpenedBatch, OpenedBatches
 from dissectors.kafka.records.walk import walk
 
 
@@ -73,7 +73,7 @@ def test_a_damaged_batch_is_not_kept(openings) -> None:
 
 def test_the_batches_used_last_stay_within_the_bound() -> None:
     raw = batch()[HEAD:]
-    opened = Opened(b"x", raw, walk(raw, 0, len(raw), 4))
+    opened = OpenedBatch(b"x", raw, walk(raw, 0, len(raw), 4))
     kept = OpenedBatches(most=3 * opened.size)
     for crc in range(3):
         kept.keep((crc, 1, 4), opened)
@@ -86,5 +86,5 @@ def test_the_batches_used_last_stay_within_the_bound() -> None:
 def test_a_batch_beyond_the_bound_is_not_kept_at_all() -> None:
     raw = batch()[HEAD:]
     kept = OpenedBatches(most=10)
-    kept.keep((1, 1, 4), Opened(b"x", raw, walk(raw, 0, len(raw), 4)))
+    kept.keep((1, 1, 4), OpenedBatch(b"x", raw, walk(raw, 0, len(raw), 4)))
     assert kept.find((1, 1, 4), b"x") is None

@@ -20,7 +20,7 @@ from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.schemas import TABLES
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 from mqsniff.testing.conversations import chunks, client, server
 from mqsniff.testing.driver import Driver
 
@@ -111,7 +111,7 @@ def lines(folder: Path, steps: list[tuple[str, bytes]], *, show_secrets: bool) -
     path.write_bytes(pcap(conversation(steps, server=9092)))
     run = Pipeline(FileSource([str(path)]), Settings(records=True, show_secrets=show_secrets))
     out = io.BytesIO()
-    sink = NdjsonSink(out, run.captures, tuple(TABLES), Shown(secrets=show_secrets))
+    sink = NdjsonSink(out, run.captures, tuple(TABLES), Redaction(secrets=show_secrets))
     for item in run.items():
         if item is not None:
             sink.write(item)

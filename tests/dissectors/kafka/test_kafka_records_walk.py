@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from record_craft import HEAD, Plain, batch
 
 from dissectors.kafka.records import walk as module
-from dissectors.kafka.records.walk import RECORD_MIN, Headers, walk, walk_slowly
+from dissectors.kafka.records.walk import RECORD_MIN, RecordHeaders, walk, walk_slowly
 
 QUICK = settings(max_examples=50, deadline=None)
 
@@ -44,7 +44,7 @@ def test_the_walk_gives_what_its_slow_twin_gives(
 @QUICK
 def test_headers_are_what_was_written_and_stand_where_their_places_say(records: tuple[Plain, ...]) -> None:
     data = batch(records)[HEAD:]
-    headers = Headers(data, walk(data, 0, len(data), len(records)))
+    headers = RecordHeaders(data, walk(data, 0, len(data), len(records)))
     assert headers[:] == [list(one.headers) for one in records]
     assert headers[-1] == headers[len(records) - 1]
     counts, places = headers.spans()

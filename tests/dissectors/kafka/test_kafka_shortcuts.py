@@ -9,7 +9,7 @@ import pytest
 
 from dissectors.kafka import bodies, embedded
 from dissectors.kafka.bodies import REPEATED, REPEATED_SIZE, read_request_body, read_response_body, version_of
-from dissectors.kafka.marks import marks_of
+from dissectors.kafka.marks import field_paths_of
 from dissectors.kafka.records import batches, fields
 from dissectors.kafka.records.batches import CHECKED_FROM, CONTROL, HEAD, lone_head, read_batches
 from dissectors.kafka.specs import apis
@@ -19,7 +19,7 @@ from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.schemas import TABLES
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 
 SAMPLES = sorted((Path(__file__).parents[3] / "pcaps" / "kafka").glob("*.pcap*"))
 CAPTURES = [path for path in SAMPLES if path.suffix in {".pcap", ".pcapng"}]
@@ -28,7 +28,7 @@ CAPTURES = [path for path in SAMPLES if path.suffix in {".pcap", ".pcapng"}]
 def rows(path: Path) -> bytes:
     stream = io.BytesIO()
     run = Pipeline(FileSource([str(path)]), Settings())
-    sink = NdjsonSink(stream, run.captures, tuple(TABLES), Shown())
+    sink = NdjsonSink(stream, run.captures, tuple(TABLES), Redaction())
     for item in run.items():
         if item is not None:
             sink.write(item)
@@ -59,7 +59,7 @@ def test_nothing_works_on_a_body_that_is_shared():
     layouts = [layout for version in versions() for layout in (*version.requests, *version.responses)]
     assert layouts
     for layout in layouts:
-        marks = marks_of(layout)
+        marks = field_paths_of(layout)
         assert (marks.records, marks.configs, marks.taught, embedded.holder_of(layout)) == (None, None, None, None)
 
 

@@ -11,7 +11,7 @@ import dpkt
 import pytest
 
 from mqsniff.dissector import Settings
-from mqsniff.model import Decoded
+from mqsniff.model import MessageItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 
@@ -25,7 +25,7 @@ def messages(path: Path) -> Counter[tuple[object, ...]]:
     return Counter(
         (item.connection.client, item.message.name, item.message.kind, item.message.correlation, item.message.version)
         for item in run.items()
-        if isinstance(item, Decoded)
+        if isinstance(item, MessageItem)
     )
 
 

@@ -9,10 +9,10 @@ from struct_encoder import encode, some_body, with_records
 
 from dissectors.kafka import specs
 from mqsniff.spec.compile import STUMBLES
-from mqsniff.spec.interpret import Window, interpret
+from mqsniff.spec.interpret import DecodeWindow, interpret
 from mqsniff.spec.layout import Layout
 
-KINDS: tuple[specs.Kind, ...] = ("request", "response")
+KINDS: tuple[specs.DefinitionKind, ...] = ("request", "response")
 
 
 def api_layouts() -> list[Layout]:
@@ -207,7 +207,7 @@ def test_every_layout_reads_what_was_written_by_it_fast_and_slow(richness: int) 
         body = some_body(layout.struct, chance, richness=richness)
         data = encode(layout.struct, body)
         fast, stop = layout.fast(data, 0, len(data), len(data))
-        slow = interpret(layout.struct, data, Window(0, len(data), len(data)))
+        slow = interpret(layout.struct, data, DecodeWindow(0, len(data), len(data)))
         assert with_records(fast, data) == body, layout
         assert stop == slow.stop == len(data), layout
         assert (slow.body, slow.problems, slow.broken) == (fast, (), None), layout

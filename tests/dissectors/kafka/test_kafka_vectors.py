@@ -11,7 +11,7 @@ from vector_comparison import differences, in_snake_case
 
 from dissectors.kafka import bodies
 from mqsniff.limits import Limits
-from mqsniff.spec.interpret import Window, interpret
+from mqsniff.spec.interpret import DecodeWindow, interpret
 
 LIMITS = Limits()
 
@@ -49,7 +49,7 @@ def test_the_interpreter_reads_the_same_as_the_compiled_decoder(release: str) ->
         if vector.case == "most":
             layout, body = read(vector)
             size = len(vector.data)
-            slow = interpret(layout.struct, vector.data, Window(0, size, size))
+            slow = interpret(layout.struct, vector.data, DecodeWindow(0, size, size))
             if (slow.body, slow.stop, slow.problems, slow.broken) != (body, size, (), None):
                 found.append(f"{vector} by {layout}: {slow}")
     fail_with(found)

@@ -10,8 +10,8 @@ from dissectors.kafka import Kafka, description, specs
 from dissectors.kafka.oracles import SELF, oracles_of, reasons, vouchers
 
 
-def every_place() -> set[tuple[int, specs.Kind, int]]:
-    kinds: tuple[specs.Kind, ...] = ("request", "response")
+def every_place() -> set[tuple[int, specs.DefinitionKind, int]]:
+    kinds: tuple[specs.DefinitionKind, ...] = ("request", "response")
     return {
         (key, kind, version)
         for key, api in specs.apis().items()

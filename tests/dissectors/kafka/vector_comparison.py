@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mqsniff.model import Secret
 from mqsniff.spec.layout import Layout
-from mqsniff.spec.schema import UNKNOWN_TAGS, Item, Struct
+from mqsniff.spec.schema import UNKNOWN_TAGS, FieldLayout, Struct
 from mqsniff.spec.wire import Extent
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class _Comparison:
             left.pop(name, None)
         self.found += [f"{path}.{name}: unknown, Kafka wrote {value!r}" for name, value in left.items()]
 
-    def field(self, item: Item, ours: Any, told: Any, path: str) -> None:
+    def field(self, item: FieldLayout, ours: Any, told: Any, path: str) -> None:
         if not (item.array and isinstance(ours, list) and isinstance(told, list)):
             self.value(item, ours, told, path)
             return
@@ -115,7 +115,7 @@ class _Comparison:
         for index, (one, other) in enumerate(zip(ours, told, strict=False)):
             self.value(item, one, other, f"{path}[{index}]")
 
-    def value(self, item: Item, ours: Any, told: Any, path: str) -> None:
+    def value(self, item: FieldLayout, ours: Any, told: Any, path: str) -> None:
         if item.struct is not None and ours is not None:
             self.struct(item.struct, ours, told, path)
             return

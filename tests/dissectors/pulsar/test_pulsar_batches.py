@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pulsarcraft import batch, encoded
 
 from dissectors.pulsar import batches
-from dissectors.pulsar.batches import COMPACTED_OUT, FLAG_FIELDS, Headers, read_slots, told_flag
+from dissectors.pulsar.batches import COMPACTED_OUT, FLAG_FIELDS, SlotProperties, read_slots, told_flag
 from mqsniff.limits import Limits
 
 LIMITS = Limits()
@@ -45,7 +45,7 @@ def test_both_readers_see_the_same_in_what_clients_write(fields):
     assert batches._read_single(data, 0, len(data)) == slow
     assert odd == []
     expected = [(pair["key"], pair["value"].encode()) for pair in fields.get("properties", ())]
-    assert Headers(data, [(0, len(data))])[0] == expected
+    assert SlotProperties(data, [(0, len(data))])[0] == expected
 
 
 @settings(max_examples=200, deadline=None)
@@ -62,7 +62,7 @@ def test_where_the_fast_reader_does_not_stumble_the_slow_one_agrees_and_notes_no
     assert fast == slow
     assert odd == []
     slow_headers = batches.properties_of(batches.message_type("SingleMessageMetadata").decode(data).body)
-    assert Headers(data, [(0, len(data))])[0] == slow_headers
+    assert SlotProperties(data, [(0, len(data))])[0] == slow_headers
 
 
 def test_slots_lie_where_they_lie():
@@ -149,6 +149,6 @@ def test_flags_that_are_false_are_no_flags():
 
 def test_headers_are_a_sequence():
     single = encoded("SingleMessageMetadata", payload_size=0, properties=[{"key": "a", "value": "b"}])
-    headers = Headers(single, [(0, len(single))] * 3)
+    headers = SlotProperties(single, [(0, len(single))] * 3)
     assert list(headers[1:]) == [[("a", b"b")]] * 2
     assert len(headers) == 3

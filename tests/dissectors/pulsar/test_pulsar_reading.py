@@ -16,7 +16,7 @@ from dissectors.pulsar.messages import id_fields, message_type
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Frame, Gap, Mark, Side, Undecoded
-from mqsniff.tables.values import Shown
+from mqsniff.tables.values import Redaction
 from mqsniff.testing.conversations import chunks, client, server
 from mqsniff.testing.driver import Driver
 
@@ -359,7 +359,7 @@ def test_a_mutated_frame_becomes_one_message_that_can_be_shown(data, changes, si
     assert len(driver.messages) + len(driver.skipped) == 1
     assert "internal" not in {problem.kind for problem in driver.problems}
     for told in driver.messages:
-        Shown().json(told.body)
+        Redaction().json(told.body)
 
 
 @settings(max_examples=100, deadline=None)

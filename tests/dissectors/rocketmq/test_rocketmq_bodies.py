@@ -10,14 +10,14 @@ import pytest
 from remotingcraft import HEARTBEAT, ROUTE, RUNNING_INFO, registration
 
 from dissectors.rocketmq.bodies import Mentions, body_checksum_ok, read_body
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from dissectors.rocketmq.secrets import holds_secret, is_secret_name
 from mqsniff.limits import Limits
 from mqsniff.model import Secret, Undecoded
 
 
 def read(kind: str, raw: bytes, **limits: int):
-    notes, mentions = Notes(Limits(**limits)), Mentions()
+    notes, mentions = ProblemNotes(Limits(**limits)), Mentions()
     return read_body(kind, raw, notes, mentions), [(p.kind, p.path) for p in notes.problems], mentions
 
 

@@ -21,7 +21,7 @@ from remotingcraft import (
 
 from dissectors.rocketmq import RocketMQ
 from dissectors.rocketmq.explain import frame_spans
-from dissectors.rocketmq.tables import Part, tables
+from dissectors.rocketmq.tables import CodePart, tables
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Secret, Side, Undecoded
 from mqsniff.testing.conversations import chunks, client, server
@@ -109,7 +109,7 @@ def test_the_code_of_a_binary_header_is_named_though_it_was_cut(code, name):
 def test_both_serialisations_are_explained_field_by_field(line):
     data = line["frame"]
     header = tables().headers[line["class"]]
-    spans = list(frame_spans(whole(data), Part(header, body="text"), Limits()))
+    spans = list(frame_spans(whole(data), CodePart(header, body="text"), Limits()))
     assert spans[-1] == ("body", len(data) - 6, len(data), "a body", "")
     assert {span.path for span in spans} >= {f"ext_fields.{header.fields[wire].name}" for wire in line["fields"]}
     assert [span.start for span in spans[1:]] == [span.stop for span in spans[:-1]]
@@ -154,13 +154,13 @@ def test_a_compressed_registration_is_one_span():
 @pytest.mark.parametrize("size", range(0, 120, 7))
 def test_of_a_part_of_a_frame_every_byte_is_a_span(size):
     data = json_frame(34, 1, {"AccessKey": "me"}, b"{}")[:size]
-    spans = list(frame_spans(whole(data), Part(tables().common), Limits()))
+    spans = list(frame_spans(whole(data), CodePart(tables().common), Limits()))
     assert sum(span.stop - span.start for span in spans) == len(data)
 
 
 @pytest.mark.parametrize("raw", [b"{", b"}", b"[1,{", b'"a', b'{"a":}', b"{{}:[]}", b"\xff", b"{,,}", b'{"a":[[],{}]}'])
 def test_odd_json_is_explained_as_far_as_it_goes(raw):
-    spans = list(frame_spans(whole(frame(raw, raw)), Part(tables().common, body="json"), Limits()))
+    spans = list(frame_spans(whole(frame(raw, raw)), CodePart(tables().common, body="json"), Limits()))
     assert [span.start for span in spans[1:]] == [span.stop for span in spans[:-1]]
     assert spans[-1].stop == 8 + 2 * len(raw)
 

@@ -7,14 +7,14 @@ from remotingcraft import UNIQUE, properties, send_fields
 
 from dissectors.rocketmq import texts
 from dissectors.rocketmq.extfields import note_missing, read_ext
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from dissectors.rocketmq.tables import tables
 from mqsniff.limits import Limits
 from mqsniff.model import Secret
 
 
 def read(name: str, ext: dict, *, owed: bool = False):
-    notes, header = Notes(Limits()), tables().headers[name]
+    notes, header = ProblemNotes(Limits()), tables().headers[name]
     found = read_ext(ext, header, notes)
     if owed:
         note_missing(found, header, notes)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.rocketmq.fastjson import DEPTH_MAX, read_json, read_tolerant, tokens
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from mqsniff.limits import Limits
 from mqsniff.spec.wire import Malformed
 
@@ -19,7 +19,7 @@ quick = settings(max_examples=50, deadline=None)
 
 
 def read(data: bytes, **limits: int):
-    notes = Notes(Limits(**limits))
+    notes = ProblemNotes(Limits(**limits))
     return read_json(data, notes, "body"), [problem.kind for problem in notes.problems]
 
 
@@ -114,7 +114,7 @@ def test_of_a_text_that_was_cut_all_before_the_cut_is_given():
     whole = b'{"a":[1,{"b":true}],"c":{"d":"text","e":12}}'
     seen = []
     for size in range(len(whole) + 1):
-        value = read_tolerant(whole[:size], Notes(Limits()), "", cut=True)
+        value = read_tolerant(whole[:size], ProblemNotes(Limits()), "", cut=True)
         seen.append(json.dumps(value))
     assert seen[0] == "null"
     assert seen[-1] == json.dumps(json.loads(whole))
@@ -138,7 +138,11 @@ VALUES = st.recursive(
 @given(VALUES, st.booleans(), st.sampled_from([None, 1]))
 def test_standard_json_is_read_as_the_standard_library_reads_it(value, ascii_only, indent):
     data = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode(errors="surrogatepass")
-    assert read_tolerant(data, Notes(Limits()), "") == read_json(data, Notes(Limits()), "") == json.loads(data)
+    assert (
+        read_tolerant(data, ProblemNotes(Limits()), "")
+        == read_json(data, ProblemNotes(Limits()), "")
+        == json.loads(data)
+    )
 
 
 @quick
@@ -150,6 +154,6 @@ def test_tokens_never_overlap_and_nothing_but_malformed_is_raised(data):
         at = token.stop
     for cut in (False, True):
         try:
-            read_tolerant(data, Notes(Limits()), "", cut=cut)
+            read_tolerant(data, ProblemNotes(Limits()), "", cut=cut)
         except Malformed:
             continue

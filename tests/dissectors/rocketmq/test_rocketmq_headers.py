@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from remotingcraft import binary_frame, binary_header, frame, json_frame, send_fields
 
 from dissectors.rocketmq.headers import read_header
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from mqsniff.limits import Limits
 from mqsniff.spec.wire import Malformed
 
@@ -18,7 +18,7 @@ quick = settings(max_examples=50, deadline=None)
 
 
 def read(data: bytes, limits: Limits | None = None):
-    notes = Notes(limits or Limits())
+    notes = ProblemNotes(limits or Limits())
     header, stop = read_header(data, notes)
     return header, stop, [(problem.kind, problem.path) for problem in notes.problems]
 

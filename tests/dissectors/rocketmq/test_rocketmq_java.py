@@ -9,7 +9,7 @@ from dissectors.rocketmq import heads
 from dissectors.rocketmq.bodies import Mentions, read_body
 from dissectors.rocketmq.extfields import note_missing, read_ext
 from dissectors.rocketmq.headers import read_header
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from dissectors.rocketmq.records import delivered, of_batch
 from dissectors.rocketmq.stored import COMPRESSED, host_text, properties_value, read_batch, read_stored
 from dissectors.rocketmq.tables import BOOL, INT32, INT64, TEXT, tables
@@ -54,7 +54,7 @@ def typed(kind: int, text: str) -> object:
 )
 def test_every_header_class_is_read_from_both_serialisations(release, line):
     assert heads.probe(line["frame"]) == heads.frame_size(line["frame"]) == len(line["frame"])
-    notes = Notes(Limits())
+    notes = ProblemNotes(Limits())
     found, stop = read_header(line["frame"], notes)
     assert (found.opaque, found.fields["remark"]) == (4711, "a remark ü")
     assert line["frame"][stop:] in (b"a body", b"b")
@@ -108,7 +108,7 @@ def test_every_json_body_that_java_writes_is_known_to_the_last_key(line):
         assert line["class"] not in tables().bodies
         return
     kind = "register-broker" if line["class"] == "RegisterBrokerBody" else line["class"]
-    notes = Notes(Limits())
+    notes = ProblemNotes(Limits())
     value = read_body(kind, line["body"], notes, Mentions())
     assert notes.problems == []
     assert unknown(value) == []
@@ -129,7 +129,7 @@ def unknown(value: object) -> list[str]:
 
 def test_a_compressed_registration_says_what_the_plain_one_says():
     plain, packed = (line["body"] for line in BODIES if line.get("compressed") is not None)
-    first, second = (read_body("register-broker", body, Notes(Limits()), Mentions()) for body in (plain, packed))
+    first, second = (read_body("register-broker", body, ProblemNotes(Limits()), Mentions()) for body in (plain, packed))
     wrapper, other = (body["topic_config_serialize_wrapper"] for body in (first, second))
     assert packed[:1] == b"\x78"
     assert first["filter_server_list"] == second["filter_server_list"]
@@ -144,7 +144,7 @@ def test_a_compressed_registration_says_what_the_plain_one_says():
 
 @pytest.mark.parametrize("line", [line for line in MESSAGES if line["what"] != "batch"], ids=lambda line: line["what"])
 def test_a_stored_message_is_read_as_java_reads_it(line):
-    notes = Notes(Limits())
+    notes = ProblemNotes(Limits())
     (message,), stop = read_stored(line["bytes"], notes, "")
     assert (stop, notes.problems) == (len(line["bytes"]), [])
     assert message.sys_flag & ~COMPRESSED == line["sys_flag"]  # Java clears the bit when it decompresses
@@ -173,7 +173,7 @@ def key_of(batch, index: int) -> bytes:
 
 def test_a_batch_is_read_as_java_wrote_it():
     (line,) = (line for line in MESSAGES if line["what"] == "batch")
-    notes = Notes(Limits())
+    notes = ProblemNotes(Limits())
     messages, stop = read_batch(line["bytes"], notes, "")
     assert (stop, notes.problems) == (len(line["bytes"]), [])
     assert [message.flag for message in messages] == [0, 1, 2]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from remotingcraft import BORN, UNIQUE, batch_message, properties, stored
 
 from dissectors.rocketmq.messages import Data, read_messages
-from dissectors.rocketmq.notes import Notes
+from dissectors.rocketmq.notes import ProblemNotes
 from dissectors.rocketmq.records import complete, deliver_at_ns, property_span, time_ns
 from dissectors.rocketmq.stored import host_text, read_batch, read_stored
 from mqsniff.dissector import Settings
@@ -28,7 +28,7 @@ def read(
     kind: str, raw: bytes, ext: dict | None = None, *, size: int | None = None, records: str = "consumer", **limits: int
 ):
     run = Settings(Limits(**limits), records=True)
-    notes = Notes(run.limits)
+    notes = ProblemNotes(run.limits)
     content = read_messages(kind, Data(raw, size or len(raw), ext or {}, records), run, notes)
     return content, [(problem.kind, problem.path) for problem in notes.problems]
 
@@ -282,17 +282,17 @@ def test_of_a_single_message_that_was_cut_the_part_is_given_with_its_whole_size(
 
 
 def test_messages_take_of_the_room_for_values():
-    notes = Notes(Limits(elements_max=100))
+    notes = ProblemNotes(Limits(elements_max=100))
     with pytest.raises(ValueError, match="elements_max"):
         read_stored(stored(b"") * 10, notes, "")
     with pytest.raises(ValueError, match="elements_max"):
-        read_batch(batch_message(b"") * 10, Notes(Limits(elements_max=100)), "")
+        read_batch(batch_message(b"") * 10, ProblemNotes(Limits(elements_max=100)), "")
 
 
 @quick
 @given(st.binary(max_size=200), st.lists(st.binary(max_size=30), max_size=4))
 def test_runs_tile_what_they_read(noise, bodies):
-    notes = Notes(Limits())
+    notes = ProblemNotes(Limits())
     raw = b"".join(stored(body) for body in bodies)
     messages, stop = read_stored(raw + noise, notes, "")
     assert [m.body_size for m in messages][: len(bodies)] == [len(body) for body in bodies]
@@ -340,7 +340,7 @@ def test_a_response_that_tells_less_fills_in_less(told):
 
 
 def test_records_are_made_only_when_they_are_asked_for():
-    notes = Notes(Limits())
+    notes = ProblemNotes(Limits())
     for kind, raw in (
         ("message", b"x"),
         ("message-batch", batch_message(b"x")),

@@ -37,7 +37,7 @@ from remotingcraft import (
 from dissectors.rocketmq import RocketMQ
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
-from mqsniff.model import CaptureInfo, Exchanged, Secret, Side
+from mqsniff.model import CaptureInfo, ExchangeItem, Secret, Side
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.rows import exchange_row
@@ -470,7 +470,7 @@ def ended(path, *says: Say) -> list[tuple]:
     settings = Settings()
     items = Pipeline(FileSource([str(path)], settings.limits), settings).items()
     captures = [CaptureInfo(0, "x.pcap")]
-    settled = [item.exchange for item in items if isinstance(item, Exchanged)]
+    settled = [item.exchange for item in items if isinstance(item, ExchangeItem)]
     rows = [exchange_row(connection(), exchange, captures) for exchange in settled]
     return [
         (row["name"], row["settled_by"], row["status"], row["error_name"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dissectors.rocketmq import RocketMQ
-from dissectors.rocketmq.tables import Tables, tables
+from dissectors.rocketmq.tables import RemotingTables, tables
 from dissectors.rocketmq.texts import FORMATS
 
 
@@ -107,7 +107,7 @@ def test_names_in_a_class_are_different():
 
 def test_data_of_another_format_is_refused():
     with pytest.raises(ValueError, match="mqsniff-rocketmq"):
-        Tables({"format": "mqsniff-rocketmq/0"})
+        RemotingTables({"format": "mqsniff-rocketmq/0"})
 
 
 def test_the_description_shows_every_code_with_its_classes():
