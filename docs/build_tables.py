@@ -147,9 +147,9 @@ def page() -> str:
     """The whole page."""
     types = "".join(f"| {name} | {stored} | {shown} |\n" for name, (stored, shown) in TYPES.items())
     tables = "\n".join(table_section(table) for table in TABLES)
-    asked = "\n".join(map(query_section, queries(QUERIES.read_text())))
+    pending = "\n".join(map(query_section, queries(QUERIES.read_text())))
     files = f"{FILES_INTRODUCTION}\n{_columns((*FILE_COLUMNS, RUN_ID), ('uri',))}"
-    parts = (tables, files, ordinary_section(), QUERIES_INTRODUCTION, asked)
+    parts = (tables, files, ordinary_section(), QUERIES_INTRODUCTION, pending)
     return f"{INTRODUCTION.format(version=SCHEMA_VERSION)}{types}\n" + "\n".join(parts)
 
 

@@ -168,14 +168,14 @@ class Dissector(ABC):
     def close(self, side: Side) -> Iterator[Event]:
         """No more bytes of a side will come: give what still waits."""
 
-    def surrender(self, side: Side, offset: int) -> list[Chunk | Gap]:  # noqa: ARG002  # part of the contract
+    def hand_back(self, side: Side, offset: int) -> list[Chunk | Gap]:  # noqa: ARG002  # part of the contract
         """Hand back what was fed of a side from this offset on and not decoded yet, for another layer to read.
 
         Asked once for each side of an ``Upgrade``; what waits of both sides may be given at once.
         """
         return []
 
-    def open_questions(self) -> Iterator[Pending]:
+    def unanswered(self) -> Iterator[Pending]:
         """Questions that nobody answered, oldest first; asked for once, at the end of the connection."""
         return iter(())
 

@@ -47,13 +47,13 @@ def pub(**fields: Any) -> Message:
 
 def answer_to(question: Message, **fields: Any) -> tuple[Message, Pending]:
     """An answer 78 µs after the question, and what ties them together."""
-    asked = Pending("pub", "answer", question.frame, message=question)
+    pending = Pending("pub", "answer", question.frame, message=question)
     reply = frame(Side.SERVER, 0, 10, at=79_000, packet=9)
     response = Message(reply, "nsq", "RESPONSE", "response", {"data": "OK"}, error_code=0, error_count=0, **fields)
-    asked.answer = asked.last_answer = response
-    response.closed = response.answered = (asked,)
+    pending.answer = pending.last_answer = response
+    response.resolved = response.answered = (pending,)
     response.answers = 1
-    return response, asked
+    return response, pending
 
 
 def batch(*records: tuple[bytes | None, bytes | None], **constant: Any) -> RecordBatch:

@@ -29,8 +29,8 @@ def sized(body: bytes) -> bytes:
 
 
 def identify(**fields: object) -> bytes:
-    asked = {"client_id": "craft", "feature_negotiation": True, "user_agent": "craft/1.0"} | fields
-    return line("IDENTIFY") + sized(json.dumps(asked).encode())
+    pending = {"client_id": "craft", "feature_negotiation": True, "user_agent": "craft/1.0"} | fields
+    return line("IDENTIFY") + sized(json.dumps(pending).encode())
 
 
 def auth(secret: bytes) -> bytes:

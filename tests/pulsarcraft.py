@@ -138,15 +138,15 @@ def names(driver: Driver) -> list[tuple[str, str, str | None]]:
 def ended(driver: Driver, link: str = "answer") -> list[tuple[str, str | None, str | None]]:
     """(name of the question, name of its answer, status) of every question that ended."""
     return [
-        (asked.message.name, asked.answer.name if asked.answer else None, asked.status)
+        (pending.message.name, pending.answer.name if pending.answer else None, pending.status)
         for message in driver.messages
-        for asked in message.closed
-        if asked.link == link
+        for pending in message.resolved
+        if pending.link == link
     ]
 
 
 def still_open(driver: Driver, link: str = "answer") -> list[str]:
-    return [asked.message.name for asked in driver.dissector.open_questions() if asked.link == link]
+    return [pending.message.name for pending in driver.dissector.unanswered() if pending.link == link]
 
 
 def noted(driver: Driver) -> list[tuple[str, str]]:

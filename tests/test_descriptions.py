@@ -64,12 +64,12 @@ def test_every_answer_of_the_samples_is_one_that_is_described(protocol):
     """Settlements too: a message that was delivered is answered by what settles it."""
     odd = set()
     for row in rows("exchanges"):
-        asked, answered = row.get("name"), row.get("response_name")
-        if row["protocol"] != protocol or asked not in answers(protocol) or answered is None:
+        pending, answered = row.get("name"), row.get("response_name")
+        if row["protocol"] != protocol or pending not in answers(protocol) or answered is None:
             continue
         settled = row["link"] == "settlement" and protocol == "rocketmq"  # its answer is a message of its own
-        if not settled and answered not in answers(protocol)[asked]:
-            odd.add((asked, answered))
+        if not settled and answered not in answers(protocol)[pending]:
+            odd.add((pending, answered))
     assert odd == set()
 
 

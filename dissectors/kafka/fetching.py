@@ -121,13 +121,13 @@ class FetchSessions:
         place = place_of(row)
         if place is None:
             return
-        row["offset"] = asked = fetching.partitions.get(place)
+        row["offset"] = pending = fetching.partitions.get(place)
         watermark = row.get("high_watermark")
         if row.get("wire_bytes"):
             known = self._watermarks.get(place)
-            if asked is None or known is None:
+            if pending is None or known is None:
                 fetching.unsure = True
-            elif known > asked:
+            elif known > pending:
                 fetching.there = True
         if watermark is not None:
             if len(self._watermarks) >= self.partitions_max:

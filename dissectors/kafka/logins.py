@@ -53,16 +53,16 @@ class Logins:
 
     def expects_token(self) -> bool:
         """Whether the server's next frame answers a raw token."""
-        return bool(self._owner.questions(TOKEN))
+        return bool(self._owner.pending(TOKEN))
 
     def request_seen(self) -> None:
         """The client has sent a request: no token comes before the next handshake."""
         self._begun = True
         self._sasl.end_raw()
 
-    def asked(self, version: int, asked: Pending) -> None:
+    def handshake_sent(self, version: int, pending: Pending) -> None:
         """A handshake was asked for; after one of version 0 the framing may change."""
-        self._gate = asked if version == 0 else None
+        self._gate = pending if version == 0 else None
 
     def closed(self, side: Side) -> None:
         """No more bytes of a side come (rule 3)."""
@@ -81,12 +81,12 @@ class Logins:
             self._identity.mechanism = self._sasl.mechanism
         message = _token(frame, "request")
         self._log_in(message, self._sasl.client_token(frame.data[heads.SIZE_WORD :]))
-        self._gate = self._owner.ask(TOKEN)
+        self._gate = self._owner.expect_reply(TOKEN)
         return message
 
     def server_token(self, frame: Frame) -> Message:
         """The message of a server's token."""
-        self._owner.answer(TOKEN)
+        self._owner.reply_to(TOKEN)
         self._gate = None
         message = _token(frame, "response")
         outcome = self._sasl.server_token(frame.data[heads.SIZE_WORD :])
@@ -105,7 +105,7 @@ class Logins:
 
     def _shook(self, reply: ResponseContext) -> None:
         self._gate = None
-        asking = reply.asked.message
+        asking = reply.pending.message
         mechanism = as_name(asking.body.get("mechanism")) if asking is not None else None
         if reply.message.error_code == 0:
             raw = reply.question.version.version == 0

@@ -115,12 +115,12 @@ def _partitions(rows: Sequence[PartitionRow]) -> list[tuple[str, Value]]:
 
 def _timestamps(body: BodyFields) -> list[tuple[str, Value]]:
     """What times a ListOffsets asks for, where all partitions ask for the same one."""
-    asked = {
+    pending = {
         partition.get("timestamp") for topic in body.get("topics") or () for partition in topic.get("partitions") or ()
     }
-    if len(asked) != 1:
+    if len(pending) != 1:
         return []
-    (timestamp,) = asked
+    (timestamp,) = pending
     return [] if timestamp is None else [("timestamp", specs.enum("list_offsets_timestamp").get(timestamp, timestamp))]
 
 

@@ -39,14 +39,14 @@ def judge(reply: ResponseContext, errors: Branch, body: BodyFields) -> None:
     message.error_code = message.error_count = 0
     if not told:
         return
-    asked = reply.asked.message.body if reply.asked.message is not None else {}
-    failed = [code for code in told if not ORDINARY.has(message.name, code, asked)]
+    pending = reply.pending.message.body if reply.pending.message is not None else {}
+    failed = [code for code in told if not ORDINARY.has(message.name, code, pending)]
     message.error_count = len(failed)
     message.error_code = (failed or told)[0]
     message.error_name = rows.error_name(message.error_code)
     own = sum(name in body for name in errors.fields)
     if failed and not any(codes[:own]) and len(failed) < len(codes) - own:
-        reply.asked.status = "partial"
+        reply.pending.status = "partial"
 
 
 def was_held(reply: ResponseContext, limit_ns: int, previous_ns: int) -> bool:
@@ -55,7 +55,7 @@ def was_held(reply: ResponseContext, limit_ns: int, previous_ns: int) -> bool:
     It did where the answer came late and says nothing else: no error that is told at once, no data that were there.
     """
     message, fetch = reply.message, reply.question.fetching
-    elapsed = message.frame.first_ts_ns - max(reply.asked.frame.last_ts_ns, previous_ns)
+    elapsed = message.frame.first_ts_ns - max(reply.pending.frame.last_ts_ns, previous_ns)
     if elapsed <= min(SERVED_NS, limit_ns * 9 // 10):
         return False
     if message.error_code:
@@ -64,7 +64,7 @@ def was_held(reply: ResponseContext, limit_ns: int, previous_ns: int) -> bool:
         return True
     if fetch.there or fetch.patient:
         return fetch.patient
-    return not fetch.unsure or _newest_ns(reply.body) >= reply.asked.frame.last_ts_ns - OLD_NS
+    return not fetch.unsure or _newest_ns(reply.body) >= reply.pending.frame.last_ts_ns - OLD_NS
 
 
 def _newest_ns(body: BodyFields) -> int:

@@ -71,29 +71,29 @@ class Pairing:
         self._open_since, self._latest = self._losses, correlation
         question.losses = self._losses
 
-    def answer(self, correlation: int, frame: Frame) -> Pending | None:
+    def reply_to(self, correlation: int, frame: Frame) -> Pending | None:
         """The request that a response answers; None where there is none, or where that cannot be told. Hot."""
         self._open_since = NONE_OPEN
         self.in_doubt = ()
         if (self._losses or not self.all_seen) and self._doubts(correlation, frame):
             return None
-        asked = self._owner.answer(correlation)
-        if asked is not None:
-            self._answered_at = max(self._answered_at, asked.frame.offset)
+        pending = self._owner.reply_to(correlation)
+        if pending is not None:
+            self._answered_at = max(self._answered_at, pending.frame.offset)
             self.all_seen = self.all_seen or self._answered_at >= self._seen_from
-        return asked
+        return pending
 
     def _doubts(self, correlation: int, frame: Frame) -> bool:
         """End the requests that are over; whether it cannot be told then which one the response answers (rule 3)."""
         unseen = self._repeats and not (self._waits or self.all_seen)
-        if len(self._owner.questions(correlation)) + unseen < 2:
+        if len(self._owner.pending(correlation)) + unseen < 2:
             return False
         possible = self._possible(correlation, frame)
         if not possible or len(possible) + unseen < 2:
             return False
-        for asked in possible:
-            asked.context.losses = asked.gaps_before = NONE_OPEN  # it may be over from here on
-        self._owner.settle(possible[0], "lost")
+        for pending in possible:
+            pending.context.losses = pending.gaps_before = NONE_OPEN  # it may be over from here on
+        self._owner.resolve(possible[0], "lost")
         self.in_doubt = tuple(possible)
         return True
 
@@ -101,18 +101,18 @@ class Pairing:
         """The requests that the response may be for; those before them end (rule 2)."""
         over: list[Pending] = []
         left: list[Pending] = []
-        for asked in islice(self._owner.questions(correlation), LOOK_BACK):
-            if asked.frame.offset < self._answered_at:
-                over.append(asked)
+        for pending in islice(self._owner.pending(correlation), LOOK_BACK):
+            if pending.frame.offset < self._answered_at:
+                over.append(pending)
                 continue
-            left.append(asked)
-            if asked.context.losses == self._losses:
+            left.append(pending)
+            if pending.context.losses == self._losses:
                 break
-        possible = [asked for asked in left if self._fits(asked, frame)] or left[:1]
+        possible = [pending for pending in left if self._fits(pending, frame)] or left[:1]
         if self._waits:
             possible = possible[-1:]
         if possible:
             over += left[: left.index(possible[0])]
-        for asked in over:
-            self._owner.settle(asked, "lost")
+        for pending in over:
+            self._owner.resolve(pending, "lost")
         return possible

@@ -40,7 +40,7 @@ class ResponseContext:
 
     message: Message
     body: dict[str, Any]
-    asked: Pending
+    pending: Pending
     question: RequestContext
 
 

@@ -82,14 +82,14 @@ class Requests:
             self._read(message, body, key, question)
         if key == PRODUCE and value.get("acks") == 0:
             message.kind = "oneway"
-            self._owner.settle(self._owner.ask(correlation, question, expects=0), "oneway")
+            self._owner.resolve(self._owner.expect_reply(correlation, question, expects=0), "oneway")
             for batch in message.records:
                 batch.constant["ack"] = "none"
             return message
         self._pairing.asks(correlation, question)
-        asked = self._owner.ask(correlation, question, wait_limit_ns=self._wait_limit_ns(key, message))
+        pending = self._owner.expect_reply(correlation, question, wait_limit_ns=self._wait_limit_ns(key, message))
         if key == SASL_HANDSHAKE:
-            self._logins.asked(number, asked)
+            self._logins.handshake_sent(number, pending)
         return message
 
     def _read(self, message: Message, body: KafkaBody, key: int, question: RequestContext) -> None:

@@ -88,13 +88,13 @@ class Responses:
     def message_of(self, frame: Frame) -> Message:
         """The message of a frame that has a correlation id; its question is answered."""
         (correlation,) = CORRELATION.unpack_from(frame.data, 4)
-        asked = self.pairing.answer(correlation, frame)
-        if asked is None or asked.message is None:
+        pending = self.pairing.reply_to(correlation, frame)
+        if pending is None or pending.message is None:
             self._answered_ts = frame.last_ts_ns
             possible = self.pairing.in_doubt
             return self._doubtful(frame, correlation, possible) if possible else self._unmatched(frame, correlation)
-        question: RequestContext = asked.context
-        version, asking = question.version, asked.message
+        question: RequestContext = pending.context
+        version, asking = question.version, pending.message
         body, problems = self._body_of(version, frame)
         message = Message(
             frame,
@@ -109,11 +109,11 @@ class Responses:
         )
         message.group = asking.group
         message.judged = body.judged
-        reply = ResponseContext(message, body.value, asked, question)
+        reply = ResponseContext(message, body.value, pending, question)
         if body.layout is not None:
             self._read(reply, body)
-        if asked.wait_limit_ns is not None:
-            asked.held = was_held(reply, asked.wait_limit_ns, self._answered_ts)
+        if pending.wait_limit_ns is not None:
+            pending.held = was_held(reply, pending.wait_limit_ns, self._answered_ts)
         message.topics = message.topics or asking.own_topics  # the pipeline may have filled names into the request
         message.topic_ids = message.topic_ids or asking.topic_ids
         self._answered_ts = frame.last_ts_ns
@@ -130,8 +130,8 @@ class Responses:
         frame = Frame(Side.SERVER, 0, candidate.size, data, 0, 0, 0, 0, 0)
         grave = ("error",) if candidate.begins_packet else ("error", "warning", "info")
         return any(
-            not any(problem.severity in grave for problem in self._body_of(asked.context.version, frame)[1])
-            for asked in self._owner.questions(correlation)
+            not any(problem.severity in grave for problem in self._body_of(pending.context.version, frame)[1])
+            for pending in self._owner.pending(correlation)
         )
 
     def _body_of(self, version: Version, frame: Frame) -> tuple[KafkaBody, list[Problem]]:
@@ -148,19 +148,19 @@ class Responses:
             body = body.with_tags(tags)
         return body, problems
 
-    def _fits(self, asked: Pending, frame: Frame) -> bool:
+    def _fits(self, pending: Pending, frame: Frame) -> bool:
         """Whether a response may be for a request: its body can be read, and names nothing that was not asked about."""
-        if not frame.whole or asked.message is None:
+        if not frame.whole or pending.message is None:
             return True
-        version: Version = asked.context.version
+        version: Version = pending.context.version
         body, problems = self._body_of(version, frame)
         if problems or body.marks is None:
             return not problems
-        fetch = asked.context.fetching
+        fetch = pending.context.fetching
         if version.key not in ECHOING or (fetch is not None and fetch.session is not None):
             return True  # of a session, more topics may be asked for than were seen
         named = {*texts(body.marks.topics, body.value), *texts(body.marks.topic_ids, body.value)}
-        return named <= {*asked.message.topics, *asked.message.topic_ids}
+        return named <= {*pending.message.topics, *pending.message.topic_ids}
 
     def _doubtful(self, frame: Frame, correlation: int, possible: tuple[Pending, ...]) -> Message:
         """A response of which it cannot be told what it answers, read by what all that it may answer have in common."""
@@ -200,7 +200,7 @@ class Responses:
             judge(reply, body.marks.errors, value)
         throttle = value.get("throttle_time_ms")
         if throttle is not None:
-            reply.asked.throttle_ns = throttle * MILLISECOND_NS
+            reply.pending.throttle_ns = throttle * MILLISECOND_NS
         if body.marks.records is not None:
             self._read_records(reply, body)
         if embedded.holder_of(layout) is not None:

@@ -97,7 +97,7 @@ class KafkaSession:
 
     def _may_answer(self, correlation: int) -> bool:
         """Whether a response with this id may come now."""
-        if self._owner.questions(correlation) or not self._owner.fed(Side.CLIENT):
+        if self._owner.pending(correlation) or not self._owner.fed(Side.CLIENT):
             return True
         first = self._first_id
         return not self._pairing.all_seen and (first is None or first - IDS_NEAR <= correlation < first)
@@ -114,7 +114,7 @@ class KafkaSession:
         if len(head) < 8:
             return Verdict.YES if candidate.begins_packet else Verdict.NO
         (correlation,) = CORRELATION.unpack_from(head, 4)
-        if self._owner.questions(correlation):
+        if self._owner.pending(correlation):
             return Verdict.YES if self._responses.may_be(correlation, candidate) else Verdict.NO
         counted = _counted(candidate, IDS_NEAR) if self._may_answer(correlation) else 0
         if self._first_id is None and counted < COUNTED and not candidate.final:

@@ -39,13 +39,13 @@ class Deliveries:
         """What the answer to IDENTIFY says of the time of a delivery."""
         self._timeout_ns, self._most_ns = _ns(timeout_ms), _ns(most_ms)
 
-    def add(self, message_id: bytes, attempts: int | None, asked: Pending) -> None:
+    def add(self, message_id: bytes, attempts: int | None, pending: Pending) -> None:
         """A message was delivered."""
         if len(self._open) >= self._limit:
             del self._open[next(iter(self._open))]
-        self._open[message_id] = asked
-        asked.context = asked.frame.last_ts_ns
-        asked.extra = {
+        self._open[message_id] = pending
+        pending.context = pending.frame.last_ts_ns
+        pending.extra = {
             "attempts": attempts,
             "touches": 0,
             "in_flight": len(self._open),
@@ -54,45 +54,45 @@ class Deliveries:
 
     def pop(self, message_id: bytes) -> Pending | None:
         """The open delivery of a message, open no more; None when there is none."""
-        asked = self._open.pop(message_id, None)
-        return asked if asked is not None and asked.open else None
+        pending = self._open.pop(message_id, None)
+        return pending if pending is not None and pending.open else None
 
     def touch(self, message_id: bytes, ts_ns: int) -> None:
         """The client asked for more time."""
-        asked = self._open.get(message_id)
-        if asked is not None:
-            asked.extra["touches"] += 1
-            asked.context = ts_ns
+        pending = self._open.get(message_id)
+        if pending is not None:
+            pending.extra["touches"] += 1
+            pending.context = ts_ns
 
     def touch_refused(self, message_id: bytes, ts_ns: int) -> bool:
         """A TOUCH came too late; gives whether the time of the delivery had run out by then."""
-        asked = self._open.get(message_id)
-        if asked is None:
+        pending = self._open.get(message_id)
+        if pending is None:
             return False
-        asked.extra["touches"] = max(0, asked.extra["touches"] - 1)
-        asked.context = asked.frame.last_ts_ns
-        return self.note(asked, ts_ns)
+        pending.extra["touches"] = max(0, pending.extra["touches"] - 1)
+        pending.context = pending.frame.last_ts_ns
+        return self.note(pending, ts_ns)
 
-    def has_run_out(self, asked: Pending, ts_ns: int) -> bool:
+    def has_run_out(self, pending: Pending, ts_ns: int) -> bool:
         """Whether the time of a delivery has run out by ``ts_ns``; false where nobody can tell."""
         if self._timeout_ns is None:
             return False
-        until: int = asked.context + self._timeout_ns
+        until: int = pending.context + self._timeout_ns
         if self._most_ns is not None:
-            until = min(until, asked.frame.last_ts_ns + self._most_ns)
+            until = min(until, pending.frame.last_ts_ns + self._most_ns)
         return ts_ns >= until
 
-    def note(self, asked: Pending, ts_ns: int) -> bool:
+    def note(self, pending: Pending, ts_ns: int) -> bool:
         """Say of a delivery that its time has run out, if that is so; gives whether it has, now or before."""
-        if self.has_run_out(asked, ts_ns):
-            asked.extra["timed_out"] = True
-        return "timed_out" in asked.extra
+        if self.has_run_out(pending, ts_ns):
+            pending.extra["timed_out"] = True
+        return "timed_out" in pending.extra
 
     def end(self, ts_ns: int) -> None:
         """The connection is over: say of the deliveries that nobody ended whether their time has run out."""
-        for asked in self._open.values():
-            if asked.open and self.note(asked, ts_ns):
-                asked.extra["settled_by"] = TIMEOUT
+        for pending in self._open.values():
+            if pending.open and self.note(pending, ts_ns):
+                pending.extra["settled_by"] = TIMEOUT
 
 
 def _ns(milliseconds: Value) -> int | None:

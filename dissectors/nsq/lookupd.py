@@ -154,7 +154,7 @@ class Nsqlookupd(FramedDissector):
         if frame.data != MAGIC_V1:
             self._foreign = True
             message.problems.append(odd_magic(frame.data, "nsqlookupd"))
-        self.ask(REPLY, "MAGIC", expects=0)
+        self.expect_reply(REPLY, "MAGIC", expects=0)
         return message
 
     def _decode_command(self, frame: Frame) -> Message:
@@ -171,7 +171,7 @@ class Nsqlookupd(FramedDissector):
         message.problems += self._check(read, name)
         if read.size is not None:
             self._decode_identify(message, read, read.size)
-        self.ask(REPLY, name)
+        self.expect_reply(REPLY, name)
         return message
 
     def _check(self, read: ParsedCommand, name: str) -> Iterator[Problem]:
@@ -240,11 +240,11 @@ class Nsqlookupd(FramedDissector):
 
     def _pair(self, code: str | None) -> None:
         """Every reply is for the oldest command; only a bad magic is told without one."""
-        oldest = next(iter(self.questions(REPLY)), None)
+        oldest = next(iter(self.pending(REPLY)), None)
         if code == "E_BAD_PROTOCOL" and oldest is not None and oldest.context == "MAGIC":
-            self.settle(oldest, "error", answered=True)
+            self.resolve(oldest, "error", answered=True)
         else:
-            self.answer(REPLY)
+            self.reply_to(REPLY)
 
 
 def _detect_opening(data: bytes) -> Verdict:

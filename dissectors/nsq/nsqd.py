@@ -181,9 +181,9 @@ class Nsq(FramedDissector):
         at = {side: self.passed(side) for side in Side}
         yield Upgrade(at | {event.side: event.offset for event in reversed(held)}, layer)
 
-    def surrender(self, side: Side, offset: int) -> list[Chunk | Gap]:
+    def hand_back(self, side: Side, offset: int) -> list[Chunk | Gap]:
         """Hand back what was not decoded yet, with what was held of both sides while the connection was joined."""
-        back = [*super().surrender(side, offset), *self._held]
+        back = [*super().hand_back(side, offset), *self._held]
         self._held.clear()
         return back
 
@@ -218,10 +218,10 @@ class Nsq(FramedDissector):
             self._session.server_left()
         self._closed.append(side)
 
-    def open_questions(self) -> Iterator[Pending]:
+    def unanswered(self) -> Iterator[Pending]:
         """Questions that nobody answered, oldest first."""
         self._session.end()
-        return super().open_questions()
+        return super().unanswered()
 
     # ---- decoding
 

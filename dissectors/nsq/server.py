@@ -46,9 +46,9 @@ class ServerSide:
             yield from self._json(frame, said)
         else:
             names = replies.BY_WORD.get(said, replies.ANY)
-            asked = self._session.asked_for([replies.Blame(names)])
-            upgrades = self._said_ok(frame, asked) if said == b"OK" else []
-            yield self._answer(frame, {"data": frames.said(said)}, asked)
+            pending = self._session.asked_for([replies.Blame(names)])
+            upgrades = self._said_ok(frame, pending) if said == b"OK" else []
+            yield self._answer(frame, {"data": frames.said(said)}, pending)
             yield from self._session.placed(upgrades)
 
     def _heartbeat(self, frame: Frame) -> Message:
@@ -66,38 +66,38 @@ class ServerSide:
         body, readable = frames.json_body(said)
         fields = body if readable else None
         names = replies.answered_by_json(fields)
-        asked = self._session.asked_for([replies.Blame(names)])
+        pending = self._session.asked_for([replies.Blame(names)])
         upgrades: list[Upgrade] = []
         if names == replies.JSON_AUTH and fields is not None:
             self._authorized(fields)
-        elif asked is None or asked.context.name == "IDENTIFY":
-            upgrades = self._identified(frame, fields, asked)
-        yield self._answer(frame, body, asked)
+        elif pending is None or pending.context.name == "IDENTIFY":
+            upgrades = self._identified(frame, fields, pending)
+        yield self._answer(frame, body, pending)
         yield from self._session.placed(upgrades)
 
-    def _answer(self, frame: Frame, body: dict[str, Value], asked: Pending | None) -> Message:
+    def _answer(self, frame: Frame, body: dict[str, Value], pending: Pending | None) -> Message:
         message = Message(frame, "nsq", "RESPONSE", "response", body, error_count=0)
         message.notes = tuple((name, body[name]) for name in ("data", "version", "identity") if name in body)
-        message.group = self._group_of(asked)
-        if asked is not None:
-            self._session.replied(asked)
+        message.group = self._group_of(pending)
+        if pending is not None:
+            self._session.replied(pending)
         return message
 
-    def _identified(self, frame: Frame, fields: dict[str, Value] | None, asked: Pending | None) -> list[Upgrade]:
+    def _identified(self, frame: Frame, fields: dict[str, Value] | None, pending: Pending | None) -> list[Upgrade]:
         """An OK of its own follows each layer that the answer to IDENTIFY switches on."""
         layers = self._session.negotiation.answer(fields)
         if fields is not None:
             self._learn(fields)
-        if asked is not None:
-            asked.expects += layers
+        if pending is not None:
+            pending.expects += layers
         return [self._begin_layer(frame)] if layers else []
 
-    def _said_ok(self, frame: Frame, asked: Pending | None) -> list[Upgrade]:
+    def _said_ok(self, frame: Frame, pending: Pending | None) -> list[Upgrade]:
         """An OK inside a new layer may switch on the next one; one for IDENTIFY means that there is none."""
         negotiation = self._session.negotiation
         if negotiation.due:
             return [self._begin_layer(frame)]
-        if asked is not None and asked.context.name == "IDENTIFY":
+        if pending is not None and pending.context.name == "IDENTIFY":
             negotiation.refuse()
         return []
 
@@ -135,24 +135,24 @@ class ServerSide:
         elif error.fatal:
             session.identity.close_reason = "too large" if "too big" in description else error.cause
         blames = replies.blamed(code, description)
-        asked = session.asked_for(blames, failed=True)
-        if asked is None or asked.context.name == "IDENTIFY":
+        pending = session.asked_for(blames, failed=True)
+        if pending is None or pending.context.name == "IDENTIFY":
             session.negotiation.refuse()
-        message.group = self._group_of(asked)
-        if asked is not None:
-            if session.refused(asked, frame.first_ts_ns):
+        message.group = self._group_of(pending)
+        if pending is not None:
+            if session.refused(pending, frame.first_ts_ns):
                 message.notes += (("timed_out", True),)
-            asked.expects = 1
-            session.replied(asked, "error")
+            pending.expects = 1
+            session.replied(pending, "error")
         elif error is not None and error.fatal:
             session.refuse_ahead(blames)
         return message
 
-    def _group_of(self, asked: Pending | None) -> str | None:
+    def _group_of(self, pending: Pending | None) -> str | None:
         """The channel that a reply is about: its command's, else the one that the connection has subscribed to."""
-        if asked is None or asked.message is None:
+        if pending is None or pending.message is None:
             return self._session.group
-        return asked.message.group
+        return pending.message.group
 
     # ---- messages
 

@@ -83,23 +83,23 @@ class NsqSession:
 
     def ask_command(self, sent: Sent, *, expects: int) -> Pending:
         """The command being decoded waits for a reply, or (``expects`` 0) may fail."""
-        asked = self._dissector.ask(REPLY, sent, expects=expects)
+        pending = self._dissector.expect_reply(REPLY, sent, expects=expects)
         if self._refused and any(blame.fits(sent) for blame in self._refused):
-            self._dissector.settle(asked, "error")
+            self._dissector.resolve(pending, "error")
             self._refused = []
         elif expects:
-            self._waiting.append(asked)
+            self._waiting.append(pending)
         elif sent.name in ABOUT_MESSAGES:
-            self._remember(asked)
-        return asked
+            self._remember(pending)
+        return pending
 
-    def _remember(self, asked: Pending) -> None:
+    def _remember(self, pending: Pending) -> None:
         """Let the command be found by its message id while it is open."""
-        index, about = self._about, asked.context.about
+        index, about = self._about, pending.context.about
         if about in index:
-            index[about] = [*_open_ones(index[about]), asked]
+            index[about] = [*_open_ones(index[about]), pending]
             return
-        index[about] = [asked]
+        index[about] = [pending]
         if len(index) > 2 * self.settings.limits.refusals_max:
             self._about = {about: still for about, each in index.items() if (still := _open_ones(each))}
 
@@ -111,17 +111,17 @@ class NsqSession:
             timed_out = self._deliver_again(again)
         elif attempts != 1 and (fin := self._open_command("FIN", text(message_id))):
             timed_out = self._deliver_in_spite(fin)
-        asked = self._dissector.ask(("message", message_id), link="settlement", in_order=False)
-        self.deliveries.add(message_id, attempts, asked)
+        pending = self._dissector.expect_reply(("message", message_id), link="settlement", in_order=False)
+        self.deliveries.add(message_id, attempts, pending)
         return timed_out
 
     def _deliver_again(self, open_one: Pending) -> bool:
         """A message comes again though nobody has settled it: its time ran out, or the capture lost what settled it."""
         if self._dissector.gaps_of(Side.CLIENT) > open_one.gaps_before:
-            self._dissector.settle(open_one, "lost")
+            self._dissector.resolve(open_one, "lost")
             return False
         open_one.extra |= {"timed_out": True, "settled_by": TIMEOUT}
-        self._dissector.settle(open_one, "unanswered")
+        self._dissector.resolve(open_one, "unanswered")
         return True
 
     @staticmethod
@@ -138,7 +138,7 @@ class NsqSession:
         command = self.ask_command(Sent(by, about, in_time), expects=0)
         if delivered is not None:
             delivered.extra["settled_by"] = by
-            self._dissector.settle(delivered, answered=True, awaits=command)
+            self._dissector.resolve(delivered, answered=True, awaits=command)
 
     def refused(self, command: Pending, ts_ns: int) -> bool:
         """A command is refused; gives whether a delivery's time had run out."""
@@ -154,40 +154,40 @@ class NsqSession:
     def server_spoke(self, ts_ns: int) -> None:
         """The server says something: what it has not refused by now has succeeded (rule 3)."""
         grace = self.settings.limits.refusal_ns
-        queue = self._dissector.questions(REPLY)
+        queue = self._dissector.pending(REPLY)
         while queue and queue[0].expects == 0 and queue[0].frame.last_ts_ns < ts_ns - grace:
             self._pass(queue[0])
         oldest = queue[0].frame.last_ts_ns if queue and queue[0].expects == 0 else ts_ns
         self.due_ns = max(oldest + grace, ts_ns + grace // 4)
 
-    def _pass(self, asked: Pending) -> None:
+    def _pass(self, pending: Pending) -> None:
         """A command will get no reply any more."""
-        about = asked.context.about
+        about = pending.context.about
         each = self._about.pop(about, None)
-        if each and (len(each) > 1 or each[0] is not asked):
-            self._about[about] = [other for other in each if other.open and other is not asked]
-        self._dissector.settle(asked, "oneway" if asked.expects == 0 else self._status_of_passed(asked))
+        if each and (len(each) > 1 or each[0] is not pending):
+            self._about[about] = [other for other in each if other.open and other is not pending]
+        self._dissector.resolve(pending, "oneway" if pending.expects == 0 else self._status_of_passed(pending))
 
     def end(self) -> None:
         """The connection is over."""
         self.deliveries.end(self.now_ns)
 
-    def replied(self, asked: Pending, status: ExchangeStatus | None = None) -> None:
+    def replied(self, pending: Pending, status: ExchangeStatus | None = None) -> None:
         """The reply being decoded is for this command."""
-        self._dissector.settle(asked, status, answered=True)
+        self._dissector.resolve(pending, status, answered=True)
 
     def asked_for(self, blames: Sequence[Blame], *, failed: bool = False) -> Pending | None:
         """The oldest command that a reply can be for; those before it will not be answered any more."""
         if len(blames[0].names) > 1:
-            for asked in self._lost:
-                if asked.status is None:
-                    self._dissector.settle(asked, "lost")
+            for pending in self._lost:
+                if pending.status is None:
+                    self._dissector.resolve(pending, "lost")
         self._lost.clear()
         for blame in blames:
-            for asked in self._candidates(blame, failed=failed):
-                if asked.open and (failed or asked.expects > 0) and blame.fits(asked.context):
-                    self._pass_before(asked)
-                    return asked
+            for pending in self._candidates(blame, failed=failed):
+                if pending.open and (failed or pending.expects > 0) and blame.fits(pending.context):
+                    self._pass_before(pending)
+                    return pending
         return None
 
     def _candidates(self, blame: Blame, *, failed: bool) -> Iterable[Pending]:
@@ -196,7 +196,7 @@ class NsqSession:
             return islice(self._still_waiting(), LOOK_BACK)
         if blame.about is not None and blame.names <= ABOUT_MESSAGES:
             return self._about.get(blame.about, ())
-        return islice(self._dissector.questions(REPLY), LOOK_BACK)
+        return islice(self._dissector.pending(REPLY), LOOK_BACK)
 
     def _still_waiting(self) -> deque[Pending]:
         """Commands that wait for a reply, oldest first; the first of them is open."""
@@ -207,30 +207,30 @@ class NsqSession:
 
     def _open_command(self, name: str, about: str) -> Pending | None:
         """The oldest open command of this name about a message."""
-        each = (asked for asked in self._about.get(about, ()) if asked.open and asked.context.name == name)
+        each = (pending for pending in self._about.get(about, ()) if pending.open and pending.context.name == name)
         return next(each, None)
 
-    def _pass_before(self, asked: Pending) -> None:
+    def _pass_before(self, pending: Pending) -> None:
         """Commands before this one will not be answered any more."""
-        queue = self._dissector.questions(REPLY)
-        while queue[0] is not asked:
+        queue = self._dissector.pending(REPLY)
+        while queue[0] is not pending:
             self._pass(queue[0])
 
     def refuse_ahead(self, blames: list[Blame]) -> None:
         """A command was refused by its head, while its body was on the way: the next one that fits has failed."""
         self._refused = blames
 
-    def _status_of_passed(self, asked: Pending) -> ExchangeStatus:
-        return "lost" if self._dissector.gaps_of(Side.SERVER) > asked.gaps_before else "unanswered"
+    def _status_of_passed(self, pending: Pending) -> ExchangeStatus:
+        return "lost" if self._dissector.gaps_of(Side.SERVER) > pending.gaps_before else "unanswered"
 
     def lose_replies(self, length: int) -> None:
         """So many bytes of the server are lost: the replies among them leave their commands unanswered.
 
         They end with the next reply, which so finds its own command; a reply that names its command needs no guess.
         """
-        waiting = (asked for asked in self._still_waiting() if asked.open)
+        waiting = (pending for pending in self._still_waiting() if pending.open)
         self._lost += islice(waiting, replies_in(length))
 
 
 def _open_ones(commands: Iterable[Pending]) -> list[Pending]:
-    return [asked for asked in commands if asked.open]
+    return [pending for pending in commands if pending.open]

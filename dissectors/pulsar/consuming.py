@@ -41,17 +41,17 @@ class _Part(NamedTuple):
     """Messages of a batch that an ACK wants to settle."""
 
     consumer: Consumer
-    asked: Pending
+    pending: Pending
     """The delivery."""
     indexes: int
     """Bit i stands for message i."""
 
     def refuse(self) -> None:
         """The broker did not settle them: while the delivery is open, it is settled in part at most."""
-        if self.asked.open:
-            self.asked.status = "partial"
-            if self.asked.expects > 0:
-                self.consumer.take_back(_entry_of(self.asked), self.asked.context.restore(self.indexes))
+        if self.pending.open:
+            self.pending.status = "partial"
+            if self.pending.expects > 0:
+                self.consumer.take_back(_entry_of(self.pending), self.pending.context.restore(self.indexes))
 
 
 class Consuming:
@@ -126,7 +126,7 @@ class Consuming:
             message.kind = "push"
         elif request is not None:
             message.correlation = f"r:{request}"
-            self._pairing.ask(("r", request))
+            self._pairing.expect_reply(("r", request))
 
     # ---- permits and deliveries
 
@@ -150,8 +150,8 @@ class Consuming:
         if credit is not None:
             consumer.permits = credit - delivery.left
         if entry is not None and number is not None and consumer.is_persistent:
-            asked = self._await(("m", number, entry), consumer, delivery)
-            asked.extra |= {"attempts": body.get("redelivery_count", 0) + 1, "credit": credit}
+            pending = self._await(("m", number, entry), consumer, delivery)
+            pending.extra |= {"attempts": body.get("redelivery_count", 0) + 1, "credit": credit}
         if payload is not None and payload.metadata is not None:
             message.partitions = (partition_row(consumer, metadata, payload.size),)
             joined = follow(self.chunks, reading, number)
@@ -166,9 +166,9 @@ class Consuming:
             consumer.release(entry, before.context.left, last=True)
             self._pairing.give_up(before, REDELIVERED)
         consumer.take(entry, delivery.left, self._settings.limits.questions_max)
-        asked = self._pairing.deliver(key, delivery)
-        asked.extra["in_flight"] = consumer.in_flight
-        return asked
+        pending = self._pairing.deliver(key, delivery)
+        pending.extra["in_flight"] = consumer.in_flight
+        return pending
 
     def _records(
         self,
@@ -215,13 +215,13 @@ class Consuming:
         if request is not None:
             message.kind = "request"
             message.correlation = f"c:{number}:{request}"
-            command = self._pairing.ask(("a", number, request), parts)
+            command = self._pairing.expect_reply(("a", number, request), parts)
         if consumer is not None:
-            for rest, asked in self._acknowledged(number, consumer, ids, body.get("ack_type")):
-                before = asked.context.indexes
-                self._settle(consumer, asked, rest, message.name, command)
+            for rest, pending in self._acknowledged(number, consumer, ids, body.get("ack_type")):
+                before = pending.context.indexes
+                self._settle(consumer, pending, rest, message.name, command)
                 if command is not None and rest is not None and before and (settled := before & ~rest):
-                    parts.append(_Part(consumer, asked, settled))
+                    parts.append(_Part(consumer, pending, settled))
 
     def _acknowledged(
         self, number: Any, consumer: Consumer, ids: list[dict[str, Any]], kind: Any
@@ -231,20 +231,20 @@ class Consuming:
             upto = (message_id["ledger_id"], message_id["entry_id"])
             entries = consumer.upto(upto) if kind == "Cumulative" else [upto]
             for entry in entries:
-                asked = self._pairing.oldest(("m", number, entry))
-                if asked is not None:
-                    yield acksets.bits_of(message_id) if entry == upto else None, asked
+                pending = self._pairing.oldest(("m", number, entry))
+                if pending is not None:
+                    yield acksets.bits_of(message_id) if entry == upto else None, pending
                 else:
                     consumer.release(entry, 0, last=True)
 
     def _settle(
-        self, consumer: Consumer, asked: Pending, rest: int | None, by: str, awaits: Pending | None = None
+        self, consumer: Consumer, pending: Pending, rest: int | None, by: str, awaits: Pending | None = None
     ) -> None:
-        delivery: Delivery = asked.context
+        delivery: Delivery = pending.context
         settled = delivery.settle(rest)
         last = delivery.left == 0
-        consumer.release(_entry_of(asked), settled, last=last)
-        self._pairing.settle(asked, by, last=last, awaits=awaits)
+        consumer.release(_entry_of(pending), settled, last=last)
+        self._pairing.resolve(pending, by, last=last, awaits=awaits)
 
     def _ack_response(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
@@ -252,7 +252,7 @@ class Consuming:
         self.introduce(message, number)
         if request is not None:
             message.correlation = f"c:{number}:{request}"
-            command = self._pairing.answer(message, ("a", number, request))
+            command = self._pairing.reply_to(message, ("a", number, request))
             if command is not None and message.error_count:
                 for part in command.context:
                     part.refuse()
@@ -266,14 +266,14 @@ class Consuming:
         asked_for = [entry for found in body.get("message_ids", ()) if (entry := entry_id(found)) is not None]
         message.notes += (("message_ids", len(asked_for) or "all"),)
         for entry in asked_for or list(consumer.unsettled):
-            asked = self._pairing.oldest(("m", number, entry))
-            if asked is not None:
-                self._settle(consumer, asked, None, message.name)
+            pending = self._pairing.oldest(("m", number, entry))
+            if pending is not None:
+                self._settle(consumer, pending, None, message.name)
 
 
-def _entry_of(asked: Pending) -> EntryId:
+def _entry_of(pending: Pending) -> EntryId:
     """The entry of a delivery, by the key of its question."""
-    entry: EntryId = asked.key[2]
+    entry: EntryId = pending.key[2]
     return entry
 
 

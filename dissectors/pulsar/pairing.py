@@ -21,27 +21,27 @@ class Pairing:
     def __init__(self, owner: FramedDissector) -> None:
         self._owner = owner
 
-    def ask(self, key: Hashable, context: Any = None, *, expects: int = 1) -> Pending:
+    def expect_reply(self, key: Hashable, context: Any = None, *, expects: int = 1) -> Pending:
         """Open a question of the frame being decoded."""
-        return self._owner.ask(key, context, expects=expects, in_order=False)
+        return self._owner.expect_reply(key, context, expects=expects, in_order=False)
 
     def deliver(self, key: Hashable, context: Any) -> Pending:
         """Open the question of a delivered entry, which a settlement ends."""
-        return self._owner.ask(key, context, link="settlement", in_order=False)
+        return self._owner.expect_reply(key, context, link="settlement", in_order=False)
 
     def oldest(self, key: Hashable) -> Pending | None:
         """The oldest open question of a key."""
-        return next(iter(self._owner.questions(key)), None)
+        return next(iter(self._owner.pending(key)), None)
 
-    def answer(self, message: Message, key: Hashable, *, last: bool = True) -> Pending | None:
+    def reply_to(self, message: Message, key: Hashable, *, last: bool = True) -> Pending | None:
         """The question of this key that the message answers, None where none is open; more come unless ``last``."""
-        asked = self.oldest(key)
-        if asked is None:
+        pending = self.oldest(key)
+        if pending is None:
             return None
         if not last:
-            asked.expects += 1
-        self._owner.settle(asked, answered=True)
-        question = asked.message
+            pending.expects += 1
+        self._owner.resolve(pending, answered=True)
+        question = pending.message
         if question is not None:
             message.topics = message.topics or question.topics
             message.group = message.group or question.group
@@ -49,22 +49,22 @@ class Pairing:
             if message.name != "ERROR" and message.name not in answers_of(question.name):
                 detail = f"{message.name} is no answer to {question.name}"
                 message.problems.append(Problem("unmatched", "warning", detail))
-        return asked
+        return pending
 
     def end_unanswered(self, key: Hashable) -> None:
         """End the questions of a key that expected no answer: none will come any more."""
-        for asked in [asked for asked in self._owner.questions(key) if asked.expects == 0]:
-            self._owner.settle(asked, "oneway")
+        for pending in [pending for pending in self._owner.pending(key) if pending.expects == 0]:
+            self._owner.resolve(pending, "oneway")
 
-    def settle(self, asked: Pending, by: str, *, last: bool = True, awaits: Pending | None = None) -> None:
+    def resolve(self, pending: Pending, by: str, *, last: bool = True, awaits: Pending | None = None) -> None:
         """The message settles a delivered entry, or part of it; the last part with ``awaits``, its own question."""
-        asked.extra["settled_by"] = by
-        asked.status = None if last else "partial"
+        pending.extra["settled_by"] = by
+        pending.status = None if last else "partial"
         if not last:
-            asked.expects += 1
-        self._owner.settle(asked, answered=True, awaits=awaits)
+            pending.expects += 1
+        self._owner.resolve(pending, answered=True, awaits=awaits)
 
-    def give_up(self, asked: Pending, by: str) -> None:
+    def give_up(self, pending: Pending, by: str) -> None:
         """Because of the message, this delivery will not be settled any more."""
-        asked.extra.setdefault("settled_by", by)
-        self._owner.settle(asked, asked.status or "unanswered")
+        pending.extra.setdefault("settled_by", by)
+        self._owner.resolve(pending, pending.status or "unanswered")

@@ -77,16 +77,16 @@ class Producing:
             self._producers.open(number, producer)
         if request is not None:
             message.correlation = f"r:{request}"
-            self._pairing.ask(("r", request), producer)
+            self._pairing.expect_reply(("r", request), producer)
 
     def _opened(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
         request = body.get("request_id")
         message.correlation = f"r:{request}"
-        asked = self._pairing.answer(message, ("r", request), last=body.get("producer_ready", True))
-        if asked is not None and isinstance(asked.context, Producer):
-            asked.context.name = name_of(body.get("producer_name"))
-            message.client_id = asked.context.name
+        pending = self._pairing.reply_to(message, ("r", request), last=body.get("producer_ready", True))
+        if pending is not None and isinstance(pending.context, Producer):
+            pending.context.name = name_of(body.get("producer_name"))
+            message.client_id = pending.context.name
 
     def _close(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
@@ -96,7 +96,7 @@ class Producing:
             message.kind = "push"
         elif request is not None:
             message.correlation = f"r:{request}"
-            self._pairing.ask(("r", request))
+            self._pairing.expect_reply(("r", request))
 
     # ---- sending
 
@@ -119,7 +119,7 @@ class Producing:
         key = key or _sequence(reading)
         if key is not None:
             message.correlation = _correlation(key)
-            self._pairing.ask(key, (message.records, producer))
+            self._pairing.expect_reply(key, (message.records, producer))
 
     def _records(
         self,
@@ -146,11 +146,11 @@ class Producing:
 
     def _receipt(self, reading: FrameReading) -> None:
         message = reading.message
-        asked = self._answered(reading)
+        pending = self._answered(reading)
         message_id = reading.body.get("message_id")
         if message_id is None:
             return
-        records, producer = asked.context if asked is not None else ((), Producer())
+        records, producer = pending.context if pending is not None else ((), Producer())
         entry = entry_text(message_id, producer.partition)
         message.notes += (("message_id", entry),)
         if message_id.get("ledger_id") != NO_PLACE:
@@ -171,7 +171,7 @@ class Producing:
         if self._pairing.oldest(position) is not None:
             key = position
         message.correlation = _correlation(key)
-        return self._pairing.answer(message, key)
+        return self._pairing.reply_to(message, key)
 
 
 def _check_counts(reading: FrameReading, metadata: Mapping[str, Any]) -> None:

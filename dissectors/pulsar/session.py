@@ -102,11 +102,11 @@ class PulsarSession:
         key = (command.pair, number)
         if command.kind == "request":
             up_to_date = "current_hash" in body  # such a watch may hear nothing
-            self._pairing.ask(key, expects=0 if up_to_date else 1)
+            self._pairing.expect_reply(key, expects=0 if up_to_date else 1)
             return
         if "diff" in body:  # what such a watch knew still held until now
             self._pairing.end_unanswered(key)
-        if self._pairing.answer(message, key) is None and command.pair != "r":
+        if self._pairing.reply_to(message, key) is None and command.pair != "r":
             message.kind = "push"
 
     def _introduce_session(self, reading: FrameReading) -> None:
@@ -126,7 +126,7 @@ class PulsarSession:
         identity.mechanism = method
         identity.user = _text(body.get("original_principal")) or self._principal(method, body.get("auth_data"))
         self._logging_in = True
-        self._pairing.ask(_LOGIN)
+        self._pairing.expect_reply(_LOGIN)
 
     def _connected(self, reading: FrameReading) -> None:
         message = reading.message
@@ -137,7 +137,7 @@ class PulsarSession:
         flags = reading.body.get("feature_flags") or {}
         self._producing.by_position = bool(flags.get("supports_repl_dedup_by_lid_and_eid"))
         self._logging_in = False
-        self._pairing.answer(message, _LOGIN)
+        self._pairing.reply_to(message, _LOGIN)
 
     def _challenge(self, reading: FrameReading) -> None:
         message = reading.message
@@ -150,9 +150,9 @@ class PulsarSession:
             self._logging_in = False
             self._pairing.end_unanswered(_LOGIN)
         message.notes += _named(challenge, "auth_method_name")
-        if is_refresh or self._pairing.answer(message, _LOGIN) is None:
+        if is_refresh or self._pairing.reply_to(message, _LOGIN) is None:
             message.kind = "request"
-        self._pairing.ask(_CHALLENGE)
+        self._pairing.expect_reply(_CHALLENGE)
 
     def _respond(self, reading: FrameReading) -> None:
         message = reading.message
@@ -160,9 +160,9 @@ class PulsarSession:
         message.notes += _named(response, "auth_method_name")
         identity = self._owner.identity
         identity.user = self._principal(response.get("auth_method_name"), response.get("auth_data")) or identity.user
-        self._pairing.answer(message, _CHALLENGE)
+        self._pairing.reply_to(message, _CHALLENGE)
         # A refresh on a live connection is answered only when it fails, or when its method wants another step.
-        self._pairing.ask(_LOGIN, expects=1 if self._logging_in else 0)
+        self._pairing.expect_reply(_LOGIN, expects=1 if self._logging_in else 0)
         if not self._logging_in:
             message.kind = "response"
 
@@ -176,21 +176,21 @@ class PulsarSession:
         request = reading.body.get("request_id")
         if request != NO_REQUEST:
             message.correlation = f"r:{request}"
-            self._pairing.answer(message, ("r", request))
+            self._pairing.reply_to(message, ("r", request))
             return
         identity = self._owner.identity
         identity.close_reason = _CLOSE_REASONS.get(message.error_name or "", identity.close_reason)
-        if self._pairing.answer(message, _LOGIN) is None:
+        if self._pairing.reply_to(message, _LOGIN) is None:
             message.kind = "push"
 
     # ---- keep-alive
 
     def _ping(self, reading: FrameReading) -> None:
-        self._pairing.ask(("ping", reading.message.frame.side))
+        self._pairing.expect_reply(("ping", reading.message.frame.side))
 
     def _pong(self, reading: FrameReading) -> None:
         message = reading.message
-        self._pairing.answer(message, ("ping", message.frame.side.peer))
+        self._pairing.reply_to(message, ("ping", message.frame.side.peer))
 
     # ---- topics that move
 

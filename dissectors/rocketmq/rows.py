@@ -30,11 +30,11 @@ def request_rows(header: HeaderClass, ext: Fields, content: Content | None) -> t
 
 
 def response_rows(
-    asked: HeaderClass, question: Fields, header: HeaderClass, ext: Fields, content: Content | None
+    pending: HeaderClass, question: Fields, header: HeaderClass, ext: Fields, content: Content | None
 ) -> tuple[PartitionRow, ...]:
-    """The queues that a response tells of; ``asked`` and ``question`` are header class and fields of its request."""
+    """The queues that a response tells of; ``pending`` and ``question`` are header class and fields of its request."""
     told = ext.get(header.queue) if header.queue is not None else None
-    base = _queue_row(asked, question, told)
+    base = _queue_row(pending, question, told)
     if content is None or not content.stored:
         return () if base is None else (base | _offsets(header, ext),)
     rows = _by_queue(content)

@@ -201,9 +201,9 @@ class RemotingSession:
         self._learn(reading, message)
         if header.opaque is not None:
             question = RemotingRequest(request, reading.ext, message.records)
-            asked = self._ask((int(frame.side), header.opaque), question, message, oneway=oneway)
+            pending = self._ask((int(frame.side), header.opaque), question, message, oneway=oneway)
             if request is not None:
-                self._settle(request, reading, message, asked)
+                self._settle(request, reading, message, pending)
         message.partitions = rows.request_rows(reading.part.header, reading.ext, reading.content)
         message.partitions += tuple(reading.mentions.queues)
         return message
@@ -226,20 +226,20 @@ class RemotingSession:
         """Open the question of a request, which ends at once where no answer will come."""
         request = question.request
         if oneway:
-            asked = self._dissector.ask(key, question, expects=0, in_order=False)
-            self._dissector.settle(asked, "oneway")
+            pending = self._dissector.expect_reply(key, question, expects=0, in_order=False)
+            self._dissector.resolve(pending, "oneway")
             for batch in message.records:
                 batch.constant["ack"] = "none"
-            return asked
+            return pending
         wait = _wait_limit_ns(request, question.ext) if request else None
-        asked = self._dissector.ask(key, question, wait_limit_ns=wait, in_order=False)
+        pending = self._dissector.expect_reply(key, question, wait_limit_ns=wait, in_order=False)
         if request is not None and request.records == "produced":
             question.half = self._settlements.half_sent(question.ext)
-        return asked
+        return pending
 
-    def _settle(self, request: Request, reading: _Reading, message: Message, asked: Pending) -> None:
+    def _settle(self, request: Request, reading: _Reading, message: Message, pending: Pending) -> None:
         """What a request says of messages that were delivered or half sent before."""
-        command = Command(message.name, asked)
+        command = Command(message.name, pending)
         if request.code in ACKS:
             self._settlements.acked(command, reading.ext)
         elif request.code == BATCH_ACK:
@@ -273,8 +273,8 @@ class RemotingSession:
 
     def _response(self, reading: _Reading) -> Message:
         header, frame = reading.header, reading.frame
-        asked = None if header.opaque is None else self._dissector.answer((1 - frame.side, header.opaque))
-        question: RemotingRequest | None = asked.context if asked else None
+        pending = None if header.opaque is None else self._dissector.reply_to((1 - frame.side, header.opaque))
+        question: RemotingRequest | None = pending.context if pending else None
         request = question.request if question else None
         if request is not None:
             self._read(reading, request.response, request.records, owed=header.code == 0)
@@ -284,11 +284,11 @@ class RemotingSession:
             self._read(reading, part, "other", owed=False)
         if self._settings.explain:
             self._remember(frame, reading.part)
-        asking = asked.message if asked else None
+        asking = pending.message if pending else None
         message = self._message(reading, asking.name if asking else UNASKED, "response")
         self._judge(message, header.code, question, reading.notes)
-        if asked is not None and question is not None:
-            self._answered(asked, question, reading, message)
+        if pending is not None and question is not None:
+            self._answered(pending, question, reading, message)
         if header.code == GO_AWAY:
             self._identity.close_reason = "go away"
         if frame.side is Side.SERVER and self._identity.server_software is None:
@@ -299,7 +299,7 @@ class RemotingSession:
         """Whether the response is an error, and which."""
         if code is None:
             return
-        request, asked = (question.request, question.ext) if question else (None, {})
+        request, pending = (question.request, question.ext) if question else (None, {})
         group = request.response.codes if request else ""
         if group == "dledger":
             code = _dledger_code(code, message.body.get("body"))
@@ -308,7 +308,7 @@ class RemotingSession:
             message.error_code = message.error_count = 0
             return
         message.error_code, message.error_name = code, self._tables.response_name(code, group)
-        if ORDINARY.has(message.name, code, asked):
+        if ORDINARY.has(message.name, code, pending):
             message.error_count = 0
             return
         message.error_count = 1
@@ -319,9 +319,9 @@ class RemotingSession:
         if isinstance(remark, str) and remark.strip():
             message.notes += (("remark", remark.strip().partition("\n")[0][:REMARK_MAX]),)
 
-    def _answered(self, asked: Pending, question: RemotingRequest, reading: _Reading, message: Message) -> None:
+    def _answered(self, pending: Pending, question: RemotingRequest, reading: _Reading, message: Message) -> None:
         """What an answer does to its question, and takes from it."""
-        request, asking, content = question.request, asked.message, reading.content
+        request, asking, content = question.request, pending.message, reading.content
         if asking is not None:
             message.topics = message.topics or asking.topics
             message.group = message.group or asking.group
@@ -331,8 +331,8 @@ class RemotingSession:
                     complete(batch, reading.ext)
         elif question.half is not None:
             self._settlements.half_refused(question.half)
-        if asked.wait_limit_ns is not None:
-            asked.held = not message.error_count and _held(asked, message, content)
+        if pending.wait_limit_ns is not None:
+            pending.held = not message.error_count and _held(pending, message, content)
         if request is None:
             return
         if request.code in POPS and content is not None:
@@ -362,9 +362,9 @@ def _wait_limit_ns(request: Request, ext: dict[str, Any]) -> int | None:
     return limit * MILLISECOND_NS
 
 
-def _held(asked: Pending, answer: Message, content: Content | None) -> bool:
+def _held(pending: Pending, answer: Message, content: Content | None) -> bool:
     """Whether the server made a poll wait: it was answered late, and not with messages that had been there."""
-    asked_ns, limit_ns = asked.frame.last_ts_ns, asked.wait_limit_ns or 0
+    asked_ns, limit_ns = pending.frame.last_ts_ns, pending.wait_limit_ns or 0
     if answer.frame.first_ts_ns - asked_ns <= min(SERVED_NS, limit_ns * 9 // 10):
         return False
     if content is None or not content.stored:

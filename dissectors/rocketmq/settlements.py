@@ -41,7 +41,7 @@ Fields = Mapping[str, Any]
 class Asker(Protocol):
     """What FramedDissector gives."""
 
-    def ask(
+    def expect_reply(
         self,
         key: Any,
         context: Any = None,
@@ -54,11 +54,11 @@ class Asker(Protocol):
         """Open a question that belongs to the frame being decoded."""
         ...
 
-    def questions(self, key: Any) -> Sequence[Pending]:
+    def pending(self, key: Any) -> Sequence[Pending]:
         """The open questions of a key, oldest first."""
         ...
 
-    def settle(
+    def resolve(
         self,
         asked: Pending,
         status: ExchangeStatus | None = None,
@@ -103,7 +103,7 @@ class Settlements:
         for message, found in zip(messages, properties, strict=True):
             key = _message_key(group, time, retries, message, found if isinstance(found, dict) else {})
             self._in_flight += 1
-            question = self._asker.ask(key, link="settlement", wait_limit_ns=limit, in_order=False)
+            question = self._asker.expect_reply(key, link="settlement", wait_limit_ns=limit, in_order=False)
             question.extra = {"attempts": message.reconsume_times + 1, "in_flight": self._in_flight}
             if limit is not None:
                 self._waits[id(question)] = frame.last_ts_ns + limit + REVIVED_NS, question
@@ -118,7 +118,7 @@ class Settlements:
             self._in_flight -= 1
             if question.status is None:
                 question.extra["timed_out"] = until < now_ns
-                self._asker.settle(question, "unanswered")
+                self._asker.resolve(question, "unanswered")
 
     def acked(self, command: Command, ext: Fields) -> None:
         """An ACK_MESSAGE or CHANGE_MESSAGE_INVISIBLETIME of one message."""
@@ -149,7 +149,7 @@ class Settlements:
 
     def _end(self, key: Any, command: Command, settled_by: str) -> bool:
         """Answer the oldest question of a key by a command; whether there is one."""
-        question = next(iter(self._asker.questions(key)), None)
+        question = next(iter(self._asker.pending(key)), None)
         if question is None:
             return False
         self._waits.pop(id(question), None)
@@ -157,7 +157,7 @@ class Settlements:
         if question.wait_limit_ns is not None:
             over_ns = question.frame.last_ts_ns + question.wait_limit_ns
             question.extra["timed_out"] = command.asked.frame.first_ts_ns > over_ns
-        self._asker.settle(question, answered=True, awaits=command.asked)
+        self._asker.resolve(question, answered=True, awaits=command.asked)
         return True
 
     # ---- transactions
@@ -171,17 +171,17 @@ class Settlements:
         prepared = type(flag) is int and flag & TRANSACTION == TRANSACTION_PREPARED
         if not prepared and properties.get(HALF) != "true":
             return None
-        return self._asker.ask(("half", properties[UNIQUE_KEY]), link="settlement", in_order=False)
+        return self._asker.expect_reply(("half", properties[UNIQUE_KEY]), link="settlement", in_order=False)
 
     def half_refused(self, question: Pending) -> None:
         """The broker did not take the half message: nobody will end it."""
-        if question in self._asker.questions(question.key):
-            self._asker.settle(question, "error")
+        if question in self._asker.pending(question.key):
+            self._asker.resolve(question, "error")
 
     def checked(self, ext: Fields, properties: Any) -> None:
         """A CHECK_TRANSACTION_STATE."""
         unique = properties.get(UNIQUE_KEY) if isinstance(properties, dict) else None
-        self._asker.ask(("check", unique or ext.get("msg_id")), link="settlement", in_order=False)
+        self._asker.expect_reply(("check", unique or ext.get("msg_id")), link="settlement", in_order=False)
 
     def ended(self, command: Command, ext: Fields) -> None:
         """An END_TRANSACTION."""

@@ -161,7 +161,7 @@ def one_line(query: str, text: str) -> str:
         what = what.replace(_LOCKED, "a query reads the tables and nothing else")
     if (place := _near(query, text)) is not None:
         what += f" (near {place})"
-    hints = [hint for error, asked, hint in _HINTS if error.search(what) and asked.search(query)]
+    hints = [hint for error, pending, hint in _HINTS if error.search(what) and pending.search(query)]
     if "Table with name" not in what:
         hints += [f"d{line[1:]}" for line in rest.splitlines() if line.startswith("Did you mean")][:1]
     return safe("; ".join((what, *hints)))  # it may quote what traffic wrote

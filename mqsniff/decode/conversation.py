@@ -240,7 +240,7 @@ class Conversation:
         doubt.append((direction, event))
         verdict = None
         if isinstance(event, Chunk) and self._detection is not None:
-            verdict = self._detection.answer(direction, event)
+            verdict = self._detection.reply_to(direction, event)
         if verdict is None and (isinstance(event, Gap) or not self._may_be_answered):
             self._doubt = None
         return verdict

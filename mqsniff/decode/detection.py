@@ -113,7 +113,7 @@ class Detection:
         self._halves[direction].add(chunk)
         return self._decide()
 
-    def answer(self, direction: int, chunk: Chunk) -> Detected | None:
+    def reply_to(self, direction: int, chunk: Chunk) -> Detected | None:
         """Take bytes of a connection that was named by what its opener said; the verdict if its peer knows better."""
         half = self._halves[direction]
         half.add(chunk)

@@ -42,13 +42,13 @@ class Exchanges:
         """The exchanges that end with this message. Hot: once a message."""
         done: list[Exchange] = []
         answered = False
-        for asked in message.closed:
-            answer = asked.answer
+        for pending in message.resolved:
+            answer = pending.answer
             if answer is None:
-                done.append(Exchange(asked, None, asked.status or "unanswered"))
+                done.append(Exchange(pending, None, pending.status or "unanswered"))
             else:
-                done.append(self._timed(asked, answer))
-                answered |= answer is message and asked.link == "answer"
+                done.append(self._timed(pending, answer))
+                answered |= answer is message and pending.link == "answer"
         if answered:
             self._answered_ns = message.frame.last_ts_ns
         if message.kind == "response":
@@ -59,21 +59,23 @@ class Exchanges:
             done.append(Exchange(Pending(None, "answer", message.frame, message=message, status=status), None, status))
         return done
 
-    def _timed(self, asked: Pending, answer: Message) -> Exchange:
-        status = asked.status
+    def _timed(self, pending: Pending, answer: Message) -> Exchange:
+        status = pending.status
         if status is None:
             status = (
-                ("error" if answer.error_count else "ok") if asked.awaits is None else _fate_of(asked.awaits, answer)
+                ("error" if answer.error_count else "ok")
+                if pending.awaits is None
+                else _fate_of(pending.awaits, answer)
             )
-        if status == "ok" and asked.link == "answer" and (doubt := self._doubt(answer)) is not None:
+        if status == "ok" and pending.link == "answer" and (doubt := self._doubt(answer)) is not None:
             status = doubt
-        question, last = asked.frame, (asked.last_answer or answer).frame
+        question, last = pending.frame, (pending.last_answer or answer).frame
         latency = answer.frame.first_ts_ns - question.last_ts_ns
         if latency < 0:
-            return Exchange(asked, answer, status)
+            return Exchange(pending, answer, status)
         total = last.last_ts_ns - question.first_ts_ns
-        queued = self._queued(asked)
-        return Exchange(asked, answer, status, latency, total, queued, _worked(asked, latency - (queued or 0)))
+        queued = self._queued(pending)
+        return Exchange(pending, answer, status, latency, total, queued, _worked(pending, latency - (queued or 0)))
 
     def _doubt(self, answer: Message) -> ExchangeStatus | None:
         """Why an answer without an error is no proof of success; None where it is (rule 5)."""
@@ -87,22 +89,22 @@ class Exchanges:
             return None
         return "lost" if frame.holes else "unseen"
 
-    def _queued(self, asked: Pending) -> int | None:
+    def _queued(self, pending: Pending) -> int | None:
         """How long the question stood behind the answer before its own."""
-        if asked.link != "answer" or not asked.in_order:
+        if pending.link != "answer" or not pending.in_order:
             return None
-        return 0 if self._answered_ns is None else max(0, self._answered_ns - asked.frame.last_ts_ns)
+        return 0 if self._answered_ns is None else max(0, self._answered_ns - pending.frame.last_ts_ns)
 
-    def rest(self, asked: Pending, *, open_at_end: bool, seen: tuple[bool, bool], gaps: tuple[int, int]) -> Exchange:
+    def rest(self, pending: Pending, *, open_at_end: bool, seen: tuple[bool, bool], gaps: tuple[int, int]) -> Exchange:
         """The exchange of a question that was still open at the end; ``seen`` and ``gaps`` are those of each side."""
-        command = asked.awaits
-        if command is not None and command.answer is None and asked.status is None:
-            asked.status = _why_unsettled(command, open_at_end=open_at_end, seen=seen, gaps=gaps)
-        if asked.answer is not None:
-            return self._timed(asked, asked.answer)
-        if asked.status is None:
-            asked.status = _why_open(asked, open_at_end=open_at_end, seen=seen, gaps=gaps)
-        return Exchange(asked, None, asked.status)
+        command = pending.awaits
+        if command is not None and command.answer is None and pending.status is None:
+            pending.status = _why_unsettled(command, open_at_end=open_at_end, seen=seen, gaps=gaps)
+        if pending.answer is not None:
+            return self._timed(pending, pending.answer)
+        if pending.status is None:
+            pending.status = _why_open(pending, open_at_end=open_at_end, seen=seen, gaps=gaps)
+        return Exchange(pending, None, pending.status)
 
     # ---- records
 
@@ -111,7 +113,7 @@ class Exchanges:
         if self.waiting:
             for exchange in ended:
                 yield from self.settled(exchange)
-        question = next((asked for asked in message.asked if asked.link == "answer"), None)
+        question = next((pending for pending in message.pending if pending.link == "answer"), None)
         for batch in message.records:
             if question is None or question.status is not None:
                 yield message, batch
@@ -134,9 +136,9 @@ class Exchanges:
 
     def settled(self, exchange: Exchange) -> Iterator[Ready]:
         """The batches whose question this exchange ends."""
-        if exchange.asked is not None and id(exchange.asked) in self.waiting:
+        if exchange.pending is not None and id(exchange.pending) in self.waiting:
             ack = _ACK.get(exchange.status, "unseen")
-            for message, batch in self._release(id(exchange.asked)):
+            for message, batch in self._release(id(exchange.pending)):
                 batch.constant.setdefault("ack", ack)
                 yield message, batch
 
@@ -147,12 +149,12 @@ class Exchanges:
         return batches
 
 
-def _worked(asked: Pending, elapsed_ns: int) -> int | None:
+def _worked(pending: Pending, elapsed_ns: int) -> int | None:
     """How long the answering side was at work, of the time that the question did not stand in a queue (rule 6)."""
-    if asked.link != "answer":
+    if pending.link != "answer":
         return None
-    if asked.held and asked.wait_limit_ns is not None:
-        elapsed_ns -= asked.wait_limit_ns
+    if pending.held and pending.wait_limit_ns is not None:
+        elapsed_ns -= pending.wait_limit_ns
         return elapsed_ns if elapsed_ns > 0 else None
     return max(0, elapsed_ns)
 
@@ -165,19 +167,19 @@ def _empty(batch: RecordBatch) -> None:
 
 def _asks(message: Message) -> bool:
     """Whether a message waits for an answer, or has been told that it will get none."""
-    for asked in message.asked:  # noqa: SIM110  # hot: any() makes a generator for each message
-        if asked.link == "answer":
+    for pending in message.pending:  # noqa: SIM110  # hot: any() makes a generator for each message
+        if pending.link == "answer":
             return True
     return False
 
 
-def _why_open(asked: Pending, *, open_at_end: bool, seen: tuple[bool, bool], gaps: tuple[int, int]) -> ExchangeStatus:
-    if asked.expects == 0:
+def _why_open(pending: Pending, *, open_at_end: bool, seen: tuple[bool, bool], gaps: tuple[int, int]) -> ExchangeStatus:
+    if pending.expects == 0:
         return "oneway"
-    peer = asked.frame.side.peer
+    peer = pending.frame.side.peer
     if not seen[peer]:
         return "unseen"
-    if gaps[peer] > asked.gaps_before:
+    if gaps[peer] > pending.gaps_before:
         return "lost"
     return "pending" if open_at_end else "unanswered"
 

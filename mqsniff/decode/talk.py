@@ -124,8 +124,8 @@ class ProtocolSession:
     def end(self, *, open_at_end: bool, seen: tuple[bool, bool]) -> Iterator[Item]:
         """The connection is over: what was never answered, and what stayed dark."""
         gaps = self._gaps[0], self._gaps[1]
-        for asked in self._dissector.open_questions():
-            exchange = self._exchanges.rest(asked, open_at_end=open_at_end, seen=seen, gaps=gaps)
+        for pending in self._dissector.unanswered():
+            exchange = self._exchanges.rest(pending, open_at_end=open_at_end, seen=seen, gaps=gaps)
             if not self._quiet:
                 yield ExchangeItem(self._info, exchange)
             yield from self._recorded(self._exchanges.settled(exchange))
@@ -158,7 +158,7 @@ class ProtocolSession:
         if self._broken:
             return ()
         if self._last is not None:
-            self._last.asked = self._last.closed = self._last.answered = ()
+            self._last.pending = self._last.resolved = self._last.answered = ()
             self._last = None
         try:
             events = tell(what)
@@ -180,7 +180,7 @@ class ProtocolSession:
                         if self._reset_by is not None:
                             self._tell_reset(event)
                         yield from self._message(event)
-                        event.asked = event.closed = event.answered = ()  # as in ``_items``
+                        event.pending = event.resolved = event.answered = ()  # as in ``_items``
                     case Skipped():
                         yield self._skipped(event)
                     case Problem():
@@ -267,7 +267,7 @@ class ProtocolSession:
         except KeyError:
             yield ProblemItem(self._info, Problem("internal", "error", f"no layer is called {upgrade.to}"), None, None)
             return
-        taken = (self._dissector.surrender(side, offset) for side, offset in upgrade.at.items())
+        taken = (self._dissector.hand_back(side, offset) for side, offset in upgrade.at.items())
         for event in sorted(chain.from_iterable(taken), key=_release):
             if isinstance(event, Chunk):
                 self._fed[event.side] -= len(event.data)
@@ -289,8 +289,8 @@ def _note_unmatched(message: Message) -> None:
 
 def _latency(message: Message) -> int | None:
     """The latency of the first question that this message was the first to answer, None where there is none."""
-    for asked in message.answered:
-        if asked.answer is message:
-            latency = message.frame.first_ts_ns - asked.frame.last_ts_ns
+    for pending in message.answered:
+        if pending.answer is message:
+            latency = message.frame.first_ts_ns - pending.frame.last_ts_ns
             return latency if latency >= 0 else None
     return None

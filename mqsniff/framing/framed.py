@@ -72,7 +72,7 @@ class FramedDissector(Dissector):
 
     # ---- questions and answers
 
-    def ask(
+    def expect_reply(
         self,
         key: Any,
         context: Any = None,
@@ -83,19 +83,19 @@ class FramedDissector(Dissector):
         in_order: bool = True,
     ) -> Pending:
         """Open a question that belongs to the frame being decoded; ``expects`` 0: no answer unless it fails."""
-        return self._questions.ask(key, context, expects, link, wait_limit_ns, in_order=in_order)
+        return self._questions.expect_reply(key, context, expects, link, wait_limit_ns, in_order=in_order)
 
-    def answer(self, key: Any) -> Pending | None:
+    def reply_to(self, key: Any) -> Pending | None:
         """The oldest question of this key, now answered by the frame being decoded; None when there is none."""
-        return self._questions.answer(key)
+        return self._questions.reply_to(key)
 
-    def questions(self, key: Any) -> Sequence[Pending]:
+    def pending(self, key: Any) -> Sequence[Pending]:
         """The open questions of a key, oldest first."""
         return self._questions.open(key)
 
-    def settle(
+    def resolve(
         self,
-        asked: Pending,
+        pending: Pending,
         status: ExchangeStatus | None = None,
         *,
         answered: bool = False,
@@ -105,9 +105,9 @@ class FramedDissector(Dissector):
 
         ``awaits`` is the question of the command that settles a delivery, asked before: the delivery ends with it.
         """
-        self._questions.settle(asked, status, answered=answered, awaits=awaits)
+        self._questions.resolve(pending, status, answered=answered, awaits=awaits)
 
-    def open_questions(self) -> Iterator[Pending]:
+    def unanswered(self) -> Iterator[Pending]:
         """Questions that nobody answered, oldest first."""
         return self._questions.left()
 
@@ -165,6 +165,6 @@ class FramedDissector(Dissector):
         """No more bytes of a side will come: give what still waits."""
         return self._machine.close(side)
 
-    def surrender(self, side: Side, offset: int) -> list[Chunk | Gap]:
+    def hand_back(self, side: Side, offset: int) -> list[Chunk | Gap]:
         """Hand back what was fed of a side from this offset on and not decoded yet."""
-        return self._machine.surrender(side, offset)
+        return self._machine.hand_back(side, offset)

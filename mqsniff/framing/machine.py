@@ -134,10 +134,10 @@ class Machine:
         if peer.mode is Mode.WAIT:
             yield from self._stop_waiting(peer)
 
-    def surrender(self, side: Side, offset: int) -> list[Chunk | Gap]:
+    def hand_back(self, side: Side, offset: int) -> list[Chunk | Gap]:
         """Hand back what was fed of a side from this offset on and not decoded yet."""
         stream = self.streams[side]
-        back = stream.surrender(offset)
+        back = stream.hand_back(offset)
         self._searches[side].rewind(stream.end)
         return back
 

@@ -28,13 +28,13 @@ BYTES_KEPT: Final = KIB
 """Bytes of a frame that a question may keep: copying its message costs more."""
 
 
-def forget_bytes(asked: Sequence[Pending]) -> None:
+def forget_bytes(pending: Sequence[Pending]) -> None:
     """Let the questions of a message remember it without its bytes and records; its taker keeps it as it was."""
-    message = asked[0].message
+    message = pending[0].message
     if message is None:
         return
-    light = replace(message, frame=replace(message.frame, data=b""), records=(), asked=(), closed=(), answered=())
-    for each in asked:
+    light = replace(message, frame=replace(message.frame, data=b""), records=(), pending=(), resolved=(), answered=())
+    for each in pending:
         each.message, each.frame = light, light.frame
 
 
@@ -67,23 +67,23 @@ class PendingRequests:
 
     def finish(self, message: Message) -> None:
         """The frame became this message: hang its questions and answers on it."""
-        for asked in self._asked:
-            asked.message = message
-        for asked in self._answered:
-            if asked.answer is None:
-                asked.answer = message
-                if message.frame.first_ts_ns < asked.frame.last_ts_ns:
+        for pending in self._asked:
+            pending.message = message
+        for pending in self._answered:
+            if pending.answer is None:
+                pending.answer = message
+                if message.frame.first_ts_ns < pending.frame.last_ts_ns:
                     message.problems.append(Problem("clock", "warning", "the answer is older than its question"))
-            asked.last_answer = message
+            pending.last_answer = message
         message.answers = len(self._answered)
         if self._answered:
             message.answered = tuple(self._answered)
         if self._asked:
-            message.asked = tuple(self._asked)
+            message.pending = tuple(self._asked)
             if len(message.frame.data) > BYTES_KEPT:
-                self._heavy = message.asked
+                self._heavy = message.pending
         if self._closed:
-            message.closed = tuple(self._closed)
+            message.resolved = tuple(self._closed)
         self._asked, self._answered, self._closed = [], [], []
 
     def taken(self) -> None:
@@ -93,15 +93,15 @@ class PendingRequests:
             self._widen(self._heavy[0])
             self._heavy = ()
 
-    def _widen(self, asked: Pending) -> None:
+    def _widen(self, pending: Pending) -> None:
         """One more question of a large message is open."""
-        message = asked.message
-        if message is None or asked.status is not None or asked.expects <= 0:
+        message = pending.message
+        if message is None or pending.status is not None or pending.expects <= 0:
             return
         names = len(message.topics) + len(message.topic_ids) + len(message.partitions)
         if not names:
             return
-        self._wide[id(asked)] = asked, names
+        self._wide[id(pending)] = pending, names
         self._named += names
         while self._named > self._limits.handles_max and len(self._wide) > 1:
             oldest, _ = next(iter(self._wide.values()))
@@ -109,52 +109,52 @@ class PendingRequests:
             assert oldest.message is not None
             oldest.message.body, oldest.message.partitions = {}, ()
 
-    def _narrow(self, asked: Pending) -> None:
-        if (found := self._wide.pop(id(asked), None)) is not None:
+    def _narrow(self, pending: Pending) -> None:
+        if (found := self._wide.pop(id(pending), None)) is not None:
             self._named -= found[1]
 
-    def ask(
+    def expect_reply(
         self, key: Any, context: Any, expects: int, link: Link, wait_limit_ns: int | None, *, in_order: bool
     ) -> Pending:
         """Open a question of the frame being decoded."""
         assert self._frame is not None
-        asked = Pending(key, link, self._frame, context, expects, wait_limit_ns, in_order)
+        pending = Pending(key, link, self._frame, context, expects, wait_limit_ns, in_order)
         peer = self._frame.side.peer
-        asked.gaps_before, asked.losses_before = self.gaps[peer], self.losses[peer]
+        pending.gaps_before, pending.losses_before = self.gaps[peer], self.losses[peer]
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = deque()
-        queue.append(asked)
+        queue.append(pending)
         self._count += 1
-        self._asked.append(asked)
+        self._asked.append(pending)
         if expects == 0 and len(queue) > self._limits.unanswered_max:
             oldest = queue[0]
             if oldest.expects == 0 and (oldest.awaited_by is None or len(queue) > self._limits.refusals_max):
-                self.settle(oldest, "oneway")
+                self.resolve(oldest, "oneway")
         if self._count > self._limits.questions_max:
             self._end_oldest()
-        return asked
+        return pending
 
-    def answer(self, key: Any) -> Pending | None:
+    def reply_to(self, key: Any) -> Pending | None:
         """The oldest question of the key that expects an answer; those before it that expect none end."""
         queue = self._queues.get(key)
         if not queue:
             return None
         while queue and queue[0].expects == 0:
-            self.settle(queue[0], "oneway")
+            self.resolve(queue[0], "oneway")
         if not queue:
             return None
-        asked = queue[0]
-        self.settle(asked, answered=True)
-        return asked
+        pending = queue[0]
+        self.resolve(pending, answered=True)
+        return pending
 
     def open(self, key: Any) -> Sequence[Pending]:
         """The open questions of a key, oldest first: a live view, not to be walked while they are settled."""
         return self._queues.get(key, ())
 
-    def settle(
+    def resolve(
         self,
-        asked: Pending,
+        pending: Pending,
         status: ExchangeStatus | None = None,
         *,
         answered: bool = False,
@@ -166,31 +166,31 @@ class PendingRequests:
         that waits so already ends now.
         """
         if answered:
-            self._answered.append(asked)
-            asked.expects -= 1
-            if asked.expects > 0:
+            self._answered.append(pending)
+            pending.expects -= 1
+            if pending.expects > 0:
                 return
-        asked.status = status or asked.status
-        if asked in self._settling:
-            del self._settling[asked]
+        pending.status = status or pending.status
+        if pending in self._settling:
+            del self._settling[pending]
         else:
-            self._remove(asked)
+            self._remove(pending)
         if awaits is not None:
-            asked.awaits = awaits
+            pending.awaits = awaits
             if awaits.open:
                 if awaits.awaited_by is None:
                     awaits.awaited_by = []
-                awaits.awaited_by.append(asked)
-                self._settling[asked] = None
+                awaits.awaited_by.append(pending)
+                self._settling[pending] = None
                 if len(self._settling) > self._limits.questions_max:
                     oldest = next(iter(self._settling))
-                    self.settle(oldest, oldest.status or "unanswered")
+                    self.resolve(oldest, oldest.status or "unanswered")
                 return
-        asked.open = False
-        self._closed.append(asked)
-        if asked.awaited_by is not None:
-            self._end_settled(asked, asked.awaited_by)
-            asked.awaited_by = None
+        pending.open = False
+        self._closed.append(pending)
+        if pending.awaited_by is not None:
+            self._end_settled(pending, pending.awaited_by)
+            pending.awaited_by = None
 
     def _end_settled(self, command: Pending, waiting: list[Pending]) -> None:
         """The deliveries that a command settled end with it, but for those that have ended before."""
@@ -209,26 +209,26 @@ class PendingRequests:
         if unrefused and self.losses[command.frame.side.peer] > command.losses_before:
             settled.status = settled.status or "lost"
 
-    def _remove(self, asked: Pending) -> None:
-        queue = self._queues[asked.key]
-        if queue[0] is asked:
+    def _remove(self, pending: Pending) -> None:
+        queue = self._queues[pending.key]
+        if queue[0] is pending:
             queue.popleft()
         else:
-            queue.remove(asked)
+            queue.remove(pending)
         self._count -= 1
         if self._wide:
-            self._narrow(asked)
+            self._narrow(pending)
         if not queue:
-            del self._queues[asked.key]
+            del self._queues[pending.key]
 
     def _end_oldest(self) -> None:
         """A peer that never answers: the first question of the first queue ends here."""
         oldest = next(iter(self._queues.values()))[0]
-        self.settle(oldest, "unanswered" if oldest.expects else "oneway")
+        self.resolve(oldest, "unanswered" if oldest.expects else "oneway")
 
     def left(self) -> Iterator[Pending]:
         """Everything still open, in the order it was asked."""
-        rest = [asked for queue in self._queues.values() for asked in queue]
+        rest = [pending for queue in self._queues.values() for pending in queue]
         rest += self._settling
         for settled in self._settling:
             if settled.awaits is not None:
@@ -237,4 +237,4 @@ class PendingRequests:
         self._queues.clear()
         self._settling.clear()
         self._count = 0
-        yield from sorted(rest, key=lambda asked: asked.frame.release)
+        yield from sorted(rest, key=lambda pending: pending.frame.release)

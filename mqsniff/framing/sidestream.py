@@ -198,7 +198,7 @@ class StreamBuffer:
 
     # ---- giving bytes back
 
-    def surrender(self, offset: int) -> list[Chunk | Gap]:
+    def hand_back(self, offset: int) -> list[Chunk | Gap]:
         """Remove and return what was fed from ``offset`` on (not before ``position``)."""
         data = self.data()
         cut = max(offset, self.position) - self.base

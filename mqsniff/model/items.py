@@ -89,10 +89,10 @@ def endpoint(ip: str, port: int) -> str:
 class Exchange:
     """A question and its answer, or half of one, with its times; a row of ``exchanges``.
 
-    ``asked`` is None for an answer that nobody asked for (status unasked); ``answer`` is None where none came.
+    ``pending`` is None for an answer that nobody asked for (status unasked); ``answer`` is None where none came.
     """
 
-    asked: Pending | None
+    pending: Pending | None
     answer: Message | None
     status: ExchangeStatus
     latency_ns: int | None = None

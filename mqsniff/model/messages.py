@@ -163,9 +163,9 @@ class Message:
     problems: list[Problem] = field(default_factory=list)
     finite: bool = False
     """Whether the dissector knows that no number of the body is NaN or infinite; sinks have to look otherwise."""
-    asked: tuple[Pending, ...] = ()
+    pending: tuple[Pending, ...] = ()
     """Questions that this message opened. Filled by the framing layer."""
-    closed: tuple[Pending, ...] = ()
+    resolved: tuple[Pending, ...] = ()
     """Questions that ended with this message: answered by it, or known now to stay without answer. Filled by it too."""
     answers: int = 0
     """How many questions it answered. Filled by it too."""

@@ -41,12 +41,12 @@ class OrdinaryAnswers:
         self.rows = rows
         self._rows = {(row.name, row.code): row for row in rows}
 
-    def has(self, name: str, code: int, asked: Mapping[str, Value]) -> bool:
-        """Whether an answer with this name and code is one of them; ``asked`` are the fields of its request."""
+    def has(self, name: str, code: int, pending: Mapping[str, Value]) -> bool:
+        """Whether an answer with this name and code is one of them; ``pending`` are the fields of its request."""
         row = self._rows.get((name, code))
         if row is None:
             return False
-        return not row.field or _fits(asked.get(row.field), row.values)
+        return not row.field or _fits(pending.get(row.field), row.values)
 
     def described(self) -> list[dict[str, Value]]:
         """The rows as ``mqsniff protocols`` shows them."""

@@ -45,10 +45,10 @@ def message_parts(message: Message, latency_ns: int | None, shown: Redaction) ->
         parts.append(("error", "  " + error))
     elif message.error_code:
         parts.append(("detail", "  code=" + safe(message.error_name or str(message.error_code))))
-    asked = message.answered[0] if message.answered else None
-    settles = asked is not None and asked.link == "settlement"
-    if asked is not None and not settles and asked.message is not None and asked.message.name != message.name:
-        parts.append(("detail", "  to " + safe(asked.message.name)))
+    pending = message.answered[0] if message.answered else None
+    settles = pending is not None and pending.link == "settlement"
+    if pending is not None and not settles and pending.message is not None and pending.message.name != message.name:
+        parts.append(("detail", "  to " + safe(pending.message.name)))
     if latency_ns is not None:
         parts.append(("latency", f"  {'after' if settles else 'in'} {milliseconds(latency_ns)}"))
     return parts

@@ -226,12 +226,12 @@ class Connection:
     def can_take(self, run: SegmentRun) -> bool:
         """Whether a run goes on where its side is and nothing else is to be looked at."""
         me, peer = self._pair(run.direction)
-        if not self._flowing or run.seq != me.next_seq or (run.replies and peer.dark_from is not None):
+        if not self._flowing or run.seq != me.next_seq or (run.replies and peer.unseen_from is not None):
             return False
         return self._goes_through(me, peer, run.ack, run.ack_spread, run.first_ns)
 
     def _goes_through(self, me: Direction, peer: Direction, ack: int, spread: int, first_ns: int) -> bool:
-        if me.end is not None or me.dark_from is not None:
+        if me.end is not None or me.unseen_from is not None:
             return False
         if first_ns > self._ordering.last_ns + self._limits.idle_ns:
             return False

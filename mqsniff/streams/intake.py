@@ -34,7 +34,7 @@ def acknowledge(ordering: Ordering, me: Direction, segment: Segment) -> int:
         return 0
     if peer.end is not None:
         offset = min(offset, peer.end)
-    if peer.dark_from is not None:
+    if peer.unseen_from is not None:
         peer.next = max(peer.next, offset)
     else:
         peer.acknowledge(offset, segment, ordering.packets)

@@ -86,8 +86,8 @@ class Ordering:
         self.last_ns = max(self.last_ns, segment.ts_ns)
         self.look_at(segment.ts_ns, segment.packet, segment.ordinal)
         me.packets += 1
-        if me.dark_from is not None:
-            self._light_up(me)
+        if me.unseen_from is not None:
+            self.resume_seen(me)
         return me
 
     def peer(self, me: Direction) -> Direction:
@@ -207,7 +207,7 @@ class Ordering:
                 *_, last = takewhile(self._is_over, me.passed)
                 self.give_up(me, min(last.offset, me.waiting.head.offset) if me.waiting.pieces else last.offset)
             else:
-                me.darken()
+                me.mark_unseen()
             self._pump()
 
     def _is_over(self, passed: AckedBeyond) -> bool:
@@ -226,14 +226,14 @@ class Ordering:
         if head.offset > me.next:
             self.give_up(me, head.offset)
         elif self._is_held(me, head) and not peer.packets:
-            peer.darken()
+            peer.mark_unseen()
         elif self._is_held(me, head) and peer.is_stuck:
             self.give_up(peer, min(head.ack, peer.waiting.head.offset) if peer.waiting.pieces else head.ack)
         self._pump()
 
-    def _light_up(self, me: Direction) -> None:
+    def resume_seen(self, me: Direction) -> None:
         """A dark direction shows up, or will not any more: what it lost is one gap."""
-        start, me.dark_from = me.dark_from, None
+        start, me.unseen_from = me.unseen_from, None
         if start is not None and start < me.next:
             self._tell_gap(me, Gap(me.side, start, me.next - start, self.mark(start)))
 
@@ -252,7 +252,7 @@ class Ordering:
         while heads := [me for me in self.directions if me.waiting.pieces]:
             self._unblock(min(heads, key=_head_ordinal))
         for me in self.directions:
-            self._light_up(me)
+            self.resume_seen(me)
             self._end_tail(me)
 
     def _end_tail(self, me: Direction) -> None:

@@ -51,7 +51,6 @@ class Direction:
         "_limits",
         "anchored",
         "beyond",
-        "dark_from",
         "duplicates",
         "end",
         "end_by",
@@ -70,6 +69,7 @@ class Direction:
         "side",
         "started",
         "strays",
+        "unseen_from",
         "waiting",
     )
 
@@ -94,7 +94,7 @@ class Direction:
         """Whether everything before ``end`` is delivered."""
         self.beyond: tuple[int, int] | None = None
         """Sequence numbers at and behind bytes that came after ``end``."""
-        self.dark_from: int | None = None
+        self.unseen_from: int | None = None
         """Where its loss began, while the capture has shown no packet of it."""
         self.waiting = _NOTHING
         self.passed = _NO_PASSED
@@ -175,10 +175,10 @@ class Direction:
         if first is not None:
             self.passed[first:] = [self.passed[first]._replace(offset=end)] if end > self.next else []
 
-    def darken(self) -> None:
+    def mark_unseen(self) -> None:
         """Let a direction of which no packet is captured follow what its peer acknowledges."""
         if self.passed:
-            self.dark_from, self.next = self.next, self.passed[-1].offset
+            self.unseen_from, self.next = self.next, self.passed[-1].offset
             self.passed = _NO_PASSED
 
     # ---- what was delivered

@@ -187,7 +187,7 @@ def _written(item: Item) -> tuple[str, ...]:
     if isinstance(item, MessageItem):
         messages = (item.message,)
     elif isinstance(item, ExchangeItem):
-        asked = item.exchange.asked
-        messages = (asked.message if asked is not None else None, item.exchange.answer)
+        pending = item.exchange.pending
+        messages = (pending.message if pending is not None else None, item.exchange.answer)
     topics = (message.own_topics for message in messages if message is not None)
     return tuple(dict.fromkeys(chain.from_iterable(topics)))

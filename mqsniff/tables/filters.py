@@ -150,8 +150,8 @@ class ItemFilter:
 
     def _exchange(self, item: ExchangeItem) -> bool:
         exchange = item.exchange
-        asked = exchange.asked.message if exchange.asked is not None else None
-        halves = tuple(half for half in (asked, exchange.answer) if half is not None)
+        pending = exchange.pending.message if exchange.pending is not None else None
+        halves = tuple(half for half in (pending, exchange.answer) if half is not None)
         return self._meets(item.connection, halves, halves, bad=exchange.status in _BAD)
 
     def _records(self, item: RecordItem) -> RecordItem | None:
@@ -287,8 +287,8 @@ def _lies_in(ip: str, networks: tuple[Network, ...]) -> bool:
 
 def _about(message: Message) -> tuple[Message, ...]:
     """A message and the requests that it answers."""
-    asked = (asked for asked in message.answered if asked.link == "answer" and asked.answer is message)
-    return (message, *(each.message for each in asked if each.message is not None))
+    pending = (pending for pending in message.answered if pending.link == "answer" and pending.answer is message)
+    return (message, *(each.message for each in pending if each.message is not None))
 
 
 def _given(filters: Filters) -> Iterator[Option]:

@@ -138,22 +138,22 @@ def _is_beyond(value: Any) -> bool:
 
 def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captures) -> Row:
     """A row of ``exchanges``; its key is the question's, or the answer's where nobody asked."""
-    asked, answer = exchange.asked, exchange.answer
-    question = asked.message if asked is not None else None
+    pending, answer = exchange.pending, exchange.answer
+    question = pending.message if pending is not None else None
     named = question or answer
-    asked_frame = asked.frame if asked is not None else None
+    asked_frame = pending.frame if pending is not None else None
     answer_frame = answer.frame if answer is not None else None
     frame = asked_frame or answer_frame
-    extra = asked.extra if asked is not None else {}
+    extra = pending.extra if pending is not None else {}
     verdict = answer
-    if asked is not None and (asked.awaits is not None or asked.last_answer is not answer):
-        verdict = _verdict(asked, answer)
+    if pending is not None and (pending.awaits is not None or pending.last_answer is not answer):
+        verdict = _verdict(pending, answer)
     row = {
         "connection_id": connection.connection_id,
         "side": frame.side.text if frame is not None else None,
         "stream_offset": frame.offset if frame is not None else None,
         **_who(connection, named),
-        "link": asked.link if asked is not None else "answer",
+        "link": pending.link if pending is not None else "answer",
         "protocol": named.protocol if named is not None else connection.protocol,
         "name": question.name if question is not None else None,
         "version": named.version if named is not None else None,
@@ -165,9 +165,9 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
         "latency_ns": exchange.latency_ns,
         "total_ns": exchange.total_ns,
         "queue_ns": exchange.queue_ns,
-        "wait_limit_ns": asked.wait_limit_ns if asked is not None else None,
-        "held": asked.held if asked is not None else None,
-        "throttle_ns": asked.throttle_ns if asked is not None else None,
+        "wait_limit_ns": pending.wait_limit_ns if pending is not None else None,
+        "held": pending.held if pending is not None else None,
+        "throttle_ns": pending.throttle_ns if pending is not None else None,
         "status": exchange.status,
         "error_code": verdict.error_code if verdict is not None else None,
         "error_name": verdict.error_name if verdict is not None else None,
@@ -182,10 +182,10 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
     return _fitted(row, _EXCHANGE_NUMBERS)
 
 
-def _verdict(asked: Pending, answer: Message | None) -> Message | None:
+def _verdict(pending: Pending, answer: Message | None) -> Message | None:
     """The message whose error a row of ``exchanges`` tells: a later answer, or a refusal, may have one too."""
-    later = asked.awaits.answer if asked.awaits is not None else asked.last_answer
-    if later is not None and later.failed and (asked.awaits is not None or answer is None or not answer.failed):
+    later = pending.awaits.answer if pending.awaits is not None else pending.last_answer
+    if later is not None and later.failed and (pending.awaits is not None or answer is None or not answer.failed):
         return later
     return answer
 

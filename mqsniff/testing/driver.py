@@ -84,7 +84,7 @@ class Driver:
             if isinstance(event, Upgrade):
                 levels = [self.layers.top(side) for side in Side]
                 self.layers.push(event)
-                taken = [self.dissector.surrender(side, offset) for side, offset in event.at.items()]
+                taken = [self.dissector.hand_back(side, offset) for side, offset in event.at.items()]
                 for back in sorted(chain.from_iterable(taken), key=_release):
                     _take_back((self.fed if isinstance(back, Chunk) else self.lost)[back.side], back.offset)
                     self._again.append((back, levels[back.side]))
@@ -109,9 +109,9 @@ class Driver:
         """Every byte range that was passed over."""
         return [event for _, event in self.told if isinstance(event, Skipped)]
 
-    def asked(self) -> dict[tuple[Side, int, str], Pending]:
+    def pending(self) -> dict[tuple[Side, int, str], Pending]:
         """Every question, by side, offset and link."""
-        return {(a.frame.side, a.frame.offset, a.link): a for message in self.messages for a in message.asked}
+        return {(a.frame.side, a.frame.offset, a.link): a for message in self.messages for a in message.pending}
 
 
 def _release(event: Chunk | Gap) -> int:
@@ -135,7 +135,10 @@ def shown(event: Event, *, timed: bool = True) -> Any:
             body = Redaction(secrets=True, raw=True).json(event.body)
             problems = [(p.kind, p.severity, p.detail, p.path) for p in event.problems]
             records = [(b.count, b.constant, b.columns, b.values) for b in event.records]
-            links = [(a.link, a.key, a.expects) for a in event.asked], [_ended(a, timed=timed) for a in event.closed]
+            links = (
+                [(a.link, a.key, a.expects) for a in event.pending],
+                [_ended(a, timed=timed) for a in event.resolved],
+            )
             order = (frame.first_ts_ns, frame.last_ts_ns, frame.release) if timed else ()
             return (place, packets, said, error, body, event.notes, event.partitions, problems, records, links, order)
         case Skipped():
@@ -145,7 +148,7 @@ def shown(event: Event, *, timed: bool = True) -> Any:
     return ("problem", event.kind, event.severity, event.detail, event.side, event.offset, event.size)
 
 
-def _ended(asked: Pending, *, timed: bool) -> Any:
-    both = (asked.answer, asked.last_answer)
+def _ended(pending: Pending, *, timed: bool) -> Any:
+    both = (pending.answer, pending.last_answer)
     answers = [None if answer is None else (answer.frame.side, answer.frame.offset) for answer in both]
-    return (asked.link, asked.frame.offset, asked.status, answers, asked.extra if timed else None)
+    return (pending.link, pending.frame.offset, pending.status, answers, pending.extra if timed else None)

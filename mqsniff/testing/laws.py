@@ -375,9 +375,9 @@ def _messages_by_side(driver: Driver) -> list[list[Any]]:
 def _endings(driver: Driver) -> list[tuple[Any, ...]]:
     """What became of every request, wherever it ended; commands without a reply end with whatever comes later."""
     return sorted(
-        (*key, asked.status, asked.answer and asked.answer.frame.offset, asked.message is not None)
-        for key, asked in driver.asked().items()
-        if asked.status != "oneway" and asked.expects == 0 and asked.answer is not None
+        (*key, pending.status, pending.answer and pending.answer.frame.offset, pending.message is not None)
+        for key, pending in driver.pending().items()
+        if pending.status != "oneway" and pending.expects == 0 and pending.answer is not None
     )
 
 
@@ -429,11 +429,11 @@ def claimed_bytes(driver: Driver, side: Side) -> int:
 
 def _wrong_links(message: Message) -> list[str]:
     """What does not go together in the kind of a message and the links that it opens, in words."""
-    waits = [asked for asked in message.asked if asked.link == "answer"]
+    waits = [pending for pending in message.pending if pending.link == "answer"]
     match message.kind:
         case "request" if not waits:
             return ["kind 'request' opens no link 'answer': ask for one, or say kind 'oneway' or 'push'"]
-        case "oneway" if any(asked.expects for asked in waits):
+        case "oneway" if any(pending.expects for pending in waits):
             return ["kind 'oneway' expects an answer: say kind 'request', or ask with expects=0"]
     return []
 
@@ -472,4 +472,4 @@ class _Forgetful(list[tuple[int, Event]]):
         """Nothing is kept."""
         event = told[1]
         if isinstance(event, Message):
-            event.asked = event.closed = event.answered = ()
+            event.pending = event.resolved = event.answered = ()

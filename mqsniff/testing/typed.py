@@ -60,8 +60,8 @@ def _inside(message: Message) -> Iterator[str]:
         yield from _row("partitions", row)
     for batch in message.records:
         yield from _batch(batch)
-    for asked in message.asked:
-        yield from _row("exchanges", asked.extra)
+    for pending in message.pending:
+        yield from _row("exchanges", pending.extra)
 
 
 def _fields(thing: object, hints: dict[str, Any], but: set[str]) -> Iterator[str]:

@@ -96,16 +96,16 @@ def test_a_cut_in_the_middle_of_a_large_file_takes_little_reading(form):
         records = [craft.packet(T0 // 1000 + number, data) for number, data in enumerate(payloads)]
     data = b"".join(heads + records)
     edges = np.cumsum([len(part) for part in heads + records])
-    asked = []
+    pending = []
 
     def read(start, stop):
-        asked.append(stop - start)
+        pending.append(stop - start)
         return data[start:stop]
 
     for nominal in range(1000, 1_500_000, 99_000):
         cut = find_cut(read, len(data), nominal, [Head(0, head) for head in heads])
         assert cut == edges[np.searchsorted(edges, nominal + cuts.REACH_MAX)]
-    assert sum(asked) < 1.3 * 16 * (cuts.REACH_MAX + cuts.FOLLOW_MIN)
+    assert sum(pending) < 1.3 * 16 * (cuts.REACH_MAX + cuts.FOLLOW_MIN)
 
 
 def test_a_file_that_ends_soon_is_cut_at_its_end():
@@ -124,14 +124,14 @@ def test_a_file_that_ends_soon_is_cut_at_its_end():
 def test_what_is_no_row_of_records_is_read_up_to_a_limit_and_has_no_cut(monkeypatch):
     monkeypatch.setattr(cuts, "FOLLOW_MAX", 4 * cuts.FOLLOW_MIN)
     data = craft.pcap([(T0, bytes(100))]) + b"\xff" * (8 * cuts.FOLLOW_MIN)
-    asked = []
+    pending = []
 
     def read(start, stop):
-        asked.append(stop - start)
+        pending.append(stop - start)
         return data[start:stop]
 
     assert find_cut(read, len(data), 5000, [Head(0, data[:24])], 100) is None
-    assert asked == [100 + cuts.FOLLOW_MIN, 100 + 4 * cuts.FOLLOW_MIN]
+    assert pending == [100 + cuts.FOLLOW_MIN, 100 + 4 * cuts.FOLLOW_MIN]
 
 
 @pytest.mark.parametrize("make", [hostilecraft.pcap_capture, hostilecraft.pcapng_capture])

@@ -43,9 +43,9 @@ def metadata(name: str, topic_id: str) -> list[tuple[str, bytes]]:
 
 def fetches() -> list[tuple[str, bytes]]:
     """A consumer that knows its topics by ids alone, and a broker that has nothing new."""
-    asked = [{"topic_id": one, "partitions": [{"partition": 0}]} for one in (LATE, TOPIC_ID)]
+    pending = [{"topic_id": one, "partitions": [{"partition": 0}]} for one in (LATE, TOPIC_ID)]
     return [
-        ("c", kafka.request(FETCH, 16, 1, {"max_wait_ms": 5, "topics": asked})),
+        ("c", kafka.request(FETCH, 16, 1, {"max_wait_ms": 5, "topics": pending})),
         ("s", kafka.response(FETCH, 16, 1, {"session_id": 7})),
     ]
 

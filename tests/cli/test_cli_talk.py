@@ -178,8 +178,8 @@ def test_names_of_any_bytes_are_inputs_and_outputs_of_every_command(tmp_path):
         assert done[0] == 0, done[2]
         assert run(*count)[:2] == (0, "capture\r\ncaf\\udce9.pcap\r\n")
     assert "is not empty" in run("decode", "-o", "parquet", "--out", f"out-{RAW}", "x.pcap")[2]
-    asked = f"select count(*) > 0 as n from messages where capture = '{RAW}.pcap'"
-    assert run("sql", f"{RAW}.pcap", "-o", "csv", asked)[:2] == (0, "n\r\ntrue\r\n")
+    pending = f"select count(*) > 0 as n from messages where capture = '{RAW}.pcap'"
+    assert run("sql", f"{RAW}.pcap", "-o", "csv", pending)[:2] == (0, "n\r\ntrue\r\n")
     assert run("sql", f"{RAW}.pcap", "-o", "parquet", "--out", RAW, "from messages")[0] == 0
     assert (tmp_path / RAW).read_bytes()[:4] == b"PAR1"
     assert run("decode", "--where", f"capture = '{RAW}.pcap'", f"{RAW}.pcap")[1] != ""

@@ -250,8 +250,8 @@ def test_tables_that_could_not_be_written_are_not_asked(sample):
 @pytest.mark.parametrize("output", ["table", "csv", "ndjson", "json"])
 def test_a_full_disk_behind_stdout_is_one_line_and_exit_2(folder, output):
     with Path("/dev/full").open("wb") as full:
-        asked = [*COMMAND, "sql", "-o", output, str(folder), "from range(100000)"]
-        done = subprocess.run(asked, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        pending = [*COMMAND, "sql", "-o", output, str(folder), "from range(100000)"]
+        done = subprocess.run(pending, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "mqsniff: stdout: No space left on device")
     assert "Traceback" not in done.stderr
 

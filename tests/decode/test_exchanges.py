@@ -25,8 +25,8 @@ def response(first: int, last: int, *closed: Pending, **more) -> Message:
     message = Message(
         frame(Side.SERVER, first, last), "toy", "R", "response", closed=closed, answers=len(closed), **more
     )
-    for asked in closed:
-        asked.answer = asked.last_answer = message
+    for pending in closed:
+        pending.answer = pending.last_answer = message
     return message
 
 
@@ -87,14 +87,14 @@ def test_errors_make_the_status():
 
 def test_an_answer_to_nothing_is_unasked():
     (done,) = Exchanges(Limits()).of(response(150, 150))
-    assert (done.status, done.asked) == ("unasked", None)
+    assert (done.status, done.pending) == ("unasked", None)
 
 
 @pytest.mark.parametrize(("kind", "status"), [("oneway", "oneway"), ("request", "lost")])
 def test_a_request_that_opened_no_question_is_an_exchange_of_its_own(kind, status):
     message = Message(frame(Side.CLIENT, 1, 1), "toy", "R", kind)
     (done,) = Exchanges(Limits()).of(message)
-    assert (done.status, done.answer, done.asked.message) == (status, None, message)
+    assert (done.status, done.answer, done.pending.message) == (status, None, message)
 
 
 def test_a_push_is_no_exchange():
@@ -173,27 +173,27 @@ def test_a_settlement_that_nobody_refused_by_the_end_says_whether_that_tells(exp
     assert (done.status, done.latency_ns) == (status, 80)
 
 
-def produce(asked: Pending, count: int = 1) -> tuple[Message, RecordBatch]:
+def produce(pending: Pending, count: int = 1) -> tuple[Message, RecordBatch]:
     batch = RecordBatch(b"ab", count)
-    return Message(asked.frame, "toy", "P", "request", records=(batch,), asked=(asked,)), batch
+    return Message(pending.frame, "toy", "P", "request", records=(batch,), pending=(pending,)), batch
 
 
 def test_records_wait_for_the_answer_of_their_question():
-    exchanges, asked = Exchanges(Limits()), question(1, 1)
-    message, batch = produce(asked)
+    exchanges, pending = Exchanges(Limits()), question(1, 1)
+    message, batch = produce(pending)
     assert list(exchanges.records_of(message, [])) == []
-    asked.status = "ok"
-    answer = response(2, 2, asked)
+    pending.status = "ok"
+    answer = response(2, 2, pending)
     assert list(exchanges.records_of(answer, exchanges.of(answer))) == [(message, batch)]
     assert batch.constant["ack"] == "acked"
 
 
 @pytest.mark.parametrize(("errors", "ack"), [(1, "failed"), (0, "acked")])
 def test_the_answer_tells_the_ack(errors, ack):
-    exchanges, asked = Exchanges(Limits()), question(1, 1)
-    message, batch = produce(asked)
+    exchanges, pending = Exchanges(Limits()), question(1, 1)
+    message, batch = produce(pending)
     list(exchanges.records_of(message, []))
-    answer = response(2, 2, asked, error_count=errors)
+    answer = response(2, 2, pending, error_count=errors)
     list(exchanges.records_of(answer, exchanges.of(answer)))
     assert batch.constant["ack"] == ack
 
@@ -219,10 +219,10 @@ def test_records_that_wait_too_many_go_out_without_their_answer(limit):
 
 
 def test_records_are_unseen_when_the_connection_ends_first():
-    exchanges, asked = Exchanges(Limits()), question(1, 1)
-    message, batch = produce(asked)
+    exchanges, pending = Exchanges(Limits()), question(1, 1)
+    message, batch = produce(pending)
     list(exchanges.records_of(message, []))
-    rest = exchanges.rest(asked, open_at_end=True, seen=(True, True), gaps=(0, 0))
+    rest = exchanges.rest(pending, open_at_end=True, seen=(True, True), gaps=(0, 0))
     assert list(exchanges.settled(rest)) == [(message, batch)]
     assert batch.constant["ack"] == "unseen"
 
@@ -265,10 +265,10 @@ def test_an_answer_that_the_end_of_the_capture_cuts_is_pending():
 
 
 def test_records_are_acked_by_no_answer_that_was_cut():
-    exchanges, asked = Exchanges(Limits()), question(1, 1)
-    message, batch = produce(asked)
+    exchanges, pending = Exchanges(Limits()), question(1, 1)
+    message, batch = produce(pending)
     list(exchanges.records_of(message, []))
-    answer = response(2, 2, asked)
+    answer = response(2, 2, pending)
     answer.frame = cut()
     list(exchanges.records_of(answer, exchanges.of(answer)))
     assert batch.constant["ack"] == "unseen"

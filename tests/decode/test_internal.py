@@ -16,11 +16,11 @@ class Diary(Dissector):
     """Knows the topic "diary", whose records are pairs; one of them is too much for it."""
 
     names = ("toy",)
-    asked: ClassVar[list[str]] = []
+    pending: ClassVar[list[str]] = []
 
     @classmethod
     def internal_topic(cls, topic):
-        cls.asked.append(topic)
+        cls.pending.append(topic)
         return topic == "diary"
 
     @classmethod
@@ -32,7 +32,7 @@ class Diary(Dissector):
 
 @pytest.fixture
 def known():
-    Diary.asked.clear()
+    Diary.pending.clear()
     return InternalTopics([Diary])
 
 
@@ -77,7 +77,7 @@ def test_each_record_may_have_a_topic_of_its_own(known):
 def test_a_topic_is_asked_for_once(known):
     for _ in range(3):
         known.decoded("toy", batch((b"k", b"v"), topic="orders"))
-    assert Diary.asked == ["orders"]
+    assert Diary.pending == ["orders"]
 
 
 def test_what_a_dissector_raises_is_told_and_not_raised(known):

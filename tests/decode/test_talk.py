@@ -77,10 +77,10 @@ def test_any_cut_of_an_upgraded_stream_gives_the_same(cuts):
 class Hoarding(ToyMq):
     """Gives back what waited in pieces, as a side does that had to wait behind gaps."""
 
-    def surrender(self, side, offset):
+    def hand_back(self, side, offset):
         return [
             Chunk(side, back.offset + at, back.data[at : at + 3], back.marks[:1])
-            for back in super().surrender(side, offset)
+            for back in super().hand_back(side, offset)
             for at in range(0, len(back.data), 3)
         ]
 
@@ -205,16 +205,16 @@ def test_what_was_never_answered_says_why(open_at_end, seen, status):
 def test_a_message_forgets_what_it_ended_once_its_items_were_taken():
     talking, _ = talk()
     (question,) = (item.message for item in talking.take(chunk(b"F\x01q")) if isinstance(item, MessageItem))
-    assert question.asked
+    assert question.pending
     (answer,) = (
         item.message
         for item in talking.take(chunk(b"F\x01a", side=Side.SERVER, packet=1))
         if isinstance(item, MessageItem)
     )
-    assert question.asked == ()
-    assert [asked.message for asked in answer.closed] == [question]
+    assert question.pending == ()
+    assert [pending.message for pending in answer.resolved] == [question]
     list(talking.take(chunk(b"F\x01q", 3, packet=2)))
-    assert answer.closed == ()
+    assert answer.resolved == ()
 
 
 def test_without_exchanges_an_answer_to_nothing_is_unmatched_all_the_same():

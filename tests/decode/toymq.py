@@ -61,9 +61,9 @@ class ToyMq(FramedDissector):
         if kind == b"B":
             raise GeneratorExit
         if frame.side is Side.CLIENT:
-            self.ask("k")
+            self.expect_reply("k")
         else:
-            self.answer("k")
+            self.reply_to("k")
         yield Message(frame, "toymq", name, "response" if frame.side else "request", {"data": frame.data[2:]})
         if kind == b"U":
             yield Upgrade({frame.side: frame.offset + frame.size}, make_xor)

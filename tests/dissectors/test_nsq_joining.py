@@ -128,7 +128,7 @@ def test_what_both_sides_said_stays_in_order():
         ("FIN", Side.CLIENT),
         ("HEARTBEAT", Side.SERVER),
     ]
-    assert [asked.link for asked in settled] == ["settlement"]
+    assert [pending.link for pending in settled] == ["settlement"]
 
 
 @pytest.mark.parametrize("first", [1, 2])

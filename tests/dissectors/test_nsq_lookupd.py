@@ -68,7 +68,7 @@ def test_replies_are_paired_strictly_in_order():
         client(HELLO, line("REGISTER", "t"), line("PING")),
         server(WELCOME, sized(b"OK"), sized(b"E_INVALID x")),
     )
-    pairs = [(a.context, a.answer.name if a.answer else None, a.status) for m in driver.messages for a in m.asked]
+    pairs = [(a.context, a.answer.name if a.answer else None, a.status) for m in driver.messages for a in m.pending]
     assert pairs == [
         ("MAGIC", None, "oneway"),
         ("IDENTIFY", "RESPONSE", None),
@@ -89,7 +89,7 @@ def test_a_cut_reply_is_no_success_before_its_first_word_is_there(there, errors)
 
 def test_a_bad_opening_is_what_the_server_refuses():
     driver = run(client(b"  V2"), server(sized(b"E_BAD_PROTOCOL")))
-    assert [(a.context, a.status) for m in driver.messages for a in m.asked] == [("MAGIC", "error")]
+    assert [(a.context, a.status) for m in driver.messages for a in m.pending] == [("MAGIC", "error")]
     assert [problem.kind for problem in driver.problems] == ["format"]
 
 

@@ -21,14 +21,14 @@ OPENING = client(MAGIC, line("SUB", "t", "c"))
 def replies(*dialogue: Say, holes: tuple[list, list] = ([], []), limits: Limits | None = None) -> list[tuple[Any, ...]]:
     """(command, what it is about, status, answer) of every command that was asked, in their order."""
     driver = Driver(Nsq, limits).run(chunks(dialogue, holes=holes))
-    asked = [a for m in driver.messages for a in m.asked if a.link == "answer"]
-    return [(a.context.name, a.context.about, a.status, _answer(a)) for a in asked]
+    pending = [a for m in driver.messages for a in m.pending if a.link == "answer"]
+    return [(a.context.name, a.context.about, a.status, _answer(a)) for a in pending]
 
 
-def _answer(asked: Pending) -> str | None:
-    if asked.answer is None:
+def _answer(pending: Pending) -> str | None:
+    if pending.answer is None:
         return None
-    return asked.answer.error_name or str(asked.answer.body.get("data", "JSON"))
+    return pending.answer.error_name or str(pending.answer.body.get("data", "JSON"))
 
 
 def test_replies_belong_to_commands_in_their_order_whatever_comes_between():
@@ -110,7 +110,7 @@ def test_a_command_that_is_refused_while_its_body_is_on_the_way_has_failed():
 def test_an_error_about_nothing_that_was_asked_is_unasked():
     driver = Driver(Nsq).run(chunks([OPENING, server(OK, error(f"E_FIN_FAILED FIN {ONE} failed ID not in flight"))]))
     assert driver.messages[-1].answers == 0
-    assert [a.status for m in driver.messages for a in m.asked] == ["oneway", None]
+    assert [a.status for m in driver.messages for a in m.pending] == ["oneway", None]
 
 
 def test_an_unknown_command_takes_no_reply_from_a_known_one():
@@ -165,8 +165,8 @@ def test_a_client_that_waits_for_each_reply_stays_paired_behind_a_loss_of_its_ow
     dialogue = [say for body in bodies for say in (client(body), server(OK))]
     size = len(bodies[0])
     driver = Driver(Nsq).run(chunks([client(MAGIC), *dialogue], holes=([(4 + size, 4 + 2 * size)], [])))
-    asked = {a.frame.offset: a.answer.frame.offset for m in driver.messages for a in m.asked if a.answer}
-    assert asked == {4: 0, 4 + 2 * size: 20, 4 + 3 * size: 30}
+    pending = {a.frame.offset: a.answer.frame.offset for m in driver.messages for a in m.pending if a.answer}
+    assert pending == {4: 0, 4 + 2 * size: 20, 4 + 3 * size: 30}
 
 
 # ---- deliveries
@@ -194,8 +194,8 @@ def test_what_a_consumer_does_is_about_its_channel_and_what_it_publishes_is_not(
 
 def settlements(*dialogue: Say) -> list[tuple[Any, ...]]:
     driver = Driver(Nsq).run(chunks([OPENING, server(OK), *dialogue]))
-    asked = [a for m in driver.messages for a in m.asked if a.link == "settlement"]
-    return [(a.key[1].decode(), a.status, a.answer and a.answer.name, a.extra) for a in asked]
+    pending = [a for m in driver.messages for a in m.pending if a.link == "settlement"]
+    return [(a.key[1].decode(), a.status, a.answer and a.answer.name, a.extra) for a in pending]
 
 
 def test_a_delivery_is_settled_by_the_fin_or_req_of_its_id():
@@ -229,7 +229,7 @@ def test_a_message_that_comes_again_after_req_is_a_delivery_of_its_own():
 
 def test_a_delivery_that_nobody_settles_stays_open():
     driver = Driver(Nsq).run(chunks([OPENING, server(OK, message(ONE, b""))]))
-    assert [a.link for a in driver.dissector.open_questions()] == ["settlement"]
+    assert [a.link for a in driver.dissector.unanswered()] == ["settlement"]
 
 
 def test_touch_and_settlements_of_other_messages_end_nothing():
@@ -247,7 +247,7 @@ def test_open_deliveries_are_bounded():
     ]
     driver = Driver(Nsq, limits).run(chunks(dialogue))
     assert [problem for problem in driver.problems if problem.kind == "internal"] == []
-    assert max(a.extra["in_flight"] for m in driver.messages for a in m.asked if a.extra) <= 3
+    assert max(a.extra["in_flight"] for m in driver.messages for a in m.pending if a.extra) <= 3
 
 
 # ---- settlements that may be refused
@@ -263,16 +263,16 @@ def ended(*dialogue: Say, holes: tuple[list, list] = ([], []), limits: Limits | 
         (message, exchange) for message in driver.messages for exchange in exchanges.of(message)
     ]
     gaps = driver.dissector.gaps_of(Side.CLIENT), driver.dissector.gaps_of(Side.SERVER)
-    left = driver.dissector.open_questions()
-    done += [(None, exchanges.rest(asked, open_at_end=True, seen=(True, True), gaps=gaps)) for asked in left]
-    return [_settled(message, each) for message, each in done if each.asked and each.asked.link == "settlement"]
+    left = driver.dissector.unanswered()
+    done += [(None, exchanges.rest(pending, open_at_end=True, seen=(True, True), gaps=gaps)) for pending in left]
+    return [_settled(message, each) for message, each in done if each.pending and each.pending.link == "settlement"]
 
 
 def _settled(message: Message | None, exchange: Exchange) -> tuple[Any, ...]:
-    asked, extra = exchange.asked, exchange.asked.extra
-    told = asked.awaits.answer.error_name if asked.awaits and asked.awaits.answer else None
+    pending, extra = exchange.pending, exchange.pending.extra
+    told = pending.awaits.answer.error_name if pending.awaits and pending.awaits.answer else None
     by = message and message.name
-    return asked.key[1].decode(), exchange.status, extra.get("settled_by"), extra.get("timed_out"), told, by
+    return pending.key[1].decode(), exchange.status, extra.get("settled_by"), extra.get("timed_out"), told, by
 
 
 def subscribed(timeout_steps: int | None = None) -> list[Say]:
@@ -427,8 +427,8 @@ def test_a_refused_touch_extends_nothing():
             ]
         )
     )
-    (asked,) = [a for a in driver.dissector.open_questions() if a.link == "settlement"]
-    assert (asked.extra["touches"], asked.extra["timed_out"]) == (0, True)
+    (pending,) = [a for a in driver.dissector.unanswered() if a.link == "settlement"]
+    assert (pending.extra["touches"], pending.extra["timed_out"]) == (0, True)
 
 
 def test_of_two_settlements_of_a_delivery_whose_time_was_over_both_fail():

@@ -57,8 +57,8 @@ def test_a_delivered_record_has_what_the_server_says_of_it():
 
 def test_the_records_of_a_question_can_be_reached_from_its_answer():
     driver = Driver(Nsq).run(chunks([client(MAGIC), client(pub("orders", b"x")), server(OK)]))
-    (asked,) = [asked for asked in driver.messages[-1].closed if asked.answer is not None]
-    assert values(asked.message.records[0]) == [b"x"]
+    (pending,) = [pending for pending in driver.messages[-1].resolved if pending.answer is not None]
+    assert values(pending.message.records[0]) == [b"x"]
 
 
 def test_partitions_count_what_was_carried():

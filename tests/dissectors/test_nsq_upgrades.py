@@ -37,8 +37,8 @@ def upgrades(driver: Driver) -> list[tuple[str, dict[Side, int]]]:
 
 
 def statuses(driver: Driver, command: str) -> list[str | None]:
-    asked = [a for m in driver.messages for a in m.asked if a.link == "answer" and a.context.name == command]
-    return [a.status if a.answer is None else f"{a.answer.frame.offset}-{a.last_answer.frame.offset}" for a in asked]
+    pending = [a for m in driver.messages for a in m.pending if a.link == "answer" and a.context.name == command]
+    return [a.status if a.answer is None else f"{a.answer.frame.offset}-{a.last_answer.frame.offset}" for a in pending]
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -74,8 +74,8 @@ def test_what_was_granted_without_being_asked_for_changes_nothing():
 
 
 def test_a_plain_ok_to_identify_switches_nothing_on():
-    asked = identify(snappy=True, feature_negotiation=False)
-    driver = Driver(Nsq).run(chunks([client(MAGIC), client(asked), server(OK), *TALK]))
+    pending = identify(snappy=True, feature_negotiation=False)
+    driver = Driver(Nsq).run(chunks([client(MAGIC), client(pending), server(OK), *TALK]))
     assert upgrades(driver) == []
     assert statuses(driver, "IDENTIFY") == ["0-0"]
 
@@ -129,7 +129,7 @@ class Plaintext:
             for event in events:
                 self.driver.told.append((self.driver.dissector.now, event))
                 if isinstance(event, Upgrade) and Side.CLIENT in event.at:
-                    self.held += self.driver.dissector.surrender(Side.CLIENT, event.at[Side.CLIENT])
+                    self.held += self.driver.dissector.hand_back(Side.CLIENT, event.at[Side.CLIENT])
             self.at[say.side] += len(say.data)
         return [event for _, event in self.driver.told[told:] if isinstance(event, Upgrade)]
 
@@ -170,8 +170,8 @@ def test_a_handshake_that_fails_is_told_in_clear_text():
     dialogue = [*opening(tls_v1=True), client(b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00"), server(alert + refusal)]
     driver = Driver(Nsq).run(chunks(dialogue))
     assert names(driver) == ["MAGIC", "IDENTIFY", "RESPONSE", "ERROR"]
-    (asked,) = [a for m in driver.messages for a in m.asked if a.context.name == "IDENTIFY"]
-    assert (asked.status, asked.last_answer.error_name) == ("error", "E_IDENTIFY_FAILED")
+    (pending,) = [a for m in driver.messages for a in m.pending if a.context.name == "IDENTIFY"]
+    assert (pending.status, pending.last_answer.error_name) == ("error", "E_IDENTIFY_FAILED")
 
 
 # ---- one side only, and answers that are lost
@@ -188,8 +188,8 @@ def test_one_side_alone_is_followed_into_the_layer(layer, side):
 
 def test_a_client_alone_that_was_granted_nothing_is_followed_in_clear():
     dialogue = [say for say in [*opening(), *TALK] if say.side is Side.CLIENT]
-    asked = [dialogue[0], client(identify(snappy=True, deflate=True, tls_v1=True)), *dialogue[2:]]
-    driver = Driver(Nsq).run(chunks(asked))
+    pending = [dialogue[0], client(identify(snappy=True, deflate=True, tls_v1=True)), *dialogue[2:]]
+    driver = Driver(Nsq).run(chunks(pending))
     assert names(driver) == names(Driver(Nsq).run(chunks([*opening(), *TALK])), Side.CLIENT)
 
 
@@ -216,8 +216,8 @@ def test_where_the_answer_cannot_be_read_both_sides_are_followed():
 
 def test_where_identify_is_lost_the_answer_tells_for_both_sides():
     dialogue = [*opening(snappy=True), *inside(snappy, [server(OK), *TALK])]
-    asked = len(streams(opening(snappy=True))[0])
-    driver = Driver(Nsq).run(chunks(dialogue, holes=([(4, asked)], [])))
+    pending = len(streams(opening(snappy=True))[0])
+    driver = Driver(Nsq).run(chunks(dialogue, holes=([(4, pending)], [])))
     whole = Driver(Nsq).run(chunks(dialogue))
     assert names(driver, Side.SERVER) == names(whole, Side.SERVER)
     assert names(driver, Side.CLIENT) == [name for name in names(whole, Side.CLIENT) if name != "IDENTIFY"]

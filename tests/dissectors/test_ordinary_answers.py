@@ -28,19 +28,19 @@ from mqsniff.testing.driver import Driver
 ADD_PARTITIONS = 24
 
 
-def kafka(key: int, version: int, asked: dict, told: dict) -> list[Say]:
-    return [client(kafkacraft.request(key, version, 1, asked)), server(kafkacraft.response(key, version, 1, told))]
+def kafka(key: int, version: int, pending: dict, told: dict) -> list[Say]:
+    return [client(kafkacraft.request(key, version, 1, pending)), server(kafkacraft.response(key, version, 1, told))]
 
 
 def rocketmq(code: int, ext: dict, response: int) -> list[Say]:
     question = remotingcraft.json_frame(code, 1, ext)
-    return [client(question), server(remotingcraft.answer(1, code=response, remark="so it is"))]
+    return [client(question), server(remotingcraft.reply_to(1, code=response, remark="so it is"))]
 
 
 def pulsar(error: str) -> list[Say]:
-    asked = pulsarcraft.frame("GET_SCHEMA", topic="persistent://a/b/c", request_id=1)
+    pending = pulsarcraft.frame("GET_SCHEMA", topic="persistent://a/b/c", request_id=1)
     fields = {"request_id": 1, "error_code": error, "error_message": "so it is"}
-    return [client(asked), server(pulsarcraft.frame("GET_SCHEMA_RESPONSE", **fields))]
+    return [client(pending), server(pulsarcraft.frame("GET_SCHEMA_RESPONSE", **fields))]
 
 
 def partitions(*codes: int) -> dict:

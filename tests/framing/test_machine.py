@@ -66,7 +66,7 @@ def test_surrendered_bytes_are_not_decoded():
     dissector = toy()
     events = dissector.feed(chunk(b"U\x00F\x00"))
     assert told([next(events), next(events)]) == [("U", 0, b"", 2), ("upgrade",)]
-    back = dissector.surrender(Side.CLIENT, 2)
+    back = dissector.hand_back(Side.CLIENT, 2)
     assert [(c.offset, c.data) for c in back if isinstance(c, Chunk)] == [(2, b"F\x00")]
     assert told(events) == []
 
@@ -160,7 +160,7 @@ def test_a_side_that_goes_on_in_another_layer_is_handed_over():
     upgrade = next(events)
     assert isinstance(upgrade, Upgrade)
     assert (upgrade.at, upgrade.to) == ({Side.CLIENT: 2}, "toy")
-    back = dissector.surrender(Side.CLIENT, 2)
+    back = dissector.hand_back(Side.CLIENT, 2)
     assert [(c.offset, c.data) for c in back if isinstance(c, Chunk)] == [(2, b"Labc")]
     assert told(events) == []
     assert run(dissector, chunk(b"F\x01x", 2)) == [("F", 2, b"x", 3)]

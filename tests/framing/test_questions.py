@@ -18,9 +18,9 @@ def said(questions: PendingRequests, spoken: Message, *, asks: int = 0, answers:
     """A message goes by that asks for so many answers, or answers."""
     questions.begin(spoken.frame)
     if asks:
-        questions.ask("k", None, asks, "answer", None, in_order=True)
+        questions.expect_reply("k", None, asks, "answer", None, in_order=True)
     if answers:
-        questions.answer("k")
+        questions.reply_to("k")
     questions.finish(spoken)
     return spoken
 
@@ -39,17 +39,17 @@ def test_the_first_of_several_answers_has_it_though_the_question_stays_open():
     first, second = (said(questions, message(Side.SERVER, ts_ns), answers=True) for ts_ns in (90, 95))
     assert [problem.kind for problem in first.problems] == ["clock"]
     assert second.problems == []
-    assert [asked.expects for asked in questions.left()] == [1]
+    assert [pending.expects for pending in questions.left()] == [1]
 
 
 def test_the_questions_of_a_large_message_remember_it_without_its_bytes():
     questions, large = PendingRequests(Limits()), message(Side.CLIENT, 100)
     large.frame.data, large.records = b"x" * 5000, (RecordBatch(b"x", 1),)
     said(questions, large, asks=1)
-    (asked,) = large.asked
-    forget_bytes(large.asked)
-    assert (asked.frame.data, asked.message.frame.data, asked.message.records) == (b"", b"", ())
-    assert (asked.frame.first_ts_ns, asked.message.name) == (100, "T")
+    (pending,) = large.pending
+    forget_bytes(large.pending)
+    assert (pending.frame.data, pending.message.frame.data, pending.message.records) == (b"", b"", ())
+    assert (pending.frame.first_ts_ns, pending.message.name) == (100, "T")
     assert (len(large.frame.data), len(large.records)) == (5000, 1)
 
 
@@ -62,7 +62,7 @@ def test_the_oldest_of_many_open_questions_let_their_bodies_go():
         large.partitions = ({"topic": "a"},)
         spoken.append(said(questions, large, asks=1))
         questions.taken()
-    assert [(asked.message.body, asked.message.topics) for asked in questions.left()] == [
+    assert [(pending.message.body, pending.message.topics) for pending in questions.left()] == [
         *([({}, ("a", "b"))] * 3),
         ({"n": 3}, ("a", "b")),
     ]
@@ -74,9 +74,9 @@ def test_answered_questions_count_no_longer_among_those_whose_bodies_are_kept():
     for ts_ns in range(4):
         large = message(Side.CLIENT, ts_ns)
         large.frame.data, large.topics, large.body = b"x" * 5000, ("a", "b"), {"n": ts_ns}
-        asked = said(questions, large, asks=1).asked[0]
+        pending = said(questions, large, asks=1).pending[0]
         questions.taken()
-        assert asked.message.body == {"n": ts_ns}
+        assert pending.message.body == {"n": ts_ns}
         said(questions, message(Side.SERVER, ts_ns), answers=True)
     assert not questions._wide
 
@@ -93,23 +93,23 @@ class Settling:
     def deliver(self, key: str) -> Pending:
         spoken = message(Side.SERVER, 100)
         self.questions.begin(spoken.frame)
-        asked = self.questions.ask(key, None, 1, "settlement", None, in_order=False)
+        pending = self.questions.expect_reply(key, None, 1, "settlement", None, in_order=False)
         self.questions.finish(spoken)
-        return asked
+        return pending
 
     def settle(self, *delivered: Pending, expects: int = 0) -> tuple[Pending, Message]:
         spoken = message(Side.CLIENT, 200)
         self.questions.begin(spoken.frame)
-        command = self.questions.ask("command", None, expects, "answer", None, in_order=True)
-        for asked in delivered:
-            self.questions.settle(asked, answered=True, awaits=command)
+        command = self.questions.expect_reply("command", None, expects, "answer", None, in_order=True)
+        for pending in delivered:
+            self.questions.resolve(pending, answered=True, awaits=command)
         self.questions.finish(spoken)
         return command, spoken
 
     def end(self, command: Pending, status: str | None, *, answered: bool = False) -> Message:
         spoken = message(Side.SERVER, 300)
         self.questions.begin(spoken.frame)
-        self.questions.settle(command, status, answered=answered)
+        self.questions.resolve(command, status, answered=answered)
         self.questions.finish(spoken)
         return spoken
 
@@ -117,10 +117,10 @@ class Settling:
 def test_a_settlement_ends_with_its_command_and_is_answered_before():
     settling = Settling()
     one, other = settling.deliver("a"), settling.deliver("b")
-    command, fin = settling.settle(one, other)
-    assert (fin.answered, fin.closed, one.answer) == ((one, other), (), fin)
+    command, fin = settling.resolve(one, other)
+    assert (fin.answered, fin.resolved, one.answer) == ((one, other), (), fin)
     later = settling.end(command, "oneway")
-    assert later.closed == (command, one, other)
+    assert later.resolved == (command, one, other)
     assert (one.status, one.open, one.awaits) == (None, False, command)
     assert list(settling.questions.left()) == []
 
@@ -128,16 +128,16 @@ def test_a_settlement_ends_with_its_command_and_is_answered_before():
 def test_a_delivery_comes_again_under_its_key_while_its_settlement_waits():
     settling = Settling()
     first = settling.deliver("a")
-    command, _ = settling.settle(first)
+    command, _ = settling.resolve(first)
     again = settling.deliver("a")
     assert list(settling.questions.open("a")) == [again]
-    assert settling.end(command, "error", answered=True).closed == (command, first)
+    assert settling.end(command, "error", answered=True).resolved == (command, first)
 
 
 def test_a_settlement_whose_refusal_may_be_lost_is_lost():
     settling = Settling()
     delivered = settling.deliver("a")
-    command, _ = settling.settle(delivered)
+    command, _ = settling.resolve(delivered)
     settling.questions.losses[Side.SERVER] += 1
     settling.end(command, "oneway")
     assert delivered.status == "lost"
@@ -146,7 +146,7 @@ def test_a_settlement_whose_refusal_may_be_lost_is_lost():
 def test_so_is_one_that_waits_at_the_end():
     settling = Settling()
     delivered = settling.deliver("a")
-    settling.settle(delivered)
+    settling.resolve(delivered)
     settling.questions.losses[Side.SERVER] += 1
     assert len(list(settling.questions.left())) == 2
     assert delivered.status == "lost"
@@ -155,21 +155,24 @@ def test_so_is_one_that_waits_at_the_end():
 def test_a_settlement_by_a_command_that_has_ended_ends_at_once():
     settling = Settling()
     delivered = settling.deliver("a")
-    command, _ = settling.settle()
+    command, _ = settling.resolve()
     settling.end(command, "error")
     spoken = message(Side.CLIENT, 400)
     settling.questions.begin(spoken.frame)
-    settling.questions.settle(delivered, answered=True, awaits=command)
+    settling.questions.resolve(delivered, answered=True, awaits=command)
     settling.questions.finish(spoken)
-    assert spoken.closed == (delivered,)
+    assert spoken.resolved == (delivered,)
 
 
 def test_settlements_that_wait_are_bounded_and_given_at_the_end():
     settling = Settling(Limits(questions_max=4))
     first = [settling.deliver("a") for _ in range(3)]
-    command, _ = settling.settle(*first)
+    command, _ = settling.resolve(*first)
     second = [settling.deliver("a") for _ in range(2)]
-    other, ack = settling.settle(*second)
-    assert (ack.closed, first[0].status) == ((first[0],), "unanswered")
+    other, ack = settling.resolve(*second)
+    assert (ack.resolved, first[0].status) == ((first[0],), "unanswered")
     left = list(settling.questions.left())
-    assert [any(asked is one for one in left) for asked in (*first, *second, command, other)] == [False, *[True] * 6]
+    assert [any(pending is one for one in left) for pending in (*first, *second, command, other)] == [
+        False,
+        *[True] * 6,
+    ]

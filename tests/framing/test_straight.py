@@ -63,15 +63,15 @@ def test_a_frame_whose_bytes_questions_forget_is_taken_first():
             return BYTES_KEPT + 1
 
         def decode(self, frame):
-            asked.append(self.ask("k"))
+            pending.append(self.expect_reply("k"))
             yield from super().decode(frame)
 
-    asked: list = []
+    pending: list = []
     dissector = toy()
     dissector.__class__ = Long
     events = dissector.feed(chunk(b"F" * (BYTES_KEPT + 1)))
     assert len(next(iter(events)).frame.data) == BYTES_KEPT + 1
-    assert asked[0].frame.data
+    assert pending[0].frame.data
 
 
 def test_a_frame_over_the_limit_is_not_told_at_once():
@@ -80,16 +80,16 @@ def test_a_frame_over_the_limit_is_not_told_at_once():
 
 def test_the_size_of_a_frame_is_asked_once():
     class Counting(Toy):
-        asked = 0
+        pending = 0
 
         def frame_size(self, side, head):
-            self.asked += 1
+            self.pending += 1
             return super().frame_size(side, head)
 
     dissector = toy()
     dissector.__class__ = Counting
     list(dissector.feed(chunk(b"F\x03ab")))
-    assert dissector.asked == 1
+    assert dissector.pending == 1
     list(dissector.feed(chunk(b"c", 4)))
     list(dissector.feed(chunk(b"F\x00", 5)))
-    assert dissector.asked == 3
+    assert dissector.pending == 3

@@ -38,13 +38,13 @@ def commit():
 
 def fetcher(*, topics, version=13):
     """A consumer that knows its topics by ids alone."""
-    asked = [{"topic_id": one, "partitions": [{"partition": 0, "fetch_offset": 0}]} for one in topics]
+    pending = [{"topic_id": one, "partitions": [{"partition": 0, "fetch_offset": 0}]} for one in topics]
     answered = [
         {"topic_id": one, "partitions": [{"partition_index": 0, "high_watermark": 9, "records": records}]}
         for one, records in topics.items()
     ]
     return [
-        client(request(FETCH, version, 1, {"max_wait_ms": 500, "session_epoch": -1, "topics": asked})),
+        client(request(FETCH, version, 1, {"max_wait_ms": 500, "session_epoch": -1, "topics": pending})),
         server(response(FETCH, version, 1, {"responses": answered})),
     ]
 

@@ -115,15 +115,15 @@ def test_what_the_network_did_is_told_at_the_close_and_line_by_line_where_asked_
 def test_a_settlement_tells_how_long_after_the_delivery_it_came():
     delivery = Message(frame(Side.SERVER), "nsq", "MESSAGE", "push", {})
     fin = Message(frame(at=500_000), "nsq", "FIN", "oneway", {}, correlation="18a2")
-    asked = Pending("18a2", "settlement", delivery.frame, message=delivery, answer=fin)
-    fin.answered = (asked,)
+    pending = Pending("18a2", "settlement", delivery.frame, message=delivery, answer=fin)
+    fin.answered = (pending,)
     assert line(MessageItem(connection(), fin, 499_000)) == "nsq  FIN        id=18a2  50 B  after 0.499 ms"
 
 
 def test_an_answer_names_its_question_though_more_answers_are_to_come():
     question = Message(frame(), "nsq", "IDENTIFY", "request", {})
     answer, _ = answer_to(question)
-    answer.closed = ()
+    answer.resolved = ()
     assert line(MessageItem(connection(), answer, 78_000)) == "nsq  RESPONSE   10 B  to IDENTIFY  in 0.078 ms"
 
 
@@ -284,8 +284,8 @@ def test_a_close_tells_what_was_wrong_with_it():
 
 
 def test_tables_without_a_form_of_their_own_are_pairs():
-    asked = Pending("pub", "answer", frame(), message=pub())
-    item = ExchangeItem(connection(), Exchange(asked, None, "unanswered"))
+    pending = Pending("pub", "answer", frame(), message=pub())
+    item = ExchangeItem(connection(), Exchange(pending, None, "unanswered"))
     assert line(item, tables=["exchanges"]) == (
         "nsq  exchanges:  stream_offset=4  link=answer  name=PUB  request_ts=2026-11-21T09:38:50.702681250Z"
         "  request_capture=a.pcap  request_packet=7  request_size=50  request_stream_offset=4  status=unanswered"

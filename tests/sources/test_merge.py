@@ -17,13 +17,13 @@ def batch_of(times, mark):
     return PacketBatch(bytes([mark]) * count, np.array(times, np.int64), start, ones, ones, zeros, ones, zeros, 0)
 
 
-def lane_of(rank, batches, asked=None):
-    """A lane over lists of times; notes its rank in ``asked`` each time it is asked for a batch."""
+def lane_of(rank, batches, pending=None):
+    """A lane over lists of times; notes its rank in ``pending`` each time it is asked for a batch."""
     left = iter(batches)
 
     def next_batch():
-        if asked is not None:
-            asked.append(rank)
+        if pending is not None:
+            pending.append(rank)
         times = next(left, None)
         return None if times is None else batch_of(times, rank)
 
@@ -56,15 +56,15 @@ def test_packets_leave_by_the_largest_time_so_far_then_rank_then_place(lanes):
 
 
 def test_a_lane_is_asked_when_the_others_have_come_to_its_first_packet():
-    asked = []
+    pending = []
     lanes = [
-        lane_of(0, [[1, 2], [3, 4]], asked),
-        lane_of(1, [[5, 6], [9]], asked),
-        lane_of(2, [[8]], asked),
-        lane_of(3, [[20]], asked),
+        lane_of(0, [[1, 2], [3, 4]], pending),
+        lane_of(1, [[5, 6], [9]], pending),
+        lane_of(2, [[8]], pending),
+        lane_of(3, [[20]], pending),
     ]
     assert [ts for _, ts in read(lanes)] == [1, 2, 3, 4, 5, 6, 8, 9, 20]
-    assert asked == [0, 0, 0, 1, 1, 2, 2, 1, 3, 3]
+    assert pending == [0, 0, 0, 1, 1, 2, 2, 1, 3, 3]
 
 
 def test_batches_that_do_not_overlap_pass_as_they_are():

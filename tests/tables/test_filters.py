@@ -38,9 +38,9 @@ def fits(item, **options):
 
 
 def failed_answer(question, **fields):
-    response, asked = answer_to(question, error_name="E_BAD", **fields)
+    response, pending = answer_to(question, error_name="E_BAD", **fields)
     response.error_code, response.error_count = None, 1
-    return response, asked
+    return response, pending
 
 
 CONNECTION = connection()

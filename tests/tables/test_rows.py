@@ -39,8 +39,8 @@ def filled(row):
     return {name: value for name, value in row.items() if value is not None}
 
 
-def exchanged(asked, answer, status="ok", **times):
-    return ExchangeItem(connection(), Exchange(asked, answer, status, **times))
+def exchanged(pending, answer, status="ok", **times):
+    return ExchangeItem(connection(), Exchange(pending, answer, status, **times))
 
 
 QUESTION = pub(partitions=({"topic": "retry", "partition": 3},))
@@ -162,15 +162,15 @@ def test_half_an_exchange_leaves_the_other_half_null():
 
 def test_topics_of_an_exchange_are_those_of_both_halves_once():
     question = pub(topics=("a", "b"))
-    answer, asked = answer_to(question, topics=("b", "c"))
-    assert only(exchanged(asked, answer))["topics"] == ("a", "b", "c")
+    answer, pending = answer_to(question, topics=("b", "c"))
+    assert only(exchanged(pending, answer))["topics"] == ("a", "b", "c")
 
 
 def test_the_error_of_an_exchange_is_that_of_whichever_answer_has_one():
     failed = Message(frame(Side.SERVER, 10), "nsq", "ERROR", "response", error_name="E_IDENTIFY_FAILED", error_count=1)
-    answer, asked = answer_to(pub())
-    asked.last_answer = failed
-    assert only(exchanged(asked, answer, "error"))["error_name"] == "E_IDENTIFY_FAILED"
+    answer, pending = answer_to(pub())
+    pending.last_answer = failed
+    assert only(exchanged(pending, answer, "error"))["error_name"] == "E_IDENTIFY_FAILED"
 
 
 def test_a_settlement_has_the_error_of_the_refusal():
@@ -307,9 +307,9 @@ def test_a_message_keeps_an_error_code_that_no_int64_holds():
 
 
 def test_an_exchange_keeps_what_no_int64_holds():
-    answer, asked = answer_to(pub())
-    asked.wait_limit_ns, asked.extra = 1 << 70, {"credit": -(1 << 63) - 1, "attempts": 1}
-    row = only(exchanged(asked, answer))
+    answer, pending = answer_to(pub())
+    pending.wait_limit_ns, pending.extra = 1 << 70, {"credit": -(1 << 63) - 1, "attempts": 1}
+    row = only(exchanged(pending, answer))
     assert (row["wait_limit_ns"], row["credit"], row["attempts"]) == (None, None, 1)
     assert row["beyond_int64"] == {"wait_limit_ns": 1 << 70, "credit": -(1 << 63) - 1}
 

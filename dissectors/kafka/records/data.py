@@ -115,10 +115,10 @@ class RecordData:
             reading = fields.read(partition, "records", path, opened=self._settings.records or is_metadata_log(name))
             if reading is None:
                 continue
-            asked = fetch.partitions.get((name, number)) if name is not None and number is not None else None
+            pending = fetch.partitions.get((name, number)) if name is not None and number is not None else None
             aborted = _aborted(partition.get("aborted_transactions"))
             constant["partition"] = number
-            self._add(message, reading, name, constant, reader=fetch.reader, asked_offset=asked, aborted=aborted)
+            self._add(message, reading, name, constant, reader=fetch.reader, asked_offset=pending, aborted=aborted)
             for batch in reading.records:
                 _count_deliveries(batch, partition.get("acquired_records"))
 

@@ -102,9 +102,9 @@ def test_a_connection_joined_in_the_middle_is_known_at_a_segments_start():
 def test_in_the_middle_a_produce_wants_a_client_id_of_text_or_the_servers_echo(client_id):
     partition = {"index": 0, "records": record_batch(b"x")}
     body = {"acks": 1, "topic_data": [{"name": "orders", "partition_data": [partition]}]}
-    asked = request(craft.PRODUCE, 3, 900, body, client_id)
-    assert verdict(asked, from_start=False) is Verdict.MAYBE
-    assert verdict(asked, craft.produced(900, 4), from_start=False) is Verdict.YES
+    pending = request(craft.PRODUCE, 3, 900, body, client_id)
+    assert verdict(pending, from_start=False) is Verdict.MAYBE
+    assert verdict(pending, craft.produced(900, 4), from_start=False) is Verdict.YES
     assert verdict(produce(900, b"x"), from_start=False) is Verdict.YES
 
 

@@ -51,7 +51,7 @@ def test_a_response_is_read_by_the_request_with_its_correlation_id():
         ("Metadata", "response", 12, "2"),
     ]
     assert [message.error_name for message in driver.messages[2:]] == ["REBALANCE_IN_PROGRESS", None]
-    assert driver.messages[2].closed[0].message is driver.messages[0]
+    assert driver.messages[2].resolved[0].message is driver.messages[0]
 
 
 def test_ids_that_repeat_are_answered_in_the_order_of_their_requests():
@@ -60,7 +60,7 @@ def test_ids_that_repeat_are_answered_in_the_order_of_their_requests():
         server(response(craft.HEARTBEAT, 4, 7), response(craft.LEAVE_GROUP, 5, 7)),
     )
     assert [message.name for message in driver.messages[2:]] == ["Heartbeat", "LeaveGroup"]
-    assert [message.closed[0].message for message in driver.messages[2:]] == driver.messages[:2]
+    assert [message.resolved[0].message for message in driver.messages[2:]] == driver.messages[:2]
 
 
 def test_an_answer_that_was_lost_does_not_shift_those_behind_it_where_all_ids_are_the_same():
@@ -76,7 +76,7 @@ def test_an_answer_that_was_lost_does_not_shift_those_behind_it_where_all_ids_ar
     )
     answers = [message for message in driver.messages if message.kind == "response"]
     assert [(message.name, problems(message)) for message in answers] == [("Metadata", []), ("Heartbeat", [])]
-    assert [asked.status for asked in answers[0].closed] == ["lost", None]
+    assert [pending.status for pending in answers[0].resolved] == ["lost", None]
 
 
 def test_a_request_whose_turn_is_over_is_not_answered_by_a_later_answer_with_its_id():
@@ -90,7 +90,7 @@ def test_a_request_whose_turn_is_over_is_not_answered_by_a_later_answer_with_its
         server(response(craft.HEARTBEAT, 4, 7)),
         holes=((), [(0, len(lost))]),
     )
-    first, second = (asked for asked in driver.messages[-1].closed)
+    first, second = (pending for pending in driver.messages[-1].resolved)
     assert (first.status, first.frame.offset, second.status, second.answer) == ("lost", 0, None, driver.messages[-1])
 
 
@@ -118,10 +118,10 @@ def test_a_response_whose_request_was_not_seen_has_its_id_and_its_bytes():
 def test_a_produce_without_acks_is_never_answered():
     driver = heard(client(produce(1, b"a", acks=0), produce(2, b"b")), server(produced(2, 9)))
     first, second, answer = driver.messages
-    assert (first.kind, first.asked[0].status) == ("oneway", "oneway")
+    assert (first.kind, first.pending[0].status) == ("oneway", "oneway")
     assert first.records[0].constant["ack"] == "none"
     assert second.kind == "request"
-    assert answer.closed[0].message is second
+    assert answer.resolved[0].message is second
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,10 @@ def test_a_produce_without_acks_is_never_answered():
         ("Heartbeat", request(craft.HEARTBEAT, 4, 1), None),
     ],
 )
-def test_what_the_broker_may_hold_is_told(name, asked, limit_ms):
-    (message,) = heard(client(asked)).messages
+def test_what_the_broker_may_hold_is_told(name, pending, limit_ms):
+    (message,) = heard(client(pending)).messages
     assert message.name == name
-    assert message.asked[0].wait_limit_ns == (None if limit_ms is None else limit_ms * MILLISECOND_NS)
+    assert message.pending[0].wait_limit_ns == (None if limit_ms is None else limit_ms * MILLISECOND_NS)
 
 
 def test_sync_group_may_take_as_long_as_the_group_was_given_to_join():
@@ -146,13 +146,13 @@ def test_sync_group_may_take_as_long_as_the_group_was_given_to_join():
         server(response(craft.JOIN_GROUP, 5, 1)),
         client(request(craft.SYNC_GROUP, 3, 2, {"group_id": "g"})),
     )
-    assert driver.messages[2].asked[0].wait_limit_ns == 4000 * MILLISECOND_NS
+    assert driver.messages[2].pending[0].wait_limit_ns == 4000 * MILLISECOND_NS
 
 
 def test_an_answer_with_data_at_once_was_not_held():
     driver = heard(client(fetch(1, topics=craft.ASKED)), server(fetched(1, record_batch(b"x", base=5))))
-    asked = driver.messages[1].closed[0]
-    assert (asked.held, asked.throttle_ns) == (False, 0)
+    pending = driver.messages[1].resolved[0]
+    assert (pending.held, pending.throttle_ns) == (False, 0)
 
 
 # ---- versions and headers
@@ -213,13 +213,13 @@ def test_errors_inside_are_counted_and_named():
     )
     message = driver.messages[1]
     assert (message.error_code, message.error_name, message.error_count) == (3, "UNKNOWN_TOPIC_OR_PARTITION", 2)
-    assert message.closed[0].status == "partial"
+    assert message.resolved[0].status == "partial"
 
 
 def test_a_response_in_which_all_failed_is_an_error_and_no_partial_success():
     driver = heard(client(produce(1, b"a")), server(produced(1, -1, error=10)))
-    asked = driver.messages[1].closed[0]
-    assert (driver.messages[1].error_name, asked.status) == ("MESSAGE_TOO_LARGE", None)
+    pending = driver.messages[1].resolved[0]
+    assert (driver.messages[1].error_name, pending.status) == ("MESSAGE_TOO_LARGE", None)
 
 
 def test_a_consumer_names_its_group_topics_and_what_its_members_want():
@@ -246,8 +246,8 @@ def test_an_empty_fetch_of_a_session_still_knows_its_topics():
 
 def test_partitions_are_rows_with_offsets_and_sizes():
     driver = conversation("consumer")
-    asked, _, answer, *_ = (message for message in driver.messages if message.name in ("Fetch", "Heartbeat"))
-    assert {name: asked.partitions[0][name] for name in ("topic", "partition", "offset")} == {
+    pending, _, answer, *_ = (message for message in driver.messages if message.name in ("Fetch", "Heartbeat"))
+    assert {name: pending.partitions[0][name] for name in ("topic", "partition", "offset")} == {
         "topic": "orders",
         "partition": 0,
         "offset": 5,
@@ -466,10 +466,10 @@ def test_a_forwarded_request_and_its_response_are_read_whole():
         client(request(58, 0, 1, {"request_data": inner, "client_host_address": bytes([10, 0, 0, 1])})),
         server(response(58, 0, 1, {"response_data": answer})),
     )
-    asked, told_back = driver.messages
-    assert asked.body["client_host_address"] == "10.0.0.1"
-    assert asked.body["request_data"]["header"]["api_key"] == craft.HEARTBEAT
-    assert asked.body["request_data"]["body"]["group_id"] == "g"
+    pending, told_back = driver.messages
+    assert pending.body["client_host_address"] == "10.0.0.1"
+    assert pending.body["request_data"]["header"]["api_key"] == craft.HEARTBEAT
+    assert pending.body["request_data"]["body"]["group_id"] == "g"
     assert told_back.body["response_data"]["body"]["error_code"] == 16
 
 

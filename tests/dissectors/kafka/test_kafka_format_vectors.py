@@ -107,16 +107,16 @@ def test_control_records_are_read_field_by_field() -> None:
 @pytest.mark.parametrize("line", of("4.4.0", "envelope"), ids=lambda line: f"{line['api']}-v{line['version']}")
 def test_envelopes_hold_requests_and_responses_field_by_field(line: Line) -> None:
     problems: list[Problem] = []
-    asked: Line = {"request_data": raw(line, "request")}
-    version = embedded.open_request(asked, Limits(), problems)
+    pending: Line = {"request_data": raw(line, "request")}
+    version = embedded.open_request(pending, Limits(), problems)
     assert version is not None
     header = {"api_key": line["api_key"], "api_version": line["version"], "correlation_id": 9, "client_id": "client-é"}
-    assert asked["request_data"]["header"] == header
+    assert pending["request_data"]["header"] == header
     answered: Line = {"response_data": raw(line, "response")}
     embedded.open_response(answered, version, Limits(), problems)
     assert answered["response_data"]["header"] == {"correlation_id": 9}
     assert not problems
-    fail_with(differences_of(version.requests[0], asked["request_data"]["body"], line["told_request"]))
+    fail_with(differences_of(version.requests[0], pending["request_data"]["body"], line["told_request"]))
     fail_with(differences_of(version.responses[0], answered["response_data"]["body"], line["told"]))
 
 

@@ -32,7 +32,7 @@ def last_held(*steps: Step) -> bool | None:
         mark = Mark(ends[side], (START_MS + at) * MILLISECOND_NS, number, number)
         chunks.append(Chunk(side, ends[side], data, [mark]))
         ends[side] += len(data)
-    return Driver(Kafka).run(chunks).messages[-1].closed[0].held
+    return Driver(Kafka).run(chunks).messages[-1].resolved[0].held
 
 
 def asks(correlation: int = 1, version: int = 12, **given: Any) -> bytes:
@@ -93,13 +93,13 @@ def test_a_short_limit_that_has_passed_was_waited_for() -> None:
 
 
 def test_records_by_topic_id_are_known_by_their_partition_too() -> None:
-    asked = [{"topic_id": TOPIC_ID, "partitions": [{"partition": 0, "fetch_offset": 5}]}]
+    pending = [{"topic_id": TOPIC_ID, "partitions": [{"partition": 0, "fetch_offset": 5}]}]
 
     def says(correlation: int, records: bytes) -> bytes:
         partition = {"partition_index": 0, "high_watermark": 6, "records": records}
         return response(FETCH, 16, correlation, {"responses": [{"topic_id": TOPIC_ID, "partitions": [partition]}]})
 
-    steps = [(at, CLIENT, fetch(at, 16, topics=asked, min_bytes=1)) for at in (0, 2)]
+    steps = [(at, CLIENT, fetch(at, 16, topics=pending, min_bytes=1)) for at in (0, 2)]
     assert last_held(steps[0], (1, SERVER, says(0, b"")), steps[1], (90, SERVER, says(2, NOW))) is False
 
 

@@ -36,11 +36,11 @@ ASKS = [
 
 def fetches(topic_id: str, *values: bytes) -> list[tuple[str, bytes]]:
     held = record_batch(*(values or (b"x",)), base=5)
-    asked = [{"topic_id": topic_id, "partitions": [{"partition": 0, "fetch_offset": 5}]}]
+    pending = [{"topic_id": topic_id, "partitions": [{"partition": 0, "fetch_offset": 5}]}]
     answer = [{"topic_id": topic_id, "partitions": [{"partition_index": 0, "records": held}]}]
     return [
         *HELLO,
-        ("c", craft.request(craft.FETCH, 16, 1, {"max_wait_ms": 5, "topics": asked})),
+        ("c", craft.request(craft.FETCH, 16, 1, {"max_wait_ms": 5, "topics": pending})),
         ("s", craft.response(craft.FETCH, 16, 1, {"responses": answer})),
     ]
 
@@ -102,10 +102,10 @@ def test_the_metadata_log_names_topics_whether_records_are_asked_for_or_not(
 
 def test_an_answer_takes_over_no_name_that_was_filled_into_its_request(tmp_path: Path) -> None:
     late = "ZZZZZZZZQQGZZZZZZZZZZA"
-    asked = [{"topic_id": one, "partitions": [{"partition": 0}]} for one in (late, TOPIC_ID)]
+    pending = [{"topic_id": one, "partitions": [{"partition": 0}]} for one in (late, TOPIC_ID)]
     nothing_new = [
         *HELLO,
-        ("c", craft.request(craft.FETCH, 16, 1, {"max_wait_ms": 5, "topics": asked})),
+        ("c", craft.request(craft.FETCH, 16, 1, {"max_wait_ms": 5, "topics": pending})),
         ("s", craft.response(craft.FETCH, 16, 1, {"session_id": 7})),
     ]
     bills = {"brokers": craft.BROKERS, "topics": [craft.NAMED[0] | {"name": "bills", "topic_id": late}]}

@@ -40,8 +40,8 @@ def held(requests: Iterable[bytes], **limits: int) -> int:
 
 
 def topics(number: int, partitions: int) -> list[dict[str, Any]]:
-    asked = [{"partition": partition, "fetch_offset": 5} for partition in range(partitions)]
-    return [{"topic": f"topic-{at}", "partitions": asked} for at in range(number)]
+    pending = [{"partition": partition, "fetch_offset": 5} for partition in range(partitions)]
+    return [{"topic": f"topic-{at}", "partitions": pending} for at in range(number)]
 
 
 def fetches_of_a_session(count: int) -> Iterator[bytes]:

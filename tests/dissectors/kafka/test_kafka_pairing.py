@@ -22,12 +22,12 @@ Holes = tuple[list[tuple[int, int]], list[tuple[int, int]]]
 def conversation(depth: int, id_of: Callable[[int], int], rng: random.Random) -> list[Say]:
     """Heartbeats of a client that has at most so many in flight; request and response tell their number."""
     said: list[Say] = []
-    asked = heard = 0
+    pending = heard = 0
     for answered in range(REQUESTS):
-        while asked < REQUESTS and asked - answered < depth and (asked == answered or rng.random() < 0.7):
-            beat = {"group_id": "g", "member_id": str(asked)}
-            said.append(client(request(HEARTBEAT, 4, id_of(asked), beat), knows=heard))
-            asked += 1
+        while pending < REQUESTS and pending - answered < depth and (pending == answered or rng.random() < 0.7):
+            beat = {"group_id": "g", "member_id": str(pending)}
+            said.append(client(request(HEARTBEAT, 4, id_of(pending), beat), knows=heard))
+            pending += 1
         answer = response(HEARTBEAT, 4, id_of(answered), {"throttle_time_ms": answered})
         heard += len(answer)
         said.append(server(answer))
@@ -51,9 +51,9 @@ def holes(said: list[Say], side: Side, rng: random.Random) -> Holes:
 
 def pairs(messages: list[Message]) -> Iterator[tuple[str, int]]:
     for message in messages:
-        for asked in message.closed:
-            if asked.answer is not None and asked.message is not None:
-                yield str(asked.message.body["member_id"]), asked.answer.body["throttle_time_ms"]
+        for pending in message.resolved:
+            if pending.answer is not None and pending.message is not None:
+                yield str(pending.message.body["member_id"]), pending.answer.body["throttle_time_ms"]
 
 
 @pytest.mark.parametrize("side", Side)
@@ -90,7 +90,7 @@ def test_a_response_that_may_answer_several_requests_says_so_and_keeps_what_it_t
     first, second = behind_a_loss(client(*BEATS), server(BEAT, refused, BEAT), lost=len(BEAT))
     assert [(first.name, first.answers), (second.name, second.answers)] == [("Heartbeat", 0)] * 2
     assert first.error_name == "REBALANCE_IN_PROGRESS"
-    assert [asked.status for asked in (*first.closed, *second.closed)] == ["lost", "lost"]
+    assert [pending.status for pending in (*first.resolved, *second.resolved)] == ["lost", "lost"]
     assert [problem.kind for problem in first.problems] == ["unmatched"]
     assert "cannot be told" in first.problems[0].detail
 
@@ -106,7 +106,7 @@ def test_a_body_that_names_other_topics_answers_another_request() -> None:
     lost = produced(7, 1)
     bills = response(PRODUCE, 3, 7, {"responses": [{"name": "bills"}]})
     (answer,) = behind_a_loss(client(*asking), server(lost, bills), lost=len(lost))
-    assert [(asked.status, asked.message.topics) for asked in answer.closed if asked.message] == [
+    assert [(pending.status, pending.message.topics) for pending in answer.resolved if pending.message] == [
         ("lost", ("orders",)),
         (None, ("bills",)),
     ]
@@ -128,4 +128,7 @@ def test_a_hole_inside_an_answer_loses_none() -> None:
     wide = response(LIST_OFFSETS, 1, 0, {"topics": [{"name": "t" * 50}]})
     asking = [request(LIST_OFFSETS, 1, 0, {"topics": [{"name": "t" * 50}]})] * 2
     messages = Driver(Kafka).run(chunks([client(*asking), server(wide, wide)], holes=([], [(20, 30)]))).messages
-    assert [[asked.message for asked in message.closed] for message in messages[2:]] == [[messages[0]], [messages[1]]]
+    assert [[pending.message for pending in message.resolved] for message in messages[2:]] == [
+        [messages[0]],
+        [messages[1]],
+    ]

@@ -38,10 +38,10 @@ HARMLESS = json.dumps({"properties": {"connector.class": "FileStreamSource"}}).e
 
 
 def delivered(topic: str, *values: bytes, key: bytes = b"") -> RecordBatch:
-    asked = [{"topic": topic, "partitions": [{"partition": 0, "fetch_offset": 0}]}]
+    pending = [{"topic": topic, "partitions": [{"partition": 0, "fetch_offset": 0}]}]
     partition = {"partition_index": 0, "records": record_batch(*values, key=key)}
     answer = craft.response(craft.FETCH, 12, 1, {"responses": [{"topic": topic, "partitions": [partition]}]})
-    driver = Driver(Kafka).run(chunks([client(fetch(1, topics=asked)), server(answer)]))
+    driver = Driver(Kafka).run(chunks([client(fetch(1, topics=pending)), server(answer)]))
     (batch,) = driver.messages[1].records
     return batch
 
@@ -121,13 +121,13 @@ def lines(folder: Path, steps: list[tuple[str, bytes]], *, show_secrets: bool) -
 
 @pytest.mark.parametrize("show_secrets", [False, True])
 def test_no_byte_of_a_credential_gets_into_an_output_unless_asked_for(tmp_path: Path, *, show_secrets: bool) -> None:
-    asked = [{"topic": "__cluster_metadata", "partitions": [{"partition": 0, "fetch_offset": 5}]}]
+    pending = [{"topic": "__cluster_metadata", "partitions": [{"partition": 0, "fetch_offset": 5}]}]
     partition = {"partition_index": 0, "records": record_batch(SCRAM, base=5)}
     topics = [{"topic": "__cluster_metadata", "partitions": [partition]}]
     steps = [
         ("c", craft.request(craft.API_VERSIONS, 3, 0)),
         ("s", craft.response(craft.API_VERSIONS, 3, 0)),
-        ("c", fetch(1, topics=asked)),
+        ("c", fetch(1, topics=pending)),
         ("s", craft.response(craft.FETCH, 12, 1, {"responses": topics})),
     ]
     shown = lines(tmp_path, steps, show_secrets=show_secrets)
@@ -137,11 +137,11 @@ def test_no_byte_of_a_credential_gets_into_an_output_unless_asked_for(tmp_path: 
 
 @pytest.mark.parametrize(("value", "secret"), [(SCRAM, True), (TOPIC_RECORD, False)])
 def test_the_bytes_of_a_credential_are_a_secret_beside_their_field_too(value: bytes, *, secret: bool) -> None:
-    asked = [{"topic": "__cluster_metadata", "partitions": [{"partition": 0, "fetch_offset": 0}]}]
+    pending = [{"topic": "__cluster_metadata", "partitions": [{"partition": 0, "fetch_offset": 0}]}]
     partition = {"partition_index": 0, "records": record_batch(value)}
     topics = [{"topic": "__cluster_metadata", "partitions": [partition]}]
     answer = craft.response(craft.FETCH, 12, 1, {"responses": topics})
-    driver = Driver(Kafka).run(chunks([client(fetch(1, topics=asked)), server(answer)]))
+    driver = Driver(Kafka).run(chunks([client(fetch(1, topics=pending)), server(answer)]))
     spans = {span.path: span for span in driver.dissector.spans(driver.messages[1].frame)}
     records = spans["responses[0].partitions[0].records"]
     assert isinstance(records.value, Secret) == secret

@@ -23,7 +23,7 @@ SNAPSHOT = b"".join(record_batch(*RECORDS[at : at + 2], base=at) for at in range
 SNAPSHOT_ID = {"end_offset": 293, "epoch": 3}
 
 
-def asked(correlation: int, position: int) -> bytes:
+def pending(correlation: int, position: int) -> bytes:
     partition = {"snapshot_id": SNAPSHOT_ID, "position": position}
     body = {"replica_id": 4, "topics": [{"name": LOG, "partitions": [partition]}]}
     return craft.request(FETCH_SNAPSHOT, 0, correlation, body)
@@ -42,7 +42,7 @@ def piece(correlation: int, start: int, stop: int, size: int = len(SNAPSHOT)) ->
 def dialogue(cuts: list[int]) -> list[Say]:
     said: list[Say] = []
     for number, (start, stop) in enumerate(pairwise([0, *cuts, len(SNAPSHOT)])):
-        said += [client(asked(number, start)), server(piece(number, start, stop))]
+        said += [client(pending(number, start)), server(piece(number, start, stop))]
     return said
 
 
@@ -92,7 +92,7 @@ def test_a_piece_whose_predecessor_was_not_seen_is_read_from_its_first_whole_bat
 
 
 def test_a_piece_without_a_whole_batch_and_a_predecessor_is_told_by_its_size() -> None:
-    found = answers([client(asked(0, 50)), server(piece(0, 50, 90))])[0]
+    found = answers([client(pending(0, 50)), server(piece(0, 50, 90))])[0]
     assert held(found) == {"size": 40}
     assert found.records == ()
 
@@ -100,10 +100,10 @@ def test_a_piece_without_a_whole_batch_and_a_predecessor_is_told_by_its_size() -
 def test_records_are_given_as_far_as_a_piece_goes() -> None:
     given = []
     for cut in range(1, len(SNAPSHOT), 3):
-        (first,) = answers([client(asked(0, 0)), server(piece(0, 0, cut))])
+        (first,) = answers([client(pending(0, 0)), server(piece(0, 0, cut))])
         assert records([first]) == list(enumerate(RECORDS))[: len(records([first]))]
         given.append(len(records([first])))
-        (last,) = answers([client(asked(0, 0)), server(piece(0, 0, cut, cut))])
+        (last,) = answers([client(pending(0, 0)), server(piece(0, 0, cut, cut))])
         assert records([last]) == records([first])
     assert given == sorted(given)
     assert set(given) >= set(range(len(RECORDS)))
@@ -120,7 +120,7 @@ def test_records_are_given_with_the_piece_in_which_they_end() -> None:
         partition = {"snapshot_id": SNAPSHOT_ID, "size": len(big), "position": start}
         topics = [{"name": LOG, "partitions": [partition | {"unaligned_records": big[start : start + 30]}]}]
         answer = craft.response(FETCH_SNAPSHOT, 0, number, {"topics": topics})
-        pieces += [client(asked(number, start)), server(answer)]
+        pieces += [client(pending(number, start)), server(answer)]
     found = answers(pieces)
     assert records(found) == list(enumerate(RECORDS))
     indexes = [index for message in found for batch in message.records for index in batch.columns["record_index"]]
@@ -132,7 +132,7 @@ def test_records_are_given_with_the_piece_in_which_they_end() -> None:
 
 
 def test_records_of_a_piece_that_the_capture_cut_are_given_as_far_as_they_go() -> None:
-    said = [client(asked(0, 0)), server(piece(0, 0, len(SNAPSHOT) - 5))]
+    said = [client(pending(0, 0)), server(piece(0, 0, len(SNAPSHOT) - 5))]
     size = len(said[1].data)
     driver = Driver(Kafka).run(chunks(said, holes=((), ((size - 20, size),))))
     (message,) = [message for message in driver.messages if message.kind == "response"]
@@ -144,7 +144,7 @@ def test_records_of_a_piece_that_the_capture_cut_are_given_as_far_as_they_go() -
 def test_the_bytes_of_a_piece_that_cannot_be_read_are_secret_where_they_might_be(lost: bool) -> None:
     driver = Driver(Kafka)
     start = len(SNAPSHOT) // 2 + 5 if lost else 0
-    driver.run(chunks([client(asked(0, start)), server(piece(0, start, len(SNAPSHOT) - 3))]))
+    driver.run(chunks([client(pending(0, start)), server(piece(0, start, len(SNAPSHOT) - 3))]))
     (message,) = [one for one in driver.messages if one.kind == "response"]
     (records,) = [span for span in driver.dissector.spans(message.frame) if span.path.endswith("unaligned_records")]
     assert isinstance(records.value, Secret)
@@ -152,9 +152,9 @@ def test_the_bytes_of_a_piece_that_cannot_be_read_are_secret_where_they_might_be
 
 def test_a_snapshot_that_ends_inside_a_batch_is_malformed() -> None:
     cut = len(SNAPSHOT) - 1
-    (whole,) = answers([client(asked(0, 0)), server(piece(0, 0, cut, cut))])
+    (whole,) = answers([client(pending(0, 0)), server(piece(0, 0, cut, cut))])
     assert [(problem.kind, problem.detail) for problem in whole.problems] == [("malformed", "a batch without its end")]
-    (begun,) = answers([client(asked(0, 0)), server(piece(0, 0, cut))])
+    (begun,) = answers([client(pending(0, 0)), server(piece(0, 0, cut))])
     assert not begun.problems
 
 
@@ -167,5 +167,5 @@ def test_a_batch_may_go_on_over_many_pieces() -> None:
 
 
 def test_the_last_piece_of_a_batch_that_never_ends_says_so() -> None:
-    said = [client(asked(0, 0)), server(piece(0, 0, 20, 40)), client(asked(1, 20)), server(piece(1, 20, 40, 40))]
+    said = [client(pending(0, 0)), server(piece(0, 0, 20, 40)), client(pending(1, 20)), server(piece(1, 20, 40, 40))]
     assert [problem.detail for message in answers(said) for problem in message.problems] == ["a batch without its end"]

@@ -110,8 +110,8 @@ def test_a_connection_joined_inside_a_large_request_takes_no_false_frame() -> No
     body = {"acks": 1, "topic_data": [{"name": "orders", "partition_data": [partition]}]}
     large = request(craft.PRODUCE, 3, 507, body)
     for cut in range(1, len(large), 3):
-        asked, answered = inside([client(large), server(craft.produced(507, 1)), *NEXT], cut)
-        assert asked == BOTH
+        pending, answered = inside([client(large), server(craft.produced(507, 1)), *NEXT], cut)
+        assert pending == BOTH
         assert [number for _, number in answered] in (["507", "508", "509"], ["508", "509"])
 
 

@@ -23,20 +23,20 @@ def pairs(release: str) -> Iterator[tuple[Vector, Vector]]:
     requests = {(one.key, one.version, one.case): one for one in vectors(release) if one.kind == "request"}
     for response in vectors(release):
         if response.kind == "response" and response.key not in LOGINS:
-            asked = requests[response.key, response.version, response.case]
-            if not (asked.key == craft.PRODUCE and asked.value["acks"] == 0):  # which nobody answers
-                yield asked, response
+            pending = requests[response.key, response.version, response.case]
+            if not (pending.key == craft.PRODUCE and pending.value["acks"] == 0):  # which nobody answers
+                yield pending, response
 
 
 def dialogue(release: str) -> Iterator[Say]:
     yield client(craft.request(craft.API_VERSIONS, 0, 1))
     yield server(craft.response(craft.API_VERSIONS, 0, 1))
-    for correlation, (asked, answered) in enumerate(pairs(release), 2):
-        oldest = (asked.key, asked.version) == (heads.CONTROLLED_SHUTDOWN, 0)
-        version = asked.header if asked.header is not None else 0 if oldest else 1
+    for correlation, (pending, answered) in enumerate(pairs(release), 2):
+        oldest = (pending.key, pending.version) == (heads.CONTROLLED_SHUTDOWN, 0)
+        version = pending.header if pending.header is not None else 0 if oldest else 1
         name = {0: b"", 1: b"\x00\x03cli", 2: b"\x00\x03cli\x00"}[version]
-        head = struct.pack(">hhi", asked.key, asked.version, correlation)
-        yield client(craft.sized(head + name + asked.data))
+        head = struct.pack(">hhi", pending.key, pending.version, correlation)
+        yield client(craft.sized(head + name + pending.data))
         yield server(craft.sized(struct.pack(">i", correlation) + b"\x00" * bool(answered.header) + answered.data))
 
 
@@ -45,7 +45,7 @@ def test_every_exchange_of_a_release_is_paired_and_read(release: str) -> None:
     said = list(dialogue(release))
     messages = Driver(Kafka).run(chunks(said)).messages
     assert len(messages) == len(said)
-    for asked, answered in zip(messages[::2], messages[1::2], strict=True):
-        assert (asked.name, asked.version) == (answered.name, answered.version)
+    for pending, answered in zip(messages[::2], messages[1::2], strict=True):
+        assert (pending.name, pending.version) == (answered.name, answered.version)
     found = {(message.name, problem.kind) for message in messages for problem in message.problems}
     assert found <= MAY_HOLD_ANYTHING

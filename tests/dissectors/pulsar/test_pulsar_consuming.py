@@ -15,8 +15,8 @@ from mqsniff.testing.conversations import Say, client, server
 
 def settled(driver):
     """(entry, name of what settled it, settled_by, status) of every delivery that ended."""
-    closed = [asked for one in driver.messages for asked in one.closed if asked.link == "settlement"]
-    names = [asked.last_answer.name if asked.last_answer else None for asked in closed]
+    closed = [pending for one in driver.messages for pending in one.resolved if pending.link == "settlement"]
+    names = [pending.last_answer.name if pending.last_answer else None for pending in closed]
     return [(a.key[2][1], name, a.extra["settled_by"], a.status) for a, name in zip(closed, names, strict=True)]
 
 
@@ -37,9 +37,9 @@ def batch_of(count: int) -> Say:
 
 def test_a_batch_is_settled_index_by_index():
     driver = run(SUBSCRIBE, batch_of(3), ack(1, ack_set=[0b110]), ack(1, ack_set=[0b100]), ack(1, ack_set=[0b000]))
-    (asked,) = driver.messages[1].asked
-    assert asked.answer is driver.messages[2]
-    assert asked.last_answer is driver.messages[4]
+    (pending,) = driver.messages[1].pending
+    assert pending.answer is driver.messages[2]
+    assert pending.last_answer is driver.messages[4]
     assert settled(driver) == [(1, "ACK", "ACK", None)]
     (told,) = driver.messages[2].body["message_id"]
     assert (told["ack_set"], told["unacknowledged"]) == ([0b110], [1, 2])
@@ -47,8 +47,8 @@ def test_a_batch_is_settled_index_by_index():
 
 def test_a_batch_that_is_settled_in_part_says_so():
     driver = run(SUBSCRIBE, batch_of(3), ack(1, ack_set=[0b110]))
-    (asked,) = (asked for asked in driver.dissector.open_questions() if asked.link == "settlement")
-    assert (asked.status, asked.answer) == ("partial", driver.messages[2])
+    (pending,) = (pending for pending in driver.dissector.unanswered() if pending.link == "settlement")
+    assert (pending.status, pending.answer) == ("partial", driver.messages[2])
 
 
 def test_acks_with_a_request_id_are_answered():
@@ -75,13 +75,13 @@ def rows(driver, *, open_at_end: bool = True):
     found = [one for message in driver.messages for one in exchanges.of(message)]
     gaps = (driver.dissector.gaps_of(Side.CLIENT), driver.dissector.gaps_of(Side.SERVER))
     found += [
-        exchanges.rest(asked, open_at_end=open_at_end, seen=(True, True), gaps=gaps)
-        for asked in driver.dissector.open_questions()
+        exchanges.rest(pending, open_at_end=open_at_end, seen=(True, True), gaps=gaps)
+        for pending in driver.dissector.unanswered()
     ]
     told = [
-        (one.asked.key[2][1], exchange_row(info, one, captures()))
+        (one.pending.key[2][1], exchange_row(info, one, captures()))
         for one in found
-        if one.asked and one.asked.link == "settlement"
+        if one.pending and one.pending.link == "settlement"
     ]
     return [(entry, row["status"], row["settled_by"], row["error_name"]) for entry, row in told]
 
@@ -136,9 +136,9 @@ def test_a_settlement_is_true_after_the_answer_that_may_refuse_it(dialogue, expe
 
 def test_the_latency_of_a_settlement_runs_to_the_ack():
     driver = run(SUBSCRIBE, deliver(1), ack(1, **ASK), response(9))
-    (asked,) = driver.messages[1].asked
-    assert (asked.answer, asked.awaits.answer) == (driver.messages[2], driver.messages[3])
-    assert asked in driver.messages[3].closed
+    (pending,) = driver.messages[1].pending
+    assert (pending.answer, pending.awaits.answer) == (driver.messages[2], driver.messages[3])
+    assert pending in driver.messages[3].resolved
 
 
 PARTS = [
@@ -193,7 +193,7 @@ def test_a_wish_for_redelivery_settles_what_it_names_or_all(ids, expected):
 def test_an_entry_that_is_delivered_again_leaves_its_first_delivery_unanswered():
     driver = run(SUBSCRIBE, deliver(1), deliver(1, told={"redelivery_count": 2}), ack(1))
     assert settled(driver) == [(1, None, "redelivered", "unanswered"), (1, "ACK", "ACK", None)]
-    assert [m.asked[0].extra["attempts"] for m in driver.messages if m.name == "MESSAGE"] == [1, 3]
+    assert [m.pending[0].extra["attempts"] for m in driver.messages if m.name == "MESSAGE"] == [1, 3]
 
 
 def test_nobody_acknowledges_messages_of_non_persistent_topics():
@@ -208,14 +208,14 @@ def test_nobody_acknowledges_messages_of_non_persistent_topics():
 def test_permits_are_counted_against_deliveries():
     flow = client(frame("FLOW", consumer_id=1, message_permits=4))
     driver = run(SUBSCRIBE, flow, deliver(1), batch_of(3), deliver(5), ack(5), flow, deliver(6))
-    extras = [m.asked[0].extra for m in driver.messages if m.name == "MESSAGE"]
+    extras = [m.pending[0].extra for m in driver.messages if m.name == "MESSAGE"]
     assert [extra["credit"] for extra in extras] == [4, 3, 0, 3]
     assert [extra["in_flight"] for extra in extras] == [1, 3, 4, 4]
 
 
 def test_permits_are_unknown_where_the_opening_was_not_seen():
     driver = run(client(frame("FLOW", consumer_id=1, message_permits=4)), deliver(1))
-    assert driver.messages[1].asked[0].extra["credit"] is None
+    assert driver.messages[1].pending[0].extra["credit"] is None
 
 
 def test_only_what_is_to_be_delivered_of_a_batch_counts():
@@ -225,21 +225,21 @@ def test_only_what_is_to_be_delivered_of_a_batch_counts():
     (records,) = driver.messages[2].records
     assert records.columns["left_out"] == ["acknowledged", None, "acknowledged", None]
     assert records.columns["message_id"] == [f"7:1:-1:{index}" for index in range(4)]
-    assert [m.asked[0].extra["credit"] for m in driver.messages if m.name == "MESSAGE"] == [9, 7]
-    assert [m.asked[0].extra["in_flight"] for m in driver.messages if m.name == "MESSAGE"] == [2, 2]
+    assert [m.pending[0].extra["credit"] for m in driver.messages if m.name == "MESSAGE"] == [9, 7]
+    assert [m.pending[0].extra["in_flight"] for m in driver.messages if m.name == "MESSAGE"] == [2, 2]
 
 
 def test_a_delivery_that_waits_for_its_ack_keeps_no_bytes():
     driver = run(SUBSCRIBE, server(message(bytes(100_000))), ack(0))
-    (asked,) = driver.messages[1].asked
+    (pending,) = driver.messages[1].pending
     assert len(driver.messages[1].frame.data) > 100_000
-    assert (asked.frame.data, asked.message.frame.data, asked.message.records) == (b"", b"", ())
-    assert (asked.frame.offset, asked.frame.size) == (0, driver.messages[1].frame.size)
+    assert (pending.frame.data, pending.message.frame.data, pending.message.records) == (b"", b"", ())
+    assert (pending.frame.offset, pending.frame.size) == (0, driver.messages[1].frame.size)
     assert settled(driver) == [(0, "ACK", "ACK", None)]
 
 
 def test_open_questions_are_limited():
     limits = Limits(questions_max=20)
     driver = run(SUBSCRIBE, deliver(*range(100)), limits=limits)
-    assert len(list(driver.dissector.open_questions())) == 20
+    assert len(list(driver.dissector.unanswered())) == 20
     assert len(driver.dissector._session._consuming._consumers._known[1].unsettled) == 20

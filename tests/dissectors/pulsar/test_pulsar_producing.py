@@ -36,7 +36,7 @@ def test_receipts_come_first_in_first_out_for_each_sequence_id():
         for entry in (1, 2)
     ]
     driver = run(PRODUCER, client(send(b"a", sequence=5), send(b"b", sequence=5)), server(*receipts))
-    assert [a.frame.offset for message in driver.messages for a in message.closed] == [
+    assert [a.frame.offset for message in driver.messages for a in message.resolved] == [
         driver.messages[1].frame.offset,
         driver.messages[2].frame.offset,
     ]

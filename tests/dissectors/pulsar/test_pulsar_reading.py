@@ -211,7 +211,7 @@ BROKEN_PAYLOADS = [
 )
 def test_what_is_no_payload_is_kept_and_the_command_stays(behind, kind):
     told = one(framed(command("SEND", producer_id=1, sequence_id=5), behind))
-    assert (told.name, told.correlation, told.asked[0].key) == ("SEND", "p:1:5", ("p", 1, 5))
+    assert (told.name, told.correlation, told.pending[0].key) == ("SEND", "p:1:5", ("p", 1, 5))
     assert told.body["undecoded"] == Undecoded(behind)
     assert [(problem.kind) for problem in told.problems if problem.path == "metadata"] == [kind]
     assert told.records == ()
@@ -232,8 +232,8 @@ def test_an_unknown_marker_is_noted():
 
 @pytest.mark.parametrize("flag", [True, False, None])
 def test_the_marker_of_a_send_and_what_the_marker_says_have_two_names(flag):
-    asked = encoded("ReplicatedSubscriptionsSnapshotRequest", snapshot_id="s", source_cluster="near")
-    told = one(send(asked, told={} if flag is None else {"marker": flag}, marker_type=10))
+    pending = encoded("ReplicatedSubscriptionsSnapshotRequest", snapshot_id="s", source_cluster="near")
+    told = one(send(pending, told={} if flag is None else {"marker": flag}, marker_type=10))
     assert told.body.get("marker") is flag
     request = {"type": "REPLICATED_SUBSCRIPTION_SNAPSHOT_REQUEST", "snapshot_id": "s", "source_cluster": "near"}
     assert told.body["opened_marker"] == request
@@ -321,7 +321,7 @@ def test_a_cut_frame_gives_its_command_and_what_there_is_of_the_rest(at):
     assert told.name == "SEND"
     assert [problem.kind for problem in told.problems if problem.kind != "unmatched"] == ["truncated"]
     if at >= 16:
-        assert told.asked[0].key == ("p", 3, 9)
+        assert told.pending[0].key == ("p", 3, 9)
     assert told.records == ()
     assert "checksum_ok" not in told.body.get("payload", {})
 

@@ -48,17 +48,17 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize(("request_name", "asked", "answer_name", "told"), REQUESTS)
-def test_an_answer_finds_its_question_by_the_full_request_id(request_name, asked, answer_name, told):
+def test_an_answer_finds_its_question_by_the_full_request_id(request_name, pending, answer_name, told):
     low, high = 5, (1 << 63) + 5
     driver = run(
         PRODUCER,
         SUBSCRIBE,
-        client(frame(request_name, request_id=low, **asked), frame(request_name, request_id=high, **asked)),
+        client(frame(request_name, request_id=low, **pending), frame(request_name, request_id=high, **pending)),
         server(frame(answer_name, request_id=high, **told), frame(answer_name, request_id=low, **told)),
     )
     second, first = driver.messages[-2:]
-    assert [a.frame.offset for a in second.closed] == [driver.messages[3].frame.offset]
-    assert [a.frame.offset for a in first.closed] == [driver.messages[2].frame.offset]
+    assert [a.frame.offset for a in second.resolved] == [driver.messages[3].frame.offset]
+    assert [a.frame.offset for a in first.resolved] == [driver.messages[2].frame.offset]
     assert second.correlation == f"r:{high}"
     assert second.topics == (driver.messages[3].topics or ())
 
@@ -76,8 +76,8 @@ def test_a_producer_that_waits_is_answered_twice():
         server(frame("PRODUCER_SUCCESS", request_id=1, producer_name="p-0", producer_ready=True)),
     )
     assert ended(driver) == [("PRODUCER", "PRODUCER_SUCCESS", None)]
-    (asked,) = driver.messages[2].closed
-    assert (asked.answer, asked.last_answer) == (driver.messages[1], driver.messages[2])
+    (pending,) = driver.messages[2].resolved
+    assert (pending.answer, pending.last_answer) == (driver.messages[1], driver.messages[2])
 
 
 def test_the_broker_names_a_producer():
@@ -106,7 +106,7 @@ def test_closes_of_the_broker_are_pushes_and_wait_for_nothing():
 
 def test_pings_are_answered_by_the_other_side():
     driver = run(client(frame("PING")), server(frame("PING")), client(frame("PONG")), server(frame("PONG")))
-    assert [a.frame.side for message in driver.messages for a in message.closed] == [Side.SERVER, Side.CLIENT]
+    assert [a.frame.side for message in driver.messages for a in message.resolved] == [Side.SERVER, Side.CLIENT]
 
 
 @pytest.mark.parametrize(
@@ -168,8 +168,8 @@ WATCHED = [
 
 
 @pytest.mark.parametrize(("opening", "asked", "update", "told", "correlation"), WATCHED)
-def test_the_first_update_answers_and_later_ones_are_pushes(opening, asked, update, told, correlation):
-    driver = run(client(frame(opening, **asked)), server(frame(update, **told)), server(frame(update, **told)))
+def test_the_first_update_answers_and_later_ones_are_pushes(opening, pending, update, told, correlation):
+    driver = run(client(frame(opening, **pending)), server(frame(update, **told)), server(frame(update, **told)))
     assert names(driver) == [
         (opening, "request", correlation),
         (update, "response", correlation),
@@ -183,7 +183,7 @@ def test_watches_of_different_things_count_by_themselves():
         client(frame("WATCH_TC_ASSIGNMENTS", watch_id=1), frame("WATCH_SCALABLE_TOPICS", watch_id=1, namespace="n")),
         server(frame("WATCH_SCALABLE_TOPICS_UPDATE", watch_id=1), frame("WATCH_TC_ASSIGNMENTS_UPDATE", watch_id=1)),
     )
-    assert [(asked, answer) for asked, answer, _ in ended(driver)] == [
+    assert [(pending, answer) for pending, answer, _ in ended(driver)] == [
         ("WATCH_SCALABLE_TOPICS", "WATCH_SCALABLE_TOPICS_UPDATE"),
         ("WATCH_TC_ASSIGNMENTS", "WATCH_TC_ASSIGNMENTS_UPDATE"),
     ]
@@ -191,8 +191,8 @@ def test_watches_of_different_things_count_by_themselves():
 
 def test_a_watch_that_is_up_to_date_need_not_be_answered():
     driver = run(client(frame("WATCH_SCALABLE_TOPICS", watch_id=1, namespace="n", current_hash="h")))
-    (asked,) = driver.dissector.open_questions()
-    assert asked.expects == 0
+    (pending,) = driver.dissector.unanswered()
+    assert pending.expects == 0
 
 
 @pytest.mark.parametrize(("event", "kind", "status"), [("snapshot", "response", None), ("diff", "push", "oneway")])
@@ -250,7 +250,7 @@ def test_a_refresh_is_answered_only_when_it_fails():
     assert driver.messages[2].kind == "request"
     assert driver.messages[2].body["challenge"]["auth_data"] == "PulsarAuthRefresh"
     assert names(driver)[-1] == ("AUTH_RESPONSE", "response", None)
-    assert [asked.expects for asked in driver.dissector.open_questions()] == [0]
+    assert [pending.expects for pending in driver.dissector.unanswered()] == [0]
     failed = server(frame("ERROR", request_id=NO_REQUEST, error="AuthenticationError", message="expired"))
     driver = run(*dialogue, failed)
     assert ended(driver)[-1] == ("AUTH_RESPONSE", "ERROR", None)

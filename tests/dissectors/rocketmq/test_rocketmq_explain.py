@@ -86,8 +86,8 @@ def test_the_header_is_named_field_by_field():
         (json_frame(105, 1, {"topic": "t"}), binary_frame(1, 1, flag=RESPONSE), "SYSTEM_ERROR"),
     ],
 )
-def test_the_code_of_a_response_is_named_as_the_request_wants(asked, response, meaning):
-    _, (_, spans) = explained(client(asked), server(response))
+def test_the_code_of_a_response_is_named_as_the_request_wants(pending, response, meaning):
+    _, (_, spans) = explained(client(pending), server(response))
     assert [span.meaning for span in spans if span.path == "code"] == [meaning]
 
 

@@ -61,10 +61,10 @@ def problems(message) -> list[tuple[str, str]]:
 def settlements(driver: Driver) -> list[tuple]:
     """(name of what was settled, by what, status) in the order of asking."""
     return [
-        (asked.message.name, asked.extra.get("settled_by"), asked.status)
+        (pending.message.name, pending.extra.get("settled_by"), pending.status)
         for message in driver.messages
-        for asked in message.asked
-        if asked.link == "settlement"
+        for pending in message.pending
+        if pending.link == "settlement"
     ]
 
 
@@ -87,7 +87,7 @@ def test_answers_find_their_questions_in_any_order():
         (0, None, 0),
         (17, "TOPIC_NOT_EXIST", 1),
     ]
-    assert [asked.in_order for m in driver.messages for asked in m.asked] == [False] * 3
+    assert [pending.in_order for m in driver.messages for pending in m.pending] == [False] * 3
 
 
 def test_both_sides_may_ask_with_one_opaque_at_once():
@@ -118,7 +118,7 @@ def test_a_oneway_request_ends_at_once():
     driver = run(client(json_frame(310, 1, send_fields(), b"x", flag=ONEWAY)))
     (message,) = driver.messages
     assert message.kind == "oneway"
-    assert [(asked.status, asked.expects) for asked in message.closed] == [("oneway", 0)]
+    assert [(pending.status, pending.expects) for pending in message.resolved] == [("oneway", 0)]
     assert message.records[0].constant["ack"] == "none"
 
 
@@ -155,8 +155,8 @@ def test_a_code_that_was_cut_to_16_bits_is_named_by_the_code_it_was_cut_from():
         client(binary_frame(200052, 1, {"topic": "jobs", "queueId": 0, "maxMsgNums": 1, "consumerGroup": "g"})),
         server(binary_frame(3, 1, None, flag=RESPONSE, remark=" request type 3444 not supported")),
     )
-    asked, told = driver.messages
-    assert (asked.name, asked.body["code"], asked.topics, problems(asked)) == (
+    pending, told = driver.messages
+    assert (pending.name, pending.body["code"], pending.topics, problems(pending)) == (
         "PEEK_MESSAGE",
         3444,
         ("jobs",),
@@ -172,8 +172,8 @@ def test_json_has_room_for_the_whole_code():
 
 def test_a_code_without_a_name_is_shown_by_its_number():
     driver = run(client(json_frame(7777, 1, {"x": "y"})), server(answer(1, {"z": "1"}, code=4321)))
-    asked, told = driver.messages
-    assert (asked.name, asked.body["ext_fields"]) == ("unknown(7777)", {"unknown_fields": {"x": "y"}})
+    pending, told = driver.messages
+    assert (pending.name, pending.body["ext_fields"]) == ("unknown(7777)", {"unknown_fields": {"x": "y"}})
     assert (told.name, told.error_code, told.error_name) == ("unknown(7777)", 4321, "unknown(4321)")
     assert problems(told) == [("unknown_code", "code")]
 
@@ -216,10 +216,10 @@ def test_a_dledger_node_agrees_with_200_in_header_and_body(code, body, error, na
 
 
 def test_the_first_line_of_an_errors_remark_is_worth_a_note():
-    asked = [json_frame(105, opaque, {"topic": "t"}) for opaque in (1, 2, 3)]
+    pending = [json_frame(105, opaque, {"topic": "t"}) for opaque in (1, 2, 3)]
     remark = " No topic route info\n\tat java.lang.Thread"
     driver = run(
-        client(*asked),
+        client(*pending),
         server(answer(1, code=17, remark=remark), answer(2, code=1, remark="x" * 500), answer(3, remark="fine")),
     )
     assert [m.notes for m in driver.messages[3:]] == [
@@ -243,8 +243,8 @@ def test_older_peers_may_leave_a_whole_header_out():
 
 
 def test_a_response_owes_its_fields_only_where_it_succeeds():
-    asked = [json_frame(30, opaque, {"topic": "t", "queueId": 0}) for opaque in (1, 2)]
-    driver = run(client(*asked), server(answer(1, code=1), answer(2)))
+    pending = [json_frame(30, opaque, {"topic": "t", "queueId": 0}) for opaque in (1, 2)]
+    driver = run(client(*pending), server(answer(1, code=1), answer(2)))
     assert [problems(m) for m in driver.messages[2:]] == [[], [("missing_field", "ext_fields.offset")]]
 
 
@@ -253,10 +253,10 @@ def test_a_response_owes_its_fields_only_where_it_succeeds():
 
 def poll(code: int, ext: dict, response: bytes, waited_ms: int):
     """(question, answer) of a poll that was answered so late."""
-    asked, told = chunks([client(json_frame(code, 1, ext)), server(response)])
-    late = replace(told, marks=[mark._replace(ts_ns=asked.marks[0].ts_ns + waited_ms * MS) for mark in told.marks])
-    driver = Driver(RocketMQ).run([asked, late])
-    return driver.messages[0].asked[0], driver.messages[1]
+    pending, told = chunks([client(json_frame(code, 1, ext)), server(response)])
+    late = replace(told, marks=[mark._replace(ts_ns=pending.marks[0].ts_ns + waited_ms * MS) for mark in told.marks])
+    driver = Driver(RocketMQ).run([pending, late])
+    return driver.messages[0].pending[0], driver.messages[1]
 
 
 FOUND = answer(1, pull_result(1), stored(b"x"))
@@ -288,9 +288,9 @@ POLLS = [
 
 
 @pytest.mark.parametrize(("asked", "told"), [(case[:4], case[4:]) for case in POLLS])
-def test_a_poll_says_how_long_it_may_be_held_and_whether_it_was(asked, told):
+def test_a_poll_says_how_long_it_may_be_held_and_whether_it_was(pending, told):
     held, limit = told
-    question, _ = poll(*asked)
+    question, _ = poll(*pending)
     assert (question.wait_limit_ns, question.held) == (None if limit is None else limit * MS, held)
 
 
@@ -337,8 +337,8 @@ def test_a_pull_tells_its_queue_what_was_asked_and_what_was_found():
         client(json_frame(11, 1, pull_fields(5))),
         server(answer(1, pull_result(7), stored(b"five", offset=5) + stored(b"six", offset=6))),
     )
-    asked, told = driver.messages
-    assert asked.partitions == ({"topic": "orders", "partition": 0, "offset": 5},)
+    pending, told = driver.messages
+    assert pending.partitions == ({"topic": "orders", "partition": 0, "offset": 5},)
     size = told.body["body"]["size"]
     assert told.partitions == (
         {
@@ -436,8 +436,8 @@ def test_a_message_that_the_broker_pushes_is_a_record():
     ],
 )
 def test_what_a_broker_tells_of_a_queue_is_a_row_of_partitions(code, ext, name, value):
-    asked = {"topic": "t", "queueId": 3, "timestamp": BORN, "consumerGroup": "g"}
-    driver = run(client(json_frame(code, 1, asked)), server(answer(1, ext)))
+    pending = {"topic": "t", "queueId": 3, "timestamp": BORN, "consumerGroup": "g"}
+    driver = run(client(json_frame(code, 1, pending)), server(answer(1, ext)))
     (row,) = driver.messages[1].partitions
     assert (row["topic"], row["partition"], row[name]) == ("t", 3, value)
 
@@ -453,15 +453,15 @@ def test_acks_settle_the_messages_of_a_pop():
         ("POP_MESSAGE", "CHANGE_MESSAGE_INVISIBLETIME", None),
     ]
     popped = driver.messages[1]
-    waits = [asked for asked in popped.asked if asked.link == "settlement"]
-    assert [asked.extra["attempts"] for asked in waits] == [1, 1, 2]
-    assert [asked.extra["in_flight"] for asked in waits] == [1, 2, 3]
-    assert [asked.answer.name for asked in waits] == [
+    waits = [pending for pending in popped.pending if pending.link == "settlement"]
+    assert [pending.extra["attempts"] for pending in waits] == [1, 1, 2]
+    assert [pending.extra["in_flight"] for pending in waits] == [1, 2, 3]
+    assert [pending.answer.name for pending in waits] == [
         "ACK_MESSAGE",
         "BATCH_ACK_MESSAGE",
         "CHANGE_MESSAGE_INVISIBLETIME",
     ]
-    assert {asked.wait_limit_ns for asked in waits} == {20_000 * MS}
+    assert {pending.wait_limit_ns for pending in waits} == {20_000 * MS}
 
 
 def ended(path, *says: Say) -> list[tuple]:
@@ -517,7 +517,7 @@ def test_an_ack_that_comes_behind_the_invisible_time_says_so():
     ]
     for said, expected in ((events, False), (late, True)):
         popped = Driver(RocketMQ).run(said).messages[1]
-        told = [asked.extra.get("timed_out") for asked in popped.asked if asked.link == "settlement"]
+        told = [pending.extra.get("timed_out") for pending in popped.pending if pending.link == "settlement"]
         assert told == [expected, None, None]
 
 
@@ -552,9 +552,9 @@ def test_a_message_whose_invisible_time_is_over_is_given_up():
     )
     driver = Driver(RocketMQ).run([*late[:3], again])
     assert [status for _, _, status in settlements(driver)] == ["unanswered"] * 3 + [None]
-    assert [asked.extra.get("timed_out") for asked in driver.messages[1].asked if asked.link == "settlement"] == [
-        True
-    ] * 3
+    assert [
+        pending.extra.get("timed_out") for pending in driver.messages[1].pending if pending.link == "settlement"
+    ] == [True] * 3
 
 
 def test_a_lite_message_is_named_by_its_lite_topic_and_the_offset_in_it():
@@ -689,10 +689,10 @@ def cut(data: bytes, side: Side, at: int, response: bytes = b""):
 def test_of_a_frame_that_was_cut_in_its_body_the_header_pairs():
     data = json_frame(310, 1, send_fields(), b"hello" * 20)
     driver = cut(data, Side.CLIENT, len(data) - 90, answer(1, {"msgId": "A", "queueId": 2, "queueOffset": 5}))
-    asked, told = driver.messages
-    assert (asked.name, told.name) == ("SEND_MESSAGE_V2", "SEND_MESSAGE_V2")
-    assert problems(asked) == [("truncated", "")]
-    batch = asked.records[0]
+    pending, told = driver.messages
+    assert (pending.name, told.name) == ("SEND_MESSAGE_V2", "SEND_MESSAGE_V2")
+    assert problems(pending) == [("truncated", "")]
+    batch = pending.records[0]
     assert (batch.constant["value_size"], batch.data[:10], batch.columns["offset"][0]) == (100, b"hellohello", 5)
 
 
