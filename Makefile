@@ -30,7 +30,7 @@ types: .venv/ready
 walls: .venv/ready  ## imports go one way
 	$(BIN)/lint-imports
 
-data: .venv/ready  ## dissectors/data is what proto/ says, docs/tables.md what the schemas say
+data: .venv/ready  ## the data of dissectors/ is what proto/ says, docs/tables.md what the schemas say
 	$(BIN)/python proto/build.py --check
 	$(BIN)/python docs/build_tables.py --check
 

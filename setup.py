@@ -18,7 +18,8 @@ from setuptools import Extension, setup
 
 HERE = Path(__file__).resolve().parent
 COPY = HERE / "build" / "compiled-sources"
-PACKAGES = ("mqsniff", "dissectors")
+PACKAGES = (Path("mqsniff"), *sorted(Path("dissectors").glob("mqsniff_*")))
+"""Folders of packages, beside each other in the copy, as their modules import each other."""
 DISSECTORS = {"Dissector", "FramedDissector"}
 MARK = "@mypyc_attr(allow_interpreted_subclasses=True)"
 MARKS = "import typing\nif typing.TYPE_CHECKING: from mypy_extensions import mypyc_attr"
@@ -43,7 +44,7 @@ def extensions() -> list[Extension]:
     settings = tomllib.loads((HERE / "pyproject.toml").read_text())["tool"]["mqsniff"]
     shutil.rmtree(COPY, ignore_errors=True)
     for package in PACKAGES:
-        shutil.copytree(HERE / package, COPY / package, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+        shutil.copytree(HERE / package, COPY / package.name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     os.chdir(COPY)  # where mypy looks for the modules that these import
     try:
         paths = sorted(found(settings["compiled"]) - found(settings["interpreted"]))

@@ -118,8 +118,8 @@ def spark(scale: int) -> None:
 
 def get_ready() -> None:
     """Compile the modules (rule 5)."""
-    for package in ("mqsniff", "dissectors"):
-        compileall.compile_dir(HERE.parent / package, quiet=1)
+    for folder in ("mqsniff", "dissectors"):
+        compileall.compile_dir(HERE.parent / folder, quiet=1)
 
 
 def cells(each: Run, single: Run, decode_s: float, gib: float) -> list[str]:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dissectors.kafka import specs
 from mqsniff.spec.compile import compile_struct
 from mqsniff.spec.interpret import DecodeWindow, interpret
 from mqsniff.spec.layout import Layout
+from mqsniff_kafka import specs
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from struct_encoder import encode

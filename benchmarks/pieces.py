@@ -13,15 +13,15 @@ from nsqruns import forms
 from pulsartraffic import batch, encoded
 from rocketmqtraffic import PULL, SEND, binary_frame, json_frame, properties, pull_fields, send_fields, stored
 
-from dissectors.pulsar.batches import _read_single, _read_slowly
-from dissectors.pulsar.messages import message_type
-from dissectors.rocketmq.extfields import read_ext
-from dissectors.rocketmq.headers import read_header
-from dissectors.rocketmq.notes import ProblemNotes
-from dissectors.rocketmq.stored import read_stored
-from dissectors.rocketmq.tables import tables
 from mqsniff.limits import Limits
 from mqsniff.spec.protowire import interpret
+from mqsniff_pulsar.batches import _read_single, _read_slowly
+from mqsniff_pulsar.messages import message_type
+from mqsniff_rocketmq.extfields import read_ext
+from mqsniff_rocketmq.headers import read_header
+from mqsniff_rocketmq.notes import ProblemNotes
+from mqsniff_rocketmq.stored import read_stored
+from mqsniff_rocketmq.tables import tables
 
 NUMBER = 10_000
 MESSAGES = 32

@@ -11,9 +11,9 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 
-from dissectors.kafka.records.batches import HEAD, read_batches
-from dissectors.kafka.records.walk import walk, walk_slowly
 from mqsniff.limits import Limits
+from mqsniff_kafka.records.batches import HEAD, read_batches
+from mqsniff_kafka.records.walk import walk, walk_slowly
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas by a call that Python gave up

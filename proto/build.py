@@ -1,6 +1,6 @@
 """Sources of truth in, data files of the dissectors out.
 
-python proto/build.py            writes dissectors/data/
+python proto/build.py            writes the data/ folder of each package of dissectors/
 python proto/build.py --check    fails where a committed file is not what the sources give
 """
 
@@ -17,17 +17,17 @@ import otlp_build
 import pulsar_build
 import rocketmq_build
 
-DATA: Final = Path(__file__).parent.parent / "dissectors" / "data"
+DATA: Final = Path(__file__).parent.parent / "dissectors"
 
 Builders: TypeAlias = Mapping[str, Callable[[], bytes]]
 
 BUILDERS: Final[Builders] = {
-    "kafka.jsonl": kafka_build.build,
-    "otlp.binpb": otlp_build.build,
-    "pulsar.binpb": pulsar_build.build,
-    "rocketmq.json": rocketmq_build.build,
+    "mqsniff_kafka/data/kafka.jsonl": kafka_build.build,
+    "mqsniff_kafka/data/otlp.binpb": otlp_build.build,
+    "mqsniff_pulsar/data/pulsar.binpb": pulsar_build.build,
+    "mqsniff_rocketmq/data/rocketmq.json": rocketmq_build.build,
 }
-"""File in ``dissectors/data/`` -> what makes its content."""
+"""File in ``dissectors/`` -> what makes its content."""
 
 
 def stale(data: Path = DATA, builders: Builders = BUILDERS) -> list[str]:
@@ -41,21 +41,21 @@ def stale(data: Path = DATA, builders: Builders = BUILDERS) -> list[str]:
 
 def write(data: Path = DATA, builders: Builders = BUILDERS) -> None:
     """Write every data file."""
-    data.mkdir(exist_ok=True)
     for name, builder in builders.items():
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
         (data / name).write_bytes(builder())
 
 
 def main(arguments: list[str] | None = None, data: Path = DATA) -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description="Build dissectors/data/ from proto/.")
+    parser = argparse.ArgumentParser(description="Build the data of dissectors/ from proto/.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file is stale")
     if not parser.parse_args(arguments).check:
         write(data)
         return 0
     names = stale(data)
     for name in names:
-        print(f"stale: dissectors/data/{name} (run: python proto/build.py)", file=sys.stderr)
+        print(f"stale: dissectors/{name} (run: python proto/build.py)", file=sys.stderr)
     return 1 if names else 0
 
 

@@ -19,7 +19,7 @@ FORMAT: Final = "mqsniff-kafka/1"
 
 
 def build(home: Path = HERE) -> bytes:
-    """The content of ``dissectors/data/kafka.jsonl``."""
+    """The content of ``dissectors/mqsniff_kafka/data/kafka.jsonl``."""
     lines: list[Any] = [None]
     apis = {}
     for page in sorted(_pages(home / "apis").values(), key=lambda page: page.key or 0):

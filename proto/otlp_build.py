@@ -15,5 +15,5 @@ SOURCES: Final = ("otlp_metrics.proto",)
 
 
 def build(home: Path = HERE) -> bytes:
-    """The content of ``dissectors/data/otlp.binpb``; SyntaxError where protoc refuses the source."""
+    """The content of ``dissectors/mqsniff_kafka/data/otlp.binpb``; SyntaxError where protoc refuses the source."""
     return pulsar_build.build(home, SOURCES)

@@ -1,6 +1,6 @@
 """Pulsar's .proto files in, one serialized FileDescriptorSet out, which the protobuf runtime loads as it is.
 
-python proto/pulsar_build.py            writes dissectors/data/pulsar.binpb
+python proto/pulsar_build.py            writes dissectors/mqsniff_pulsar/data/pulsar.binpb
 python proto/pulsar_build.py --check    fails where the committed file is not what the .proto files give
 
 The compiler is protoc itself, out of the development dependency grpcio-tools: the program never needs it.
@@ -20,11 +20,11 @@ from grpc_tools import protoc
 
 HERE: Final = Path(__file__).parent
 SOURCES: Final = ("pulsar.proto", "pulsar_markers.proto")
-TARGET: Final = HERE.parent / "dissectors" / "data" / "pulsar.binpb"
+TARGET: Final = HERE.parent / "dissectors" / "mqsniff_pulsar" / "data" / "pulsar.binpb"
 
 
 def build(home: Path = HERE, sources: Sequence[str] = SOURCES) -> bytes:
-    """The content of ``dissectors/data/pulsar.binpb``, or what other sources give; SyntaxError if protoc refuses."""
+    """The content of ``pulsar.binpb``, or what other sources give; SyntaxError if protoc refuses."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "set.binpb")
         if protoc.main(["protoc", f"--proto_path={home}", f"--descriptor_set_out={out}", *sources]):
@@ -39,14 +39,16 @@ def build(home: Path = HERE, sources: Sequence[str] = SOURCES) -> bytes:
 
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description="Build dissectors/data/pulsar.binpb from proto/pulsar*.proto.")
+    parser = argparse.ArgumentParser(
+        description="Build pulsar.binpb from proto/pulsar*.proto."
+    )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where the file is stale")
     check = parser.parse_args().check
     content = build()
     if not check:
         TARGET.write_bytes(content)
     elif not TARGET.is_file() or TARGET.read_bytes() != content:
-        print(f"stale: dissectors/data/{TARGET.name} (run: python proto/pulsar_build.py)", file=sys.stderr)
+        print(f"stale: {TARGET.relative_to(HERE.parent)} (run: python proto/pulsar_build.py)", file=sys.stderr)
         return 1
     return 0
 

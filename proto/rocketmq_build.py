@@ -1,6 +1,6 @@
 """Pages of ``proto/rocketmq/`` in, one JSON file out, which the dissector loads when its first instance is made.
 
-    python proto/rocketmq_build.py            writes dissectors/data/rocketmq.json
+    python proto/rocketmq_build.py            writes dissectors/mqsniff_rocketmq/data/rocketmq.json
     python proto/rocketmq_build.py --check    fails where the committed file is not what the pages give
 
 Every name that a page uses must stand on a page: an unknown class, type or response code is an error.
@@ -30,12 +30,12 @@ from rocketmq_notation import (
 )
 
 HERE: Final = Path(__file__).parent / "rocketmq"
-TARGET: Final = HERE.parent.parent / "dissectors" / "data" / "rocketmq.json"
+TARGET: Final = HERE.parent.parent / "dissectors" / "mqsniff_rocketmq" / "data" / "rocketmq.json"
 FORMAT: Final = "mqsniff-rocketmq/1"
 
 
 def build(home: Path = HERE) -> bytes:
-    """The content of ``dissectors/data/rocketmq.json``: one line a part, so that a change shows as a change."""
+    """The content of ``rocketmq.json``: one line a part, so that a change shows as a change."""
     page = {path.stem: path.read_text(encoding="utf-8") for path in sorted(home.glob("*.txt"))}
     headers, _ = parse_classes(page["headers"])
     bodies, enums = parse_classes(page["bodies"])
@@ -140,14 +140,16 @@ def _shape(kind: Any, bodies: dict[str, ClassBlock], enums: dict[str, list[str]]
 
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description="Build dissectors/data/rocketmq.json from proto/rocketmq/.")
+    parser = argparse.ArgumentParser(
+        description="Build rocketmq.json from proto/rocketmq/."
+    )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where the file is stale")
     check = parser.parse_args().check
     content = build()
     if not check:
         TARGET.write_bytes(content)
     elif not TARGET.is_file() or TARGET.read_bytes() != content:
-        print(f"stale: dissectors/data/{TARGET.name} (run: python proto/rocketmq_build.py)", file=sys.stderr)
+        print(f"stale: {TARGET.relative_to(HERE.parent.parent)} (run: python proto/rocketmq_build.py)", file=sys.stderr)
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""Oracles and captures in; ``dissectors/data/kafka_oracles.json``, which says who vouches for which layout, out.
+"""Oracles and captures in; ``proto/kafka_oracles.json``, which says who vouches for which layout, out.
 
 A chore: ``python tests/kafka_oracle_table.py FOLDER…`` with folders of captures from real brokers. A test holds the
 parts that need no captures against the file.
@@ -18,13 +18,13 @@ import kafka_python_oracle  # noqa: E402  # found on the path that was just set
 import kafka_vectors  # noqa: E402
 import kio_oracle  # noqa: E402
 
-from dissectors.kafka import specs  # noqa: E402
 from mqsniff.dissector import Settings  # noqa: E402
 from mqsniff.model import Message, MessageItem  # noqa: E402
 from mqsniff.pipeline import Pipeline  # noqa: E402
 from mqsniff.sources.files import FileSource  # noqa: E402
+from mqsniff_kafka import specs  # noqa: E402
 
-TABLE = HERE.parent / "dissectors" / "data" / "kafka_oracles.json"
+TABLE = HERE.parent / "proto" / "kafka_oracles.json"
 
 Layout = tuple[int, str, int]
 """API key, request or response, version."""

@@ -12,9 +12,9 @@ from typing import Any
 from crc32c import crc32c
 from struct_encoder import encode, zigzag
 
-from dissectors.kafka import specs
 from mqsniff.spec.schema import FieldLayout, Struct
 from mqsniff.testing.conversations import Say, client, server
+from mqsniff_kafka import specs
 
 TOPIC_ID = "q83vEjRWeJCrze8SNFZ4kA"
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH = 0, 1, 2, 3, 8, 9

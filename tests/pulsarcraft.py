@@ -10,12 +10,12 @@ from crc32c import crc32c
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
-from dissectors.pulsar import Pulsar
-from dissectors.pulsar.commands import BY_NAME
-from dissectors.pulsar.messages import PACKAGE, message_type, types
 from mqsniff.limits import Limits
 from mqsniff.testing.conversations import Say, chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_pulsar import Pulsar
+from mqsniff_pulsar.commands import BY_NAME
+from mqsniff_pulsar.messages import PACKAGE, message_type, types
 
 ENTRY, CHECKSUM = b"\x0e\x02", b"\x0e\x01"
 NO_REQUEST = (1 << 64) - 1

@@ -6,7 +6,6 @@ import dpkt
 import nsqcraft
 import pytest
 
-from dissectors.nsq import Nsq
 from mqsniff.dissector import Settings
 from mqsniff.model import Chunk, Gap, MessageItem, Side
 from mqsniff.pipeline import Pipeline
@@ -30,6 +29,7 @@ from mqsniff.testing.conversations import (
     write_pcap,
 )
 from mqsniff.testing.driver import Driver
+from mqsniff_nsq import Nsq
 
 DIALOGUE = [client(b"hello"), server(b"hi " * 1000), client(b"bye"), client(b"."), server(b"!")]
 

@@ -180,7 +180,7 @@ def _error(what: str, text: str, seen: Seen) -> Iterator[Finding]:
 
 
 def _wire_names(text: str) -> Iterator[str | None]:
-    from dissectors.kafka import specs
+    from mqsniff_kafka import specs
 
     by_word = {name.replace("_", "").lower(): name for name in specs.errors().values() if name}
     names = set(specs.errors().values())

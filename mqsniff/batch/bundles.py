@@ -3,8 +3,8 @@
 A bundle is what goes through the shuffle: the segments of one flow out of one window, as packed rows and the bytes of
 their payloads.
 
-1. Scan knows packets by their number inside a piece only. ``PiecePlaces`` says where a piece stands in the run, and makes
-   packet names and the merge order out of that.
+1. Scan knows packets by their number inside a piece only. ``PiecePlaces`` says where a piece stands in the run, and
+   makes packet names and the merge order out of that.
 2. The order is that of ``sources.merge``: t* (the largest time so far in the packet's file), then the rank of the file,
    then the packet's number. Every segment carries its t* inside the piece, so that overlapping captures are merged
    segment by segment.

@@ -67,7 +67,9 @@ class Order:
 def items_of(
     bundles: Iterable[Bundle], placing: PiecePlaces, context: RunContext, order: Order | None = None
 ) -> Iterator[Item]:
-    """Everything that one flow tells; its bundles come in the order of ``PiecePlaces.key``. ``order`` follows the items.
+    """Everything that one flow tells; its bundles come in the order of ``PiecePlaces.key``.
+
+    ``order`` follows the items.
 
     Raises InputLost where ``bundles`` raises, MemoryError; nothing else.
     """

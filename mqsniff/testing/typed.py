@@ -32,7 +32,7 @@ _COLUMNS: Final[dict[ColumnType, tuple[type, ...]]] = {
     "bool": (bool,),
     "timestamp": (int,),
 }
-_UNLOOKED: Final = {"frame", "body", "notes", "records", "partitions", "asked", "closed", "answered", "problems"}
+_UNLOOKED: Final = {"frame", "body", "notes", "records", "partitions", "pending", "resolved", "answered", "problems"}
 
 
 def wrong_types(event: object) -> list[str]:

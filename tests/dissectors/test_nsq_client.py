@@ -8,12 +8,12 @@ import nsqcraft
 import pytest
 from nsqcraft import MAGIC, OK, auth, dpub, identify, line, mpub, negotiated, pub, sized
 
-from dissectors.nsq import Nsq
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Message, Secret, Side, Undecoded
 from mqsniff.testing.conversations import chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_nsq import Nsq
 
 ID = "18a2f48040acf000"
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nsqcraft import HEARTBEAT, MAGIC, OK, error, identify, line, message, mpub, negotiated, pub, sized
 
-from dissectors.nsq import Nsq, Nsqlookupd
 from mqsniff.dissector import NEED, Sample, Verdict
 from mqsniff.model import Side
+from mqsniff_nsq import Nsq, Nsqlookupd
 
 ID = "18a2f48040acf000"
 NOTHING = Sample()

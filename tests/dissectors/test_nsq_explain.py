@@ -6,10 +6,10 @@ import nsqcraft
 import pytest
 from nsqcraft import MAGIC, OK, auth, error, frame, identify, line, message, mpub, negotiated, pub
 
-from dissectors.nsq import Nsq, Nsqlookupd
 from mqsniff.model import Secret, Side, Span, Undecoded
 from mqsniff.testing.conversations import Say, chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_nsq import Nsq, Nsqlookupd
 
 ID = "18a2f48040acf000"
 EVERYTHING = [

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nsqcraft import HEARTBEAT, OK, consuming, ids, inside, line, message, mpub, opening, publishing, snappy_chunk
 
-from dissectors.nsq import Nsq
-from dissectors.nsq.joining import packets_of
 from mqsniff.codecs.snappy_chunks import IDENTIFIER
 from mqsniff.dissector import Sample, Verdict
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Mark, Side, Upgrade
 from mqsniff.testing.conversations import Say, chunks, client, server, streams
 from mqsniff.testing.driver import Driver, shown
+from mqsniff_nsq import Nsq
+from mqsniff_nsq.joining import packets_of
 
 ONE, TWO, THREE = ids(3)
 FOREIGN = snappy_chunk(b"GET / HTTP/1.1\r\nHost: elsewhere\r\n\r\n")

@@ -6,10 +6,10 @@ import nsqcraft
 import pytest
 from nsqcraft import line, sized
 
-from dissectors.nsq import Nsqlookupd
 from mqsniff.model import Message, Side
 from mqsniff.testing.conversations import Say, chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_nsq import Nsqlookupd
 
 MAGIC = b"  V1"
 HELLO = line("IDENTIFY") + sized(

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from nsq import protocol as pynsq
 from nsqcraft import MAGIC, line
 
-from dissectors.nsq import Nsq
 from mqsniff.model import Message, Secret
 from mqsniff.testing.conversations import chunks, client
 from mqsniff.testing.driver import Driver
+from mqsniff_nsq import Nsq
 
 ID = "18a2f48040acf000"
 NAMES = st.from_regex(r"[.a-zA-Z0-9_-]{1,54}(#ephemeral)?", fullmatch=True)

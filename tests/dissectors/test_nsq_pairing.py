@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from nsqcraft import CLOSE_WAIT, HEARTBEAT, MAGIC, OK, auth, dpub, error, identify, line, message, mpub, negotiated, pub
 
-from dissectors.nsq import Nsq
 from mqsniff.decode.exchanges import Exchanges
 from mqsniff.limits import Limits
 from mqsniff.model import Exchange, Message, Pending, Side
 from mqsniff.testing.conversations import STEP_NS, Say, chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_nsq import Nsq
 
 ONE, TWO = "18a2f48040acf000", "18a2f48040acf001"
 OPENING = client(MAGIC, line("SUB", "t", "c"))

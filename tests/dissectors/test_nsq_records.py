@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from nsqcraft import MAGIC, OK, dpub, line, message, mpub, pub
 
-from dissectors.nsq import Nsq
 from mqsniff.model import RecordBatch
 from mqsniff.testing.conversations import START_NS, STEP_NS, chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_nsq import Nsq
 
 ID = "18a2f48040acf000"
 

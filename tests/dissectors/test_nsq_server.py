@@ -7,10 +7,10 @@ import struct
 import pytest
 from nsqcraft import CLOSE_WAIT, HEARTBEAT, MAGIC, OK, error, frame, identify, line, message, negotiated, pub, response
 
-from dissectors.nsq import Nsq
 from mqsniff.model import Side, Undecoded
 from mqsniff.testing.conversations import chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_nsq import Nsq
 
 ID = "18a2f48040acf000"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissectors.nsq import Nsq, Nsqlookupd, tables
+from mqsniff_nsq import Nsq, Nsqlookupd, tables
 
 
 def test_the_description_counts_what_the_protocols_have():

@@ -19,10 +19,10 @@ from nsqcraft import (
     snappy,
 )
 
-from dissectors.nsq import Nsq
 from mqsniff.model import Chunk, Gap, Mark, Side, Upgrade
 from mqsniff.testing.conversations import Say, chunks, client, server, streams
 from mqsniff.testing.driver import Driver
+from mqsniff_nsq import Nsq
 
 LAYERS = {"snappy": snappy, "deflate": deflate}
 TALK = [*publishing(), *consuming()]

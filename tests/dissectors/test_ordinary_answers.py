@@ -11,19 +11,19 @@ from click.testing import CliRunner
 from handmade import frame
 from kafkacraft import API_VERSIONS, HEARTBEAT, JOIN_GROUP, METADATA, OFFSET_COMMIT, SYNC_GROUP
 
-from dissectors.kafka import Kafka, specs
-from dissectors.kafka.ordinary import ORDINARY as KAFKA
-from dissectors.nsq.ordinary import ORDINARY as NSQ
-from dissectors.pulsar import Pulsar
-from dissectors.pulsar.messages import numbers
-from dissectors.pulsar.ordinary import ORDINARY as PULSAR
-from dissectors.rocketmq import RocketMQ
-from dissectors.rocketmq.ordinary import ORDINARY as ROCKETMQ
-from dissectors.rocketmq.tables import tables
 from mqsniff.cli import main
 from mqsniff.model import Message, Ordinary, OrdinaryAnswers
 from mqsniff.testing.conversations import Say, chunks, client, segments, server, write_pcap
 from mqsniff.testing.driver import Driver
+from mqsniff_kafka import Kafka, specs
+from mqsniff_kafka.ordinary import ORDINARY as KAFKA
+from mqsniff_nsq.ordinary import ORDINARY as NSQ
+from mqsniff_pulsar import Pulsar
+from mqsniff_pulsar.messages import numbers
+from mqsniff_pulsar.ordinary import ORDINARY as PULSAR
+from mqsniff_rocketmq import RocketMQ
+from mqsniff_rocketmq.ordinary import ORDINARY as ROCKETMQ
+from mqsniff_rocketmq.tables import tables
 
 ADD_PARTITIONS = 24
 

@@ -34,7 +34,10 @@ def test_a_changed_or_missing_file_is_stale(tmp_path: Path) -> None:
 
 def test_check_says_what_to_run_and_fails_until_it_was_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert build.main(["--check"], tmp_path) == 1
-    assert "stale: dissectors/data/kafka.jsonl (run: python proto/build.py)" in capsys.readouterr().err.splitlines()
+    assert (
+        "stale: dissectors/mqsniff_kafka/data/kafka.jsonl (run: python proto/build.py)"
+        in capsys.readouterr().err.splitlines()
+    )
     assert build.main([], tmp_path) == 0
     assert build.main(["--check"], tmp_path) == 0
     assert capsys.readouterr().err == ""

@@ -158,7 +158,7 @@ def test_the_script_checks_and_writes_its_file(
     monkeypatch.setattr(rocketmq_build, "TARGET", tmp_path / "rocketmq.json")
     monkeypatch.setattr("sys.argv", ["rocketmq_build.py", "--check"])
     assert rocketmq_build.main() == 1
-    assert "stale: dissectors/data/rocketmq.json" in capsys.readouterr().err
+    assert "stale: dissectors/mqsniff_rocketmq/data/rocketmq.json" in capsys.readouterr().err
     monkeypatch.setattr("sys.argv", ["rocketmq_build.py"])
     assert rocketmq_build.main() == 0
     monkeypatch.setattr("sys.argv", ["rocketmq_build.py", "--check"])

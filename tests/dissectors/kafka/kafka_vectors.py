@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dissectors.kafka import specs
 from mqsniff.spec.compile import STUMBLES
 from mqsniff.spec.layout import Layout
+from mqsniff_kafka import specs
 
 FOLDER = Path(__file__).parent / "vectors"
 WHOLE = ("4.4.0", "3.9.2", "2.8.2", "1.1.1")

@@ -6,7 +6,7 @@ from typing import Any
 
 from record_craft import SOME, Plain
 
-from dissectors.kafka.records.batches import RecordDataReading, read_batches
+from mqsniff_kafka.records.batches import RecordDataReading, read_batches
 
 MS = 1_000_000
 

@@ -12,12 +12,12 @@ from click.testing import CliRunner
 from kafkacraft import FETCH, fetch, record_batch, request, response
 from tinycapture import conversation, pcap
 
-from dissectors.kafka import Kafka
 from mqsniff.cli import main
 from mqsniff.decode.exchanges import Exchanges
 from mqsniff.limits import Limits
 from mqsniff.testing.conversations import chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_kafka import Kafka
 
 HELLO = [
     ("c", request(craft.API_VERSIONS, 3, 0)),

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafkacraft import produce, raw_request, record_batch, request, response, sized
 
-from dissectors.kafka import Kafka, heads
 from mqsniff.dissector import NEED, NO_FRAME, Sample, Verdict
+from mqsniff_kafka import Kafka, heads
 
 NOTHING = Sample()
 ZOOKEEPER_CONNECT = bytes.fromhex("0000002d 00000000 0000000000000000 00007530 0000000000000000 00000010") + bytes(17)

@@ -11,11 +11,11 @@ import kafkacraft as craft
 import pytest
 from kafkacraft import fetch, fetched, produce, produced, raw_request, record_batch, request, response, sized
 
-from dissectors.kafka import Kafka
 from mqsniff.dissector import Settings
 from mqsniff.model import Message, Secret, Side, Undecoded, Upgrade
 from mqsniff.testing.conversations import Say, chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_kafka import Kafka
 
 MILLISECOND_NS = 1_000_000
 
@@ -514,7 +514,7 @@ def test_the_release_is_known_by_what_a_broker_offers():
 
 
 def releases(name: str) -> dict[int, tuple[int, int, bool]]:
-    from dissectors.kafka import specs
+    from mqsniff_kafka import specs
 
     return dict(specs.releases()[name])
 

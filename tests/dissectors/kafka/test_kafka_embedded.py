@@ -9,12 +9,12 @@ import cramjam
 import kafkacraft as craft
 import pytest
 
-from dissectors.kafka import Kafka
-from dissectors.kafka.formats import TEXTS, decode_marked
-from dissectors.kafka.records.data import _count_deliveries
 from mqsniff.model import Message, RecordBatch
 from mqsniff.testing.conversations import chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_kafka import Kafka
+from mqsniff_kafka.formats import TEXTS, decode_marked
+from mqsniff_kafka.records.data import _count_deliveries
 
 PUSH_TELEMETRY, TXN_OFFSET_COMMIT = 72, 28
 COMMIT = "AgAAAYvP5WgAAAAAAQAAAAZ3aW5kb3cAAAGLz+Vn/w=="

@@ -8,10 +8,10 @@ import pytest
 from kafka_vectors import lines, named
 from vector_comparison import differences_of
 
-from dissectors.kafka import embedded, specs
-from dissectors.kafka.formats import TEXTS, FormatContext, decode_control, decode_marked, decode_record
 from mqsniff.limits import Limits
 from mqsniff.model import Problem
+from mqsniff_kafka import embedded, specs
+from mqsniff_kafka.formats import TEXTS, FormatContext, decode_control, decode_marked, decode_record
 
 Line = dict[str, Any]
 

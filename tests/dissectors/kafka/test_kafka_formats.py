@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_kafka_oracles import folded, same
 
-from dissectors.kafka import specs
-from dissectors.kafka.formats import EXPECTED, FormatContext, decode_control, decode_marked, decode_record
-from dissectors.kafka.formats.groups import ASSIGNMENT, SUBSCRIPTION, decode_user_data
 from mqsniff.model import Secret
 from mqsniff.spec.wire import Malformed
+from mqsniff_kafka import specs
+from mqsniff_kafka.formats import EXPECTED, FormatContext, decode_control, decode_marked, decode_record
+from mqsniff_kafka.formats.groups import ASSIGNMENT, SUBSCRIPTION, decode_user_data
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)

@@ -8,9 +8,9 @@ import kafkacraft as craft
 import pytest
 from kafkacraft import FIND_COORDINATOR, HEARTBEAT, METADATA, fetch, fetched, request, response
 
-from dissectors.kafka import Kafka
 from mqsniff.testing.conversations import Say, chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_kafka import Kafka
 
 BEATS = [
     client(request(HEARTBEAT, 4, 1, {"group_id": "g"})),

@@ -10,10 +10,10 @@ import kafkacraft as craft
 import pytest
 from kafkacraft import FETCH, JOIN_GROUP, SYNC_GROUP, TOPIC_ID, fetch, fetched, record_batch, request, response
 
-from dissectors.kafka import Kafka
 from mqsniff.limits import MILLISECOND_NS, Limits
 from mqsniff.model import Chunk, Mark, Side
 from mqsniff.testing.driver import Driver
+from mqsniff_kafka import Kafka
 
 START_MS = 1_700_000_000_000
 NOW = record_batch(b"v", base=5).replace((1000).to_bytes(8, "big"), (START_MS - 300).to_bytes(8, "big"))

@@ -14,8 +14,8 @@ from kafkacraft import TOPIC_ID, record_batch
 from test_kafka_formats import SAMPLES
 from tinycapture import conversation, pcap
 
-from dissectors.kafka.formats import decode_record
 from mqsniff.cli import main
+from mqsniff_kafka.formats import decode_record
 
 HELLO = [
     ("c", craft.request(craft.API_VERSIONS, 3, 0)),

@@ -10,11 +10,11 @@ from typing import Any
 import kafkacraft as craft
 import pytest
 
-from dissectors.kafka import Kafka
 from mqsniff.decode.talk import ProtocolSession
 from mqsniff.dissector import Settings
 from mqsniff.limits import MIB, Limits
 from mqsniff.model import Chunk, ConnectionInfo, Item, Mark, Side
+from mqsniff_kafka import Kafka
 
 
 def talked(talk: ProtocolSession, requests: Iterable[bytes]) -> Iterator[Item]:

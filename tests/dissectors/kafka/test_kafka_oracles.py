@@ -9,9 +9,9 @@ import kafka_python_oracle
 import kio_oracle
 from struct_encoder import with_records
 
-from dissectors.kafka import specs
 from mqsniff.model import Secret
 from mqsniff.spec.layout import Layout
+from mqsniff_kafka import specs
 
 NEWER_NAMES = {
     "acceptablerecoverylag": "acceptablerecoverylaglegacy",

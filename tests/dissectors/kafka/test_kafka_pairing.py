@@ -10,10 +10,10 @@ import kafkacraft as craft
 import pytest
 from kafkacraft import HEARTBEAT, LIST_OFFSETS, METADATA, PRODUCE, produce, produced, request, response, sized
 
-from dissectors.kafka import Kafka
 from mqsniff.model import Message, Side
 from mqsniff.testing.conversations import Say, chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_kafka import Kafka
 
 REQUESTS = 60
 Holes = tuple[list[tuple[int, int]], list[tuple[int, int]]]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from record_craft import HEAD, PACKINGS, SOME, XERIAL, Plain, batch, kafka_python_reads, message_set, patched, wrapper
 from record_reading import expected, kinds, read, rows
 
-from dissectors.kafka.records import batches as module
-from dissectors.kafka.records.batches import read_batches
+from mqsniff_kafka.records import batches as module
+from mqsniff_kafka.records.batches import read_batches
 
 QUICK = settings(max_examples=50, deadline=None)
 

@@ -8,8 +8,8 @@ import lz4.frame
 import pytest
 from record_craft import PACKINGS
 
-from dissectors.kafka.records.compression import codec_name, header_checksum, plain_records
 from mqsniff.codecs.blocks import CUT, TOO_LARGE
+from mqsniff_kafka.records.compression import codec_name, header_checksum, plain_records
 
 
 @pytest.mark.parametrize(

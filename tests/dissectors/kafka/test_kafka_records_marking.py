@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from record_craft import SOME, Plain, batch, message_set, patched, wrapper
 
-from dissectors.kafka.records.batches import RecordDataReading, read_batches
-from dissectors.kafka.records.marking import mark_all, mark_answered, mark_delivered, mark_produced, schema_ids
+from mqsniff_kafka.records.batches import RecordDataReading, read_batches
+from mqsniff_kafka.records.marking import mark_all, mark_answered, mark_delivered, mark_produced, schema_ids
 
 MS = 1_000_000
 

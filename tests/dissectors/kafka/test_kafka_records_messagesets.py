@@ -11,9 +11,9 @@ import pytest
 from record_craft import PACKINGS, SOME, Plain, kafka_python_reads, message_set, wrapper
 from record_reading import expected, kinds, read, rows
 
-from dissectors.kafka.records.batches import read_batches
-from dissectors.kafka.records.marking import mark_delivered
 from mqsniff.model import RecordBatch
+from mqsniff_kafka.records.batches import read_batches
+from mqsniff_kafka.records.marking import mark_delivered
 
 
 @pytest.mark.parametrize("magic", [0, 1])

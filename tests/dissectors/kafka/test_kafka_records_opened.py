@@ -9,9 +9,9 @@ from builds import python_only
 from record_craft import HEAD, batch, patched
 from record_reading import expected, kinds, read, rows
 
-from dissectors.kafka.records import batches as module
-from dissectors.kafka.records.opened import OpenedBatch, OpenedBatches
-from dissectors.kafka.records.walk import walk
+from mqsniff_kafka.records import batches as module
+from mqsniff_kafka.records.opened import OpenedBatch, OpenedBatches
+from mqsniff_kafka.records.walk import walk
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,6 @@ from kafkacraft import fetch, record_batch
 from test_kafka_formats import SAMPLES
 from tinycapture import conversation, pcap
 
-from dissectors.kafka import Kafka
 from mqsniff.dissector import Settings
 from mqsniff.model import RecordBatch, Secret
 from mqsniff.pipeline import Pipeline
@@ -23,6 +22,7 @@ from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Redaction
 from mqsniff.testing.conversations import chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_kafka import Kafka
 
 SCRAM = bytes.fromhex(
     # UserScramCredentialRecord of user "ruth": salt, stored key and server key are four bytes each here.

@@ -11,10 +11,10 @@ import pytest
 from kafkacraft import record_batch
 from test_kafka_formats import SAMPLES
 
-from dissectors.kafka import Kafka
 from mqsniff.model import Message, Secret
 from mqsniff.testing.conversations import Say, chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_kafka import Kafka
 
 FETCH_SNAPSHOT = 59
 LOG = "__cluster_metadata"

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from record_craft import HEAD, Plain, batch
 
-from dissectors.kafka.records import walk as module
-from dissectors.kafka.records.walk import RECORD_MIN, RecordHeaders, walk, walk_slowly
+from mqsniff_kafka.records import walk as module
+from mqsniff_kafka.records.walk import RECORD_MIN, RecordHeaders, walk, walk_slowly
 
 QUICK = settings(max_examples=50, deadline=None)
 

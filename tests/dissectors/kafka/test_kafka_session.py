@@ -8,10 +8,10 @@ import kafkacraft as craft
 import pytest
 from kafkacraft import fetched, record_batch, request, response, sized
 
-from dissectors.kafka import Kafka
 from mqsniff.model import Side
 from mqsniff.testing.conversations import Say, chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_kafka import Kafka
 
 
 def test_a_response_after_a_gap_must_answer_something():

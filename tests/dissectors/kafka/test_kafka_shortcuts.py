@@ -7,12 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from dissectors.kafka import bodies, embedded
-from dissectors.kafka.bodies import REPEATED, REPEATED_SIZE, read_request_body, read_response_body, version_of
-from dissectors.kafka.marks import field_paths_of
-from dissectors.kafka.records import batches, fields
-from dissectors.kafka.records.batches import CHECKED_FROM, CONTROL, HEAD, lone_head, read_batches
-from dissectors.kafka.specs import apis
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
 from mqsniff.pipeline import Pipeline
@@ -20,6 +14,12 @@ from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Redaction
+from mqsniff_kafka import bodies, embedded
+from mqsniff_kafka.bodies import REPEATED, REPEATED_SIZE, read_request_body, read_response_body, version_of
+from mqsniff_kafka.marks import field_paths_of
+from mqsniff_kafka.records import batches, fields
+from mqsniff_kafka.records.batches import CHECKED_FROM, CONTROL, HEAD, lone_head, read_batches
+from mqsniff_kafka.specs import apis
 
 SAMPLES = sorted((Path(__file__).parents[3] / "pcaps" / "kafka").glob("*.pcap*"))
 CAPTURES = [path for path in SAMPLES if path.suffix in {".pcap", ".pcapng"}]

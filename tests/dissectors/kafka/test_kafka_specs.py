@@ -7,10 +7,10 @@ import random
 import pytest
 from struct_encoder import encode, some_body, with_records
 
-from dissectors.kafka import specs
 from mqsniff.spec.compile import STUMBLES
 from mqsniff.spec.interpret import DecodeWindow, interpret
 from mqsniff.spec.layout import Layout
+from mqsniff_kafka import specs
 
 KINDS: tuple[specs.DefinitionKind, ...] = ("request", "response")
 

@@ -9,9 +9,9 @@ import kafkacraft as craft
 import pytest
 from kafka_vectors import WHOLE, Vector, vectors
 
-from dissectors.kafka import Kafka, heads
 from mqsniff.testing.conversations import Say, chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_kafka import Kafka, heads
 
 LOGINS = {craft.SASL_HANDSHAKE, craft.SASL_AUTHENTICATE}
 """What changes the meaning of what follows."""

@@ -9,9 +9,9 @@ from kafka_vectors import WHOLE, Vector, covered, read, releases, vectors
 from test_kafka_specs import every_layout
 from vector_comparison import differences, in_snake_case
 
-from dissectors.kafka import bodies
 from mqsniff.limits import Limits
 from mqsniff.spec.interpret import DecodeWindow, interpret
+from mqsniff_kafka import bodies
 
 LIMITS = Limits()
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from kafka_oracle_table import REASONS, encoders
 
-from dissectors.kafka import Kafka, description, specs
-from dissectors.kafka.oracles import SELF, oracles_of, reasons, vouchers
+from mqsniff_kafka import Kafka, description, specs
+from mqsniff_kafka.oracles import SELF, oracles_of, reasons, vouchers
 
 
 def every_place() -> set[tuple[int, specs.DefinitionKind, int]]:

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pulsarcraft import batch, encoded
 
-from dissectors.pulsar import batches
-from dissectors.pulsar.batches import COMPACTED_OUT, FLAG_FIELDS, SlotProperties, read_slots, told_flag
 from mqsniff.limits import Limits
+from mqsniff_pulsar import batches
+from mqsniff_pulsar.batches import COMPACTED_OUT, FLAG_FIELDS, SlotProperties, read_slots, told_flag
 
 LIMITS = Limits()
 

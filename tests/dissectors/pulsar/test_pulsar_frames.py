@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pulsarcraft import command, connect, connected, encoded, frame, framed, message, payload, send
 
-from dissectors.pulsar import Pulsar
-from dissectors.pulsar.commands import COMMANDS, PAYLOAD
-from dissectors.pulsar.frames import HEAD_MAX, MESSAGE_MAX, find_head, follow, is_sure, probe, split_payload
 from mqsniff.dissector import NEED, NO_FRAME, Sample, Verdict
 from mqsniff.model import Side
 from mqsniff.spec.wire import Malformed
+from mqsniff_pulsar import Pulsar
+from mqsniff_pulsar.commands import COMMANDS, PAYLOAD
+from mqsniff_pulsar.frames import HEAD_MAX, MESSAGE_MAX, find_head, follow, is_sure, probe, split_payload
 
 PING = bytes.fromhex("00000009 00000005 08 12 92 01 00")
 PONG = bytes.fromhex("00000009 00000005 08 13 9a 01 00")

@@ -7,13 +7,13 @@ import sys
 
 from pulsarcraft import send
 
-from dissectors.pulsar import Pulsar
-from dissectors.pulsar.commands import BY_NAME, COMMANDS, answers_of
-from dissectors.pulsar.messages import message_type, numbers
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
 from mqsniff.testing.conversations import chunks, client
 from mqsniff.testing.driver import Driver
+from mqsniff_pulsar import Pulsar
+from mqsniff_pulsar.commands import BY_NAME, COMMANDS, answers_of
+from mqsniff_pulsar.messages import message_type, numbers
 
 
 def test_the_table_of_commands_is_the_definition():
@@ -68,9 +68,7 @@ def test_secrets_are_marked_where_they_stand():
 
 def test_the_entry_point_loads_nothing_heavy():
 
-    code = (
-        "import sys, dissectors.pulsar; print([m for m in ('google', 'orjson', 'crc32c', 'numpy') if m in sys.modules])"
-    )
+    code = "import sys, mqsniff_pulsar; print([m for m in ('google', 'orjson', 'crc32c', 'numpy') if m in sys.modules])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"
 

@@ -10,12 +10,12 @@ from google.protobuf import descriptor_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.pulsar import acksets, auth
-from dissectors.pulsar.chunks import CHUNK_COST, Chunks, Piece
-from dissectors.pulsar.handles import Consumer, Delivery, Handles, Producer, name_of, partition_of
-from dissectors.pulsar.schemas import open_schema
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Side
+from mqsniff_pulsar import acksets, auth
+from mqsniff_pulsar.chunks import CHUNK_COST, Chunks, Piece
+from mqsniff_pulsar.handles import Consumer, Delivery, Handles, Producer, name_of, partition_of
+from mqsniff_pulsar.schemas import open_schema
 
 LIMITS = Limits()
 

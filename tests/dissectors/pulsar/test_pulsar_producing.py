@@ -24,10 +24,10 @@ from pulsarcraft import (
     send,
 )
 
-from dissectors.pulsar import Pulsar
 from mqsniff.model import Side
 from mqsniff.testing.conversations import chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_pulsar import Pulsar
 
 
 def test_receipts_come_first_in_first_out_for_each_sequence_id():

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pulsarcraft import batch, command, encoded, frame, framed, message, send
 
-from dissectors.pulsar import Pulsar
-from dissectors.pulsar.commands import BY_NAME, PAYLOAD
-from dissectors.pulsar.messages import id_fields, message_type
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Frame, Gap, Mark, Side, Undecoded
 from mqsniff.tables.values import Redaction
 from mqsniff.testing.conversations import chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_pulsar import Pulsar
+from mqsniff_pulsar.commands import BY_NAME, PAYLOAD
+from mqsniff_pulsar.messages import id_fields, message_type
 
 ENTRY = b"\x08\x05\x10\x09"
 

@@ -10,10 +10,10 @@ import pytest
 import zstandard
 from pulsarcraft import batch, encoded
 
-from dissectors.pulsar.messages import message_type
-from dissectors.pulsar.records import place, record_batch
 from mqsniff.limits import Limits
 from mqsniff.tables.schemas import names_of
+from mqsniff_pulsar.messages import message_type
+from mqsniff_pulsar.records import place, record_batch
 
 LIMITS = Limits()
 PLAIN = b"the same words again and again, " * 40

@@ -21,12 +21,12 @@ from pulsarcraft import (
     still_open,
 )
 
-from dissectors.pulsar import Pulsar
 from mqsniff.decode.exchanges import Exchanges
 from mqsniff.limits import Limits
 from mqsniff.model import Secret, Side
 from mqsniff.testing.conversations import chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_pulsar import Pulsar
 
 # ---- requests
 

@@ -10,15 +10,15 @@ import pytest
 from crc32c import crc32c
 from pulsarcraft import frame
 
-from dissectors.pulsar import Pulsar
-from dissectors.pulsar.commands import BY_NAME, PAYLOAD
-from dissectors.pulsar.frames import HEAD, probe
-from dissectors.pulsar.messages import message_type, read_command
 from mqsniff.limits import Limits
 from mqsniff.model import Secret, Side
 from mqsniff.spec import protowire
 from mqsniff.testing.conversations import chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_pulsar import Pulsar
+from mqsniff_pulsar.commands import BY_NAME, PAYLOAD
+from mqsniff_pulsar.frames import HEAD, probe
+from mqsniff_pulsar.messages import message_type, read_command
 
 LINES = [json.loads(line) for line in Path(__file__).with_name("pulsar_vectors.jsonl").read_text().splitlines()]
 NEWER_COMMAND_FIELDS = {("CommandScalableTopicLookup", "create_if_missing")}

@@ -19,11 +19,11 @@ from remotingcraft import (
     stored,
 )
 
-from dissectors.rocketmq import RocketMQ, RocketMQHa
 from mqsniff.dissector import Sample, Verdict
 from mqsniff.model import Side
 from mqsniff.testing.conversations import chunks, streams
 from mqsniff.testing.driver import Driver
+from mqsniff_rocketmq import RocketMQ, RocketMQHa
 
 NOTHING = Sample(b"", (0,), True)
 

@@ -19,13 +19,13 @@ from remotingcraft import (
     stored,
 )
 
-from dissectors.rocketmq import RocketMQ
-from dissectors.rocketmq.explain import frame_spans
-from dissectors.rocketmq.tables import CodePart, tables
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Secret, Side, Undecoded
 from mqsniff.testing.conversations import chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff_rocketmq import RocketMQ
+from mqsniff_rocketmq.explain import frame_spans
+from mqsniff_rocketmq.tables import CodePart, tables
 
 PLACED = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from remotingcraft import UNIQUE, properties, send_fields
 
-from dissectors.rocketmq import texts
-from dissectors.rocketmq.extfields import note_missing, read_ext
-from dissectors.rocketmq.notes import ProblemNotes
-from dissectors.rocketmq.tables import tables
 from mqsniff.limits import Limits
 from mqsniff.model import Secret
+from mqsniff_rocketmq import texts
+from mqsniff_rocketmq.extfields import note_missing, read_ext
+from mqsniff_rocketmq.notes import ProblemNotes
+from mqsniff_rocketmq.tables import tables
 
 
 def read(name: str, ext: dict, *, owed: bool = False):

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dissectors.rocketmq.fastjson import DEPTH_MAX, read_json, read_tolerant, tokens
-from dissectors.rocketmq.notes import ProblemNotes
 from mqsniff.limits import Limits
 from mqsniff.spec.wire import Malformed
+from mqsniff_rocketmq.fastjson import DEPTH_MAX, read_json, read_tolerant, tokens
+from mqsniff_rocketmq.notes import ProblemNotes
 
 quick = settings(max_examples=50, deadline=None)
 

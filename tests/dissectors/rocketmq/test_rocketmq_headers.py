@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remotingcraft import binary_frame, binary_header, frame, json_frame, send_fields
 
-from dissectors.rocketmq.headers import read_header
-from dissectors.rocketmq.notes import ProblemNotes
 from mqsniff.limits import Limits
 from mqsniff.spec.wire import Malformed
+from mqsniff_rocketmq.headers import read_header
+from mqsniff_rocketmq.notes import ProblemNotes
 
 quick = settings(max_examples=50, deadline=None)
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remotingcraft import RESPONSE, answer, binary_frame, frame, json_frame, send_fields
 
-from dissectors.rocketmq import heads
 from mqsniff.dissector import NEED, NO_FRAME
+from mqsniff_rocketmq import heads
 
 quick = settings(max_examples=50, deadline=None)
 

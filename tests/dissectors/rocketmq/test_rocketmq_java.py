@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from javavectors import lines
 
-from dissectors.rocketmq import heads
-from dissectors.rocketmq.bodies import Mentions, read_body
-from dissectors.rocketmq.extfields import note_missing, read_ext
-from dissectors.rocketmq.headers import read_header
-from dissectors.rocketmq.notes import ProblemNotes
-from dissectors.rocketmq.records import delivered, of_batch
-from dissectors.rocketmq.stored import COMPRESSED, host_text, properties_value, read_batch, read_stored
-from dissectors.rocketmq.tables import BOOL, INT32, INT64, TEXT, tables
 from mqsniff.limits import Limits
 from mqsniff.model import Secret, Undecoded
+from mqsniff_rocketmq import heads
+from mqsniff_rocketmq.bodies import Mentions, read_body
+from mqsniff_rocketmq.extfields import note_missing, read_ext
+from mqsniff_rocketmq.headers import read_header
+from mqsniff_rocketmq.notes import ProblemNotes
+from mqsniff_rocketmq.records import delivered, of_batch
+from mqsniff_rocketmq.stored import COMPRESSED, host_text, properties_value, read_batch, read_stored
+from mqsniff_rocketmq.tables import BOOL, INT32, INT64, TEXT, tables
 
 HEADERS = [(release, line) for release in ("5.5.0", "4.9.7") for line in lines(f"headers-{release}.jsonl")]
 BODIES = list(lines("bodies-5.5.0.jsonl"))

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remotingcraft import BORN, UNIQUE, batch_message, properties, stored
 
-from dissectors.rocketmq.messages import Data, read_messages
-from dissectors.rocketmq.notes import ProblemNotes
-from dissectors.rocketmq.records import complete, deliver_at_ns, property_span, time_ns
-from dissectors.rocketmq.stored import host_text, read_batch, read_stored
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Undecoded
+from mqsniff_rocketmq.messages import Data, read_messages
+from mqsniff_rocketmq.notes import ProblemNotes
+from mqsniff_rocketmq.records import complete, deliver_at_ns, property_span, time_ns
+from mqsniff_rocketmq.stored import host_text, read_batch, read_stored
 
 quick = settings(max_examples=50, deadline=None)
 MS = 1_000_000

@@ -34,7 +34,6 @@ from remotingcraft import (
     stored,
 )
 
-from dissectors.rocketmq import RocketMQ
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
 from mqsniff.model import CaptureInfo, ExchangeItem, Secret, Side
@@ -43,6 +42,7 @@ from mqsniff.sources.files import FileSource
 from mqsniff.tables.rows import exchange_row
 from mqsniff.testing.conversations import Say, chunks, client, segments, server, write_pcap
 from mqsniff.testing.driver import Driver
+from mqsniff_rocketmq import RocketMQ
 
 MS = 1_000_000
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dissectors.rocketmq import RocketMQ
-from dissectors.rocketmq.tables import RemotingTables, tables
-from dissectors.rocketmq.texts import FORMATS
+from mqsniff_rocketmq import RocketMQ
+from mqsniff_rocketmq.tables import RemotingTables, tables
+from mqsniff_rocketmq.texts import FORMATS
 
 
 def test_every_request_code_of_the_protocol_has_a_name():

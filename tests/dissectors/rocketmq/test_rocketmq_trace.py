@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dissectors.rocketmq import RocketMQ
+from mqsniff_rocketmq import RocketMQ
 
 TOPIC = "RMQ_SYS_TRACE_TOPIC"
 

@@ -1,1 +1,0 @@
-"""The protocols: each decodes one message queue's wire format, on the contract of ``mqsniff.dissector`` alone."""

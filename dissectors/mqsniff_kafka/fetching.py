@@ -1,0 +1,161 @@
+"""Fetch requests and their answers in, what they are about out: a request inside a session lists what changed only.
+
+1. A fetch session is named by the broker's answer to a full fetch (session id 0, epoch 0 or -1); requests of later
+   epochs add, change and forget partitions. A share session belongs to group and member, and begins with epoch 0.
+2. State is what this connection showed; of a session that began before the capture, what was seen since.
+3. ``SESSIONS_MAX`` and ``partitions_max`` bound what a peer can make us keep: a session of more partitions is not kept,
+   of requests that wait for an answer the oldest forget theirs when all together have more, and high watermarks are
+   forgotten where there are more.
+4. Data below the high watermark that an earlier answer told were there when they were asked for.
+
+Source: KIP-227, KIP-932; ``FetchSession`` and ``FetchSessionHandler`` of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mqsniff.spec.wire import as_name
+from mqsniff_kafka.marks import BodyFields
+from mqsniff_kafka.rows import PartitionRow
+
+FETCH: Final = 1
+SHARE_FETCH: Final = 78
+SHARE_ACKNOWLEDGE: Final = 79
+KEYS: Final = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
+
+SESSIONS_MAX: Final = 64
+"""Sessions of a connection; clients have one."""
+CONSUMER: Final = -1
+READ_COMMITTED: Final = 1
+
+PartitionKey = tuple[str, int]
+"""Topic name or id, and partition."""
+
+
+@dataclass(slots=True)
+class Fetching:
+    """What one request asks for."""
+
+    partitions: dict[PartitionKey, int | None]
+    """Where it reads -> offset asked for; share fetches have none."""
+    replica: int = CONSUMER
+    session: Any = None
+    """Key of the session that it belongs to; None where the answer has yet to open one."""
+    opens: bool = False
+    patient: bool = False
+    """Whether data may be there and not be served: the request wants more of it, or only what was committed."""
+    there: bool = False
+    """Whether data of the answer were known to be there when they were asked for (rule 4)."""
+    unsure: bool = False
+    """Whether that cannot be told of some of them: their partition was not answered before, or no offset is known."""
+
+    @property
+    def reader(self) -> str:
+        """Who reads: consumer, follower, or other."""
+        return "consumer" if self.replica == CONSUMER else "follower" if self.replica >= 0 else "other"
+
+
+@dataclass(slots=True)
+class FetchSessions:
+    """The sessions of one connection."""
+
+    partitions_max: int
+    _open: dict[Any, dict[PartitionKey, int | None]] = field(default_factory=dict)
+    _waiting: dict[int, Fetching] = field(default_factory=dict)
+    """Requests without an answer so far, by identity, oldest first."""
+    _places: int = 0
+    """Partitions of all that wait."""
+    _watermarks: dict[PartitionKey, int] = field(default_factory=dict)
+    """The latest high watermarks that were told."""
+
+    def request(self, key: int, body: BodyFields, rows: Sequence[PartitionRow]) -> Fetching:
+        """Take note of a request, whose rows are the partitions that it lists."""
+        fetching = self._about(key, body, rows)
+        fetching.patient = (body.get("min_bytes") or 0) > 1 or body.get("isolation_level") == READ_COMMITTED
+        self._waiting[id(fetching)] = fetching
+        self._places += len(fetching.partitions)
+        while self._places > self.partitions_max and len(self._waiting) > 1:
+            oldest = next(iter(self._waiting.values()))
+            self._release(oldest)
+            oldest.partitions = {}
+        return fetching
+
+    def _release(self, fetching: Fetching) -> None:
+        if self._waiting.pop(id(fetching), None) is not None:
+            self._places -= len(fetching.partitions)
+
+    def _about(self, key: int, body: BodyFields, rows: Sequence[PartitionRow]) -> Fetching:
+        """What a request is about, by its session."""
+        listed = {place: row.get("offset") for row in rows if (place := place_of(row)) is not None}
+        replica = _replica(body)
+        if key == FETCH:
+            name, epoch = body.get("session_id") or 0, body.get("session_epoch", -1)
+        else:
+            name, epoch = (body.get("group_id"), body.get("member_id")), body.get("share_session_epoch", -1)
+        if epoch == -1:
+            self._open.pop(name, None)
+            return Fetching(listed, replica)
+        if key == FETCH and epoch == 0:
+            return Fetching(listed, replica, opens=True)
+        held = {} if epoch == 0 else self._open.get(name, {})
+        if listed or not held:
+            held = {**held, **listed}
+        for place in _forgotten(body):
+            held.pop(place, None)
+        self._keep(name, held)
+        return Fetching(held, replica, name)
+
+    def answered(self, fetching: Fetching, body: BodyFields) -> None:
+        """Take note of an answer: it may name the session that its request opened."""
+        self._release(fetching)
+        session = body.get("session_id")
+        if fetching.opens and session and not body.get("error_code"):
+            fetching.session = session
+            self._keep(session, fetching.partitions)
+
+    def answered_partition(self, fetching: Fetching, row: PartitionRow) -> None:
+        """Take note of a partition of an answer; its row gets the offset that was asked for. Hot."""
+        place = place_of(row)
+        if place is None:
+            return
+        row["offset"] = pending = fetching.partitions.get(place)
+        watermark = row.get("high_watermark")
+        if row.get("wire_bytes"):
+            known = self._watermarks.get(place)
+            if pending is None or known is None:
+                fetching.unsure = True
+            elif known > pending:
+                fetching.there = True
+        if watermark is not None:
+            if len(self._watermarks) >= self.partitions_max:
+                self._watermarks.clear()
+            self._watermarks[place] = watermark
+
+    def _keep(self, name: Any, partitions: dict[PartitionKey, int | None]) -> None:
+        if len(partitions) > self.partitions_max:
+            return
+        self._open[name] = partitions
+        if len(self._open) > SESSIONS_MAX:
+            del self._open[next(iter(self._open))]
+
+
+def place_of(row: PartitionRow) -> PartitionKey | None:
+    """What a row is about; None where it is damaged."""
+    topic, partition = row["topic"] or row["topic_id"], row.get("partition")
+    return (topic, partition) if isinstance(topic, str) and isinstance(partition, int) else None
+
+
+def _replica(body: BodyFields) -> int:
+    replica = body.get("replica_id", (body.get("replica_state") or {}).get("replica_id"))
+    return replica if isinstance(replica, int) else CONSUMER
+
+
+def _forgotten(body: BodyFields) -> Iterator[PartitionKey]:
+    for topic in body.get("forgotten_topics_data") or ():
+        name = as_name(topic.get("topic") or topic.get("topic_id"))
+        if name is not None:
+            for partition in topic.get("partitions") or ():
+                yield (name, partition)

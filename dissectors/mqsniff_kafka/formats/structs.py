@@ -1,0 +1,44 @@
+"""Layouts of a structure in, the body out that consumes all bytes; Malformed where none does.
+
+1. Where a version once meant other bytes, today's meaning counts if it fits exactly, else the first that does.
+2. Behind an int16 version: one that is newer than known is read as the newest, and what stands behind that is left out,
+   as Kafka's clients do; it is kept under ``unread``.
+3. Bytes that do not fit their version may fit an older one: kafka-go writes subscriptions of version 1 with the fields
+   of version 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from mqsniff.spec.layout import Layout
+from mqsniff.spec.wire import Malformed, read_int16
+from mqsniff_kafka import specs
+
+
+def read_whole(layouts: Iterable[Layout], raw: bytes, pos: int = 0) -> dict[str, Any]:
+    """The body of ``raw[pos:]`` (rule 1)."""
+    for layout in layouts:
+        decoded = layout.decode(raw, pos)
+        if decoded.broken is None and decoded.stop == len(raw):
+            return decoded.body
+    raise Malformed("no known layout fits")
+
+
+def read_versioned(name: str, raw: bytes) -> dict[str, Any]:
+    """A structure of ``proto/kafka/records`` behind an int16 version, which is given first (rules 2 and 3)."""
+    version, pos = read_int16(raw, 0, len(raw))
+    if version < 0:
+        raise Malformed("negative version")
+    newest = specs.newest_data_version(name)
+    if version <= newest:
+        older = (layout for number in range(version, -1, -1) for layout in specs.data(name, number))
+        return {"version": version, **read_whole(older, raw, pos)}
+    decoded = specs.data(name, newest)[0].decode(raw, pos)
+    if decoded.broken is not None:
+        raise Malformed(decoded.broken.why)
+    body: dict[str, Any] = {"version": version, **decoded.body}
+    if decoded.stop < len(raw):
+        body["unread"] = raw[decoded.stop :]
+    return body

@@ -1,0 +1,173 @@
+"""First bytes in, the size of the frame that they open out.
+
+    request    size i32 | api key i16, api version i16, correlation id i32 [, client id i16 + text [, tags]] | body
+    response   size i32 | correlation id i32 [, tags] | body
+    SASL       size i32 | token, while a handshake of version 0 is going on
+
+1. ``probe_request`` believes what only a request has: a key and version that were released, a client id of printable
+   text that fits, no header tags. A response says nothing of itself but its size: ``probe_response`` can only want a
+   plausible one, and a correlation id as clients count them.
+2. ``follow_request`` and ``follow_sized`` go with a connection in step: keys and versions of tomorrow are frames.
+3. Nothing heavy is loaded: this runs on every capture, whatever it holds.
+
+Sources: RequestHeader.json, ResponseHeader.json, ``SocketServer`` and ``SaslServerAuthenticator`` of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from struct import Struct
+from typing import Final, NamedTuple
+
+from mqsniff.dissector import NEED, NO_FRAME, LayerChange, Probed, Sized
+from mqsniff_kafka import specs
+
+SIZE_WORD: Final = 4
+SIZE_PROBED: Final = 104_857_600
+"""The largest request that a broker takes unless it is told otherwise (socket.request.max.bytes)."""
+SIZE_MAX: Final = 0x14FF_FFFF
+"""A first byte of 0x15 or 0x16 is a TLS record."""
+TLS_ALERT: Final = 0x15
+TLS_ALERTS: Final = frozenset((TLS_ALERT << 16) + version for version in range(0x0300, 0x0305))
+"""An alert of SSL 3.0 to TLS 1.3: the answer of a server to whom a client without TLS speaks on a TLS port."""
+REQUEST_MIN: Final = 8
+RESPONSE_MIN: Final = 4
+CLIENT_ID_MAX: Final = 255
+HEAD_MAX: Final = SIZE_WORD + 8 + 2 + CLIENT_ID_MAX + 1
+
+KEY_FOLLOWED: Final = 0x4FFF
+VERSION_FOLLOWED: Final = 0xFF
+"""Vendors' keys start at 10000; text read as a header, such as a SASL token, gives larger numbers in one of the two."""
+
+CORRELATION_PROBED: Final = 1 << 27
+CORRELATION_SASL: Final = 2_147_483_640
+"""The Java client counts its SASL exchanges from here."""
+
+PROBED: Final = 9
+"""Bytes of a response that ``probe_response`` looks at."""
+BATCH_MAGIC: Final = 2
+"""Of a record batch; it stands behind the batch's length and the leader's epoch."""
+
+CONTROLLED_SHUTDOWN: Final = 7
+GSSAPI_TOKEN: Final = 0x60
+"""First byte of a token with which clients of 0.9 begin without a handshake (RFC 2743, section 3.1)."""
+
+_SIZE: Final = Struct(">i")
+REQUEST_HEAD: Final = Struct(">hhi")
+_SIZED_REQUEST: Final = Struct(">ihh")
+_SIZED_RESPONSE: Final = Struct(">ii")
+_LENGTH: Final = Struct(">h")
+_CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
+_REQUEST_START: Final = re.compile(rb"[\x00-\x06](?=[\x00-\xff]{3}\x00[\x00-\x7f]\x00|[\x00-\xff]{0,6}\Z)")
+_RESPONSE_START: Final = re.compile(rb"[\x00-\x06](?=[\x00-\xff]{3}[\x00-\x07\x7f]|[\x00-\xff]{0,3}\Z)")
+
+
+class Known(NamedTuple):
+    """What the header of a request depends on."""
+
+    first: int
+    last: int
+    flexible: int
+    """First version with tags in the header."""
+
+
+@cache
+def known() -> Mapping[int, Known]:
+    """API key -> its versions."""
+    never = 1 << 15
+    return {
+        key: Known(api.versions.first, api.versions.last, api.flexible_requests.first if _any(api) else never)
+        for key, api in specs.apis().items()
+    }
+
+
+def _any(api: specs.Api) -> bool:
+    return api.flexible_requests.first <= api.flexible_requests.last
+
+
+# ---- strict
+
+
+def probe_request(head: bytes) -> Probed:
+    """Size of the request that must start here, its size word included; looks at HEAD_MAX bytes at most."""
+    if len(head) < 8:
+        return NO_FRAME if head and head[0] > SIZE_PROBED >> 24 else NEED
+    size: int
+    size, key, version = _SIZED_REQUEST.unpack_from(head)
+    api = known().get(key)
+    if api is None or not api.first <= version <= api.last or not REQUEST_MIN + 2 <= size <= SIZE_PROBED:
+        return NO_FRAME
+    if key == CONTROLLED_SHUTDOWN and version == 0:
+        return SIZE_WORD + size
+    if len(head) < 14:
+        return NEED
+    (length,) = _LENGTH.unpack_from(head, 12)
+    stop = 14 + max(length, 0)
+    flexible = version >= api.flexible
+    if not -1 <= length <= CLIENT_ID_MAX or stop + flexible > SIZE_WORD + size:
+        return NO_FRAME
+    if _CONTROL.search(head, 14, stop):
+        return NO_FRAME
+    if len(head) < stop + flexible:
+        return NEED
+    return NO_FRAME if flexible and head[stop] else SIZE_WORD + size
+
+
+def probe_response(head: bytes) -> Probed:
+    """Size of the response that may start here, its size word included; looks at PROBED bytes.
+
+    The length of a record batch is a size too, with the leader's epoch for a correlation id and the same end as the
+    response where it is the last: its magic stands where no response has such a byte.
+    """
+    if len(head) < 8:
+        return NO_FRAME if head and head[0] > SIZE_PROBED >> 24 else NEED
+    size: int
+    size, correlation = _SIZED_RESPONSE.unpack_from(head)
+    plausible = 0 <= correlation < CORRELATION_PROBED or correlation >= CORRELATION_SASL
+    if not plausible or not RESPONSE_MIN <= size <= SIZE_PROBED:
+        return NO_FRAME
+    if size > RESPONSE_MIN:
+        if len(head) < PROBED:
+            return NEED
+        if head[8] == BATCH_MAGIC:
+            return NO_FRAME
+    return SIZE_WORD + size
+
+
+def scan_request(data: bytes, start: int) -> int:
+    """First offset where a request may start."""
+    found = _REQUEST_START.search(data, start)
+    return found.start() if found else len(data)
+
+
+def scan_response(data: bytes, start: int) -> int:
+    """First offset where a response may start."""
+    found = _RESPONSE_START.search(data, start)
+    return found.start() if found else len(data)
+
+
+# ---- lenient
+
+
+def follow_request(head: bytes) -> Sized:
+    """Size of the request that starts here in step."""
+    if len(head) < 8:
+        return NO_FRAME if head[0] > SIZE_MAX >> 24 else NEED
+    size, key, version = _SIZED_REQUEST.unpack_from(head)
+    if REQUEST_MIN <= size <= SIZE_MAX and 0 <= key <= KEY_FOLLOWED and 0 <= version <= VERSION_FOLLOWED:
+        return SIZE_WORD + int(size)
+    return NO_FRAME
+
+
+def follow_sized(head: bytes, smallest: int) -> Sized:
+    """Size of a response (``smallest`` RESPONSE_MIN) or of a raw token (0) that starts here in step."""
+    if len(head) < SIZE_WORD:
+        if head[0] == TLS_ALERT:
+            return NEED
+        return NO_FRAME if head[0] > SIZE_MAX >> 24 else NEED
+    (size,) = _SIZE.unpack_from(head)
+    if size >> 8 in TLS_ALERTS:
+        return LayerChange("tls", SIZE_WORD)
+    return SIZE_WORD + int(size) if smallest <= size <= SIZE_MAX else NO_FRAME

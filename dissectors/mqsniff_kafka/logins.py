@@ -1,0 +1,139 @@
+"""SASL messages of one connection in; who logged in, and which frames are tokens without Kafka headers, out.
+
+1. While a handshake of version 0, or a raw token, waits for its answer, the client's next frame cannot be told apart:
+   it waits too, unless that answer is lost.
+2. A connection that begins with a GSSAPI token is one of a client of 0.9, which knows no handshake.
+3. A server that closes instead of answering a raw token has refused it, unless the client has left before.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mqsniff.framing import FramedDissector
+from mqsniff.model import Frame, Message, MessageKind, Pending, Secret, Side, Value
+from mqsniff.spec.wire import as_name
+from mqsniff_kafka import heads
+from mqsniff_kafka.questions import PROTOCOL, RequestContext, ResponseContext
+from mqsniff_kafka.sasl import Login, Sasl
+
+SASL_HANDSHAKE: Final = 17
+SASL_AUTHENTICATE: Final = 36
+TOKEN: Final = "SaslToken"  # noqa: S105  # a name, no secret
+REFUSED: Final = "authentication"
+
+
+class Logins:
+    """The logins of one connection."""
+
+    def __init__(self, owner: FramedDissector) -> None:
+        self._owner = owner
+        self._identity = owner.identity
+        self._sasl = Sasl()
+        self._gate: Pending | None = None
+        self._begun = False
+        self._client_left = False
+        self.request_rules = {SASL_HANDSHAKE: self._handshake, SASL_AUTHENTICATE: self._authenticate}
+        self.response_rules = {SASL_HANDSHAKE: self._shook, SASL_AUTHENTICATE: self._authenticated}
+
+    # ---- framing
+
+    def must_wait(self) -> bool:
+        """Whether the client's next frame has to wait for the server (rule 1)."""
+        gate, owner = self._gate, self._owner
+        return gate is not None and owner.gaps_of(Side.SERVER) == gate.gaps_before and owner.may_wait(Side.CLIENT)
+
+    def is_token(self, head: bytes) -> bool:
+        """Whether the client's frame is a raw token."""
+        if self._gate is not None:
+            return not isinstance(heads.probe_request(head), int)
+        if self._begun:
+            return self._sasl.is_token(head)
+        return len(head) > heads.SIZE_WORD and head[heads.SIZE_WORD] == heads.GSSAPI_TOKEN
+
+    def expects_token(self) -> bool:
+        """Whether the server's next frame answers a raw token."""
+        return bool(self._owner.pending(TOKEN))
+
+    def request_seen(self) -> None:
+        """The client has sent a request: no token comes before the next handshake."""
+        self._begun = True
+        self._sasl.end_raw()
+
+    def handshake_sent(self, version: int, pending: Pending) -> None:
+        """A handshake was asked for; after one of version 0 the framing may change."""
+        self._gate = pending if version == 0 else None
+
+    def closed(self, side: Side) -> None:
+        """No more bytes of a side come (rule 3)."""
+        if side is Side.CLIENT:
+            self._client_left = True
+        elif self.expects_token() and not self._client_left and self._identity.close_reason is None:
+            self._identity.close_reason = REFUSED
+
+    # ---- raw tokens
+
+    def client_token(self, frame: Frame) -> Message:
+        """The message of a client's token."""
+        if not self._begun:
+            self._begun = True
+            self._sasl.begin("GSSAPI", raw=True)
+            self._identity.mechanism = self._sasl.mechanism
+        message = _token(frame, "request")
+        self._log_in(message, self._sasl.client_token(frame.data[heads.SIZE_WORD :]))
+        self._gate = self._owner.expect_reply(TOKEN)
+        return message
+
+    def server_token(self, frame: Frame) -> Message:
+        """The message of a server's token."""
+        self._owner.reply_to(TOKEN)
+        self._gate = None
+        message = _token(frame, "response")
+        outcome = self._sasl.server_token(frame.data[heads.SIZE_WORD :])
+        if outcome is not None:
+            message.notes += (("authenticated", outcome),)
+            message.error_count = 0 if outcome else 1
+            if not outcome:
+                self._identity.close_reason = REFUSED
+        return message
+
+    # ---- handshakes and SaslAuthenticate
+
+    def _handshake(self, _: Message, body: dict[str, Any], __: RequestContext) -> None:
+        self._sasl.mechanism = as_name(body.get("mechanism"))
+        self._identity.mechanism = self._sasl.mechanism
+
+    def _shook(self, reply: ResponseContext) -> None:
+        self._gate = None
+        asking = reply.pending.message
+        mechanism = as_name(asking.body.get("mechanism")) if asking is not None else None
+        if reply.message.error_code == 0:
+            raw = reply.question.version.version == 0
+            self._sasl.begin(mechanism, raw=raw)
+        elif reply.message.error_code:
+            self._identity.close_reason = REFUSED
+
+    def _authenticate(self, message: Message, body: dict[str, Any], _: RequestContext) -> None:
+        token = body.get("auth_bytes")
+        if isinstance(token, Secret):
+            self._log_in(message, self._sasl.client_token(token.data))
+
+    def _authenticated(self, reply: ResponseContext) -> None:
+        if reply.message.error_code:
+            self._identity.close_reason = REFUSED
+
+    def _log_in(self, message: Message, login: Login) -> None:
+        """What a client's token says of who it is."""
+        if self._sasl.mechanism is not None:
+            message.notes += (("mechanism", self._sasl.mechanism),)
+        if login.user is not None:
+            self._identity.user = login.user
+            message.notes += (("user", login.user),)
+        if login.authzid is not None:
+            message.notes += (("authzid", login.authzid),)
+        message.notes += login.claims
+
+
+def _token(frame: Frame, kind: MessageKind) -> Message:
+    body: dict[str, Value] = {"token": Secret(frame.data[heads.SIZE_WORD :])}
+    return Message(frame, PROTOCOL, TOKEN, kind, body)

@@ -1,0 +1,67 @@
+"""Group requests and their answers in; what later ones of the same group leave unsaid, out.
+
+1. SyncGroup names the group's protocol since version 5 only: before, it is known from JoinGroup. So is how long a
+   rebalance may take.
+2. A coordinator is looked for by group, by transactional id (which is no group), or by a share group's partition.
+3. Nothing is of a group but what names it: clients fetch on connections of their own, and some (sarama, admin clients)
+   speak for several groups on one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mqsniff.limits import MILLISECOND_NS
+from mqsniff.model import Message
+from mqsniff.spec.wire import as_name
+from mqsniff_kafka.formats import NO_CONTEXT, FormatContext
+from mqsniff_kafka.questions import RequestContext, ResponseContext
+
+FIND_COORDINATOR: Final = 10
+JOIN_GROUP: Final = 11
+SYNC_GROUP: Final = 14
+GROUP: Final = 0
+SHARE: Final = 2
+"""Key types of FindCoordinator; a share group's partition is GROUP:TOPIC_ID:PARTITION."""
+
+GROUPS_MAX: Final = 1024
+_UNKNOWN: Final[tuple[FormatContext, Any]] = (NO_CONTEXT, None)
+
+
+class Membership:
+    """The groups that one connection spoke of."""
+
+    def __init__(self) -> None:
+        self._groups: dict[Any, tuple[FormatContext, Any]] = {}
+        self.request_rules = {FIND_COORDINATOR: self._find, JOIN_GROUP: self._join, SYNC_GROUP: self._sync}
+        self.response_rules = {JOIN_GROUP: self._joined}
+
+    def rebalance_ns(self, group: Any) -> int | None:
+        """How long a rebalance of the group may take; None where nobody told."""
+        timeout = self._groups.get(group, _UNKNOWN)[1]
+        return timeout * MILLISECOND_NS if isinstance(timeout, int) and timeout > 0 else None
+
+    def _find(self, message: Message, body: dict[str, Any], _: RequestContext) -> None:
+        keys = body.get("coordinator_keys") or [body.get("key")]
+        kind = body.get("key_type", GROUP)
+        names = [name for key in keys if (name := as_name(key)) is not None]
+        groups = {name.rsplit(":", 2)[0] if kind == SHARE else name for name in names}
+        if kind in (GROUP, SHARE) and len(groups) == 1:
+            message.group = groups.pop()
+
+    def _join(self, message: Message, body: dict[str, Any], question: RequestContext) -> None:
+        question.group = FormatContext(body.get("protocol_type"))
+        if len(self._groups) >= GROUPS_MAX:
+            self._groups.clear()
+        timeout = body.get("rebalance_timeout_ms", body.get("session_timeout_ms"))
+        self._groups[message.group] = (question.group, timeout)
+
+    def _sync(self, message: Message, _: dict[str, Any], question: RequestContext) -> None:
+        question.group = self._groups.get(message.group, _UNKNOWN)[0]
+
+    def _joined(self, reply: ResponseContext) -> None:
+        """The group has chosen a protocol."""
+        protocol, group = reply.body.get("protocol_name"), reply.message.group
+        if isinstance(protocol, str) and group in self._groups:
+            known, timeout = self._groups[group]
+            self._groups[group] = (FormatContext(known.protocol_type, protocol), timeout)

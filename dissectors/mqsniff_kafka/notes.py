@@ -1,0 +1,134 @@
+"""Bodies in; what a reader of one line wants to see of them, beside the columns, out.
+
+1. What is told of an API is a table of its fields; numbers with a special meaning are spelled by the enum that marks
+   them. One partition is told with its offset, more are counted.
+2. Fields that are absent or empty are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Final
+
+from mqsniff.model import Secret, Undecoded, Value
+from mqsniff.spec.layout import Layout
+from mqsniff.spec.wire import as_name
+from mqsniff_kafka import specs
+from mqsniff_kafka.marks import BodyFields
+from mqsniff_kafka.rows import PartitionRow
+
+LineNotes = tuple[tuple[str, Value], ...]
+
+TOLD: Final[dict[tuple[int, str], tuple[str, ...]]] = {
+    (0, "request"): ("acks", "transactional_id"),
+    (1, "request"): ("max_wait_ms", "isolation_level", "session_id", "session_epoch"),
+    (1, "response"): ("session_id",),
+    (2, "request"): ("isolation_level",),
+    (3, "response"): ("controller_id",),
+    (10, "request"): ("key_type", "key", "coordinator_keys"),
+    (10, "response"): ("node_id", "host", "port"),
+    (11, "request"): ("protocol_type", "member_id", "group_instance_id", "reason"),
+    (11, "response"): ("generation_id", "protocol_name", "member_id"),
+    (12, "request"): ("generation_id", "member_id"),
+    (13, "request"): ("member_id",),
+    (14, "request"): ("generation_id", "member_id"),
+    (17, "request"): ("mechanism",),
+    (17, "response"): ("mechanisms",),
+    (18, "request"): ("client_software_name", "client_software_version"),
+    (22, "request"): ("transactional_id",),
+    (22, "response"): ("producer_id", "producer_epoch"),
+    (24, "request"): ("v3_and_below_transactional_id", "v3_and_below_producer_id"),
+    (25, "request"): ("transactional_id", "producer_id"),
+    (26, "request"): ("transactional_id", "producer_id", "committed"),
+    (28, "request"): ("transactional_id", "producer_id"),
+    (36, "response"): ("session_lifetime_ms",),
+    (52, "request"): ("voter_id",),
+    (56, "request"): ("broker_id",),
+    (62, "request"): ("broker_id",),
+    (63, "request"): ("broker_id", "want_fence", "want_shut_down"),
+    (68, "request"): ("member_epoch", "member_id"),
+    (68, "response"): ("member_epoch",),
+    (76, "request"): ("member_epoch", "member_id"),
+    (76, "response"): ("member_epoch",),
+    (78, "request"): ("share_session_epoch", "max_wait_ms"),
+    (79, "request"): ("share_session_epoch",),
+    (88, "request"): ("member_epoch", "member_id"),
+    (88, "response"): ("member_epoch",),
+}
+"""(API key, kind) -> fields of the body."""
+
+QUIET: Final = {"isolation_level": 0, "session_id": 0, "transactional_id": None, "key_type": 0}
+"""Values that say nothing."""
+
+LISTED: Final = 3
+"""Elements of a list of texts that are shown."""
+
+
+@cache
+def _enums(layout: Layout) -> dict[str, str]:
+    """Field -> enum of the fields of a layout's outermost struct."""
+    return {item.name: item.mark for item in layout.struct.items if item.mark}
+
+
+def notes_of(key: int, kind: str, layout: Layout, body: BodyFields, rows: Sequence[PartitionRow]) -> LineNotes:
+    """What one line tells."""
+    found: list[tuple[str, Value]] = []
+    for name in TOLD.get((key, kind), ()):
+        value = body.get(name)
+        if value is None or value in ("", []) or QUIET.get(name, "") == value:
+            continue
+        found.append((name, _spelled(layout, name, value)))
+    if key == 2 and kind == "request":
+        found += _timestamps(body)
+    if key == 3:
+        found += _metadata(kind, layout, body)
+    if rows:
+        found += _partitions(rows)
+    return tuple(found)
+
+
+def _spelled(layout: Layout, name: str, value: Any) -> Value:
+    """A value in text where it means something special."""
+    if isinstance(value, list):
+        return ",".join(as_name(one) or str(one) for one in value[:LISTED]) + (",…" if len(value) > LISTED else "")
+    if isinstance(value, bool | Secret | Undecoded):
+        return value
+    mark = _enums(layout).get(name)
+    return specs.enum(mark).get(value, value) if mark and isinstance(value, int) else value
+
+
+def _partitions(rows: Sequence[PartitionRow]) -> list[tuple[str, Value]]:
+    """One partition with its offset, or how many."""
+    found: list[tuple[str, Value]]
+    if len(rows) == 1:
+        row = rows[0]
+        found = [(name, row[name]) for name in ("partition", "offset", "high_watermark") if row.get(name) is not None]
+    else:
+        found = [("partitions", len(rows))]
+    for column in ("records", "wire_bytes"):
+        numbers = [row[column] for row in rows if row.get(column) is not None]
+        if numbers:
+            found.append((column, sum(numbers)))
+    return found
+
+
+def _timestamps(body: BodyFields) -> list[tuple[str, Value]]:
+    """What times a ListOffsets asks for, where all partitions ask for the same one."""
+    pending = {
+        partition.get("timestamp") for topic in body.get("topics") or () for partition in topic.get("partitions") or ()
+    }
+    if len(pending) != 1:
+        return []
+    (timestamp,) = pending
+    return [] if timestamp is None else [("timestamp", specs.enum("list_offsets_timestamp").get(timestamp, timestamp))]
+
+
+def _metadata(kind: str, layout: Layout, body: BodyFields) -> list[tuple[str, Value]]:
+    """All topics are asked for with null, in version 0 with an empty list."""
+    topics = body.get("topics", ())
+    if kind == "request":
+        if topics is None or (layout.version == 0 and topics == []):
+            return [("topics", "all")]
+        return [("topics", "none")] if topics == [] else []
+    return [("brokers", len(body.get("brokers") or ())), ("topics", len(topics or ()))]

@@ -1,0 +1,201 @@
+"""Record data of bodies in; in its place what bodies show of it, and records with all their columns out.
+
+1. Every field of record data is replaced, wherever it stands.
+2. Produced records wait for the broker's answer, which is found by topic and partition.
+3. Records of the metadata log are opened always, for the topics that they name; a message has them where asked for.
+
+Fields are read by ``fields``, and get their columns from ``marking``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mqsniff.dissector import Settings
+from mqsniff.model import Message, Problem, RecordBatch
+from mqsniff.spec.layout import Layout
+from mqsniff.spec.wire import Extent, as_name
+from mqsniff_kafka.fetching import Fetching
+from mqsniff_kafka.marks import NO_ID, BodyFields, Branch, holders
+from mqsniff_kafka.records.batches import RecordDataReading
+from mqsniff_kafka.records.fields import RecordFields
+from mqsniff_kafka.records.marking import mark_all, mark_answered, mark_delivered, mark_produced
+from mqsniff_kafka.records.metadatalog import is_metadata_log, topics_named
+from mqsniff_kafka.records.secrets import hide_secrets
+from mqsniff_kafka.records.snapshots import Snapshots
+
+ABORTED_FIELDS: Final = 2
+"""Fields of an aborted transaction; one that was cut has fewer."""
+
+
+@dataclass(slots=True)
+class Produced:
+    """Records of one partition that wait for the broker's answer."""
+
+    topic: str | None
+    """Name or id."""
+    partition: int | None
+    reading: RecordDataReading
+
+
+def replace_all(branch: Branch, body: BodyFields) -> None:
+    """Put sizes in the place of record data that nobody reads."""
+    found: list[tuple[BodyFields, tuple[str, ...]]] = []
+    holders(branch, body, found)
+    for inner, fields in found:
+        for field in fields:
+            extent = inner.get(field)
+            if isinstance(extent, Extent):
+                inner[field] = {"size": extent.stop - extent.start}
+
+
+class RecordData:
+    """Reads the record data of the messages of one connection."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._snapshots = Snapshots()
+
+    def _fields(self, message: Message, layout: Layout, cut_by: str) -> RecordFields:
+        frame, limits = message.frame, self._settings.limits
+        return RecordFields(
+            frame.data,
+            frame.size,
+            layout.struct.flexible,
+            message.problems,
+            limits.message_problems_max,
+            limits.decompress_max,
+            cut_by,
+            limits.wrapper_depth,
+        )
+
+    def _hide(self, reading: RecordDataReading, topic: str | None) -> None:
+        if not self._settings.show_secrets:
+            hide_secrets(reading, topic)
+
+    def produced(self, message: Message, layout: Layout) -> list[Produced]:
+        """Read a Produce request; its message gets the records."""
+        fields = self._fields(message, layout, "client")
+        found: list[Produced] = []
+        for path, topic, partition in _partitions(message.body, "topic_data", "partition_data"):
+            reading = fields.read(partition, "records", path, opened=self._settings.records)
+            if reading is None:
+                continue
+            if reading.cut and not reading.lost:
+                detail = "a batch without its end"
+                message.problems.append(Problem("malformed", "error", detail, f"{path}.records", size=reading.cut))
+            if reading.records:
+                name, constant = _topic(topic)
+                mark_all(reading, constant | {"partition": partition.get("index")})
+                mark_produced(reading)
+                self._hide(reading, name)
+                reading.data = b""  # the answer may never come, and needs no bytes
+                found.append(Produced(name, partition.get("index"), reading))
+        message.records = tuple(batch for one in found for batch in one.reading.records)
+        return found
+
+    def snapshot(self, message: Message, layout: Layout) -> None:
+        """Read the response to FetchSnapshot; its message gets the records that are whole by now."""
+        fields = self._fields(message, layout, "broker")
+        for path, topic, partition in _partitions(message.body, "topics", "partitions"):
+            (name, constant), number = _topic(topic), partition.get("index")
+            snapshot = (name, number, *(partition.get("snapshot_id") or {}).values())
+            reading = fields.read_piece(partition, path, self._snapshots, snapshot)
+            if reading is not None:
+                self._add(message, reading, name, constant | {"partition": number}, reader="follower")
+
+    def delivered(self, message: Message, layout: Layout, fetch: Fetching) -> None:
+        """Read the response to a fetch; its message gets the records."""
+        fields = self._fields(message, layout, "broker")
+        topics = "responses" if "responses" in message.body else "topics"
+        for path, topic, partition in _partitions(message.body, topics, "partitions"):
+            (name, constant), number = _topic(topic), partition.get("partition_index")
+            reading = fields.read(partition, "records", path, opened=self._settings.records or is_metadata_log(name))
+            if reading is None:
+                continue
+            pending = fetch.partitions.get((name, number)) if name is not None and number is not None else None
+            aborted = _aborted(partition.get("aborted_transactions"))
+            constant["partition"] = number
+            self._add(message, reading, name, constant, reader=fetch.reader, asked_offset=pending, aborted=aborted)
+            for batch in reading.records:
+                _count_deliveries(batch, partition.get("acquired_records"))
+
+    def _add(
+        self,
+        message: Message,
+        reading: RecordDataReading,
+        topic: str | None,
+        constant: dict[str, Any],
+        *,
+        reader: str,
+        asked_offset: int | None = None,
+        aborted: list[tuple[int, int]] | None = None,
+    ) -> None:
+        """Give a message what was read of a partition, and what it teaches."""
+        if is_metadata_log(topic):
+            message.teaches += tuple(dict.fromkeys(topics_named(reading)))
+        if self._settings.records:
+            mark_all(reading, constant)
+            self._hide(reading, topic)
+            mark_delivered(reading, reader=reader, asked_offset=asked_offset, aborted=aborted)
+            message.records += reading.records
+
+
+def _partitions(body: BodyFields, topics: str, partitions: str) -> Iterator[tuple[str, BodyFields, BodyFields]]:
+    """(path of the partition, topic, partition) of a body."""
+    for at, topic in enumerate(body.get(topics) or ()):
+        for index, partition in enumerate(topic.get(partitions) or ()):
+            yield f"{topics}[{at}].{partitions}[{index}]", topic, partition
+
+
+def _topic(topic: BodyFields) -> tuple[str | None, dict[str, Any]]:
+    """What names a topic, and its columns."""
+    name = as_name(topic.get("name", topic.get("topic")))
+    topic_id = topic.get("topic_id")
+    topic_id = topic_id if topic_id != NO_ID else None
+    return name or topic_id, {"topic": name, "topic_id": topic_id}
+
+
+def _aborted(named: list[BodyFields] | None) -> list[tuple[int, int]] | None:
+    """(producer id, first offset) of each; None for null, which readers of uncommitted data get."""
+    if named is None:
+        return None
+    return [(one["producer_id"], one["first_offset"]) for one in named if len(one) >= ABORTED_FIELDS]
+
+
+def _count_deliveries(batch: RecordBatch, acquired: list[BodyFields] | None) -> None:
+    """How often a share group has got each record, this time included; ranges stand in order."""
+    if not acquired:
+        return
+    ranges = [(one.get("first_offset", 0), one.get("last_offset", -1), one.get("delivery_count")) for one in acquired]
+    counts: list[Any] = []
+    at = 0
+    for offset in batch.columns["offset"]:
+        if offset is None:
+            counts.append(None)
+            continue
+        while at < len(ranges) and ranges[at][1] < offset:
+            at += 1
+        inside = at < len(ranges) and ranges[at][0] <= offset
+        counts.append(ranges[at][2] if inside else None)
+    batch.columns["attempts"] = counts
+
+
+def complete(produced: Sequence[Produced], answer: Message) -> None:
+    """Give produced records what the answer to their request tells: offsets, times, and whether they were taken."""
+    told = {
+        (_topic(topic)[0], partition.get("index")): partition
+        for _, topic, partition in _partitions(answer.body, "responses", "partition_responses")
+    }
+    for one in produced:
+        partition = told.get((one.topic, one.partition))
+        if partition is None or partition.get("error_code") is None:
+            continue
+        failed = partition["error_code"] != 0
+        for batch in one.reading.records:
+            batch.constant["ack"] = "failed" if failed else "acked"
+        if not failed:
+            log_append_time_ms = partition.get("log_append_time_ms", -1)
+            mark_answered(one.reading, partition.get("base_offset", -1), log_append_time_ms)

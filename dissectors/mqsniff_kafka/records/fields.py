@@ -1,0 +1,119 @@
+"""Fields of record data of one message in; what is in them, and in their place what bodies show of it, out.
+
+1. What compressed batches may become is bounded for all fields of the message together.
+2. The end of a field may be lost: its length is told by the number before it.
+3. A field may be a piece of a snapshot, which begins and ends anywhere: see ``snapshots``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mqsniff.model import Problem
+from mqsniff.spec.wire import Extent, Malformed, read_uvarint
+from mqsniff_kafka.marks import BodyFields
+from mqsniff_kafka.records.batches import RecordDataReading, lone_head, read_batches
+from mqsniff_kafka.records.snapshots import Snapshots
+
+UNALIGNED: Final = "unaligned_records"
+
+
+@dataclass(slots=True)
+class RecordFields:
+    """The record data of one message."""
+
+    data: bytes
+    size: int
+    flexible: bool
+    problems: list[Problem]
+    problems_max: int
+    plain_left: int
+    """Plain bytes that compressed batches of the message may still become."""
+    cut_by: str
+    """Who sends it: where the last batch of a field has no end, that is who left it out."""
+    wrapper_depth: int
+
+    def read(self, body: BodyFields, field: str, path: str, *, opened: bool) -> RecordDataReading | None:
+        """Replace one field of record data; None where there is none, or nothing to tell but what the body shows now.
+
+        ``path`` leads to the body, for problems. ``opened``: whether somebody wants its records.
+        """
+        extent = body.get(field)
+        if not isinstance(extent, Extent):
+            return None
+        size, lost = self._wire_size(extent)
+        if not (opened or lost) and (head := lone_head(self.data, extent.start, extent.stop)) is not None:
+            body[field] = {"size": size, "batches": [head]}
+            return None
+        cut = lost and size > extent.stop - extent.start
+        reading = self._batches(self.data, extent, opened=opened, lost=cut)
+        body[field] = shown = reading.body(size)
+        if reading.cut and not reading.lost:
+            shown["partial_batch"] = reading.cut_off(self.cut_by)
+        self._note(f"{path}.{field}", reading.problems)
+        return reading
+
+    def read_piece(self, body: BodyFields, path: str, snapshots: Snapshots, snapshot: Any) -> RecordDataReading | None:
+        """Replace a piece of a snapshot; None where there is none, or where nobody knows where its batches begin."""
+        extent = body.get(UNALIGNED)
+        if not isinstance(extent, Extent):
+            return None
+        size, lost = self._wire_size(extent)
+        shown: BodyFields = {"size": size}
+        body[UNALIGNED] = shown
+        position = body["position"]  # stands before the records, as the size of the snapshot does
+        joined = snapshots.join(snapshot, position, self.data[extent.start : extent.stop])
+        if joined is None:
+            return None
+        data, goes_on = joined.data, position + size < body["size"]
+        reading = self._batches(data, Extent(joined.start, len(data)), opened=True, lost=lost)
+        shown |= reading.body(size)
+        if joined.unread:
+            shown["unread"] = joined.unread
+        follows = position + size if goes_on and not lost else None
+        shown["begun"] = waiting = snapshots.follow(snapshot, follows, joined, reading)
+        if waiting and not goes_on and not lost:
+            reading.note("malformed", "error", "a batch without its end", size=waiting)
+        self._note(f"{path}.{UNALIGNED}", reading.problems)
+        return reading
+
+    def _batches(self, data: bytes, extent: Extent, *, opened: bool, lost: bool = False) -> RecordDataReading:
+        reading = read_batches(
+            data,
+            extent.start,
+            extent.stop,
+            decompress_max=self.plain_left,
+            open_records=opened,
+            lost=lost,
+            wrapper_depth=self.wrapper_depth,
+        )
+        self.plain_left = max(0, reading.plain_left)
+        return reading
+
+    def _note(self, path: str, problems: Sequence[Problem]) -> None:
+        """Keep the problems of a field under its path."""
+        room = self.problems_max - len(self.problems)
+        for problem in problems[: max(0, room)]:
+            problem.path = f"{path}.{problem.path}" if problem.path else path
+            self.problems.append(problem)
+
+    def _wire_size(self, extent: Extent) -> tuple[int, bool]:
+        """(length of a field, whether its end may be lost): then from the number before it, or what is there."""
+        lost = extent.stop == len(self.data) < self.size
+        return (self._told_size(extent) if lost else extent.stop - extent.start), lost
+
+    def _told_size(self, extent: Extent) -> int:
+        data, start = self.data, extent.start
+        there = extent.stop - start
+        if not self.flexible:
+            return max(there, int.from_bytes(data[start - 4 : start], "big", signed=True))
+        for width in range(1, 6):
+            try:
+                length, stop = read_uvarint(data, start - width, start)
+            except Malformed:
+                continue
+            if stop == start and there < length <= self.size - start + 1:
+                return length - 1
+        return there

@@ -1,0 +1,149 @@
+"""A client's frames in, their messages out, each with what its response will be read by.
+
+1. What all APIs have in common is told by marks in their layouts (``marks``); rules by API stand in one table.
+2. Produce with acks=0 is never answered.
+
+Sources: ``NetworkClient`` and ``KafkaApis`` of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mqsniff.framing import FramedDissector
+from mqsniff.limits import MILLISECOND_NS
+from mqsniff.model import Frame, Message, Problem
+from mqsniff.spec.wire import Malformed, as_name
+from mqsniff_kafka import bodies, embedded, fetching, heads, rows
+from mqsniff_kafka.bodies import API_VERSIONS, KafkaBody
+from mqsniff_kafka.fetching import FetchSessions
+from mqsniff_kafka.logins import SASL_HANDSHAKE, Logins
+from mqsniff_kafka.membership import JOIN_GROUP, SYNC_GROUP, Membership
+from mqsniff_kafka.naming import name_message
+from mqsniff_kafka.notes import notes_of
+from mqsniff_kafka.pairing import Pairing
+from mqsniff_kafka.questions import ENVELOPE, PRODUCE, PROTOCOL, RequestContext, RequestRule
+from mqsniff_kafka.records.data import RecordData
+
+FETCH_BY_ID: Final = 13
+"""First version of Fetch that names topics by id only."""
+
+
+class Requests:
+    """What one connection asks."""
+
+    def __init__(
+        self,
+        owner: FramedDissector,
+        logins: Logins,
+        membership: Membership,
+        sessions: FetchSessions,
+        records: RecordData,
+        *,
+        pairing: Pairing,
+    ) -> None:
+        self._owner = owner
+        self._pairing = pairing
+        self._settings = settings = owner.settings
+        self._limits = settings.limits
+        self._row_keys = rows.KEYS if settings.partitions or settings.notes else fetching.KEYS
+        """APIs whose partitions are looked at: fetch sessions need theirs."""
+        self._identity = owner.identity
+        self._logins, self._membership = logins, membership
+        self._sessions, self._records = sessions, records
+        self._rules: dict[int, RequestRule] = {
+            **logins.request_rules,
+            **membership.request_rules,
+            API_VERSIONS: self._introduce,
+            ENVELOPE: self._envelope,
+        }
+
+    def message_of(self, frame: Frame) -> Message:
+        """The message of a frame that has a whole head; its question is asked."""
+        data = frame.data
+        key, number, correlation = heads.REQUEST_HEAD.unpack_from(data, 4)
+        version = bodies.version_of(key, number)
+        try:
+            header = bodies.read_request_header(data, version)
+            body, problems = bodies.read_request_body(version, data, header.stop, frame.size, self._limits)
+            client_id = header.client_id
+            if header.tags:
+                body = body.with_tags(header.tags)
+        except Malformed as error:
+            client_id, body = None, bodies.raw_body(data, 12, frame.size)
+            problems = [Problem("malformed", "error", str(error), "header")] if frame.whole else []
+        value = body.value
+        message = Message(frame, PROTOCOL, version.name, "request", value, number, str(correlation), problems=problems)
+        message.client_id = client_id
+        if client_id is not None and client_id != self._identity.client_id:
+            self._identity.name_client(client_id)
+        question = RequestContext(version)
+        if body.marks is not None:
+            self._read(message, body, key, question)
+        if key == PRODUCE and value.get("acks") == 0:
+            message.kind = "oneway"
+            self._owner.resolve(self._owner.expect_reply(correlation, question, expects=0), "oneway")
+            for batch in message.records:
+                batch.constant["ack"] = "none"
+            return message
+        self._pairing.asks(correlation, question)
+        pending = self._owner.expect_reply(correlation, question, wait_limit_ns=self._wait_limit_ns(key, message))
+        if key == SASL_HANDSHAKE:
+            self._logins.handshake_sent(number, pending)
+        return message
+
+    def _read(self, message: Message, body: KafkaBody, key: int, question: RequestContext) -> None:
+        """What a request's body tells, once it is decoded."""
+        assert body.layout is not None
+        assert body.marks is not None
+        marks, value, layout = body.marks, body.value, body.layout
+        name_message(message, body, self._identity)
+        message.finite = marks.finite and key != ENVELOPE
+        if key == PRODUCE:
+            question.produced = tuple(self._records.produced(message, layout))
+        rule = self._rules.get(key)
+        if rule is not None:
+            rule(message, value, question)
+        if embedded.holder_of(layout) is not None:
+            message.finite = False
+            message.problems += embedded.open_bytes(layout, value, question.group)
+        if key in self._row_keys:
+            message.partitions = rows.rows_of(layout, value)
+            if key in fetching.KEYS:
+                self._fetch(message, key, value, question)
+        if self._settings.notes:
+            message.notes += notes_of(key, "request", layout, value, message.partitions)
+
+    def _wait_limit_ns(self, key: int, message: Message) -> int | None:
+        """How long the broker may hold the answer; None where the request gives no such leave."""
+        if key in (JOIN_GROUP, SYNC_GROUP):
+            return self._membership.rebalance_ns(message.group)
+        limit = message.body.get("max_wait_ms") if key in (fetching.FETCH, fetching.SHARE_FETCH) else None
+        return limit * MILLISECOND_NS if isinstance(limit, int) and limit > 0 else None
+
+    def _fetch(self, message: Message, key: int, body: dict[str, Any], question: RequestContext) -> None:
+        """What a fetch is about, all partitions of its session included."""
+        question.fetching = fetch = self._sessions.request(key, body, message.partitions)
+        names = tuple(dict.fromkeys(topic for topic, _ in fetch.partitions))
+        if key != fetching.FETCH or question.version.version >= FETCH_BY_ID:
+            message.topic_ids = message.topic_ids if len(message.topic_ids) > len(names) else names
+        else:
+            message.topics = message.topics if len(message.topics) > len(names) else names
+        if fetch.replica >= 0:
+            message.notes += (("follower", fetch.replica),)
+        elif fetch.replica != fetching.CONSUMER:
+            message.notes += (("reader", fetch.reader),)
+        if len(fetch.partitions) > len(message.partitions):
+            message.notes += (("session_partitions", len(fetch.partitions)),)
+
+    # ---- rules of requests
+
+    def _introduce(self, _: Message, body: dict[str, Any], __: RequestContext) -> None:
+        words = [as_name(body.get(name)) for name in ("client_software_name", "client_software_version")]
+        told = " ".join(word for word in words if word)
+        self._identity.client_software = told or self._identity.client_software
+
+    def _envelope(self, message: Message, body: dict[str, Any], question: RequestContext) -> None:
+        question.inner = embedded.open_request(body, self._limits, message.problems)
+        if question.inner is not None:
+            message.notes += (("forwards", question.inner.name),)

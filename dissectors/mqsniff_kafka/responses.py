@@ -1,0 +1,262 @@
+"""A server's frames in, their messages out, read by what they answer.
+
+1. A response says nothing of itself: it is read by the request that it answers (``pairing``). Pairing needs eight bytes
+   of a response; a body that is cut or cannot be read does not change it.
+2. What all APIs have in common is told by marks in their layouts (``marks``); rules by API stand in one table.
+
+Sources: ``NetworkClient`` and ``KafkaApis`` of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from mqsniff.dissector import Candidate
+from mqsniff.framing import FramedDissector
+from mqsniff.limits import MILLISECOND_NS
+from mqsniff.model import Frame, Message, Pending, Problem, Side
+from mqsniff.spec.layout import Layout
+from mqsniff.spec.wire import Malformed
+from mqsniff_kafka import bodies, embedded, fetching, rows
+from mqsniff_kafka.bodies import API_VERSIONS, KafkaBody, Version
+from mqsniff_kafka.fetching import Fetching, FetchSessions
+from mqsniff_kafka.logins import Logins
+from mqsniff_kafka.marks import texts
+from mqsniff_kafka.membership import Membership
+from mqsniff_kafka.naming import name_message
+from mqsniff_kafka.notes import notes_of
+from mqsniff_kafka.outcomes import judge, was_held
+from mqsniff_kafka.pairing import Pairing
+from mqsniff_kafka.questions import (
+    ENVELOPE,
+    FETCH_SNAPSHOT,
+    PRODUCE,
+    PROTOCOL,
+    RequestContext,
+    ResponseContext,
+    ResponseRule,
+)
+from mqsniff_kafka.records.data import RecordData, complete, replace_all
+from mqsniff_kafka.releases import release_of
+
+UNASKED: Final = "Response"
+"""Name of a response whose request was not seen."""
+ECHOING: Final = frozenset({PRODUCE, fetching.FETCH, 2, 8})
+"""APIs whose responses name topics of the request only: Produce, Fetch, ListOffsets, OffsetCommit."""
+LAYOUTS_MAX: Final = 1024
+"""Responses whose layouts are remembered where frames are explained."""
+
+CORRELATION: Final = Struct(">i")
+
+
+class Responses:
+    """What one connection is answered."""
+
+    def __init__(
+        self,
+        owner: FramedDissector,
+        logins: Logins,
+        membership: Membership,
+        sessions: FetchSessions,
+        records: RecordData,
+    ) -> None:
+        self._owner = owner
+        self._settings = settings = owner.settings
+        self._limits = settings.limits
+        self._row_keys = rows.KEYS if settings.partitions or settings.notes else fetching.KEYS
+        """APIs whose partitions are looked at: fetch sessions need theirs."""
+        self._identity = owner.identity
+        self._sessions, self._records = sessions, records
+        self._layouts: dict[int, Layout] = {}
+        self._answered_ts = 0
+        self.pairing = Pairing(owner, self._fits)
+        self._rules: dict[int, ResponseRule] = {
+            PRODUCE: self._produced,
+            fetching.FETCH: self._fetched,
+            fetching.SHARE_FETCH: self._fetched,
+            **logins.response_rules,
+            **membership.response_rules,
+            API_VERSIONS: self._offered,
+            ENVELOPE: self._enveloped,
+        }
+
+    def layout_of(self, frame: Frame) -> Layout | None:
+        """The layout by which a response was decoded a while ago; None where nobody explains frames."""
+        return self._layouts.get(frame.offset)
+
+    def message_of(self, frame: Frame) -> Message:
+        """The message of a frame that has a correlation id; its question is answered."""
+        (correlation,) = CORRELATION.unpack_from(frame.data, 4)
+        pending = self.pairing.reply_to(correlation, frame)
+        if pending is None or pending.message is None:
+            self._answered_ts = frame.last_ts_ns
+            possible = self.pairing.in_doubt
+            return self._doubtful(frame, correlation, possible) if possible else self._unmatched(frame, correlation)
+        question: RequestContext = pending.context
+        version, asking = question.version, pending.message
+        body, problems = self._body_of(version, frame)
+        message = Message(
+            frame,
+            PROTOCOL,
+            version.name,
+            "response",
+            body.value,
+            version.version,
+            str(correlation),
+            client_id=asking.client_id,
+            problems=problems,
+        )
+        message.group = asking.group
+        message.judged = body.judged
+        reply = ResponseContext(message, body.value, pending, question)
+        if body.layout is not None:
+            self._read(reply, body)
+        if pending.wait_limit_ns is not None:
+            pending.held = was_held(reply, pending.wait_limit_ns, self._answered_ts)
+        message.topics = message.topics or asking.own_topics  # the pipeline may have filled names into the request
+        message.topic_ids = message.topic_ids or asking.topic_ids
+        self._answered_ts = frame.last_ts_ns
+        return message
+
+    def may_be(self, correlation: int, candidate: Candidate) -> bool:
+        """Whether a frame that a search believes decodes as the answer to an open request of its id.
+
+        Where it begins a packet, what is odd and not wrong is let pass.
+        """
+        data = candidate.frame
+        if len(data) < candidate.size:
+            return True
+        frame = Frame(Side.SERVER, 0, candidate.size, data, 0, 0, 0, 0, 0)
+        grave = ("error",) if candidate.begins_packet else ("error", "warning", "info")
+        return any(
+            not any(problem.severity in grave for problem in self._body_of(pending.context.version, frame)[1])
+            for pending in self._owner.pending(correlation)
+        )
+
+    def _body_of(self, version: Version, frame: Frame) -> tuple[KafkaBody, list[Problem]]:
+        data, tags = frame.data, None
+        try:
+            pos = 8
+            if version.flexible_response:
+                tags, pos = bodies.read_header_tags(data, pos)
+            body, problems = bodies.read_response_body(version, data, pos, frame.size, self._limits)
+        except Malformed as error:
+            body = bodies.raw_body(data, 8, frame.size)
+            problems = [Problem("malformed", "error", str(error), "header")] if frame.whole else []
+        if tags:
+            body = body.with_tags(tags)
+        return body, problems
+
+    def _fits(self, pending: Pending, frame: Frame) -> bool:
+        """Whether a response may be for a request: its body can be read, and names nothing that was not asked about."""
+        if not frame.whole or pending.message is None:
+            return True
+        version: Version = pending.context.version
+        body, problems = self._body_of(version, frame)
+        if problems or body.marks is None:
+            return not problems
+        fetch = pending.context.fetching
+        if version.key not in ECHOING or (fetch is not None and fetch.session is not None):
+            return True  # of a session, more topics may be asked for than were seen
+        named = {*texts(body.marks.topics, body.value), *texts(body.marks.topic_ids, body.value)}
+        return named <= {*pending.message.topics, *pending.message.topic_ids}
+
+    def _doubtful(self, frame: Frame, correlation: int, possible: tuple[Pending, ...]) -> Message:
+        """A response of which it cannot be told what it answers, read by what all that it may answer have in common."""
+        question: RequestContext = possible[0].context
+        version, number = question.version, question.version.version
+        detail = "answers were lost before: which of the requests with its id it answers cannot be told"
+        problem = Problem("unmatched", "warning", detail)
+        if any((one.context.version.key, one.context.version.version) != (version.key, number) for one in possible):
+            message = self._unmatched(frame, correlation)
+            message.problems.append(problem)
+            return message
+        body, problems = self._body_of(version, frame)
+        message = Message(frame, PROTOCOL, version.name, "response", body.value, number, str(correlation))
+        message.problems = [*problems, problem]
+        if body.layout is not None:
+            fetch = None if question.fetching is None else Fetching({}, question.fetching.replica)
+            reply = ResponseContext(
+                message, body.value, Pending(correlation, "answer", frame), RequestContext(version, fetch)
+            )
+            self._read(reply, body)
+        return message
+
+    def _unmatched(self, frame: Frame, correlation: int) -> Message:
+        body = bodies.raw_body(frame.data, 8, frame.size).value
+        return Message(frame, PROTOCOL, UNASKED, "response", body, correlation=str(correlation))
+
+    def _read(self, reply: ResponseContext, body: KafkaBody) -> None:
+        """What a response's body tells, once it is decoded."""
+        assert body.layout is not None
+        assert body.marks is not None
+        message, value, key, layout = reply.message, body.value, reply.question.version.key, body.layout
+        if self._settings.explain:
+            self._remember(message.frame, layout)
+        name_message(message, body, self._identity)
+        message.finite = body.marks.finite and key != ENVELOPE
+        if body.marks.errors is not None:
+            judge(reply, body.marks.errors, value)
+        throttle = value.get("throttle_time_ms")
+        if throttle is not None:
+            reply.pending.throttle_ns = throttle * MILLISECOND_NS
+        if body.marks.records is not None:
+            self._read_records(reply, body)
+        if embedded.holder_of(layout) is not None:
+            message.finite = False
+            message.problems += embedded.open_bytes(layout, value, reply.question.group)
+        rule = self._rules.get(key)
+        if key in self._row_keys:
+            message.partitions = rows.rows_of(layout, value)
+        if rule is not None:
+            rule(reply)
+        if self._settings.notes:
+            message.notes += notes_of(key, "response", layout, value, message.partitions)
+
+    def _remember(self, frame: Frame, layout: Layout) -> None:
+        """Keep the layout of a response for ``layout_of``."""
+        if len(self._layouts) >= LAYOUTS_MAX:
+            self._layouts.clear()
+        self._layouts[frame.offset] = layout
+
+    def _read_records(self, reply: ResponseContext, body: KafkaBody) -> None:
+        """Record data of a fetch; any other is told by its size."""
+        assert body.layout is not None
+        fetch = reply.question.fetching
+        if fetch is not None:
+            self._records.delivered(reply.message, body.layout, fetch)
+        elif reply.question.version.key == FETCH_SNAPSHOT:
+            self._records.snapshot(reply.message, body.layout)
+        elif body.marks is not None and body.marks.records is not None:
+            replace_all(body.marks.records, body.value)
+
+    # ---- rules of responses
+
+    def _produced(self, reply: ResponseContext) -> None:
+        if reply.question.produced:
+            complete(reply.question.produced, reply.message)
+
+    def _fetched(self, reply: ResponseContext) -> None:
+        fetch = reply.question.fetching
+        if fetch is None:
+            return
+        self._sessions.answered(fetch, reply.body)
+        if fetch.replica >= 0:
+            reply.message.notes += (("follower", fetch.replica),)
+        for row in reply.message.partitions:
+            row["reader"] = fetch.reader
+            self._sessions.answered_partition(fetch, row)
+
+    def _offered(self, reply: ResponseContext) -> None:
+        offered = reply.body.get("api_keys")
+        if not offered or reply.message.error_code:
+            return
+        ranges = [tuple(one.get(name, -1) for name in ("api_key", "min_version", "max_version")) for one in offered]
+        release = release_of(ranges)
+        if release is not None:
+            self._identity.server_software = f"Apache Kafka {release}"
+            reply.message.notes += (("release", release),)
+
+    def _enveloped(self, reply: ResponseContext) -> None:
+        embedded.open_response(reply.body, reply.question.inner, self._limits, reply.message.problems)

@@ -1,0 +1,173 @@
+"""Bodies in, rows of the table ``partitions`` out, by a plan that is made once per layout.
+
+1. A row stands for a partition under a topic, wherever a layout has them: in structs of topics, in lists of numbers, or
+   side by side. Only APIs that are about data, offsets, transactions and leadership give rows.
+2. Columns are filled by the names of fields, the first that a layout has.
+3. Topics that a request forgets are no partitions that it asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from mqsniff.spec.layout import Layout
+from mqsniff.spec.schema import FieldLayout, Struct
+from mqsniff.spec.wire import as_name
+from mqsniff_kafka import specs
+from mqsniff_kafka.marks import NO_ID, BodyFields
+
+PartitionRow = dict[str, Any]
+
+KEYS: Final = frozenset(
+    {0, 1, 2, 4, 5, 6, 8, 9, 21, 23, 24, 27, 28, 47, *range(52, 57), 59, 61, 65, 78, 79, *range(83, 88), 90, 91, 92}
+)
+"""APIs whose partitions are rows."""
+
+_INDEX: Final = ("partition_index", "partition", "index")
+_LISTS: Final = ("partitions", "partition_indexes")
+_COLUMNS: Final = {
+    "offset": (
+        "fetch_offset",
+        "committed_offset",
+        "base_offset",
+        "offset",
+        "start_offset",
+        "low_watermark",
+        "end_offset",
+        "old_style_offsets",
+        "last_offset",
+    ),
+    "error_code": ("error_code", "partition_error_code"),
+    "high_watermark": ("high_watermark",),
+    "log_start_offset": ("log_start_offset",),
+    "leader_epoch": ("leader_epoch", "current_leader_epoch", "committed_leader_epoch"),
+}
+
+
+class Topic(NamedTuple):
+    """A struct that names a topic, and where its partitions are."""
+
+    name: str | None
+    topic_id: str | None
+    partitions: str | None
+    """Array of structs or of numbers; None where the partition stands beside the topic."""
+    number: str | None
+    """Field of the partition's number; None in an array of numbers."""
+    columns: tuple[tuple[str, str], ...]
+    """(column, field)."""
+    records: str | None
+
+
+class PartitionPlan(NamedTuple):
+    """A struct: its own way to partitions, and the fields that lead to more."""
+
+    topic: Topic | None
+    inner: tuple[tuple[str, bool, PartitionPlan], ...]
+
+
+@cache
+def plan_of(layout: Layout) -> PartitionPlan | None:
+    """How to find the partitions of a layout."""
+    return _plan(layout.struct)
+
+
+def _plan(struct: Struct) -> PartitionPlan | None:
+    items = (*struct.items, *struct.tagged)
+    topic = _topic(items)
+    inner: list[tuple[str, bool, PartitionPlan]] = []
+    for item in items:
+        if item.struct is None or item.name == "forgotten_topics_data" or topic is not None:
+            continue
+        if (plan := _plan(item.struct)) is not None:
+            inner.append((item.name, item.array, plan))
+    return PartitionPlan(topic, tuple(inner)) if topic or inner else None
+
+
+def _topic(items: tuple[FieldLayout, ...]) -> Topic | None:
+    """The plan of a struct that names a topic."""
+    name, topic_id = _marked(items, "topic_name"), _marked(items, "topic_id")
+    if name is None and topic_id is None:
+        return None
+    names = {item.name: item for item in items}
+    for item in items:
+        if item.array and item.name in _LISTS and item.struct is None:
+            return Topic(name, topic_id, item.name, None, (), None)
+        if item.array and item.struct is not None:
+            inner = {one.name: one for one in (*item.struct.items, *item.struct.tagged)}
+            if (index := _first(_INDEX, inner)) is not None:
+                return Topic(name, topic_id, item.name, index, _columns(inner), _records(inner))
+    index = _first(_INDEX, names)
+    return None if index is None else Topic(name, topic_id, None, index, _columns(names), _records(names))
+
+
+def _marked(items: tuple[FieldLayout, ...], mark: str) -> str | None:
+    return next((item.name for item in items if item.mark == mark and not item.array), None)
+
+
+def _first(wanted: tuple[str, ...], names: dict[str, FieldLayout]) -> str | None:
+    return next((name for name in wanted if name in names), None)
+
+
+def _columns(names: dict[str, FieldLayout]) -> tuple[tuple[str, str], ...]:
+    found = ((column, _first(fields, names)) for column, fields in _COLUMNS.items())
+    return tuple((column, field) for column, field in found if field is not None)
+
+
+def _records(names: dict[str, FieldLayout]) -> str | None:
+    return next((name for name, item in names.items() if item.type == "records"), None)
+
+
+# ---- bodies
+
+
+def rows_of(layout: Layout, body: BodyFields) -> tuple[PartitionRow, ...]:
+    """Every partition of a body, in order."""
+    plan = plan_of(layout)
+    return tuple(_rows(plan, body)) if plan is not None else ()
+
+
+def _rows(plan: PartitionPlan, body: BodyFields) -> Iterator[PartitionRow]:
+    topic = plan.topic
+    if topic is not None:
+        yield from _topic_rows(topic, body)
+    for name, array, inner in plan.inner:
+        found = body.get(name)
+        for element in (found or ()) if array else filter(None, (found,)):
+            yield from _rows(inner, element)
+
+
+def _topic_rows(topic: Topic, body: BodyFields) -> Iterator[PartitionRow]:
+    name = as_name(body.get(topic.name)) if topic.name else None
+    topic_id = body.get(topic.topic_id) if topic.topic_id else None
+    common = {"topic": name, "topic_id": None if topic_id == NO_ID else topic_id}
+    if topic.partitions is None:
+        yield common | _row(topic, body)
+    elif topic.number is None:
+        for partition in body.get(topic.partitions) or ():
+            yield common | {"partition": partition}
+    else:
+        for element in body.get(topic.partitions) or ():
+            yield common | _row(topic, element)
+
+
+def _row(topic: Topic, body: BodyFields) -> PartitionRow:
+    row: PartitionRow = {"partition": body.get(topic.number or "")}
+    for column, field in topic.columns:
+        value = body.get(field)
+        row[column] = (value[0] if value else None) if isinstance(value, list) else value
+    if code := row.get("error_code"):
+        row["error_name"] = error_name(code)
+    held = body.get(topic.records) if topic.records else None
+    if isinstance(held, dict):
+        row["wire_bytes"] = held["size"]
+        if (batches := held.get("batches")) is not None:
+            row["batches"] = len(batches)
+            row["records"] = sum(batch.get("records") or 0 for batch in batches)
+    return row
+
+
+def error_name(code: int) -> str:
+    """An error code by name."""
+    return specs.errors().get(code) or f"unknown({code})"

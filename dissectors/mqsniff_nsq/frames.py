@@ -1,0 +1,241 @@
+"""What nsqd and nsqlookupd send: how long a frame is, where one must start, and what it says.
+
+1. nsqd: size (4, counts the rest), frame type (4), data. nsqlookupd: size (4), data. Integers are signed, big endian.
+2. In step, a frame type of the table may have any size; an unknown one is followed as long as its size is modest.
+3. ``probe`` takes only what these servers write: fixed words, JSON objects, error codes, 16 hex digits of a message id.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from struct import Struct
+from typing import Final, NamedTuple
+
+from mqsniff.dissector import NEED, NO_FRAME, Probed, Sized
+from mqsniff.model import Frame, ProvenSize, Undecoded, Value
+from mqsniff.spec.wire import Malformed, text_or_bytes
+from mqsniff_nsq.lines import INT32, text
+from mqsniff_nsq.tables import ERROR, ERRORS, HEARTBEAT, MAGIC_SIZE, MESSAGE, MESSAGE_HEAD, MESSAGE_ID, RESPONSE
+
+HEAD: Final = 8
+"""Bytes of size and frame type."""
+
+_HEAD: Final = Struct(">ii")
+_MESSAGE_HEAD: Final = Struct(">qH")
+_CODE: Final = re.compile(rb"E_[A-Z]+(?:_[A-Z]+)*")
+_CODE_AND_TEXT: Final = re.compile(_CODE.pattern + b" ")
+_CODE_BEGUN: Final = re.compile(rb"(?:E(?:_[A-Z_]*)?)?\Z")
+_CODE_MAX: Final = 40
+_LOOKUPD_JSON: Final = b'{"broadcast_address":'
+"""How nsqlookupd answers IDENTIFY: Go writes the keys in order."""
+_ERRORS: Final = frozenset(code.encode() for code in ERRORS)
+_WORDS: Final = {len(word): word for word in (b"OK", b"CLOSE_WAIT", HEARTBEAT)}
+_LIKELY: Final = re.compile(rb"[\x00-\x04][\x00-\xff]{3}\x00\x00\x00(?:\x00(?:OK|CL|_h|\{)|\x01E_|\x02)")
+_LOOKUPD_LIKELY: Final = re.compile(rb"\x00\x00[\x00-\xff]{2}(?:OK|E_|\{)")
+
+TIMES: Final = range(1_300_000_000_000_000_000, 5_000_000_000_000_000_000)
+"""Nanoseconds since 1970 that a message may have been published at: from before nsqd was written to 2128."""
+TEXT_MAX: Final = 65_536
+"""Largest response or error that a search believes; errors quote names of up to a line's length."""
+JSON_MAX: Final = 1 << 20
+"""Largest JSON that is read: real ones have a few hundred bytes."""
+ODD_MAX: Final = 1 << 20
+"""Largest frame of an unknown type that is followed."""
+
+
+# ---- nsqd
+
+
+def size_of(head: bytes) -> Sized:
+    """Size of the frame of nsqd that starts ``head`` on a connection that is in step."""
+    if len(head) < HEAD:
+        return NEED
+    size, frame_type = _HEAD.unpack_from(head)
+    if size < 4 or (not RESPONSE <= frame_type <= MESSAGE and not (0 < frame_type < 256 and size <= ODD_MAX)):
+        return NO_FRAME
+    return int(size) + 4
+
+
+def read_head(data: bytes) -> tuple[int, int]:
+    """(size, frame type) of a frame of nsqd."""
+    size, frame_type = _HEAD.unpack_from(data)
+    return size, frame_type
+
+
+def probe(head: bytes) -> Probed:
+    """Size of the frame of nsqd that must start ``head``."""
+    if len(head) < HEAD:
+        return NEED
+    size, frame_type = _HEAD.unpack_from(head)
+    data = head[HEAD : size + 4]
+    if frame_type == MESSAGE:
+        if size < 4 + MESSAGE_HEAD:
+            return NO_FRAME
+        if len(data) < MESSAGE_HEAD:
+            return NEED
+        if not MESSAGE_ID.fullmatch(data, 10, MESSAGE_HEAD):
+            return NO_FRAME
+        return ProvenSize(size + 4) if _proves_message(data) else size + 4
+    fits: bool | None
+    if frame_type == RESPONSE:
+        fits = _fits_response(data, size - 4, b'{"')
+    else:
+        fits = _fits_error(data, size - 4) if frame_type == ERROR else False
+    return NEED if fits is None else size + 4 if fits else NO_FRAME
+
+
+def is_proof(data: bytes) -> bool:
+    """Whether bytes are one frame that nothing but nsqd sends: an error by its name, a heartbeat, the leave to go."""
+    if len(data) < HEAD or probe(data) != len(data):
+        return False
+    frame_type, said = read_head(data)[1], data[HEAD:]
+    if frame_type == RESPONSE:
+        return said in (HEARTBEAT, b"CLOSE_WAIT")
+    code, _, words = said.partition(b" ")
+    return frame_type == ERROR and code in _ERRORS and words.isascii() and words.decode("ascii").isprintable()
+
+
+def may_begin(head: bytes) -> bool | None:
+    """Whether a frame of nsqd begins here; None when more bytes must tell."""
+    size = probe(head)
+    return None if size is NEED else size is not NO_FRAME
+
+
+def scan(data: bytes, start: int) -> int:
+    """First offset from ``start`` on where size and type of a frame of nsqd may stand."""
+    match = _LIKELY.search(data, start)
+    return match.start() if match else max(start, len(data) - HEAD - 1)
+
+
+# ---- nsqlookupd
+
+
+def lookupd_size_of(head: bytes) -> Sized:
+    """Size of the reply of nsqlookupd that starts ``head`` on a connection that is in step."""
+    if len(head) < 4:
+        return NEED
+    (size,) = INT32.unpack_from(head)
+    return size + 4 if 0 <= size <= ODD_MAX else NO_FRAME
+
+
+def lookupd_probe(head: bytes) -> Probed:
+    """Size of the reply of nsqlookupd that must start ``head``."""
+    if len(head) < 4:
+        return NEED
+    (size,) = INT32.unpack_from(head)
+    data = head[4 : 4 + max(size, 0)]
+    fits = _fits_response(data, size, _LOOKUPD_JSON)
+    if fits is False:
+        fits = _fits_error(data, size)
+    return NEED if fits is None else size + 4 if fits else NO_FRAME
+
+
+def lookupd_scan(data: bytes, start: int) -> int:
+    """First offset from ``start`` on where a reply of nsqlookupd may stand."""
+    match = _LOOKUPD_LIKELY.search(data, start)
+    return match.start() if match else max(start, len(data) - 5)
+
+
+# ---- what may stand in them; None: more bytes must tell
+
+
+def _proves_message(data: bytes) -> bool:
+    timestamp, attempts = _MESSAGE_HEAD.unpack_from(data)
+    return timestamp in TIMES and attempts > 0
+
+
+def _fits_response(data: bytes, size: int, json_start: bytes) -> bool | None:
+    word = _WORDS.get(size)
+    if word is not None and word.startswith(data):
+        return True if data == word else None
+    if not 2 <= size <= TEXT_MAX or not json_start.startswith(data[: len(json_start)]):
+        return False
+    return len(data) >= min(size, len(json_start)) or None
+
+
+def _fits_error(data: bytes, size: int) -> bool | None:
+    if not 5 <= size <= TEXT_MAX:
+        return False
+    head = data[:_CODE_MAX]
+    if _CODE_AND_TEXT.match(head):
+        return True
+    if len(data) >= size:
+        return _CODE.fullmatch(head) is not None
+    return None if len(head) < _CODE_MAX and _CODE_BEGUN.match(head) else False
+
+
+def response_of(frame: Frame) -> bytes:
+    """What a response says; one of the fixed words also where the capture lost its end."""
+    data = frame.data[HEAD:]
+    word = _WORDS.get(frame.size - HEAD)
+    return word if word is not None and word.startswith(data) else data
+
+
+def said(data: bytes) -> Value:
+    """What a response says where it is neither a known word nor JSON."""
+    return text_or_bytes(data) if len(data) <= TEXT_MAX else Undecoded(data)
+
+
+def is_message_id(raw: bytes) -> bool:
+    """Whether it is one as nsqd makes them."""
+    return MESSAGE_ID.fullmatch(raw) is not None
+
+
+class Delivered(NamedTuple):
+    """The head of a message; what the capture lost is None."""
+
+    timestamp: int | None
+    attempts: int | None
+    message_id: bytes | None
+
+    @property
+    def fields(self) -> dict[str, Value]:
+        """As they stand in a body."""
+        message_id = None if self.message_id is None else text(self.message_id)
+        return {"timestamp": self.timestamp, "attempts": self.attempts, "message_id": message_id}
+
+
+def read_message(data: bytes) -> Delivered:
+    """The head of the message in a frame of nsqd."""
+    head = data[HEAD : HEAD + MESSAGE_HEAD]
+    if len(head) < MESSAGE_HEAD:
+        timestamp = int.from_bytes(head[:8], "big", signed=True) if len(head) >= 8 else None
+        return Delivered(timestamp, int.from_bytes(head[8:10], "big") if len(head) >= 10 else None, None)
+    timestamp, attempts = _MESSAGE_HEAD.unpack_from(head)
+    return Delivered(timestamp, attempts, head[10:])
+
+
+def read_error(data: bytes) -> tuple[str, str]:
+    """(code, description) of the text of an error; the code is empty where it begins with none."""
+    code, _, description = data.partition(b" ")
+    return (text(code), text(description)) if _CODE.fullmatch(code[: _CODE_MAX + 1]) else ("", text(data))
+
+
+def read_json(raw: bytes) -> dict[str, Value]:
+    """A JSON object; Malformed where it is none, or larger than anything real."""
+    if len(raw) > JSON_MAX:
+        raise Malformed("JSON too big")
+    try:
+        value = json.loads(raw.decode())
+    except (ValueError, RecursionError):
+        raise Malformed("no JSON") from None
+    if not isinstance(value, dict):
+        raise Malformed("no JSON object")
+    return value
+
+
+def magic(data: bytes) -> Value:
+    """The four bytes that open a connection."""
+    try:
+        return data[:MAGIC_SIZE].decode("ascii")
+    except UnicodeDecodeError:
+        return data[:MAGIC_SIZE]
+
+
+def json_body(raw: bytes) -> tuple[dict[str, Value], bool]:
+    """(fields of a JSON object for a body, whether it could be read); else its bytes, undecoded."""
+    try:
+        return read_json(raw), True
+    except Malformed:
+        return {"data": Undecoded(raw)}, False

@@ -1,0 +1,238 @@
+"""The connection of a client to nsqd (protocol V2): how its two sides are found, framed and ended.
+
+1. A client that asked for a layer is held up until the server has answered IDENTIFY (negotiation.py).
+2. Where the capture lost replies, the commands that they were for stay unanswered, so that later ones find theirs.
+3. Of a connection that was joined in the middle, the first packets tell in which layer it is (joining.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mqsniff.codecs.snappy_chunks import IDENTIFIER
+from mqsniff.dissector import NEED, WAIT_PEER, IncrementalSize, Probed, Sample, Settings, Sized, Table, Verdict, Walked
+from mqsniff.framing import FramedDissector
+from mqsniff.model import Chunk, Event, Frame, Gap, Pending, Side, Span, Upgrade
+from mqsniff_nsq import commands, frames
+from mqsniff_nsq.client import ClientSide
+from mqsniff_nsq.joining import PLAIN, Joining, begins_in_snappy, packets_of, probe_identifier
+from mqsniff_nsq.lines import HEAD_MAX, size_of
+from mqsniff_nsq.server import ServerSide
+from mqsniff_nsq.session import NsqSession
+from mqsniff_nsq.tables import COMMANDS, MAGIC_SIZE, MAGIC_V2
+
+BAD_PROTOCOL: Final = b"\x00\x00\x00\x12\x00\x00\x00\x01E_BAD_PROTOCOL"
+"""What nsqd answers to any magic that it does not know."""
+
+_NEGOTIATED: Final = re.compile(rb"\x00\x00[\x00-\xff]{2}\x00{4}\{[^{}]*\"max_rdy_count\":")
+"""A server's stream that begins with the answer to IDENTIFY; what follows may be in another layer."""
+
+
+class Nsq(FramedDissector):
+    """nsqd's TCP protocol, version 2."""
+
+    names = ("nsq",)
+    ports = frozenset({4150})
+    head_max = HEAD_MAX
+    probe_max = 256
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._session = NsqSession(self)
+        self._client = ClientSide(self._session)
+        self._server = ServerSide(self._session)
+        self._closed: list[Side] = []
+        self._joining: Joining | None = None
+        self._held: deque[Chunk | Gap] = deque()
+        """What was held while it was joined and has not gone on yet."""
+
+    @classmethod
+    def message_names(cls) -> tuple[str, ...]:
+        """The magic, commands and frames."""
+        from mqsniff_nsq.description import message_names  # noqa: PLC0415  # wanted by one command
+
+        return message_names()
+
+    @classmethod
+    def describe(cls) -> dict[str, Table]:
+        """What is known of the protocol, as tables."""
+        from mqsniff_nsq.description import describe_nsqd  # noqa: PLC0415  # wanted by one command
+
+        return describe_nsqd()
+
+    # ---- detection and framing
+
+    @classmethod
+    def detect(cls, client: Sample, server: Sample) -> Verdict:
+        """Both sides; a magic with any line behind it and a server that answers in frames are enough together."""
+        if server.from_start and server.data == BAD_PROTOCOL:
+            return Verdict.YES
+        for side, sample in zip(Side, (client, server), strict=True):
+            if not sample.from_start and begins_in_snappy(side, sample):
+                return Verdict.YES
+        verdicts = [cls.detect_side(side, sample) for side, sample in zip(Side, (client, server), strict=True)]
+        return Verdict.YES if min(verdicts) >= Verdict.MAYBE else super().detect(client, server)
+
+    @classmethod
+    def detect_side(cls, side: Side, sample: Sample) -> Verdict:
+        """As every framed protocol, but a client's stream opens with the magic, and the short commands prove little."""
+        if side is Side.CLIENT and sample.from_start:
+            return cls._detect_opening(sample.data)
+        verdict = super().detect_side(side, sample)
+        if not sample.from_start and any(cls._is_proof(side, sample.data, start) for start in sample.starts):
+            return Verdict.YES
+        if side is Side.SERVER:
+            return Verdict.YES if _NEGOTIATED.match(sample.data) else verdict
+        heads = (sample.data[start : start + cls.probe_max] for start in sample.starts)
+        strong = any(isinstance(cls.probe(side, head), int) and not commands.is_weak(head) for head in heads)
+        return verdict if strong else min(verdict, Verdict.MAYBE)
+
+    @classmethod
+    def _is_proof(cls, side: Side, data: bytes, start: int) -> bool:
+        """Whether bytes from a place to their end are one frame beyond doubt."""
+        if cls.probe(side, data[start : start + cls.probe_max]) != len(data) - start:
+            return False
+        return commands.is_proof(data[start:]) if side is Side.CLIENT else frames.is_proof(data[start:])
+
+    @classmethod
+    def _detect_opening(cls, data: bytes) -> Verdict:
+        if not data.startswith(MAGIC_V2):
+            return Verdict.MORE if MAGIC_V2.startswith(data) else Verdict.NO
+        behind = commands.probe(data[MAGIC_SIZE : MAGIC_SIZE + cls.head_max])
+        return Verdict.YES if isinstance(behind, int) else Verdict.MAYBE
+
+    @classmethod
+    def probe(cls, side: Side, head: bytes) -> Probed:
+        """Size of the frame that must start here, or of what opens a Snappy layer behind a frame."""
+        if head[:1] == IDENTIFIER[:1]:
+            return probe_identifier(head)
+        return commands.probe(head) if side is Side.CLIENT else frames.probe(head)
+
+    @classmethod
+    def scan(cls, side: Side, data: bytes, start: int) -> int:
+        """First offset where a frame may start."""
+        return commands.scan(data, start) if side is Side.CLIENT else frames.scan(data, start)
+
+    def start(self, side: Side, *, in_step: bool) -> None:
+        """Say before the first byte of a side whether the stream was seen from its beginning."""
+        super().start(side, in_step=in_step)
+        if side is Side.CLIENT:
+            self._client.opening = self._session.state.whole = in_step
+        if not in_step and self._joining is None:
+            self._joining = Joining(self.settings.limits)
+
+    def frame_size(self, side: Side, head: bytes) -> Sized:
+        """Size of the frame that starts here."""
+        negotiation = self._session.negotiation
+        if side is Side.CLIENT:
+            if self._client.opening:
+                return MAGIC_SIZE if len(head) >= MAGIC_SIZE else NEED
+            if self._client.foreign:
+                return commands.probe(head)
+            if negotiation.waiting and self.may_wait(side):
+                return WAIT_PEER
+        if negotiation.unsure_of(side):
+            layer = negotiation.layer_of(side, head, commands.may_begin if side is Side.CLIENT else frames.may_begin)
+            if layer is not None:
+                return layer
+        return size_of(head, COMMANDS) if side is Side.CLIENT else frames.size_of(head)
+
+    def walk(self, side: Side, walk: IncrementalSize, data: bytes) -> Walked:  # noqa: ARG002  # only MPUB is walked
+        """Go on through the messages of an MPUB."""
+        return commands.walk_messages(walk, data)
+
+    # ---- joined in the middle
+
+    def feed(self, chunk: Chunk) -> Iterable[Event]:
+        """Take the next bytes of a side. Hot: once a packet."""
+        return self._machine.feed(chunk) if self._joining is None else self._feed_joined(self._joining, chunk)
+
+    def _feed_joined(self, joining: Joining, chunk: Chunk) -> Iterator[Event]:
+        """Hold bytes until it is told in which layer they are."""
+        packets = packets_of(chunk)
+        for packet in packets:
+            layer = joining.verdict_before(packet.side, packet.marks[0].packet)
+            if layer is None:
+                joining.hold(packet)
+                continue
+            self.now = max(self.now, packet.marks[0].release)
+            joining.held += [packet, *packets]
+            yield from self._join(joining, layer)
+
+    def _gap_joined(self, joining: Joining, gap: Gap) -> Iterator[Event]:
+        layer = joining.verdict()
+        joining.lose(gap)
+        if layer is not None:
+            self.now = max(self.now, gap.mark.release)
+            yield from self._join(joining, layer)
+
+    def _join(self, joining: Joining, layer: str) -> Iterator[Event]:
+        """The layer is known: what was held goes on, in the order in which it came."""
+        self._joining = None
+        held = self._held = deque(joining.held)
+        if layer == PLAIN:
+            while held:  # a layer that begins on the way takes the rest back
+                event = held.popleft()
+                yield from self.gap(event) if isinstance(event, Gap) else super().feed(event)
+            return
+        at = {side: self.passed(side) for side in Side}
+        yield Upgrade(at | {event.side: event.offset for event in reversed(held)}, layer)
+
+    def hand_back(self, side: Side, offset: int) -> list[Chunk | Gap]:
+        """Hand back what was not decoded yet, with what was held of both sides while the connection was joined."""
+        back = [*super().hand_back(side, offset), *self._held]
+        self._held.clear()
+        return back
+
+    # ---- losses and the end
+
+    def gap(self, gap: Gap) -> Iterator[Event]:
+        """Take note of lost bytes of a side."""
+        if self._joining is not None:
+            yield from self._gap_joined(self._joining, gap)
+            return
+        session = self._session
+        if gap.side is Side.CLIENT:
+            session.state.whole = False
+            session.unanswered_heartbeats = 0
+        elif session.negotiation.waiting:
+            session.negotiation.look()
+        yield from super().gap(gap)
+
+    def missed(self, side: Side, length: int | None) -> None:
+        """Frames of a side may be lost."""
+        if side is Side.CLIENT:
+            self._client.opening = False
+        elif length is not None:
+            self._session.lose_replies(length)
+
+    def close(self, side: Side) -> Iterator[Event]:
+        """No more bytes of a side will come."""
+        if self._joining is not None:
+            yield from self._join(self._joining, self._joining.verdict() or PLAIN)
+        yield from super().close(side)
+        if side is Side.SERVER and not self._closed:
+            self._session.server_left()
+        self._closed.append(side)
+
+    def unanswered(self) -> Iterator[Pending]:
+        """Questions that nobody answered, oldest first."""
+        self._session.end()
+        return super().unanswered()
+
+    # ---- decoding
+
+    def decode(self, frame: Frame) -> Iterator[Event]:
+        """Give the events of a frame."""
+        self._session.now_ns = frame.last_ts_ns
+        self._session.negotiation.looking[frame.side] = False
+        return (self._client if frame.side is Side.CLIENT else self._server).decode(frame)
+
+    def spans(self, frame: Frame) -> Iterator[Span]:
+        """Every field of a frame beside its bytes."""
+        from mqsniff_nsq.explain import nsqd_spans  # noqa: PLC0415  # for ``mqsniff explain`` alone
+
+        return nsqd_spans(frame, is_magic=frame.offset == self._client.magic_at)

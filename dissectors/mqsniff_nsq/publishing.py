@@ -1,0 +1,92 @@
+"""Messages that a client hands to nsqd: the bodies of PUB, DPUB and MPUB in; sizes, spans and record batches out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from mqsniff.model import Problem, RecordBatch, Value
+from mqsniff_nsq.lines import INT32
+from mqsniff_nsq.rules import check_size, spec_violations
+from mqsniff_nsq.tables import MAX_BODY_SIZE
+
+MILLISECOND_NS = 1_000_000
+
+
+@dataclass(slots=True)
+class Messages:
+    """The messages of one MPUB; ``sizes`` holds those whose size could be read."""
+
+    count: int | None
+    """How many there should be; None where that was lost."""
+    sizes: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    stop: int = 0
+    """Where the last of them ends."""
+    refused: bool = False
+    """Whether the size behind the last one is one that nsqd refuses."""
+    limited: bool = False
+
+    @property
+    def body(self) -> Value:
+        """As they stand in a body; equal sizes share one object, so a million messages stay small."""
+        shown: dict[int, Value] = {}
+        return [shown.setdefault(size, {"size": size}) for size in self.sizes]
+
+    def check(self, body_size: int, *, whole: bool) -> Iterator[Problem]:
+        """What nsqd would refuse or overlook."""
+        if self.count is not None and not 0 < self.count <= (MAX_BODY_SIZE - 4) // 5:
+            yield spec_violations("out_of_range", f"a count of {self.count} messages", "num_messages")
+        for index, size in enumerate(self.sizes):
+            if problem := next(check_size(size, f"messages[{index}]"), None):
+                yield problem
+                break
+        if self.refused:
+            yield spec_violations(
+                "out_of_range", "a message with a size that leads out of the body", f"messages[{len(self.sizes)}]"
+            )
+        elif whole and len(self.sizes) == self.count and self.stop != body_size:
+            yield spec_violations(
+                "format", "the size of the body is not that of its messages; these count", "body_size"
+            )
+        if self.limited:
+            yield Problem("limit", "error", f"the first {len(self.sizes)} messages are shown", "messages")
+
+
+def read_messages(data: bytes, start: int, end: int, most: int) -> Messages:
+    """The messages of an MPUB's body at ``start``, in a frame that ends at ``end``; ``data`` may be shorter."""
+    if len(data) < start + 4:
+        return Messages(None)
+    (count,) = INT32.unpack_from(data, start)
+    messages = Messages(count)
+    at, there, sizes, starts = start + 4, len(data) - 4, messages.sizes, messages.starts
+    while len(sizes) < count and at <= there:
+        (size,) = INT32.unpack_from(data, at)
+        if size <= 0 or at + 4 + size > end:
+            messages.refused = True
+            break
+        if len(sizes) == most:
+            messages.limited = True
+            break
+        sizes.append(size)
+        starts.append(at + 4)
+        at += 4 + size
+    messages.stop = at - start
+    return messages
+
+
+def batch_of(data: bytes, starts: list[int], sizes: list[int], constant: dict[str, Any]) -> RecordBatch:
+    """A record batch over messages in ``data``; one that was cut keeps its size beside what is there of it."""
+    end = len(data)
+    stops = [min(start + size, end) for start, size in zip(starts, sizes, strict=True)]
+    return RecordBatch(
+        data, len(sizes), constant, {"value_size": sizes}, values=([min(start, end) for start in starts], stops)
+    )
+
+
+def deliver_at(ts_ns: int, defer_ms: int | None) -> int | None:
+    """When a message is due that was deferred at ``ts_ns``; None where nobody can tell."""
+    if defer_ms is None or not 0 <= defer_ms < 1 << 40:
+        return None
+    return ts_ns + defer_ms * MILLISECOND_NS

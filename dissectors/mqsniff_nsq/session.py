@@ -1,0 +1,236 @@
+"""What both sides of a connection to nsqd share: the questions between them, and what each told of itself.
+
+1. Commands stand in one queue, REPLY, in the order in which nsqd works them off; their context is a Sent.
+2. The topic and channel of the connection's SUB are those of every message that is delivered on it. Commands and
+   frames of a consumer are about that channel; what is published on the same connection is not.
+3. nsqd does not answer a FIN or REQ that it took. A delivery that one settled waits for its refusal until nsqd replied
+   to a later command, or spoke at least ``refusal_ns`` later: it works off one command after the other, at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from mqsniff.framing import FramedDissector
+from mqsniff.model import ExchangeStatus, Identity, Pending, Side, Upgrade
+from mqsniff_nsq.deliveries import TIMEOUT, Deliveries
+from mqsniff_nsq.lines import text
+from mqsniff_nsq.negotiation import Negotiation
+from mqsniff_nsq.replies import ABOUT_MESSAGES, Blame, Sent, replies_in
+from mqsniff_nsq.rules import State
+
+REPLY: Final = "reply"
+LOOK_BACK: Final = 1_024
+"""Open commands that are looked through for the one that a reply is for: a hostile queue must not cost more."""
+
+
+class NsqSession:
+    """One connection."""
+
+    def __init__(self, dissector: FramedDissector) -> None:
+        self._dissector = dissector
+        self._lost: list[Pending] = []
+        self._about: dict[str | None, list[Pending]] = {}
+        """Commands that name a message, by message id, oldest first; some of them have ended."""
+        self._waiting: deque[Pending] = deque()
+        """Commands that wait for a reply; some of them have ended."""
+        self._refused: list[Blame] = []
+        self.settings = dissector.settings
+        self.state = State()
+        self.negotiation = Negotiation()
+        self.deliveries = Deliveries(dissector.settings.limits.questions_max)
+        self.topics: tuple[str, ...] = ()
+        self.group: str | None = None
+        self.now_ns = 0
+        """Time of the frame that was decoded last."""
+        self.due_ns = 0
+        """When to look next for commands that have gone without a refusal for long enough."""
+        self.client_seen = False
+        self.unanswered_heartbeats = 0
+
+    @property
+    def identity(self) -> Identity:
+        """What the connection says of its ends."""
+        return self._dissector.identity
+
+    def client_fed(self) -> int:
+        """Stream offset behind the client's last byte."""
+        return self._dissector.fed(Side.CLIENT)
+
+    def placed(self, upgrades: Iterable[Upgrade]) -> list[Upgrade]:
+        """Layers that begin where they should, or behind what a side already said in the layer before."""
+        return [
+            replace(upgrade, at={side: max(at, self._dissector.passed(side)) for side, at in upgrade.at.items()})
+            for upgrade in upgrades
+        ]
+
+    def client_spoke(self) -> None:
+        """A command came: it counts as an answer to heartbeats, and the client waits for nothing."""
+        self.client_seen = True
+        self.unanswered_heartbeats = 0
+        self.negotiation.waiting = False
+
+    def server_left(self) -> None:
+        """The server closed first: behind a heartbeat that stayed without an answer, that was the cause."""
+        if self.client_seen and self.unanswered_heartbeats and self.identity.close_reason is None:
+            self.identity.close_reason = "keepalive missed"
+
+    # ---- questions
+
+    def ask_command(self, sent: Sent, *, expects: int) -> Pending:
+        """The command being decoded waits for a reply, or (``expects`` 0) may fail."""
+        pending = self._dissector.expect_reply(REPLY, sent, expects=expects)
+        if self._refused and any(blame.fits(sent) for blame in self._refused):
+            self._dissector.resolve(pending, "error")
+            self._refused = []
+        elif expects:
+            self._waiting.append(pending)
+        elif sent.name in ABOUT_MESSAGES:
+            self._remember(pending)
+        return pending
+
+    def _remember(self, pending: Pending) -> None:
+        """Let the command be found by its message id while it is open."""
+        index, about = self._about, pending.context.about
+        if about in index:
+            index[about] = [*_open_ones(index[about]), pending]
+            return
+        index[about] = [pending]
+        if len(index) > 2 * self.settings.limits.refusals_max:
+            self._about = {about: still for about, each in index.items() if (still := _open_ones(each))}
+
+    def ask_delivery(self, message_id: bytes, attempts: int | None) -> bool:
+        """The message being decoded waits for FIN or REQ; gives whether an earlier delivery of it has timed out."""
+        timed_out = False
+        again = self.deliveries.pop(message_id)
+        if again is not None:
+            timed_out = self._deliver_again(again)
+        elif attempts != 1 and (fin := self._open_command("FIN", text(message_id))):
+            timed_out = self._deliver_in_spite(fin)
+        pending = self._dissector.expect_reply(("message", message_id), link="settlement", in_order=False)
+        self.deliveries.add(message_id, attempts, pending)
+        return timed_out
+
+    def _deliver_again(self, open_one: Pending) -> bool:
+        """A message comes again though nobody has settled it: its time ran out, or the capture lost what settled it."""
+        if self._dissector.gaps_of(Side.CLIENT) > open_one.gaps_before:
+            self._dissector.resolve(open_one, "lost")
+            return False
+        open_one.extra |= {"timed_out": True, "settled_by": TIMEOUT}
+        self._dissector.resolve(open_one, "unanswered")
+        return True
+
+    @staticmethod
+    def _deliver_in_spite(fin: Pending) -> bool:
+        """A message comes again though FIN was said and not refused: its time ran out while they crossed."""
+        for settled in fin.awaited_by or ():
+            settled.status, settled.extra["timed_out"] = "unanswered", True
+        return fin.awaited_by is not None
+
+    def settle_delivery(self, message_id: bytes, by: str, about: str | None) -> None:
+        """The command being decoded ends the delivery of a message, if there is one, unless nsqd refuses."""
+        delivered = self.deliveries.pop(message_id)
+        in_time = delivered is not None and not self.deliveries.has_run_out(delivered, self.now_ns)
+        command = self.ask_command(Sent(by, about, in_time), expects=0)
+        if delivered is not None:
+            delivered.extra["settled_by"] = by
+            self._dissector.resolve(delivered, answered=True, awaits=command)
+
+    def refused(self, command: Pending, ts_ns: int) -> bool:
+        """A command is refused; gives whether a delivery's time had run out."""
+        sent: Sent = command.context
+        if sent.name == "TOUCH":
+            return self.deliveries.touch_refused((sent.about or "").encode(), ts_ns)
+        timed_out = False
+        for settled in command.awaited_by or ():
+            settled.status = None
+            timed_out |= self.deliveries.note(settled, ts_ns)
+        return timed_out
+
+    def server_spoke(self, ts_ns: int) -> None:
+        """The server says something: what it has not refused by now has succeeded (rule 3)."""
+        grace = self.settings.limits.refusal_ns
+        queue = self._dissector.pending(REPLY)
+        while queue and queue[0].expects == 0 and queue[0].frame.last_ts_ns < ts_ns - grace:
+            self._pass(queue[0])
+        oldest = queue[0].frame.last_ts_ns if queue and queue[0].expects == 0 else ts_ns
+        self.due_ns = max(oldest + grace, ts_ns + grace // 4)
+
+    def _pass(self, pending: Pending) -> None:
+        """A command will get no reply any more."""
+        about = pending.context.about
+        each = self._about.pop(about, None)
+        if each and (len(each) > 1 or each[0] is not pending):
+            self._about[about] = [other for other in each if other.open and other is not pending]
+        self._dissector.resolve(pending, "oneway" if pending.expects == 0 else self._status_of_passed(pending))
+
+    def end(self) -> None:
+        """The connection is over."""
+        self.deliveries.end(self.now_ns)
+
+    def replied(self, pending: Pending, status: ExchangeStatus | None = None) -> None:
+        """The reply being decoded is for this command."""
+        self._dissector.resolve(pending, status, answered=True)
+
+    def asked_for(self, blames: Sequence[Blame], *, failed: bool = False) -> Pending | None:
+        """The oldest command that a reply can be for; those before it will not be answered any more."""
+        if len(blames[0].names) > 1:
+            for pending in self._lost:
+                if pending.status is None:
+                    self._dissector.resolve(pending, "lost")
+        self._lost.clear()
+        for blame in blames:
+            for pending in self._candidates(blame, failed=failed):
+                if pending.open and (failed or pending.expects > 0) and blame.fits(pending.context):
+                    self._pass_before(pending)
+                    return pending
+        return None
+
+    def _candidates(self, blame: Blame, *, failed: bool) -> Iterable[Pending]:
+        """Commands that a reply may be for, oldest first; by their message id where it names one."""
+        if not failed:
+            return islice(self._still_waiting(), LOOK_BACK)
+        if blame.about is not None and blame.names <= ABOUT_MESSAGES:
+            return self._about.get(blame.about, ())
+        return islice(self._dissector.pending(REPLY), LOOK_BACK)
+
+    def _still_waiting(self) -> deque[Pending]:
+        """Commands that wait for a reply, oldest first; the first of them is open."""
+        waiting = self._waiting
+        while waiting and not waiting[0].open:
+            waiting.popleft()
+        return waiting
+
+    def _open_command(self, name: str, about: str) -> Pending | None:
+        """The oldest open command of this name about a message."""
+        each = (pending for pending in self._about.get(about, ()) if pending.open and pending.context.name == name)
+        return next(each, None)
+
+    def _pass_before(self, pending: Pending) -> None:
+        """Commands before this one will not be answered any more."""
+        queue = self._dissector.pending(REPLY)
+        while queue[0] is not pending:
+            self._pass(queue[0])
+
+    def refuse_ahead(self, blames: list[Blame]) -> None:
+        """A command was refused by its head, while its body was on the way: the next one that fits has failed."""
+        self._refused = blames
+
+    def _status_of_passed(self, pending: Pending) -> ExchangeStatus:
+        return "lost" if self._dissector.gaps_of(Side.SERVER) > pending.gaps_before else "unanswered"
+
+    def lose_replies(self, length: int) -> None:
+        """So many bytes of the server are lost: the replies among them leave their commands unanswered.
+
+        They end with the next reply, which so finds its own command; a reply that names its command needs no guess.
+        """
+        waiting = (pending for pending in self._still_waiting() if pending.open)
+        self._lost += islice(waiting, replies_in(length))
+
+
+def _open_ones(commands: Iterable[Pending]) -> list[Pending]:
+    return [pending for pending in commands if pending.open]

@@ -1,0 +1,224 @@
+"""The layout of a Pulsar frame: bytes in; its size, or where its parts stand, out.
+
+Simple:        total u32 | command size u32 | BaseCommand
+With payload:  total u32 | command size u32 | BaseCommand | [0x0e02 u16 | size u32 | BrokerEntryMetadata]
+               | [0x0e01 u16 | CRC-32C u32] | metadata size u32 | MessageMetadata | payload to the end
+
+1. All integers are big endian and unsigned; ``total`` does not count its own four bytes.
+2. ``probe`` believes only what cannot be anything else: the command's number, the tag of its field and that field's
+   length agree with both sizes. Kafka frames (API key 0 looks like a command size) and RocketMQ frames do not.
+3. ``follow`` asks for sizes that can be; only of a frame above what brokers allow it wants the head to be a command's.
+4. Both need at most HEAD_MAX bytes, and their answer does not depend on what stands behind those that it asked for.
+
+Sources: ``Commands`` and ``PulsarDecoder`` of Apache Pulsar; protobuf encoding guide.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from mqsniff.dissector import NEED, NO_FRAME, Probed
+from mqsniff.limits import MIB
+from mqsniff.model import Side
+from mqsniff.spec.wire import Malformed
+from mqsniff_pulsar.commands import COMMANDS, PAYLOAD
+
+HEAD: Final = 8
+"""Bytes of the two sizes."""
+HEAD_MAX: Final = 160
+COMMAND_SIZE_MAX: Final = 4
+"""Bytes of the length of a command's content: 256 MiB."""
+
+MAGIC_CHECKSUM: Final = 0x0E01
+MAGIC_ENTRY: Final = 0x0E02
+
+FRAME_ROOM: Final = 10_240
+"""What a frame may have above the largest message that the broker allows."""
+MESSAGE_MAX: Final = 5_242_880
+"""The largest message where CONNECTED does not tell another."""
+PROBE_MAX: Final = 128 * MIB
+"""Largest frame that is believed without knowing the connection; brokers can be told to allow more than 5 MiB."""
+SIZE_MAX: Final = (1 << 31) - 1
+"""Largest message size that can be configured: a Java int."""
+
+
+_FIELD_TAGS: Final = tuple(
+    (COMMANDS[number].tag[2], (*COMMANDS[number].tag, 0)[3]) if number in COMMANDS else (0, 0) for number in range(256)
+)
+"""Number of a command -> the one or two bytes of its field's tag; zeros for none."""
+
+
+def _tags() -> re.Pattern[bytes]:
+    tags = sorted((command.tag for command in COMMANDS.values()), key=lambda tag: (len(tag), tag))
+    return re.compile(b"|".join(re.escape(tag) for tag in tags))
+
+
+_COMMAND_HEAD: Final = _tags()
+
+
+def find_head(data: bytes, start: int) -> int:
+    """First offset >= ``start`` where a frame may begin, judged by its command's number and tag."""
+    found = _COMMAND_HEAD.search(data, start + HEAD)
+    # A head that the end of the data cuts (at most three bytes decide) may stand behind the last one that was judged.
+    return found.start() - HEAD if found else max(start, len(data) - HEAD - 3)
+
+
+def probe(side: Side, head: bytes) -> Probed:
+    """Size of the frame that must start here, sent by ``side``; see rule 2."""
+    total, size = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:8], "big")
+    if total > PROBE_MAX:
+        return NO_FRAME
+    if len(head) < HEAD:
+        return NEED
+    if size > total - 4:
+        return NO_FRAME
+    content = _content(head, HEAD, HEAD + size)
+    if not isinstance(content, tuple):
+        return content
+    command = COMMANDS[content[0]]
+    if command.side not in (None, side):
+        return NO_FRAME
+    if command.name not in PAYLOAD:
+        return 4 + total if total == size + 4 else NO_FRAME
+    return _probe_payload(head, HEAD + size, 4 + total)
+
+
+def is_sure(side: Side, head: bytes) -> bool:
+    """Whether a frame without payload starts here beyond doubt: its command fits both sizes exactly."""
+    return (
+        isinstance(probe(side, head), int) and int.from_bytes(head[:4], "big") == int.from_bytes(head[4:8], "big") + 4
+    )
+
+
+def is_checked(side: Side, data: bytes, start: int) -> bool:
+    """Whether a whole frame with payload starts at ``start`` whose checksum is right."""
+    size = probe(side, data[start : start + HEAD_MAX])
+    if not isinstance(size, int) or len(data) - start < size:
+        return False
+    frame = data[start : start + size]
+    try:
+        checksum = split_payload(frame, HEAD + int.from_bytes(frame[4:HEAD], "big"), size).checksum
+    except Malformed:
+        return False
+    if not checksum:
+        return False
+    from crc32c import crc32c  # noqa: PLC0415  # this is loaded for every capture, whatever it holds
+
+    told = int.from_bytes(frame[checksum : checksum + 4], "big")
+    return int(crc32c(memoryview(frame)[checksum + 4 :])) == told
+
+
+def content_of(data: bytes, start: int, stop: int) -> tuple[int, int] | None:
+    """(number, where its content starts) of the command that fills ``data[start:stop]`` in the one usual way.
+
+    None where it does not; IndexError where ``data`` ends before that can be told. Hot: once a frame.
+    """
+    if data[start] != 0x08:
+        return None
+    number = data[start + 1]
+    first, second = _FIELD_TAGS[number]
+    at = start + 3
+    if not first or data[start + 2] != first:
+        return None
+    if second:
+        if data[at] != second:
+            return None
+        at += 1
+    size = data[at]
+    at += 1
+    if size > 0x7F:
+        size, at = _long_size(data, at, size & 0x7F)
+    return (number, at) if at + size == stop else None
+
+
+def _long_size(data: bytes, at: int, size: int) -> tuple[int, int]:
+    """(a length of several bytes whose first one was read, where it ends); -1 for one of too many bytes."""
+    for shift in range(7, 7 * COMMAND_SIZE_MAX, 7):
+        byte = data[at]
+        at += 1
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return size, at
+    return -1, at
+
+
+def _content(data: bytes, start: int, stop: int) -> tuple[int, int] | Probed:
+    """As ``content_of``, for bytes of unknown standing."""
+    if stop - start < 4:
+        return NO_FRAME
+    try:
+        return content_of(data, start, stop) or NO_FRAME
+    except IndexError:
+        return NEED
+
+
+def _probe_payload(head: bytes, at: int, size: int) -> Probed:
+    """A frame with payload, by what stands behind its command: a magic, or the high half of a metadata size, zero."""
+    if size - at < 4:
+        return NO_FRAME
+    if at + 2 > HEAD_MAX:
+        return size
+    mark = head[at : at + 2]
+    if mark in (b"\x0e\x01", b"\x0e\x02", b"\x00\x00"):
+        return size
+    return NEED if len(mark) < 2 and mark in (b"", b"\x0e", b"\x00") else NO_FRAME
+
+
+def follow(head: bytes, message_max: int) -> Probed:
+    """Size of the frame that starts here in step, on a connection that allows messages of ``message_max`` bytes."""
+    if len(head) < HEAD:
+        return NEED
+    total, size = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:8], "big")
+    if not 2 <= size <= total - 4 or total > SIZE_MAX:
+        return NO_FRAME
+    if total > message_max + FRAME_ROOM:
+        content = _content(head, HEAD, HEAD + size)
+        if not isinstance(content, tuple):
+            return content
+    return 4 + total
+
+
+class Parts(NamedTuple):
+    """Where the parts of a frame with payload stand, by offsets in the frame; (0, 0) for what is not there.
+
+    They are held against the frame's size: bytes of them may lie behind what was captured.
+    """
+
+    entry: tuple[int, int]
+    """BrokerEntryMetadata."""
+    checksum: int
+    """Where the CRC-32C stands, 0 for a frame without; it covers all behind it."""
+    metadata: tuple[int, int]
+    """MessageMetadata; the payload follows."""
+
+
+def split_payload(data: bytes, at: int, size: int) -> Parts:
+    """The parts that stand from ``at`` on in a frame of ``size`` bytes; Malformed where one is longer than the frame.
+
+    Where ``data`` ends before the metadata's size, which can happen in a cut frame, its place stays (0, 0).
+    """
+    entry, checksum = (0, 0), 0
+    try:
+        if _u16(data, at) == MAGIC_ENTRY:
+            entry = _sized(data, at + 2, size)
+            at = entry[1]
+        if _u16(data, at) == MAGIC_CHECKSUM:
+            checksum = at + 2
+            at += 6
+        return Parts(entry, checksum, _sized(data, at, size))
+    except IndexError:
+        return Parts(entry, checksum, (0, 0))
+
+
+def _u16(data: bytes, at: int) -> int:
+    return data[at] << 8 | data[at + 1]
+
+
+def _sized(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Where the bytes behind a size of four bytes stand."""
+    size = _u16(data, at) << 16 | _u16(data, at + 2)
+    start = at + 4
+    if start + size > end:
+        raise Malformed("length beyond the end")
+    return start, start + size

@@ -1,0 +1,220 @@
+"""Frames of one connection in, messages out that know what the connection said before.
+
+1. Commands with a rule of their own stand in ``rules`` (here, of producers, of consumers); for all others the table of
+   commands says by which id they find their answers, and the ids in their bodies say whose they are.
+2. CONNECT, its challenges and CONNECTED, and PING and PONG, find each other by order: they have no ids. An ERROR
+   without request belongs to what waits for CONNECTED.
+3. On a live connection the broker asks for new credentials again and again: such a challenge is a question of its own,
+   and answers nothing. Its AUTH_RESPONSE gets no answer but ERROR, or one more challenge of a method in several steps.
+4. The first update of a session or a watch answers its opening; later ones are pushes, and so is a change of what a
+   watch knew when it was opened.
+
+Sources: ``ServerCnx`` and ``ClientCnx`` of Apache Pulsar 5.0.0-M1, and captures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from mqsniff.framing import FramedDissector
+from mqsniff.model import Frame, Message, Problem, Secret, Side
+from mqsniff.spec.wire import as_name
+from mqsniff_pulsar import auth
+from mqsniff_pulsar.commands import ID_FIELDS, NO_REQUEST
+from mqsniff_pulsar.consuming import Consuming
+from mqsniff_pulsar.frames import FRAME_ROOM, MESSAGE_MAX, SIZE_MAX
+from mqsniff_pulsar.handles import Handles, name_of
+from mqsniff_pulsar.pairing import Pairing
+from mqsniff_pulsar.producing import Producing
+from mqsniff_pulsar.reading import FrameReading, read_frame
+
+Rule: TypeAlias = Callable[[FrameReading], None]
+
+_TOPIC_FIELDS: Final = ("topic", "topics", "new_topics", "deleted_topics", "partitions", "subscription")
+"""Fields that name topics: text, lists of text, or messages that hold a topic."""
+
+_CLOSE_REASONS: Final = {
+    "AuthenticationError": "authentication",
+    "AuthorizationError": "authorization",
+    "UnsupportedVersionError": "unsupported version",
+}
+_LOGIN: Final = "login"
+"""Key of what waits for CONNECTED."""
+_CHALLENGE: Final = "challenge"
+
+
+class PulsarSession:
+    """What one connection has said so far."""
+
+    def __init__(self, owner: FramedDissector) -> None:
+        self._owner = owner
+        self._pairing = Pairing(owner)
+        self._producing = Producing(self._pairing, owner.settings)
+        self._consuming = Consuming(self._pairing, owner.settings)
+        self._sessions = Handles(str, owner.settings.limits.handles_max)
+        self._logging_in = False
+        """Whether a CONNECT waits for CONNECTED; not where the capture begins on a live connection."""
+        self.message_max = MESSAGE_MAX
+        """The largest message that the broker takes, as CONNECTED tells it."""
+        self._rules: Mapping[str, Rule] = {
+            **self._producing.rules,
+            **self._consuming.rules,
+            "CONNECT": self._connect,
+            "CONNECTED": self._connected,
+            "AUTH_CHALLENGE": self._challenge,
+            "AUTH_RESPONSE": self._respond,
+            "ERROR": self._error,
+            "PING": self._ping,
+            "PONG": self._pong,
+            "TOPIC_MIGRATED": self._migrated,
+        }
+
+    def message(self, frame: Frame) -> Message:
+        """The message of the next frame; Malformed where it has no command."""
+        reading = read_frame(frame, self._owner.settings.limits)
+        message = reading.message
+        if frame.size - 4 > self.message_max + FRAME_ROOM:
+            self._owner.identity.close_reason = "too large"
+            message.problems.append(Problem("out_of_range", "warning", "a frame larger than the broker takes"))
+        self._rules.get(message.name, self._by_table)(reading)
+        return message
+
+    def rest(self, side: Side) -> Iterator[Problem]:
+        """What a side did not bring to an end."""
+        return (self._producing if side is Side.CLIENT else self._consuming).chunks.rest()
+
+    # ---- what the table of commands says
+
+    def _by_table(self, reading: FrameReading) -> None:
+        message, command, body = reading.message, reading.command, reading.body
+        if "consumer_id" in body:
+            self._consuming.introduce(message, body["consumer_id"])
+        elif "session_id" in body:
+            self._introduce_session(reading)
+        message.topics = message.topics or tuple(dict.fromkeys(_topics(body)))
+        if command is None or not command.pair:
+            return
+        number = body.get(ID_FIELDS[command.pair])
+        if number is None:
+            return
+        message.correlation = f"{command.pair}:{number}"
+        key = (command.pair, number)
+        if command.kind == "request":
+            up_to_date = "current_hash" in body  # such a watch may hear nothing
+            self._pairing.expect_reply(key, expects=0 if up_to_date else 1)
+            return
+        if "diff" in body:  # what such a watch knew still held until now
+            self._pairing.end_unanswered(key)
+        if self._pairing.reply_to(message, key) is None and command.pair != "r":
+            message.kind = "push"
+
+    def _introduce_session(self, reading: FrameReading) -> None:
+        """A lookup of a scalable topic names what its session is about."""
+        number, topic = reading.body["session_id"], name_of(reading.body.get("topic"))
+        if topic is not None:
+            self._sessions.open(number, topic)
+        known, _ = self._sessions.get(number, reading.message.frame.side)
+        reading.message.topics = (known,) if known else ()
+
+    # ---- who speaks
+
+    def _connect(self, reading: FrameReading) -> None:
+        body, identity = reading.body, self._owner.identity
+        identity.client_software = _text(body.get("client_version"))
+        method = _text(body.get("auth_method_name"))
+        identity.mechanism = method
+        identity.user = _text(body.get("original_principal")) or self._principal(method, body.get("auth_data"))
+        self._logging_in = True
+        self._pairing.expect_reply(_LOGIN)
+
+    def _connected(self, reading: FrameReading) -> None:
+        message = reading.message
+        self._owner.identity.server_software = _text(reading.body.get("server_version"))
+        told = reading.body.get("max_message_size")
+        if isinstance(told, int) and 0 < told <= SIZE_MAX:
+            self.message_max = told
+        flags = reading.body.get("feature_flags") or {}
+        self._producing.by_position = bool(flags.get("supports_repl_dedup_by_lid_and_eid"))
+        self._logging_in = False
+        self._pairing.reply_to(message, _LOGIN)
+
+    def _challenge(self, reading: FrameReading) -> None:
+        message = reading.message
+        challenge = reading.body.get("challenge") or {}
+        data = challenge.get("auth_data")
+        is_refresh = isinstance(data, Secret) and data.data == auth.REFRESH
+        if is_refresh:
+            challenge["auth_data"] = auth.REFRESH.decode()
+            message.notes += (("refresh", True),)
+            self._logging_in = False
+            self._pairing.end_unanswered(_LOGIN)
+        message.notes += _named(challenge, "auth_method_name")
+        if is_refresh or self._pairing.reply_to(message, _LOGIN) is None:
+            message.kind = "request"
+        self._pairing.expect_reply(_CHALLENGE)
+
+    def _respond(self, reading: FrameReading) -> None:
+        message = reading.message
+        response = reading.body.get("response") or {}
+        message.notes += _named(response, "auth_method_name")
+        identity = self._owner.identity
+        identity.user = self._principal(response.get("auth_method_name"), response.get("auth_data")) or identity.user
+        self._pairing.reply_to(message, _CHALLENGE)
+        # A refresh on a live connection is answered only when it fails, or when its method wants another step.
+        self._pairing.expect_reply(_LOGIN, expects=1 if self._logging_in else 0)
+        if not self._logging_in:
+            message.kind = "response"
+
+    def _principal(self, method: Any, data: Any) -> str | None:
+        if isinstance(method, str) and isinstance(data, Secret):
+            return auth.principal(method, data.data)
+        return None
+
+    def _error(self, reading: FrameReading) -> None:
+        message = reading.message
+        request = reading.body.get("request_id")
+        if request != NO_REQUEST:
+            message.correlation = f"r:{request}"
+            self._pairing.reply_to(message, ("r", request))
+            return
+        identity = self._owner.identity
+        identity.close_reason = _CLOSE_REASONS.get(message.error_name or "", identity.close_reason)
+        if self._pairing.reply_to(message, _LOGIN) is None:
+            message.kind = "push"
+
+    # ---- keep-alive
+
+    def _ping(self, reading: FrameReading) -> None:
+        self._pairing.expect_reply(("ping", reading.message.frame.side))
+
+    def _pong(self, reading: FrameReading) -> None:
+        message = reading.message
+        self._pairing.reply_to(message, ("ping", message.frame.side.peer))
+
+    # ---- topics that move
+
+    def _migrated(self, reading: FrameReading) -> None:
+        message, body = reading.message, reading.body
+        if body.get("resource_type") == "Producer":
+            self._producing.introduce(message, body.get("resource_id"))
+        else:
+            self._consuming.introduce(message, body.get("resource_id"))
+
+
+def _topics(body: Mapping[str, Any]) -> Iterator[str]:
+    """Topics that a body names."""
+    for field in _TOPIC_FIELDS:
+        value = body.get(field)
+        for one in value if isinstance(value, list) else (value,):
+            topic = as_name(one.get("topic") if isinstance(one, dict) else one)
+            if topic is not None:
+                yield topic
+
+
+def _named(body: Mapping[str, Any], field: str) -> tuple[tuple[str, Any], ...]:
+    return ((field, body[field]),) if field in body else ()
+
+
+def _text(value: Any) -> str | None:
+    return as_name(value) or None

@@ -1,0 +1,235 @@
+"""A frame in, every field of it beside its bytes out, for ``mqsniff explain``.
+
+1. Spans tile the frame: each starts where the one before it stopped; what is no field of its own (commas, brackets,
+   keys of JSON) belongs to the field behind it. The last span is what nobody decoded.
+2. Paths are those of the message's body; secrets stay secrets.
+3. Message data is one span a body, compressed or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any, Final
+
+from mqsniff.limits import Limits
+from mqsniff.model import Frame, Secret, Span, Undecoded, Value
+from mqsniff.spec.wire import Malformed, text_or_bytes
+from mqsniff_rocketmq import stored
+from mqsniff_rocketmq.explain_json import json_spans
+from mqsniff_rocketmq.extfields import read_ext
+from mqsniff_rocketmq.headers import read_header
+from mqsniff_rocketmq.heads import BINARY, BINARY_HEAD_SIZE, HEAD_SIZE, RESPONSE, STORED_V1
+from mqsniff_rocketmq.notes import ProblemNotes
+from mqsniff_rocketmq.secrets import holds_secret, is_secret_name
+from mqsniff_rocketmq.tables import CodePart, Shape, tables
+
+_INT32: Final = Struct(">i")
+_UINT16: Final = Struct(">H")
+_HEADER: Final = (("code", ">h"), ("language", ">B"), ("version", ">h"), ("opaque", ">i"), ("flag", ">i"))
+_TIMER: Final = (
+    *("last_read_time_ms", "last_timer_log_flush_pos", "last_timer_queue_offset", "master_timer_queue_offset"),
+    *("data_version.state_version", "data_version.timestamp", "data_version.counter"),
+)
+_STORED: Final = (
+    *(("store_size", "i"), ("magic", "i"), ("body_crc", "i"), ("queue_id", "i"), ("flag", "i"), ("queue_offset", "q")),
+    *(
+        ("physical_offset", "q"),
+        ("sys_flag", "i"),
+        ("born_timestamp", "q"),
+        ("born_host", ""),
+        ("store_timestamp", "q"),
+    ),
+    *(("store_host", ""), ("reconsume_times", "i"), ("prepared_transaction_offset", "q"), ("body.size", "i")),
+)
+_BATCHED: Final = (("total_size", "i"), ("magic", "i"), ("body_crc", "i"), ("flag", "i"), ("body.size", "i"))
+
+
+def frame_spans(frame: Frame, part: CodePart, limits: Limits) -> Iterator[Span]:
+    """Every field of a frame whose header and body are of these classes."""
+    at = 0
+    try:
+        for span in _fields(frame, part, limits):
+            at = span.stop
+            yield span._replace(meaning=_code_name(frame, span.value, part)) if span.path == "code" else span
+    except Malformed:
+        pass  # the rest is named below, and the message itself tells what is wrong with it
+    if at < len(frame.data):
+        yield Span("undecoded", at, len(frame.data), Undecoded(frame.data[at:]), "undecoded")
+
+
+def _code_name(frame: Frame, code: Value, part: CodePart) -> str:
+    """What a code is called, which is another thing in a request than in a response."""
+    header, _ = read_header(frame.data, ProblemNotes(Limits()))
+    if type(code) is not int:
+        return ""
+    if (header.flag or 0) & RESPONSE:
+        return tables().response_name(code, part.codes) or ""
+    request = tables().requests.get(code) or (tables().cut.get(code) if header.serialize_type == BINARY else None)
+    return request.name if request else ""
+
+
+def _fields(frame: Frame, part: CodePart, limits: Limits) -> Iterator[Span]:
+    data = frame.data
+    if len(data) < HEAD_SIZE:
+        return
+    yield _number(data, 0, "length", "i", "bytes behind this word")
+    word = int.from_bytes(data[4:8], "big")
+    stop = HEAD_SIZE + (word & 0xFFFFFF)
+    kind = tables().names["serialize_types"].get(str(word >> 24), "")
+    yield Span("serialize_type", 4, 5, word >> 24, kind)
+    yield Span("header_size", 5, 8, word & 0xFFFFFF)
+    if len(data) < stop:
+        return
+    if word >> 24 == BINARY:
+        yield from _binary(data, stop, part)
+    else:
+        yield from json_spans(data, HEAD_SIZE, stop, "", ["header", part.header.name])
+    if len(data) == frame.size > stop:
+        yield from _body(data, stop, part, limits)
+
+
+def _number(data: bytes, at: int, path: str, code: str, meaning: str = "") -> Span:
+    reader = Struct(">" + code)
+    (value,) = reader.unpack_from(data, at)
+    return Span(path, at, at + reader.size, value, meaning)
+
+
+# ---- the binary header
+
+
+def _binary(data: bytes, stop: int, part: CodePart) -> Iterator[Span]:
+    at = HEAD_SIZE
+    if stop - at < BINARY_HEAD_SIZE + 4:
+        return
+    for path, code in _HEADER:
+        span = _number(data, at, path, code[1:])
+        yield span._replace(meaning=_meaning(path, span.value))
+        at = span.stop
+    size = int.from_bytes(data[at : at + 4], "big", signed=True)
+    if not 0 <= size <= stop - at - 8:
+        return
+    yield Span("remark", at, at + 4 + size, text_or_bytes(data[at + 4 : at + 4 + size]))
+    at += 4 + size
+    yield _number(data, at, "ext_fields_size", "i")
+    at += 4
+    while stop - at >= 6:
+        middle = at + 2 + _UINT16.unpack_from(data, at)[0]
+        end = middle + 4 + _INT32.unpack_from(data, middle)[0] if middle + 4 <= stop else stop + 1
+        if not middle + 4 <= end <= stop:
+            return
+        yield _ext_span(data[at + 2 : middle], data[middle + 4 : end], (at, end), part)
+        at = end
+
+
+def _ext_span(key: bytes, value: bytes, place: tuple[int, int], part: CodePart) -> Span:
+    name = key.decode(errors="backslashreplace")
+    field = part.header.fields.get(name)
+    typed = read_ext({name: text_or_bytes(value)}, part.header, ProblemNotes(Limits()))
+    if field is None:
+        return Span(f"ext_fields.unknown_fields.{name}", *place, typed["unknown_fields"][name])
+    return Span(f"ext_fields.{field.name}", *place, typed[field.name], name if name != field.name else "")
+
+
+def _meaning(path: str, value: Any) -> str:
+    """What a number of the header is called."""
+    known = tables()
+    match path:
+        case "language":
+            return known.language_name(value) or ""
+        case "version":
+            return known.version_name(value) or ""
+        case "flag":
+            return ", ".join(name for bit, name in known.names["flag_bits"].items() if value & int(bit))
+    return ""
+
+
+# ---- bodies
+
+
+def _body(data: bytes, at: int, part: CodePart, limits: Limits) -> Iterator[Span]:
+    kind = part.body
+    match kind:
+        case "message":
+            yield Span("body", at, len(data), len(data) - at, "message data")
+        case "message-batch" | "stored-message" | "stored-messages":
+            yield from _messages(data, at, kind, limits)
+        case "timer-checkpoint" if len(data) - at in (32, 56):
+            for index in range((len(data) - at) // 8):
+                yield _number(data, at + 8 * index, f"body.{_TIMER[index]}", "q")
+        case "java-properties":
+            yield from _lines(data, at)
+        case "text":
+            yield Span("body", at, len(data), text_or_bytes(data[at:]))
+        case "register-broker" if data[at : at + 1] == b"\x78":
+            yield Span("body", at, len(data), Undecoded(data[at:]), "zlib")
+        case _:
+            yield from json_spans(data, at, len(data), "body", _shape(kind))
+
+
+def _shape(kind: str) -> Shape:
+    name = "RegisterBrokerBody" if kind == "register-broker" else kind.strip("[]")
+    shape: Shape = ["class", name] if name in tables().bodies else None
+    return ["list", shape] if kind.startswith("[") else shape
+
+
+def _lines(data: bytes, at: int) -> Iterator[Span]:
+    """Java properties, line by line."""
+    for line in data[at:].splitlines(keepends=True):
+        key, _, text = line.decode(errors="backslashreplace").rstrip("\r\n").partition("=")
+        value: Value = Secret(text.encode()) if is_secret_name(key) or holds_secret(text) else text
+        yield Span(f"body.{key}", at, at + len(line), value)
+        at += len(line)
+
+
+def _messages(data: bytes, at: int, kind: str, limits: Limits) -> Iterator[Span]:
+    body, notes = data[at:], ProblemNotes(limits)
+    if kind == "message-batch":
+        for index, batched in enumerate(stored.read_batch(body, notes, "")[0]):
+            path = f"body.messages[{index}]"
+            yield from _head(data, at, path, _BATCHED, 4)
+            at += stored.BATCH_MIN - 2
+            yield Span(f"{path}.body", at, at + batched.body_size, batched.body_size, "message data")
+            at += batched.body_size
+            yield from _properties(data, at, path)
+            at += 2 + batched.properties_stop - batched.properties
+        return
+    for index, message in enumerate(stored.read_stored(body, notes, "")[0]):
+        path = f"body.messages[{index}]"
+        for span in _head(data, at, path, _STORED, message.sys_flag):
+            yield span
+            at = span.stop
+        fits = {True: "CRC fits", False: "CRC does not fit", None: "no CRC"}[message.checksum_ok]
+        yield Span(f"{path}.body", at, at + message.body_size, message.body_size, f"message data, {fits}")
+        at += message.body_size
+        width = 1 if message.magic == STORED_V1 else 2
+        end = at + width + int.from_bytes(data[at : at + width], "big")
+        yield Span(f"{path}.topic", at, end, message.topic)
+        yield from _properties(data, end, path)
+        at = end + 2 + message.properties_stop - message.properties
+
+
+def _head(data: bytes, at: int, path: str, fields: tuple[tuple[str, str], ...], sys_flag: int) -> Iterator[Span]:
+    """The fixed part of a message; hosts are 4 or 16 bytes and a port."""
+    for name, code in fields:
+        if code:
+            span = _number(data, at, f"{path}.{name}", code)
+        else:
+            bit = stored.BORN_HOST_V6 if name == "born_host" else stored.STORE_HOST_V6
+            size = 16 if sys_flag & bit else 4
+            host = stored.host_text(data[at : at + size], _INT32.unpack_from(data, at + size)[0])
+            span = Span(f"{path}.{name}", at, at + size + 4, host)
+        yield span
+        at = span.stop
+
+
+def _properties(data: bytes, at: int, path: str) -> Iterator[Span]:
+    """All properties of a message: their size, then one span each."""
+    yield _number(data, at, f"{path}.properties_size", "H")
+    end = at + 2 + _UINT16.unpack_from(data, at)[0]
+    at += 2
+    while at < end:
+        stop = data.find(b"\x02", at, end) + 1 or end
+        name, _, value = data[at:stop].rstrip(b"\x02").partition(b"\x01")
+        yield Span(f"{path}.properties.{name.decode(errors='backslashreplace')}", at, stop, text_or_bytes(value))
+        at = stop

@@ -1,0 +1,225 @@
+"""What becomes of messages that were delivered or half sent: links "settlement" between frames of one connection.
+
+1. A popped message waits for its ACK: named by group, pop time, retry, queue and offset, which the handle repeats.
+   CHANGE_MESSAGE_INVISIBLETIME settles it too: its message comes back under another handle. Without either the broker
+   delivers it anew when its invisible time is over: then its wait ends unanswered.
+2. A half message (transaction) waits for END_TRANSACTION, which names it by its unique key; so does each
+   CHECK_TRANSACTION_STATE of the broker. An END_TRANSACTION that says UNKNOWN settles the check alone.
+3. A handle that settles nothing we saw is no problem: the pop may stand on another connection.
+4. A settlement is true when the broker has answered its command: it ends with that command, in its status. What settles
+   a message whose invisible time was over came too late, whatever the broker says.
+
+Source: ExtraInfoUtil, PopMessageProcessor, AckMessageProcessor, BatchAck, EndTransactionProcessor of apache/rocketmq.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from mqsniff.limits import MILLISECOND_NS, SECOND_NS
+from mqsniff.model import ExchangeStatus, Frame, Link, Pending
+from mqsniff_rocketmq.stored import TRANSACTION, TRANSACTION_PREPARED, StoredMessage
+from mqsniff_rocketmq.texts import split_pop_handle
+
+OUTCOMES: Final = {0: "UNKNOWN", 8: "COMMIT", 12: "ROLLBACK"}
+"""commitOrRollback -> how the settlement is called."""
+
+REVIVED_NS: Final = 10 * SECOND_NS
+"""How long behind the invisible time an ACK is still believed: a broker revives messages once in a while."""
+INVISIBLE_MAX_MS: Final = 1 << 40
+
+UNIQUE_KEY: Final = "UNIQ_KEY"
+LITE_TOPIC: Final = "__LITE_TOPIC"
+LITE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
+POP_CK: Final = "POP_CK"
+HALF: Final = "TRAN_MSG"
+
+Fields = Mapping[str, Any]
+
+
+class Asker(Protocol):
+    """What FramedDissector gives."""
+
+    def expect_reply(
+        self,
+        key: Any,
+        context: Any = None,
+        *,
+        expects: int = 1,
+        link: Link = "answer",
+        wait_limit_ns: int | None = None,
+        in_order: bool = True,
+    ) -> Pending:
+        """Open a question that belongs to the frame being decoded."""
+        ...
+
+    def pending(self, key: Any) -> Sequence[Pending]:
+        """The open questions of a key, oldest first."""
+        ...
+
+    def resolve(
+        self,
+        asked: Pending,
+        status: ExchangeStatus | None = None,
+        *,
+        answered: bool = False,
+        awaits: Pending | None = None,
+    ) -> None:
+        """End a question, at once or with the question of the command that settled it."""
+        ...
+
+
+class Command(NamedTuple):
+    """A command that settles messages."""
+
+    name: str
+    asked: Pending
+    """Its own question, whose answer may refuse it."""
+
+
+class Settlements:
+    """The settlements of one connection."""
+
+    def __init__(self, asker: Asker, waits_max: int) -> None:
+        self._asker = asker
+        self._waits_max = waits_max
+        self._in_flight = 0
+        self._waits: dict[int, tuple[int, Pending]] = {}
+        """Waits for an ACK by their identity, the oldest first: when they are over, and their question."""
+
+    # ---- POP
+
+    def popped(
+        self, frame: Frame, messages: Sequence[StoredMessage], properties: Sequence[Any], asked: Fields, answer: Fields
+    ) -> None:
+        """Messages were delivered by a pop; ``asked`` and ``answer`` are the ext fields of request and response."""
+        self._give_up(frame.first_ts_ns)
+        retries = _retries(answer.get("msg_offset_info"))
+        group, time, invisible = asked.get("consumer_group"), answer.get("pop_time"), answer.get("invisible_time")
+        limit = None
+        if type(invisible) is int and 0 < invisible < INVISIBLE_MAX_MS:
+            limit = invisible * MILLISECOND_NS
+        for message, found in zip(messages, properties, strict=True):
+            key = _message_key(group, time, retries, message, found if isinstance(found, dict) else {})
+            self._in_flight += 1
+            question = self._asker.expect_reply(key, link="settlement", wait_limit_ns=limit, in_order=False)
+            question.extra = {"attempts": message.reconsume_times + 1, "in_flight": self._in_flight}
+            if limit is not None:
+                self._waits[id(question)] = frame.last_ts_ns + limit + REVIVED_NS, question
+
+    def _give_up(self, now_ns: int) -> None:
+        """End the waits whose time is over."""
+        while self._waits:
+            until, question = next(iter(self._waits.values()))
+            if until >= now_ns and len(self._waits) <= self._waits_max:
+                return
+            del self._waits[id(question)]
+            self._in_flight -= 1
+            if question.status is None:
+                question.extra["timed_out"] = until < now_ns
+                self._asker.resolve(question, "unanswered")
+
+    def acked(self, command: Command, ext: Fields) -> None:
+        """An ACK_MESSAGE or CHANGE_MESSAGE_INVISIBLETIME of one message."""
+        handle = ext.get("extra_info")
+        if not isinstance(handle, dict):
+            return
+        key = (
+            ext.get("consumer_group"),
+            handle["pop_time"],
+            handle["retry"],
+            handle["queue_id"],
+            ext.get("offset"),
+            ext.get("lite_topic") or "",
+        )
+        self._settle(("pop", *key), command)
+
+    def batch_acked(self, command: Command, body: Any) -> None:
+        """A BATCH_ACK_MESSAGE: each entry names the messages of one pop and queue by a set of bits."""
+        acks = body.get("acks") if isinstance(body, dict) else None
+        for ack in acks if isinstance(acks, list) else ():
+            if isinstance(ack, dict):
+                for key in _batch_keys(ack):
+                    self._settle(("pop", *key), command)
+
+    def _settle(self, key: Any, command: Command) -> None:
+        if self._end(key, command, command.name):
+            self._in_flight -= 1
+
+    def _end(self, key: Any, command: Command, settled_by: str) -> bool:
+        """Answer the oldest question of a key by a command; whether there is one."""
+        question = next(iter(self._asker.pending(key)), None)
+        if question is None:
+            return False
+        self._waits.pop(id(question), None)
+        question.extra["settled_by"] = settled_by
+        if question.wait_limit_ns is not None:
+            over_ns = question.frame.last_ts_ns + question.wait_limit_ns
+            question.extra["timed_out"] = command.asked.frame.first_ts_ns > over_ns
+        self._asker.resolve(question, answered=True, awaits=command.asked)
+        return True
+
+    # ---- transactions
+
+    def half_sent(self, ext: Fields) -> Pending | None:
+        """A send: opens a question where it is the first half of a transaction."""
+        properties = ext.get("properties")
+        if not isinstance(properties, dict) or UNIQUE_KEY not in properties:
+            return None
+        flag = ext.get("sys_flag")
+        prepared = type(flag) is int and flag & TRANSACTION == TRANSACTION_PREPARED
+        if not prepared and properties.get(HALF) != "true":
+            return None
+        return self._asker.expect_reply(("half", properties[UNIQUE_KEY]), link="settlement", in_order=False)
+
+    def half_refused(self, question: Pending) -> None:
+        """The broker did not take the half message: nobody will end it."""
+        if question in self._asker.pending(question.key):
+            self._asker.resolve(question, "error")
+
+    def checked(self, ext: Fields, properties: Any) -> None:
+        """A CHECK_TRANSACTION_STATE."""
+        unique = properties.get(UNIQUE_KEY) if isinstance(properties, dict) else None
+        self._asker.expect_reply(("check", unique or ext.get("msg_id")), link="settlement", in_order=False)
+
+    def ended(self, command: Command, ext: Fields) -> None:
+        """An END_TRANSACTION."""
+        outcome = OUTCOMES.get(ext.get("commit_or_rollback", 0), "UNKNOWN")
+        if ext.get("from_transaction_check"):
+            self._end(("check", ext.get("msg_id")), command, outcome)
+        if outcome != "UNKNOWN":
+            self._end(("half", ext.get("msg_id")), command, outcome)
+
+
+def _retries(info: Any) -> dict[tuple[Any, Any], int]:
+    """(queue, offset) -> retry of msgOffsetInfo; a queue that stands there for both keeps the first."""
+    found: dict[tuple[Any, Any], int] = {}
+    for item in info if isinstance(info, list) else ():
+        for offset in item["offsets"]:
+            found.setdefault((item["queue_id"], offset), item["retry"])
+    return found
+
+
+def _message_key(
+    group: Any, time: Any, retries: Mapping[tuple[Any, Any], int], message: StoredMessage, properties: Fields
+) -> tuple[Any, ...]:
+    """How the handle of a popped message will name it."""
+    lite = properties.get(LITE_TOPIC) or ""
+    handle = split_pop_handle(str(properties[POP_CK])) if POP_CK in properties else None
+    if handle is not None and handle.msg_queue_offset is not None and handle.pop_time == time:
+        return "pop", group, handle.pop_time, handle.retry, handle.queue_id, handle.msg_queue_offset, lite
+    offset = message.queue_offset
+    if lite and str(properties.get(LITE_OFFSET)).isdecimal():
+        offset = int(properties[LITE_OFFSET][:18])
+    return "pop", group, time, retries.get((message.queue_id, offset), 0), message.queue_id, offset, lite
+
+
+def _batch_keys(ack: Fields) -> Iterator[tuple[Any, ...]]:
+    """Keys of one entry of a BATCH_ACK: bit n stands for the offset ``startOffset + n``."""
+    start, retry, bits = ack.get("start_offset"), str(ack.get("retry")), ack.get("bit_set")
+    if type(start) is not int or not retry.isdecimal() or not isinstance(bits, list):
+        return
+    queue, time = ack.get("queue_id"), ack.get("pop_time")
+    for bit in bits:
+        yield ack.get("consumer_group"), time, int(retry[:4]), queue, start + bit, ""
