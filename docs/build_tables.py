@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mqsniff.batch.filestable import FILE_COLUMNS, RUN_ID
+from mqsniff.batch.filestats import FILE_COLUMNS, RUN_ID
 from mqsniff.decode.registry import load_dissectors
 from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES, Column, ColumnType, TableName
 

@@ -39,9 +39,7 @@ def build(home: Path = HERE, sources: Sequence[str] = SOURCES) -> bytes:
 
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(
-        description="Build pulsar.binpb from proto/pulsar*.proto."
-    )
+    parser = argparse.ArgumentParser(description="Build pulsar.binpb from proto/pulsar*.proto.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where the file is stale")
     check = parser.parse_args().check
     content = build()

@@ -140,9 +140,7 @@ def _shape(kind: Any, bodies: dict[str, ClassBlock], enums: dict[str, list[str]]
 
 def main() -> int:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(
-        description="Build rocketmq.json from proto/rocketmq/."
-    )
+    parser = argparse.ArgumentParser(description="Build rocketmq.json from proto/rocketmq/.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where the file is stale")
     check = parser.parse_args().check
     content = build()

@@ -23,7 +23,7 @@ from mqsniff.spec.interpret import DecodedBody
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import Extent, Malformed
 from mqsniff_kafka import configs, heads, specs
-from mqsniff_kafka.marks import FieldPaths, collect, field_paths_of, has_errors
+from mqsniff_kafka.fieldpaths import FieldPaths, collect, field_paths_of, has_errors
 
 API_VERSIONS: Final = 18
 UNSUPPORTED_VERSION: Final = b"\x00\x23"

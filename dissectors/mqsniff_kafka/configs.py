@@ -12,7 +12,7 @@ import re
 from typing import Any, Final
 
 from mqsniff.model import Secret, Span
-from mqsniff_kafka.marks import SENSITIVE, BodyFields, Named
+from mqsniff_kafka.fieldpaths import SENSITIVE, BodyFields, Named
 
 SECRET_NAME: Final = re.compile(r"password|secret|token|jaas|key|credential", re.IGNORECASE)
 CREDENTIALS: Final = re.compile(r"://[^/?#@\s]*:[^/?#@\s]*@")

@@ -20,8 +20,8 @@ from mqsniff.spec.schema import Struct
 from mqsniff.spec.wire import Malformed
 from mqsniff_kafka import bodies, heads
 from mqsniff_kafka.bodies import Version
+from mqsniff_kafka.fieldpaths import BodyFields
 from mqsniff_kafka.formats import EXPECTED, TEXTS, FormatContext, decode_marked
-from mqsniff_kafka.marks import BodyFields
 from mqsniff_kafka.records.data import replace_all
 
 

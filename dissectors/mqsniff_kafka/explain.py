@@ -11,7 +11,7 @@ from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import Malformed
 from mqsniff_kafka import bodies, heads, specs
 from mqsniff_kafka.configs import hide_spans
-from mqsniff_kafka.marks import field_paths_of
+from mqsniff_kafka.fieldpaths import field_paths_of
 from mqsniff_kafka.records.batches import read_batches
 from mqsniff_kafka.records.secrets import hide_secrets, may_hold_secret
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mqsniff.spec.wire import as_name
-from mqsniff_kafka.marks import BodyFields
+from mqsniff_kafka.fieldpaths import BodyFields
 from mqsniff_kafka.rows import PartitionRow
 
 FETCH: Final = 1

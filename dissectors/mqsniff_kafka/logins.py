@@ -14,7 +14,7 @@ from mqsniff.framing import FramedDissector
 from mqsniff.model import Frame, Message, MessageKind, Pending, Secret, Side, Value
 from mqsniff.spec.wire import as_name
 from mqsniff_kafka import heads
-from mqsniff_kafka.questions import PROTOCOL, RequestContext, ResponseContext
+from mqsniff_kafka.contexts import PROTOCOL, RequestContext, ResponseContext
 from mqsniff_kafka.sasl import Login, Sasl
 
 SASL_HANDSHAKE: Final = 17

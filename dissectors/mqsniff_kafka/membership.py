@@ -14,8 +14,8 @@ from typing import Any, Final
 from mqsniff.limits import MILLISECOND_NS
 from mqsniff.model import Message
 from mqsniff.spec.wire import as_name
+from mqsniff_kafka.contexts import RequestContext, ResponseContext
 from mqsniff_kafka.formats import NO_CONTEXT, FormatContext
-from mqsniff_kafka.questions import RequestContext, ResponseContext
 
 FIND_COORDINATOR: Final = 10
 JOIN_GROUP: Final = 11

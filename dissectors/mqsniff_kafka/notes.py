@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-from mqsniff.model import Secret, Undecoded, Value
+from mqsniff.model import Identity, Message, Secret, Undecoded, Value
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import as_name
 from mqsniff_kafka import specs
-from mqsniff_kafka.marks import BodyFields
+from mqsniff_kafka.bodies import KafkaBody
+from mqsniff_kafka.fieldpaths import METADATA_LOG, BodyFields, taught, texts
 from mqsniff_kafka.rows import PartitionRow
 
 LineNotes = tuple[tuple[str, Value], ...]
@@ -132,3 +133,27 @@ def _metadata(kind: str, layout: Layout, body: BodyFields) -> list[tuple[str, Va
             return [("topics", "all")]
         return [("topics", "none")] if topics == [] else []
     return [("brokers", len(body.get("brokers") or ())), ("topics", len(topics or ()))]
+
+
+# ---- naming
+#
+# Decoded bodies in; the topics, ids and groups that their messages are about, and the names that they teach, out.
+
+
+def name_message(message: Message, body: KafkaBody, identity: Identity) -> None:
+    """Fill a message's topics, topic ids, group and what it teaches; tell its connection of the group."""
+    marks = body.marks
+    assert marks is not None
+    if marks.topics is not None:
+        message.topics = texts(marks.topics, body.value)
+    if marks.topic_ids is not None:
+        message.topic_ids = texts(marks.topic_ids, body.value)
+        if marks.taught is not None:
+            message.teaches = taught(marks.taught, body.value)
+        if METADATA_LOG[0] in message.topic_ids:
+            message.teaches += (METADATA_LOG,)
+    if marks.groups is not None:
+        groups = texts(marks.groups, body.value)
+        message.group = groups[0] if len(groups) == 1 else message.group
+        if message.group:
+            identity.name_group(message.group)

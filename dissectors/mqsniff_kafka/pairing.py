@@ -16,7 +16,7 @@ from typing import Final
 
 from mqsniff.framing import FramedDissector
 from mqsniff.model import Frame, Pending
-from mqsniff_kafka.questions import RequestContext
+from mqsniff_kafka.contexts import RequestContext
 
 LOOK_BACK: Final = 64
 """Open requests of one id that a response is held against: a hostile queue must not cost more."""

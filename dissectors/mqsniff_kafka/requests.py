@@ -16,13 +16,12 @@ from mqsniff.model import Frame, Message, Problem
 from mqsniff.spec.wire import Malformed, as_name
 from mqsniff_kafka import bodies, embedded, fetching, heads, rows
 from mqsniff_kafka.bodies import API_VERSIONS, KafkaBody
+from mqsniff_kafka.contexts import ENVELOPE, PRODUCE, PROTOCOL, RequestContext, RequestRule
 from mqsniff_kafka.fetching import FetchSessions
 from mqsniff_kafka.logins import SASL_HANDSHAKE, Logins
 from mqsniff_kafka.membership import JOIN_GROUP, SYNC_GROUP, Membership
-from mqsniff_kafka.naming import name_message
-from mqsniff_kafka.notes import notes_of
+from mqsniff_kafka.notes import name_message, notes_of
 from mqsniff_kafka.pairing import Pairing
-from mqsniff_kafka.questions import ENVELOPE, PRODUCE, PROTOCOL, RequestContext, RequestRule
 from mqsniff_kafka.records.data import RecordData
 
 FETCH_BY_ID: Final = 13

@@ -16,7 +16,7 @@ from mqsniff.spec.layout import Layout
 from mqsniff.spec.schema import FieldLayout, Struct
 from mqsniff.spec.wire import as_name
 from mqsniff_kafka import specs
-from mqsniff_kafka.marks import NO_ID, BodyFields
+from mqsniff_kafka.fieldpaths import NO_ID, BodyFields
 
 PartitionRow = dict[str, Any]
 

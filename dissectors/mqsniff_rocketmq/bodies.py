@@ -22,9 +22,8 @@ from mqsniff.spec.wire import Malformed, as_name, read_int32, read_slice, text_o
 from mqsniff_rocketmq.fastjson import read_json
 from mqsniff_rocketmq.heads import LENGTH_PROBED
 from mqsniff_rocketmq.notes import ProblemNotes
-from mqsniff_rocketmq.secrets import holds_secret, is_secret_name
 from mqsniff_rocketmq.tables import Shape, tables
-from mqsniff_rocketmq.texts import read_bit_set
+from mqsniff_rocketmq.texts import holds_secret, is_secret_name, read_bit_set
 
 PATH: Final = "body"
 _TIMER: Final = Struct(">7q")

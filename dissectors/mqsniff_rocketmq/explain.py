@@ -21,8 +21,8 @@ from mqsniff_rocketmq.extfields import read_ext
 from mqsniff_rocketmq.headers import read_header
 from mqsniff_rocketmq.heads import BINARY, BINARY_HEAD_SIZE, HEAD_SIZE, RESPONSE, STORED_V1
 from mqsniff_rocketmq.notes import ProblemNotes
-from mqsniff_rocketmq.secrets import holds_secret, is_secret_name
 from mqsniff_rocketmq.tables import CodePart, Shape, tables
+from mqsniff_rocketmq.texts import holds_secret, is_secret_name
 
 _INT32: Final = Struct(">i")
 _UINT16: Final = Struct(">H")

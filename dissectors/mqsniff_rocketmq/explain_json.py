@@ -15,9 +15,8 @@ from mqsniff_rocketmq.extfields import read_ext
 from mqsniff_rocketmq.fastjson import Token, tokens
 from mqsniff_rocketmq.headers import NAMES
 from mqsniff_rocketmq.notes import ProblemNotes
-from mqsniff_rocketmq.secrets import holds_secret, is_secret_name
 from mqsniff_rocketmq.tables import Shape, tables
-from mqsniff_rocketmq.texts import read_bit_set
+from mqsniff_rocketmq.texts import holds_secret, is_secret_name, read_bit_set
 
 HEADER = "header"
 """Shape of a JSON header: ["header", class of its ext fields]."""

@@ -15,9 +15,8 @@ from typing import Any, Final
 
 from mqsniff.model import Secret, Value, payload
 from mqsniff_rocketmq.notes import ProblemNotes
-from mqsniff_rocketmq.secrets import is_secret_name
 from mqsniff_rocketmq.tables import BOOL, INT32, SECRET, TEXT, HeaderClass, HeaderField
-from mqsniff_rocketmq.texts import FORMATS
+from mqsniff_rocketmq.texts import FORMATS, is_secret_name
 
 PATH: Final = "ext_fields"
 _BOOLS: Final = {"true": True, "false": False}

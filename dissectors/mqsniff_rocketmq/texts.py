@@ -6,6 +6,7 @@ Sources: MessageDecoder.string2messageProperties, ExtraInfoUtil, RecallMessageHa
 from __future__ import annotations
 
 import binascii
+import re
 from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -165,3 +166,23 @@ FORMATS: Final[Mapping[str, Callable[[str], Value]]] = MappingProxyType(
     }
 )
 """Name of a format, as the built tables have it -> its reader; what it gives is None where the text is another."""
+
+
+# ---- secrets
+#
+# Names and texts of which RocketMQ's bodies are full, and which of them hold what must not be shown.
+
+_NAME: Final = re.compile(r"pass(?:word|wd|phrase)|secret|token|credential|jaas|signature|private_?key", re.IGNORECASE)
+_TEXT: Final = re.compile(
+    r"\b(?:[\w.-]*(?:password|passwd|secret|token)[\w.-]*)[\"']?\s*[:=]|://[^/\s:@]*:[^/\s@]+@", re.IGNORECASE
+)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a property, key or field of this name holds a secret. AccessKey does not."""
+    return _NAME.search(name) is not None
+
+
+def holds_secret(text: str) -> bool:
+    """Whether a text holds a secret of its own: JSON or pairs that name one, credentials in a URI."""
+    return _TEXT.search(text) is not None

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mqsniff.batch.filestable import FILES
+from mqsniff.batch.filestats import FILES
 from mqsniff.batch.manifest import Manifest, ManifestError, Published
 from mqsniff.batch.store import Store
 from mqsniff.sinks.outputfolder import made_folders, remove_folders

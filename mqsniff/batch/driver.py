@@ -16,9 +16,9 @@ import orjson
 
 from mqsniff import __version__
 from mqsniff.batch.bundles import PiecePlaces
-from mqsniff.batch.closing import RunFinalizer
 from mqsniff.batch.commit import Archive, CommitError, compare, new_run
-from mqsniff.batch.facts import FileStats
+from mqsniff.batch.filestats import FileStats
+from mqsniff.batch.finalize import RunFinalizer
 from mqsniff.batch.inputs import InputError, Listed, list_inputs, why_changed
 from mqsniff.batch.job import JobOptions, JobReport, counted
 from mqsniff.batch.learning import Lessons

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from mqsniff.batch.bundles import TIME_MIN, PiecePlace, PiecePlaces
-from mqsniff.batch.facts import FileReading, FileStats, Secrets, facts_of, problems_of, secrets_of
+from mqsniff.batch.filestats import FileReading, FileStats, Secrets, facts_of, problems_of, secrets_of
 from mqsniff.batch.inputs import InputError
 from mqsniff.batch.plan import FilePiece, InputFile, PieceMaker, ScanPlan, Split
 from mqsniff.batch.report import PieceReport, digest_of

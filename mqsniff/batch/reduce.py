@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from mqsniff.batch.bundles import Bundle, PiecePlaces, bundle_size, problems_of
-from mqsniff.batch.filestable import RUN_ID
+from mqsniff.batch.filestats import RUN_ID
 from mqsniff.batch.flowitems import Order, items_of
 from mqsniff.batch.job import JobOptions
 from mqsniff.batch.learning import FlowNames, Lesson, Lessons
@@ -28,11 +28,11 @@ from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.names import TopicNames
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import Settings
+from mqsniff.filters.itemfilter import ItemFilter
 from mqsniff.limits import MIB
 from mqsniff.model import CaptureInfo, ClosedItem, Item, MessageItem, Problem, ProblemItem, RecordItem
 from mqsniff.sinks.parts import PartFiles, WrittenPart
 from mqsniff.tables.arrow import ArrowTables
-from mqsniff.tables.filters import ItemFilter
 from mqsniff.tables.topics import Teaching
 
 ROW_GROUP_SIZE: Final = 8 * MIB

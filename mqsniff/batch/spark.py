@@ -23,15 +23,14 @@ from pyspark.sql import functions as F  # noqa: N812  # the field's name for it
 from mqsniff.batch.bundles import BUNDLE_DDL, PiecePlaces
 from mqsniff.batch.commit import Archive, CommitError
 from mqsniff.batch.driver import TaskReports, run_job
-from mqsniff.batch.filestable import run_schema
+from mqsniff.batch.filestats import run_schema
 from mqsniff.batch.job import JobOptions, JobReport
 from mqsniff.batch.names import Rewrite, Rewriter
 from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.reduce import TaskOutput
 from mqsniff.batch.session import SessionError, calm, described, job_settings, one_line
 from mqsniff.batch.store import Store
-from mqsniff.batch.tasks import place_table
-from mqsniff.batch.versions import difference
+from mqsniff.batch.tasks import difference, place_table
 from mqsniff.sinks.outputfolder import is_unicode
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ class SparkSteps:
             import pyarrow as pa  # noqa: PLC0415  # as above
 
             try:
-                from mqsniff.batch.versions import versions  # noqa: PLC0415  # as above
+                from mqsniff.batch.tasks import versions  # noqa: PLC0415  # as above
 
                 said = versions()
             except ImportError as error:

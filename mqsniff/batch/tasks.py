@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import gc
 import os
+import platform
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from hashlib import blake2b
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from itertools import chain, pairwise
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import orjson
 import pyarrow as pa
 
+from mqsniff import __version__
 from mqsniff.batch.bundles import Bundle, PiecePlaces, bundle_size
 from mqsniff.batch.job import JobOptions
 from mqsniff.batch.learning import Learner
@@ -26,8 +33,46 @@ from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.reduce import Reducer, TaskOutput
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.scan import scan
+from mqsniff.decode.registry import GROUP
 from mqsniff.limits import MIB
 from mqsniff.tables.buffers import bytes_array
+
+# ---- versions
+#
+# What a process runs, in words: Python, mqsniff, and a digest of its protocol data, to compare tasks with the driver.
+#
+# The digest covers what the packages that decode hold beside their code: data is built, and may be older than its code.
+
+_CODE: Final = frozenset((".py", ".pyc", ".pyi", ".so"))
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Name -> version, of what has to be the same everywhere."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"Python": python, "mqsniff": __version__, "protocol data": _digest()}
+
+
+def difference(theirs: dict[str, str]) -> str | None:
+    """What is not the same there as here, in words; None where all is."""
+    ours = versions()
+    differing = [f"{name} {theirs.get(name)}, not {ours[name]}" for name in ours if theirs.get(name) != ours[name]]
+    return ", ".join(differing) or None
+
+
+def _digest() -> str:
+    """A digest of the data files of all packages that hold dissectors."""
+    digest = blake2b(digest_size=6)
+    for name in sorted({point.module.partition(".")[0] for point in entry_points(group=GROUP)}):
+        spec = find_spec(name)
+        for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+            for path in sorted(Path(folder).rglob("*")):
+                if path.is_file() and path.suffix not in _CODE:
+                    digest.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+# ---- tasks
 
 BATCH_BYTES: Final = 4 * MIB
 """Bundles that leave a task at once."""

@@ -13,9 +13,9 @@ from mqsniff.cli.talk import say
 from mqsniff.model import CaptureInfo, ClosedItem, Item, Message, MessageItem, OpenedItem
 
 if TYPE_CHECKING:
-    from mqsniff.answers.chosen import CountingFilter
     from mqsniff.answers.summary import Summary
-    from mqsniff.answers.where import WhereFilter
+    from mqsniff.filters.counting import CountingFilter
+    from mqsniff.filters.where import WhereFilter
 
 
 class FilterChain:
@@ -76,7 +76,7 @@ def filter_chain(options: RunOptions, captures: list[CaptureInfo]) -> FilterChai
     """What the options ask for; raises click.UsageError for a condition that cannot be meant."""
     chosen = where = None
     if options.filters:
-        from mqsniff.answers.chosen import CountingFilter
+        from mqsniff.filters.counting import CountingFilter
 
         chosen = CountingFilter(options.filters)
     if options.where is not None:
@@ -86,7 +86,7 @@ def filter_chain(options: RunOptions, captures: list[CaptureInfo]) -> FilterChai
 
 def _where(options: RunOptions, condition: str, captures: list[CaptureInfo]) -> WhereFilter:
     from mqsniff.answers.sql import QueryError
-    from mqsniff.answers.where import WhereFilter
+    from mqsniff.filters.where import WhereFilter
     from mqsniff.tables.values import escaped
 
     try:

@@ -1,7 +1,7 @@
 """The filter options, the same for every command: click parameters in, ``Filters`` out.
 
-What each of them means stands in ``mqsniff/tables/filters.py``. A value that cannot be meant is refused before anything
-is read; a command's name that no dissector gives is told of, since a newer protocol may have it.
+What each of them means stands in ``mqsniff/filters/itemfilter.py``. A value that cannot be meant is refused before
+anything is read; a command's name that no dissector gives is told of, since a newer protocol may have it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import click
 from mqsniff.cli.known import did_you_mean, unknown
 from mqsniff.cli.sections import all_of, option
 from mqsniff.cli.talk import say
+from mqsniff.filters.itemfilter import Filters, Network
+from mqsniff.filters.patterns import Patterns
+from mqsniff.filters.recordfilter import OFFSET_MAX, OffsetRange
 from mqsniff.sinks.escape import safe
-from mqsniff.tables.filters import Filters, Network
-from mqsniff.tables.narrowing import OFFSET_MAX, OffsetRange
-from mqsniff.tables.patterns import Patterns
 from mqsniff.tables.times import SECOND_NS
 
 _SECTION: Final = "Filters (any of the values of one option, all of the options)"

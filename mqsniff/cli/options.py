@@ -15,10 +15,10 @@ import click
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.sections import all_of, option
+from mqsniff.filters.itemfilter import NO_FILTERS, Filters
 from mqsniff.limits import Limits
 from mqsniff.model import ProblemKind, Severity
 from mqsniff.sinks.clock import TimeMode
-from mqsniff.tables.filters import NO_FILTERS, Filters
 from mqsniff.tables.schemas import STREAM_TABLES, TABLES, TableName
 
 if TYPE_CHECKING:

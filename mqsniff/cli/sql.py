@@ -23,7 +23,7 @@ from mqsniff.cli.options import RunOptions, decode_options
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.signals import INTERRUPTED, TERMINATED, code_of, ended_by_sigterm
 from mqsniff.cli.talk import say
-from mqsniff.tables.filters import Filters
+from mqsniff.filters.itemfilter import Filters
 from mqsniff.tables.schemas import TABLES
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from typing import Final, TypeAlias, assert_never
 from mqsniff.decode.detection import Detected, Detection
 from mqsniff.decode.foreign import TITLES
 from mqsniff.decode.layers import packets_of
+from mqsniff.decode.opaque import OpaqueConnection
 from mqsniff.decode.registry import Claim, Registry
-from mqsniff.decode.strangers import OpaqueConnection
-from mqsniff.decode.talk import ProtocolSession
+from mqsniff.decode.session import ProtocolSession
 from mqsniff.dissector import Settings
 from mqsniff.model import UNMET, Chunk, ClosedItem, ConnectionInfo, Gap, Item, OpenedItem, Problem, ProblemItem, Side
 from mqsniff.streams.connection import Connection

@@ -3,7 +3,7 @@
 1. Every question becomes exactly one Exchange; an answer that nobody asked for becomes one too, and so does a request
    that opened no question: one-way, or cut where it says which answer is its own.
 2. Latency runs from the last byte of the question to the first byte of its answer; a negative time is None (the answer
-   has a ``clock`` problem, see mqsniff.framing.questions).
+   has a ``clock`` problem, see mqsniff.framing.pending).
 3. Records of a question wait for its answer, which tells their offsets, at most ``records_wait_max`` of them and
    ``records_wait_size`` bytes. Of those that go out before it, whoever still waits for the answer keeps nothing.
 4. A settlement whose command may be refused has the status of that command; what has no answer unless it fails, and

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from mqsniff.dissector import Candidate, Dissector, IncrementalSize, Probed, Sample, Settings, Sized, Verdict, Walked
-from mqsniff.framing.belief import verdict_of
+from mqsniff.framing.confirmation import verdict_of
 from mqsniff.framing.machine import Machine
-from mqsniff.framing.questions import PendingRequests
+from mqsniff.framing.pending import PendingRequests
 from mqsniff.model import Chunk, Event, ExchangeStatus, Frame, Gap, Link, Pending, Side
 
 

@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 from mqsniff.dissector import NEED, WAIT_PEER, LayerChange
-from mqsniff.framing.belief import RunEnd
-from mqsniff.framing.containment import decode_safely
-from mqsniff.framing.holed import IncompleteFrame
-from mqsniff.framing.questions import BYTES_KEPT, PendingRequests
+from mqsniff.framing.confirmation import RunEnd
+from mqsniff.framing.decoding import decode_safely
+from mqsniff.framing.incomplete import IncompleteFrame
+from mqsniff.framing.pending import BYTES_KEPT, PendingRequests
 from mqsniff.framing.search import Search, Searcher
-from mqsniff.framing.sidestream import Mode, StreamBuffer
 from mqsniff.framing.sizes import Sizer, cut_size, first_asked, size_of
+from mqsniff.framing.streambuffer import Mode, StreamBuffer
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Event, Frame, Gap, Side, Skipped, Upgrade
 

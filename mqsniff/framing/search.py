@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from mqsniff.dissector import Candidate, Verdict
-from mqsniff.framing.belief import Prober, RunEnd, confirm_frame, frame_starts, probe_size
-from mqsniff.framing.sidestream import Mode, StreamBuffer
+from mqsniff.framing.confirmation import Prober, RunEnd, confirm_frame, frame_starts, probe_size
+from mqsniff.framing.streambuffer import Mode, StreamBuffer
 from mqsniff.limits import Limits
 from mqsniff.model import Gap, Mark, ProblemKind, Side, Skipped
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from mqsniff.dissector import NEED, NO_FRAME, IncrementalSize, Sized, WalkAborted, Walked
-from mqsniff.framing.sidestream import StreamBuffer
+from mqsniff.framing.streambuffer import StreamBuffer
 from mqsniff.model import Side
 
 WALK_WINDOW: Final = 64 * 1024

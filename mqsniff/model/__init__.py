@@ -55,7 +55,7 @@ from mqsniff.model.places import (
     packet_id,
     packet_number,
 )
-from mqsniff.model.sizes import ProvenSize
+from mqsniff.model.provensize import ProvenSize
 from mqsniff.model.streams import (
     Chunk,
     Gap,

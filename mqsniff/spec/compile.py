@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final, TypeAlias, cast
 
-from mqsniff.spec import compiled
+from mqsniff.spec import compile_runtime
 from mqsniff.spec.schema import FIXED, INTEGERS, UNKNOWN_TAGS, FieldLayout, Struct
 from mqsniff.spec.wire import Malformed
 
@@ -69,8 +69,8 @@ class _Writer:
         self.lines: list[str] = []
         self.functions: list[str] = []
         """Finished functions for blocks of known tagged fields."""
-        self.constants: dict[str, Any] = dict(compiled.CALLS)
-        self.names: set[str] = {*_LOCALS, *compiled.CALLS}
+        self.constants: dict[str, Any] = dict(compile_runtime.CALLS)
+        self.names: set[str] = {*_LOCALS, *compile_runtime.CALLS}
         self.depth = 0
         self.ahead = 0
         self.pending: list[tuple[str, str]] = []
@@ -371,6 +371,6 @@ def _row_dict(layout: Struct) -> str:
 @cache
 def _prepared(letter: str, *, compact: bool) -> list[Callable[[bytes, int], tuple[Any, ...]]]:
     """Prepare ``unpack_from`` for small arrays of integers, by what their count is on the wire."""
-    table: list[Callable[[bytes, int], tuple[Any, ...]]] = [compiled.refuse_null] if compact else []
+    table: list[Callable[[bytes, int], tuple[Any, ...]]] = [compile_runtime.refuse_null] if compact else []
     table += [struct.Struct(f">{count}{letter}").unpack_from for count in range(_SMALL - len(table))]
     return table

@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 
 from mqsniff.limits import Limits
 from mqsniff.model import FlowKey, Mark, Problem
-from mqsniff.streams import intake, recent, troubles
+from mqsniff.streams import intake, troubles
 from mqsniff.streams.events import (
     CloseReason,
     ConnectionClosed,
@@ -32,7 +32,22 @@ from mqsniff.streams.handshake import Handshake
 from mqsniff.streams.ordering import Ordering
 from mqsniff.streams.reassembly import Direction
 from mqsniff.streams.runs import FlowSortedBatch, SegmentRun
-from mqsniff.streams.segment import ACK, FIN, MASK, PLAIN_FLAGS, RST, SHUT, SYN, Segment, SegmentRow, distance
+from mqsniff.streams.segment import (
+    ACK,
+    FIN,
+    IDENTITY,
+    MASK,
+    PLAIN_FLAGS,
+    RST,
+    SHUT,
+    SYN,
+    Segment,
+    SegmentRow,
+    distance,
+    has_copy,
+    remember,
+    remember_packed,
+)
 
 Ending: TypeAlias = Literal["idle", "replaced", "limit", "end"]
 """Why no more packets will be counted to a connection."""
@@ -180,10 +195,10 @@ class Connection:
             me.start(segment.first_seq)
         me.anchored = True
         if segment.size:  # counted with its payload
-            return known and recent.has_copy(me.recent, segment, self._limits)
+            return known and has_copy(me.recent, segment, self._limits)
         if known:
             return intake.repeated(self._ordering, me, segment)
-        recent.remember(me.recent, segment, self._limits)
+        remember(me.recent, segment, self._limits)
         return False
 
     def _see_close(self, ts_ns: int) -> None:
@@ -218,8 +233,8 @@ class Connection:
             data = bytes(view[start:stop])
             ordering.outbox.put_bytes(me.side, me.next, data, [Mark(me.next, ts_ns, packet, ordinal)])
             me.remember(data)
-            identity = recent.IDENTITY.pack(seq, size, flags, ip_id, ack, ts_ns, interface)
-            recent.remember_packed(me.recent, identity, self._limits)
+            identity = IDENTITY.pack(seq, size, flags, ip_id, ack, ts_ns, interface)
+            remember_packed(me.recent, identity, self._limits)
             me.next += size
         return True
 
@@ -259,7 +274,7 @@ class Connection:
             ordering.outbox.put_bytes(me.side, offsets[low], data, marks[low:high])
             me.remember(data)
             low = high
-        recent.remember_packed(me.recent, sheet.identities(run, self._limits.recent_segments), self._limits)
+        remember_packed(me.recent, sheet.identities(run, self._limits.recent_segments), self._limits)
         me.next = offsets[-1]
 
     # ---- the end

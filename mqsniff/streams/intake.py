@@ -14,8 +14,7 @@ from __future__ import annotations
 from mqsniff.model import ProblemKind
 from mqsniff.streams.ordering import Ordering
 from mqsniff.streams.reassembly import Direction, Stray
-from mqsniff.streams.recent import has_copy, has_same, remember
-from mqsniff.streams.segment import FIN, MASK, Segment
+from mqsniff.streams.segment import FIN, MASK, Segment, has_copy, has_same, remember
 from mqsniff.streams.troubles import came_late, sent_again
 from mqsniff.streams.waiting import StreamPiece
 

@@ -101,7 +101,7 @@ class Direction:
         """What the peer acknowledged beyond ``next``: offsets rise, and so do packets."""
         self.strays = _NO_STRAYS
         self.recent = bytearray()
-        """The last segments that took up sequence numbers, as mqsniff.streams.recent keeps them."""
+        """The last segments that took up sequence numbers, as mqsniff.streams.segment keeps them."""
         self.packets = self.gap_bytes = self.retransmitted = self.out_of_order = self.duplicates = self.ignored = 0
         self.oddities = 0
         """Problems told of segments that were ignored."""

@@ -20,8 +20,7 @@ import numpy as np
 
 from mqsniff.limits import Limits
 from mqsniff.model import SegmentBatch
-from mqsniff.streams.recent import IDENTITY_FIELDS
-from mqsniff.streams.segment import ACK, HALF, MASK, PLAIN_FLAGS, Segment, SegmentRow
+from mqsniff.streams.segment import ACK, HALF, IDENTITY_FIELDS, MASK, PLAIN_FLAGS, Segment, SegmentRow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

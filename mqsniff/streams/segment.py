@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Final, NamedTuple, TypeAlias
+
+from mqsniff.limits import Limits
 
 FIN: Final = 1
 SYN: Final = 2
@@ -56,3 +59,73 @@ class Segment(NamedTuple):
 
 
 SIZE: Final = Segment._fields.index("size")
+
+
+# ---- recent
+#
+# The last segments of a direction, packed: identities in, and whether the tap has shown the same packet before.
+#
+# 1. A segment is remembered by seven of its fields, 56 bytes: every direction of every open connection has some.
+# 2. A copy by the tap has the same sequence numbers and identification, and comes soon or on another interface; that
+#    its
+#    payload is the same too is for the caller to check.
+
+IDENTITY_FIELDS: Final = 7
+IDENTITY: Final = struct.Struct(f"={IDENTITY_FIELDS}q")
+"""The first fields of ``Segment``, as a segment is remembered."""
+
+
+def remember(recent: bytearray, segment: Segment, limits: Limits) -> None:
+    """Add a segment."""
+    remember_packed(recent, IDENTITY.pack(*segment[:IDENTITY_FIELDS]), limits)
+
+
+def remember_packed(recent: bytearray, identities: bytes, limits: Limits) -> None:
+    """Add segments given as rows of seven native int64: the first fields of ``Segment``."""
+    recent += identities
+    excess = len(recent) - limits.recent_segments * IDENTITY.size
+    if excess > 0:
+        del recent[:excess]
+
+
+def has_same(recent: bytearray, segment: Segment) -> bool:
+    """Whether one of the segments took up exactly the same sequence numbers."""
+    return bool(_same(recent, segment))
+
+
+def has_copy(recent: bytearray, segment: Segment, limits: Limits) -> bool:
+    """Whether one of the segments is the same packet."""
+    return any(_is_copy(row, segment, limits) for row in _same(recent, segment))
+
+
+def first_seen(recent: bytearray, segment: Segment, limits: Limits) -> tuple[int | None, bool]:
+    """(time at which what a segment brings was first seen, whether that is exact).
+
+    Where so many segments came since that it is forgotten, the oldest one that is remembered came later than it.
+    """
+    first, oldest_ns = segment.seq, None
+    for seq, size, flags, _, _, ts_ns, _ in IDENTITY.iter_unpack(recent):
+        if oldest_ns is None:
+            oldest_ns = ts_ns
+        taken = size + (flags >> 1 & 1) + (flags & FIN)
+        if 0 <= distance(first, seq) < taken:
+            return ts_ns, True
+    full = len(recent) >= limits.recent_segments * IDENTITY.size
+    return (oldest_ns if full else None), False
+
+
+def _same(recent: bytearray, segment: Segment) -> list[tuple[int, ...]]:
+    ends = segment.flags & (SYN | FIN)
+    return [
+        row
+        for row in IDENTITY.iter_unpack(recent)
+        if row[0] == segment.seq and row[1] == segment.size and row[2] & (SYN | FIN) == ends
+    ]
+
+
+def _is_copy(row: tuple[int, ...], segment: Segment, limits: Limits) -> bool:
+    _, _, _, ip_id, ack, ts_ns, interface = row
+    # An identification of 0 is no identification (RFC 6864, section 4.1), and IPv6 has none: then the acknowledgement
+    # has to do, and a retransmission that carries the same one within these 10 ms counts as a copy.
+    same = ip_id == segment.ip_id if min(ip_id, segment.ip_id) > 0 else ack == segment.ack
+    return same and (interface != segment.interface or abs(segment.ts_ns - ts_ns) <= limits.doubled_ns)

@@ -18,8 +18,7 @@ from mqsniff.model import Problem, ProblemKind
 from mqsniff.streams.events import StreamProblem
 from mqsniff.streams.ordering import Ordering, Troubles
 from mqsniff.streams.reassembly import Direction
-from mqsniff.streams.recent import first_seen
-from mqsniff.streams.segment import ACK, FIN, RST, SHUT, SYN, Segment
+from mqsniff.streams.segment import ACK, FIN, RST, SHUT, SYN, Segment, first_seen
 
 _KINDS: Final[tuple[ProblemKind, ...]] = ("retransmission", "zero_window", "stall")
 

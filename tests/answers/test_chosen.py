@@ -7,10 +7,10 @@ from ipaddress import ip_network
 import pytest
 from handmade import START, connection, noticed, pub
 
-from mqsniff.answers.chosen import CountingFilter, described
+from mqsniff.filters.counting import CountingFilter, described
+from mqsniff.filters.itemfilter import Filters
+from mqsniff.filters.recordfilter import OffsetRange
 from mqsniff.model import MessageItem
-from mqsniff.tables.filters import Filters
-from mqsniff.tables.narrowing import OffsetRange
 
 
 def sentence(messages, **options):

@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 from mqsniff.batch.commit import Archive
 from mqsniff.batch.store import Store
 from mqsniff.dissector import Settings
+from mqsniff.filters.itemfilter import NO_FILTERS, Filters, ItemFilter
 from mqsniff.limits import Limits
 from mqsniff.model import MessageItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.parquet import ParquetSink
 from mqsniff.sources.files import FileSource
-from mqsniff.tables.filters import NO_FILTERS, Filters, ItemFilter
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Redaction
 

@@ -24,8 +24,8 @@ from mqsniff.batch.inputs import InputError
 from mqsniff.batch.job import JobOptions, JobReport
 from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.store import Store, StoreError
+from mqsniff.filters.itemfilter import Filters
 from mqsniff.limits import MIB
-from mqsniff.tables.filters import Filters
 from mqsniff.tables.schemas import TABLES, arrow_schema
 
 ONE, OTHER = PCAPS / "nsq" / "nsq-1.3.0-auth.pcap", PCAPS / "kafka" / "kafka-3.9.1-portreuse-rua.pcap"

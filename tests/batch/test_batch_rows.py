@@ -29,8 +29,8 @@ from inprocess import InProcess
 from mqsniff.batch.driver import run_job
 from mqsniff.batch.inputs import is_capture
 from mqsniff.batch.job import JobOptions
+from mqsniff.filters.itemfilter import Filters
 from mqsniff.model import NETWORK_KINDS, Side
-from mqsniff.tables.filters import Filters
 from mqsniff.testing.conversations import STEP_NS, client, segments, write_pcap
 
 SAMPLES = sorted(

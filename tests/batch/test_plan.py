@@ -10,7 +10,7 @@ from segmentrows import Run, plain
 from tinycapture import ip_tcp
 
 from mqsniff.batch.inputs import InputError, list_inputs
-from mqsniff.batch.keep import PacketFilter
+from mqsniff.batch.packetfilter import PacketFilter
 from mqsniff.batch.plan import ScanOptions, plan
 from mqsniff.sources.files import FileSource
 

@@ -17,7 +17,7 @@ from mqsniff.batch.datasource import CaptureDataSource, register
 from mqsniff.batch.inputs import InputError
 from mqsniff.batch.session import calm
 from mqsniff.batch.spark import frames, read, run
-from mqsniff.tables.filters import Filters
+from mqsniff.filters.itemfilter import Filters
 from mqsniff.tables.schemas import TABLES
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from mqsniff.cli import main
 from mqsniff.cli.filtering import read_connection, read_key, read_name, read_network, read_offsets, read_time
-from mqsniff.tables.narrowing import OFFSET_MAX
+from mqsniff.filters.recordfilter import OFFSET_MAX
 
 SECOND_NS = 1_000_000_000
 MOMENT_S = 1_795_253_930

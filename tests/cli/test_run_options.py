@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mqsniff.cli.options import RunOptions
+from mqsniff.filters.itemfilter import Filters
 from mqsniff.limits import Limits
-from mqsniff.tables.filters import Filters
 
 
 def options(**given: Any) -> RunOptions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from toymq import chunk
 
-from mqsniff.decode.strangers import OpaqueConnection
+from mqsniff.decode.opaque import OpaqueConnection
 from mqsniff.model import ConnectionInfo, ProblemItem, Side
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from toymq import ToyMq, chunk, flip, gap, make_xor
 
 from mqsniff.decode.layers import Layers
-from mqsniff.decode.talk import ProtocolSession
+from mqsniff.decode.session import ProtocolSession
 from mqsniff.dissector import NO_FRAME, WAIT_PEER, LayerChange, Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, ConnectionInfo, ExchangeItem, Gap, Mark, MessageItem, ProblemItem, Side, Upgrade

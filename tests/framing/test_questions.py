@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqsniff.framing.questions import PendingRequests, forget_bytes
+from mqsniff.framing.pending import PendingRequests, forget_bytes
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Message, Pending, RecordBatch, Side
 

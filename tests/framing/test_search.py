@@ -8,7 +8,7 @@ import pytest
 from toyframes import Toy, beads, chunk, gap, run, told, toy
 
 from mqsniff.dissector import Settings, Verdict
-from mqsniff.framing.sidestream import StreamBuffer
+from mqsniff.framing.streambuffer import StreamBuffer
 from mqsniff.limits import Limits
 from mqsniff.model import Side
 

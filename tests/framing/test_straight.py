@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toyframes import Toy, chunk, gap, told, toy
 
-from mqsniff.framing.questions import BYTES_KEPT
+from mqsniff.framing.pending import BYTES_KEPT
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Gap, Side
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from mqsniff.dissector import Settings
 from mqsniff.model import ConnectionInfo, Identity, Message, MessageItem, Secret, Side, Undecoded
 from mqsniff.pipeline import Pipeline
-from mqsniff.sinks.messagelines import LONG, message_line
-from mqsniff.sinks.ndjson import NdjsonSink, ndjson_line
+from mqsniff.sinks.ndjson import LONG, NdjsonSink, message_line, ndjson_line
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.rows import message_row
 from mqsniff.tables.values import Redaction

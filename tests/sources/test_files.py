@@ -185,7 +185,7 @@ def test_rotated_files_are_open_one_at_a_time_and_their_batches_pass_uncopied(tm
     files = {f"f{n:03}": capture(range(n * 100, n * 100 + 50), f"f{n:03}-") for n in range(40)}
     paths = write(tmp_path, **files)
     source = FileSource(reversed(paths.values()))
-    monkeypatch.setattr("mqsniff.sources.merge.merge_batches", None)
+    monkeypatch.setattr("mqsniff.sources.files.merge_batches", None)
     most, count = 0, 0
     for batch in source.batches():
         count += len(batch)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqsniff.model import PacketBatch
-from mqsniff.sources.merge import Lane, merge
+from mqsniff.sources.files import Lane, merge
 
 
 def batch_of(times, mark):

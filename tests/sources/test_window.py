@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqsniff.sources.window import ReadWindow
+from mqsniff.sources.capture import ReadWindow
 
 DATA = bytes(range(256)) * 4
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mqsniff.limits import Limits
-from mqsniff.streams.recent import has_copy, has_same, remember, remember_packed
-from mqsniff.streams.segment import ACK, FIN, SYN, Segment
+from mqsniff.streams.segment import ACK, FIN, SYN, Segment, has_copy, has_same, remember, remember_packed
 
 SEEN = Segment(7, 100, ACK, 5, 900, 10**9, 0, 0, 0, 100, 1, 0)
 MS = 1_000_000

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tcpscript import a, to_batch
 
-import mqsniff.streams.sweeps
-from mqsniff.streams.sweeps import SURE_PACKETS, ExpiryClock
+import mqsniff.streams.flows
+from mqsniff.streams.flows import SURE_PACKETS, ExpiryClock
 
 STEP_MS = 10_000
 
@@ -68,7 +68,7 @@ STEPS = (0, 1, 700, 4_000, 25_000, -3_000, 70_000, 4_000_000, -4_000_000)
 def test_sweeps_do_not_depend_on_where_batches_end(
     monkeypatch: pytest.MonkeyPatch, sure: int, steps: list[int], cuts: list[int]
 ):
-    monkeypatch.setattr(mqsniff.streams.sweeps, "SURE_PACKETS", sure)
+    monkeypatch.setattr(mqsniff.streams.flows, "SURE_PACKETS", sure)
     times = [sum(steps[: place + 1]) + 5e8 for place in range(len(steps))]
     whole = sweeps(times)
     assert sweeps(times, tuple(cut for cut in cuts if cut <= len(times))) == whole

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from handmade import MILLISECOND, START, answer_to, batch, connection, frame, noticed, pub
 
+from mqsniff.filters.itemfilter import NO_FILTERS, Filters, ItemFilter
+from mqsniff.filters.recordfilter import OffsetRange
 from mqsniff.model import (
     ClosedItem,
     Exchange,
@@ -24,8 +26,6 @@ from mqsniff.model import (
     TopicItem,
     packet_id,
 )
-from mqsniff.tables.filters import NO_FILTERS, Filters, ItemFilter
-from mqsniff.tables.narrowing import OffsetRange
 
 
 def chosen(items, **options):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqsniff.tables.patterns import Patterns
+from mqsniff.filters.patterns import Patterns
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,11 @@ from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import Malformed, read_int16
 from mqsniff_kafka import specs
 from mqsniff_kafka.configs import hide_secrets
+from mqsniff_kafka.fieldpaths import field_paths_of
 from mqsniff_kafka.formats import groups
 from mqsniff_kafka.formats.cursor import Cursor
 from mqsniff_kafka.formats.streams import decode_commit_metadata
 from mqsniff_kafka.formats.structs import read_whole
-from mqsniff_kafka.marks import field_paths_of
 
 COORDINATED: Final[Mapping[str, str]] = MappingProxyType(
     {

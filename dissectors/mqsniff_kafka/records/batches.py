@@ -25,9 +25,8 @@ from mqsniff.codecs.blocks import TOO_LARGE, Partial
 from mqsniff.model import RecordBatch, Value
 from mqsniff.spec.wire import Malformed
 from mqsniff_kafka.formats.control import control_type, decode_control
-from mqsniff_kafka.records.compression import CODEC_MASK, codec_name, plain_records
+from mqsniff_kafka.records.compression import CODEC_MASK, OpenedBatch, OpenedBatches, codec_name, plain_records
 from mqsniff_kafka.records.messagesets import read_messages
-from mqsniff_kafka.records.opened import OpenedBatch, OpenedBatches
 from mqsniff_kafka.records.reading import (
     BATCHES_MAX,
     LOG_APPEND,

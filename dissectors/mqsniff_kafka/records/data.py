@@ -18,13 +18,12 @@ from mqsniff.model import Message, Problem, RecordBatch
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import Extent, as_name
 from mqsniff_kafka.fetching import Fetching
-from mqsniff_kafka.marks import NO_ID, BodyFields, Branch, holders
+from mqsniff_kafka.fieldpaths import NO_ID, BodyFields, Branch, holders
 from mqsniff_kafka.records.batches import RecordDataReading
 from mqsniff_kafka.records.fields import RecordFields
 from mqsniff_kafka.records.marking import mark_all, mark_answered, mark_delivered, mark_produced
-from mqsniff_kafka.records.metadatalog import is_metadata_log, topics_named
 from mqsniff_kafka.records.secrets import hide_secrets
-from mqsniff_kafka.records.snapshots import Snapshots
+from mqsniff_kafka.records.snapshots import Snapshots, is_metadata_log, topics_named
 
 ABORTED_FIELDS: Final = 2
 """Fields of an aborted transaction; one that was cut has fewer."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from mqsniff.model import Problem
 from mqsniff.spec.wire import Extent, Malformed, read_uvarint
-from mqsniff_kafka.marks import BodyFields
+from mqsniff_kafka.fieldpaths import BodyFields
 from mqsniff_kafka.records.batches import RecordDataReading, lone_head, read_batches
 from mqsniff_kafka.records.snapshots import Snapshots
 

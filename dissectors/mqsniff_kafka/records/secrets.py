@@ -19,8 +19,8 @@ from mqsniff.model import RecordBatch, Secret, Value
 from mqsniff.spec.wire import Malformed
 from mqsniff_kafka.formats.connect import PROPERTIES, SECRET_KEYS, SESSION_KEY, decode_config
 from mqsniff_kafka.formats.internaltopics import decode_framed
-from mqsniff_kafka.records.metadatalog import PAGE, is_metadata_log
 from mqsniff_kafka.records.reading import RecordDataReading
+from mqsniff_kafka.records.snapshots import PAGE, is_metadata_log
 
 _Decode: TypeAlias = Callable[[bytes | None, bytes], Value]
 

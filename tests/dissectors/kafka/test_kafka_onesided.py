@@ -10,7 +10,7 @@ from typing import Any
 import kafkacraft as craft
 import pytest
 
-from mqsniff.decode.talk import ProtocolSession
+from mqsniff.decode.session import ProtocolSession
 from mqsniff.dissector import Settings
 from mqsniff.limits import MIB, Limits
 from mqsniff.model import Chunk, ConnectionInfo, Item, Mark, Side

@@ -10,7 +10,7 @@ from record_craft import HEAD, batch, patched
 from record_reading import expected, kinds, read, rows
 
 from mqsniff_kafka.records import batches as module
-from mqsniff_kafka.records.opened import OpenedBatch, OpenedBatches
+from mqsniff_kafka.records.compression import OpenedBatch, OpenedBatches
 from mqsniff_kafka.records.walk import walk
 
 

@@ -16,7 +16,7 @@ from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Redaction
 from mqsniff_kafka import bodies, embedded
 from mqsniff_kafka.bodies import REPEATED, REPEATED_SIZE, read_request_body, read_response_body, version_of
-from mqsniff_kafka.marks import field_paths_of
+from mqsniff_kafka.fieldpaths import field_paths_of
 from mqsniff_kafka.records import batches, fields
 from mqsniff_kafka.records.batches import CHECKED_FROM, CONTROL, HEAD, lone_head, read_batches
 from mqsniff_kafka.specs import apis

@@ -13,7 +13,7 @@ from mqsniff.limits import Limits
 from mqsniff.model import Secret, Undecoded
 from mqsniff_rocketmq.bodies import Mentions, body_checksum_ok, read_body
 from mqsniff_rocketmq.notes import ProblemNotes
-from mqsniff_rocketmq.secrets import holds_secret, is_secret_name
+from mqsniff_rocketmq.texts import holds_secret, is_secret_name
 
 
 def read(kind: str, raw: bytes, **limits: int):

@@ -22,6 +22,7 @@ import duckdb
 import pyarrow as pa
 
 from mqsniff.answers.sql import QueryError, locked, one_line, waited
+from mqsniff.filters.recordfilter import take
 from mqsniff.model import (
     ClosedItem,
     ConnectionInfo,
@@ -35,7 +36,6 @@ from mqsniff.model import (
     TopicItem,
 )
 from mqsniff.tables.cells import array_of
-from mqsniff.tables.narrowing import take
 from mqsniff.tables.rows import Captures, Row, rows_of
 from mqsniff.tables.schemas import TABLES, Column, TableName, arrow_schema
 from mqsniff.tables.values import Redaction

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from mqsniff.batch.commit import Archive
-from mqsniff.batch.filestable import FILES, RUN_ID, file_rows
+from mqsniff.batch.filestats import FILES, RUN_ID, file_rows
 from mqsniff.batch.manifest import Published
 from mqsniff.batch.reduce import Done, TaskOutput, Writer
 from mqsniff.model import CaptureInfo, Item

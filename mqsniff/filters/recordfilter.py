@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from mqsniff.filters.patterns import Patterns
 from mqsniff.model import Message, RecordBatch
-from mqsniff.tables.patterns import Patterns
 
 OFFSET_MAX: Final = (1 << 63) - 1
 """The last offset there can be: the end of a range without end."""

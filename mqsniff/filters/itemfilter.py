@@ -24,6 +24,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 from operator import is_
 from typing import Final, Literal, TypeAlias, assert_never
 
+from mqsniff.filters.patterns import Patterns
+from mqsniff.filters.recordfilter import OffsetRange, RecordFilter
 from mqsniff.model import (
     UNMET,
     ClosedItem,
@@ -40,8 +42,6 @@ from mqsniff.model import (
     TopicItem,
     packet_number,
 )
-from mqsniff.tables.narrowing import OffsetRange, RecordFilter
-from mqsniff.tables.patterns import Patterns
 
 Network: TypeAlias = IPv4Network | IPv6Network
 

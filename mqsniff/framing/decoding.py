@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from mqsniff.framing.questions import PendingRequests
+from mqsniff.framing.pending import PendingRequests
 from mqsniff.model import Event, Frame, Message, Problem, Skipped
 from mqsniff.spec.wire import Malformed
 

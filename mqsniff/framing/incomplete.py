@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from mqsniff.framing.sidestream import Mode, StreamBuffer
+from mqsniff.framing.streambuffer import Mode, StreamBuffer
 from mqsniff.model import Frame, Gap
 
 

@@ -1,0 +1,1 @@
+"""What a run lets through: which items, which of their parts, and how many matched."""
