@@ -90,21 +90,21 @@ class Sample(NamedTuple):
     """Whether ``data`` begins with the first byte of the stream."""
 
 
+Wanted: TypeAlias = Literal["records", "partitions", "exchanges", "notes", "spans"]
+"""``records``: record batches, opened; ``partitions``: rows of that table; ``exchanges``: what became of requests, and
+how long it took; ``notes``: what lines of text show; ``spans``: fields beside their bytes, for which a dissector has to
+remember how it read its answers."""
+USUAL: Final[frozenset[Wanted]] = frozenset(("partitions", "exchanges", "notes"))
+WITH_RECORDS: Final[frozenset[Wanted]] = USUAL | {"records"}
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a run asks of every dissector."""
 
     limits: Limits = field(default_factory=Limits)
-    records: bool = False
-    """Whether somebody wants record batches opened."""
-    partitions: bool = True
-    """Whether somebody wants rows of partitions: a dissector that does not need them may leave them out."""
-    notes: bool = True
-    """Whether somebody wants notes of messages: a dissector may leave them out."""
-    exchanges: bool = True
-    """Whether somebody wants exchanges and latencies: without, only records that wait are told of them."""
-    explain: bool = False
-    """Whether somebody will ask for ``spans``: only then a dissector remembers how it read its answers."""
+    wanted: frozenset[Wanted] = USUAL
+    """What somebody wants of messages beside their rows; a dissector may leave out the rest."""
     show_secrets: bool = False
     """Whether values of records that hold secrets stay where they are; Secrets in bodies are the sinks' matter."""
 
@@ -180,7 +180,7 @@ class Dissector(ABC):
         return iter(())
 
     def spans(self, frame: Frame) -> Iterator[Span]:  # noqa: ARG002  # part of the contract
-        """Every field of a frame beside its bytes; soon after it was decoded, and with ``settings.explain`` only."""
+        """Every field of a frame beside its bytes; soon after it was decoded, and where ``spans`` are wanted only."""
         return iter(())
 
     @classmethod

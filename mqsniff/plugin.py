@@ -8,7 +8,9 @@ from mqsniff.codecs.transforms import Dark, Lost, Transform
 from mqsniff.dissector import (
     NEED,
     NO_FRAME,
+    USUAL,
     WAIT_PEER,
+    WITH_RECORDS,
     Dissector,
     IncrementalSize,
     LayerChange,
@@ -50,7 +52,9 @@ from mqsniff.spec.wire import Malformed
 __all__ = [
     "NEED",
     "NO_FRAME",
+    "USUAL",
     "WAIT_PEER",
+    "WITH_RECORDS",
     "BlockError",
     "Chunk",
     "Dark",

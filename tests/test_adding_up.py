@@ -27,7 +27,7 @@ import pytest
 from mqsniff.answers.captures import captures_under
 from mqsniff.answers.summary import Summary
 from mqsniff.decode.foreign import TITLES
-from mqsniff.dissector import Settings
+from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.pipeline import Pipeline, Totals
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.rows import rows_of
@@ -62,7 +62,7 @@ class Books(NamedTuple):
 @cache
 def books(name: str) -> Books:
     """The rows of a sample, all tables."""
-    pipeline, summary = Pipeline(FileSource([str(SAMPLES[name])]), Settings(records=True)), Summary()
+    pipeline, summary = Pipeline(FileSource([str(SAMPLES[name])]), Settings(wanted=WITH_RECORDS)), Summary()
     rows: dict[str, list[Row]] = {table: [] for table in TABLES}
     for item in pipeline.items():
         if item is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from mqsniff.dissector import Settings
+from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.limits import Limits
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
@@ -34,7 +34,7 @@ def written(kind: str, path: Path, *numbers: str) -> tuple[int, int]:
 
 def tables(path: Path) -> dict[str, list[dict]]:
     """All rows of a capture by table."""
-    settings = Settings(Limits(), records=True)
+    settings = Settings(Limits(), wanted=WITH_RECORDS)
     run, out = Pipeline(FileSource([str(path)], settings.limits), settings), io.BytesIO()
     sink = NdjsonSink(out, run.captures, tuple(TABLES), Redaction())
     for item in run.items():

@@ -13,7 +13,7 @@ import remotingcraft as remoting
 from tinycapture import ACK, PSH, ip_tcp, pcap
 
 from mqsniff.decode.registry import Registry, load_dissectors
-from mqsniff.dissector import Sample, Settings
+from mqsniff.dissector import WITH_RECORDS, Sample, Settings
 from mqsniff.model import ClosedItem, MessageItem, ProblemItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
@@ -61,7 +61,9 @@ def decoded(data, tmp_path):
     """(protocol of the connection, how it was found, who is its client, names of its messages) of one packet."""
     path = tmp_path / "lone.pcap"
     path.write_bytes(pcap([ip_tcp((45_678, 34_567), 7_000_000, 8_000_000, PSH | ACK, data)]))
-    items = [item for item in Pipeline(FileSource([str(path)]), Settings(records=True)).items() if item is not None]
+    items = [
+        item for item in Pipeline(FileSource([str(path)]), Settings(wanted=WITH_RECORDS)).items() if item is not None
+    ]
     (closed,) = [item.connection for item in items if isinstance(item, ClosedItem)]
     assert not [item for item in items if isinstance(item, ProblemItem) and item.problem.severity == "error"]
     names = [item.message.name for item in items if isinstance(item, MessageItem)]

@@ -12,7 +12,7 @@ import pytest
 from builds import python_only
 from tinycapture import OK, conversation, pcap
 
-from mqsniff.dissector import Settings
+from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Message
 from mqsniff.pipeline import Pipeline
@@ -49,7 +49,7 @@ def needed(path, folder) -> tuple[int, int]:
     pa.set_memory_pool(pool)
     tracemalloc.start()
     try:
-        pipeline = Pipeline(FileSource([str(path)], limits), Settings(limits, records=True))
+        pipeline = Pipeline(FileSource([str(path)], limits), Settings(limits, wanted=WITH_RECORDS))
         sink = ParquetSink(str(folder), pipeline.captures, TABLES, Redaction(), limits=limits)
         for item in pipeline.items():
             if item is not None:
@@ -66,7 +66,7 @@ def needed(path, folder) -> tuple[int, int]:
 def blocks_of(path) -> list[arrow.Block]:
     """All tables of a capture as Arrow blocks."""
     limits = Limits()
-    pipeline = Pipeline(FileSource([str(path)], limits), Settings(limits, records=True))
+    pipeline = Pipeline(FileSource([str(path)], limits), Settings(limits, wanted=WITH_RECORDS))
     tables = arrow.ArrowTables(pipeline.captures, [*TABLES], Redaction())
     blocks = [block for item in pipeline.items() if item is not None for block in tables.take(item)]
     return [*blocks, *tables.rest()]
@@ -84,7 +84,7 @@ def test_the_messages_of_a_long_connection_are_let_go(tmp_path, steps):
     path = tmp_path / "long.pcap"
     path.write_bytes(pcap(conversation(steps(count))))
     limits, before = Limits(unanswered_max=20, refusals_max=20), messages_alive()
-    pipeline = Pipeline(FileSource([str(path)], limits), Settings(limits, records=True))
+    pipeline = Pipeline(FileSource([str(path)], limits), Settings(limits, wanted=WITH_RECORDS))
     for _ in pipeline.items():
         if pipeline.totals.messages == count // 2:
             break

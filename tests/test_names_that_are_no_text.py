@@ -12,7 +12,7 @@ from annotations import Watch
 from kafkacraft import fetch, fetched
 from lawsamples import CONVERSATIONS, dissectors
 
-from mqsniff.dissector import Settings
+from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.model import Message
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.csv import CsvSink
@@ -92,7 +92,7 @@ def test_annotations_of_compiled_modules_tell_the_truth(tmp_path):
 
 
 def rows_of(path, sink_of) -> None:
-    settings = Settings(records=True)
+    settings = Settings(wanted=WITH_RECORDS)
     run = Pipeline(FileSource([str(path)], settings.limits), settings)
     sink = sink_of(run.captures)
     for item in run.items():

@@ -12,7 +12,7 @@ import pytest
 
 from mqsniff import pipeline
 from mqsniff.decode.registry import LoadedDissector
-from mqsniff.dissector import Settings
+from mqsniff.dissector import USUAL, WITH_RECORDS, Settings
 from mqsniff.limits import Limits
 from mqsniff.model import OpenedItem
 from mqsniff.pipeline import Pipeline
@@ -36,7 +36,7 @@ PLACES = {
 
 def rows(*paths: Path, limits: Limits | None = None) -> list[bytes]:
     """All rows of captures given together, as NDJSON lines."""
-    settings = Settings(limits or Limits(), records=True)
+    settings = Settings(limits or Limits(), wanted=WITH_RECORDS)
     run, out = Pipeline(FileSource([str(path) for path in paths], settings.limits), settings), io.BytesIO()
     sink = NdjsonSink(out, run.captures, tuple(TABLES), Redaction())
     for item in run.items():
@@ -99,7 +99,7 @@ def test_totals_count_what_went_through():
 def items_of(path: Path, *packets) -> list[str]:
     """The kinds of items of one connection, in order, without its exchanges."""
     write_pcap(path, packets)
-    items = Pipeline(FileSource([str(path)]), Settings(exchanges=False)).items()
+    items = Pipeline(FileSource([str(path)]), Settings(wanted=USUAL - {"exchanges"})).items()
     return [type(item).__name__ for item in items if item is not None]
 
 

@@ -12,7 +12,7 @@ from truth import adapter_for, check_rows, decode_capture, protocol_of, truths_u
 
 from mqsniff.answers.captures import captures_under
 from mqsniff.decode.foreign import TITLES
-from mqsniff.dissector import Settings
+from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.model import ClosedItem, MessageItem, ProblemItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
@@ -35,7 +35,7 @@ def test_there_are_samples_and_only_of_them_problems_are_expected():
 
 @every_sample
 def test_a_sample_has_the_problems_that_belong_to_it_and_no_others(name):
-    pipeline = Pipeline(FileSource([str(SAMPLES[name])]), Settings(records=True))
+    pipeline = Pipeline(FileSource([str(SAMPLES[name])]), Settings(wanted=WITH_RECORDS))
     found = Counter()
     for item in pipeline.items():
         if isinstance(item, ProblemItem):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mqsniff.dissector import Settings
+from mqsniff.dissector import USUAL, WITH_RECORDS, Settings
 from mqsniff.model import ExchangeItem, Item, MessageItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
@@ -37,8 +37,8 @@ def told(path: Path, settings: Settings, tables: tuple[str, ...]) -> tuple[bytes
 @pytest.mark.parametrize("records", [False, True], ids=["heads", "records"])
 def test_the_other_tables_stay_as_they_are(path, records):
     others = tuple(table for table in TABLES if table not in {"exchanges", "partitions"})
-    everything, _ = told(path, Settings(records=records), others)
-    little = Settings(records=records, partitions=False, notes=False, exchanges=False)
+    everything, _ = told(path, Settings(wanted=WITH_RECORDS if records else USUAL), others)
+    little = Settings(wanted=WITH_RECORDS - USUAL if records else frozenset())
     wanted, items = told(path, little, others)
     assert wanted == everything
     assert not any(isinstance(item, ExchangeItem) for item in items)
@@ -46,13 +46,13 @@ def test_the_other_tables_stay_as_they_are(path, records):
 
 @pytest.mark.parametrize("table", ["partitions", "exchanges"])
 def test_each_is_wanted_by_itself(table):
-    settings = Settings(notes=False, partitions=table == "partitions", exchanges=table == "exchanges")
+    settings = Settings(wanted=frozenset((table,)))
     for path in KAFKA:
         assert told(path, settings, (table,))[0] == told(path, Settings(), (table,))[0]
 
 
 def test_nothing_is_noted_of_bodies_where_nobody_wants_notes():
-    little = Settings(partitions=False, notes=False, exchanges=False)
+    little = Settings(wanted=frozenset())
     for path in KAFKA:
         messages = [item.message for item in told(path, little, ())[1] if isinstance(item, MessageItem)]
         assert not any(label == "acks" for message in messages for label, _ in message.notes)

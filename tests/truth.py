@@ -27,7 +27,7 @@ import click
 
 from mqsniff.answers.captures import captures_under
 from mqsniff.cli.grid import show_grid
-from mqsniff.dissector import Settings
+from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.rows import rows_of
@@ -92,7 +92,7 @@ def tallies_of(protocol: str | None) -> Any:
 
 def decode_capture(capture: Path) -> tuple[list[dict[str, Any]], int]:
     """(rows of all tables, packets) of a capture."""
-    pipeline = Pipeline(FileSource([str(capture)]), Settings(records=True))
+    pipeline = Pipeline(FileSource([str(capture)]), Settings(wanted=WITH_RECORDS))
     rows = [
         {"table": table, **row}
         for item in pipeline.items()

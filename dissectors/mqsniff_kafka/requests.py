@@ -45,7 +45,7 @@ class Requests:
         self._pairing = pairing
         self._settings = settings = owner.settings
         self._limits = settings.limits
-        self._row_keys = rows.KEYS if settings.partitions or settings.notes else fetching.KEYS
+        self._row_keys = rows.KEYS if "partitions" in settings.wanted or "notes" in settings.wanted else fetching.KEYS
         """APIs whose partitions are looked at: fetch sessions need theirs."""
         self._identity = owner.identity
         self._logins, self._membership = logins, membership
@@ -110,7 +110,7 @@ class Requests:
             message.partitions = rows.rows_of(layout, value)
             if key in fetching.KEYS:
                 self._fetch(message, key, value, question)
-        if self._settings.notes:
+        if "notes" in self._settings.wanted:
             message.notes += notes_of(key, "request", layout, value, message.partitions)
 
     def _wait_limit_ns(self, key: int, message: Message) -> int | None:

@@ -137,7 +137,7 @@ class Responses:
         self._owner = owner
         self._settings = settings = owner.settings
         self._limits = settings.limits
-        self._row_keys = rows.KEYS if settings.partitions or settings.notes else fetching.KEYS
+        self._row_keys = rows.KEYS if "partitions" in settings.wanted or "notes" in settings.wanted else fetching.KEYS
         """APIs whose partitions are looked at: fetch sessions need theirs."""
         self._identity = owner.identity
         self._sessions, self._records = sessions, records
@@ -265,7 +265,7 @@ class Responses:
         assert body.layout is not None
         assert body.marks is not None
         message, value, key, layout = reply.message, body.value, reply.question.version.key, body.layout
-        if self._settings.explain:
+        if "spans" in self._settings.wanted:
             self._remember(message.frame, layout)
         name_message(message, body, self._identity)
         message.finite = body.marks.finite and key != ENVELOPE
@@ -284,7 +284,7 @@ class Responses:
             message.partitions = rows.rows_of(layout, value)
         if rule is not None:
             rule(reply)
-        if self._settings.notes:
+        if "notes" in self._settings.wanted:
             message.notes += notes_of(key, "response", layout, value, message.partitions)
 
     def _remember(self, frame: Frame, layout: Layout) -> None:

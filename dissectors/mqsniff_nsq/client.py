@@ -124,7 +124,7 @@ class ClientSide:
     def _produced(self, message: Message, read: ParsedCommand, starts: list[int], sizes: list[int]) -> None:
         frame, topic = message.frame, next(iter(message.topics), None)
         message.partitions = ({"topic": topic, "records": len(sizes), "wire_bytes": sum(sizes)},)
-        if self._session.settings.records and sizes:
+        if "records" in self._session.settings.wanted and sizes:
             due = deliver_at(frame.last_ts_ns, number(read.params.get("defer_ms")))
             constant = {"direction": "produce", "topic": topic, "deliver_at_ts": due}
             message.records = (batch_of(frame.data, starts, sizes, constant),)

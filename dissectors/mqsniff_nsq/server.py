@@ -175,7 +175,7 @@ class ServerSide:
                 message.problems.append(
                     spec_violations("format", "a message id that is not 16 hex digits", "message_id")
                 )
-        if session.settings.records:
+        if "records" in session.settings.wanted:
             constant: dict[str, Any] = {"direction": "deliver", "topic": topic, "record_ts": head.timestamp}
             constant |= {"attempts": head.attempts, "message_id": told["message_id"]}
             message.records = (batch_of(frame.data, [_BODY_AT], [size], constant),)

@@ -62,7 +62,7 @@ class Consuming:
         self._settings = settings
         self._consumers = Handles(Consumer, settings.limits.handles_max)
         self._scalable = Handles(Consumer, settings.limits.handles_max)
-        self.chunks = Chunks(settings.limits, keeps=settings.records)
+        self.chunks = Chunks(settings.limits, keeps="records" in settings.wanted)
         self.rules = {
             "SUBSCRIBE": self._open,
             "SCALABLE_TOPIC_SUBSCRIBE": self._open_scalable,
@@ -155,7 +155,7 @@ class Consuming:
         if payload is not None and payload.metadata is not None:
             message.partitions = (partition_row(consumer, metadata, payload.size),)
             joined = follow(self.chunks, reading, number)
-            if self._settings.records and message.frame.whole:
+            if "records" in self._settings.wanted and message.frame.whole:
                 message.records = tuple(self._records(reading, consumer, payload, metadata, joined))
 
     def _await(self, key: tuple[str, int, EntryId], consumer: Consumer, delivery: Delivery) -> Pending:

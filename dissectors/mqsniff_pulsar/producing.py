@@ -41,7 +41,7 @@ class Producing:
         self._pairing = pairing
         self._settings = settings
         self._producers = Handles(Producer, settings.limits.handles_max)
-        self.chunks = Chunks(settings.limits, keeps=settings.records)
+        self.chunks = Chunks(settings.limits, keeps="records" in settings.wanted)
         self.by_position = True
         """Whether receipts of replicated messages tell positions; so they do where nothing else was heard."""
         self.rules = {
@@ -112,7 +112,7 @@ class Producing:
             message.partitions = (partition_row(producer, metadata, payload.size),)
             _check_counts(reading, metadata)
             joined = follow(self.chunks, reading, reading.body.get("producer_id"))
-            if self._settings.records and message.frame.whole:
+            if "records" in self._settings.wanted and message.frame.whole:
                 message.records = tuple(self._records(reading, producer, payload, metadata, joined))
             if self.by_position and "replicated_from" in metadata:
                 key = _position(reading, metadata)

@@ -90,7 +90,7 @@ def _single(data: Data, settings: Settings, notes: ProblemNotes) -> Content:
     flag = data.ext.get("sys_flag")
     value: dict[str, Value] = {"size": data.size, "codec": codec_of(flag) if type(flag) is int else "none"}
     content = Content(data.size, value, 1)
-    if settings.records:
+    if "records" in settings.wanted:
         constant = data.constant()
         if data.cut:
             constant["value_size"] = data.size
@@ -103,7 +103,7 @@ def _batch(data: Data, settings: Settings, notes: ProblemNotes) -> Content:
     value: dict[str, Value] = {"size": data.size, "messages": [batched_value(message, data.raw) for message in found]}
     _keep_rest(value, data, stop)
     content = Content(data.size, value, len(found))
-    if settings.records and found:
+    if "records" in settings.wanted and found:
         content.records = (of_batch(data.ext, found, data.raw, **data.constant()),)
     return content
 
@@ -119,7 +119,7 @@ def _stored(data: Data, settings: Settings, notes: ProblemNotes) -> Content:
     properties = tuple(head["properties"] for head in heads)
     topics = tuple(dict.fromkeys(name for message in found if (name := as_name(message.topic)) is not None))
     content = Content(data.size, value, len(found), topics, (), tuple(found), properties)
-    if settings.records and found:
+    if "records" in settings.wanted and found:
         content.records = (delivered(found, properties, data.raw, settings.limits, notes, **data.constant()),)
     return content
 

@@ -282,7 +282,7 @@ class RemotingSession:
             shown = shows_stored(frame.data, reading.stop)
             part = self._nothing._replace(body="stored-messages") if shown else self._nothing
             self._read(reading, part, "other", owed=False)
-        if self._settings.explain:
+        if "spans" in self._settings.wanted:
             self._remember(frame, reading.part)
         asking = pending.message if pending else None
         message = self._message(reading, asking.name if asking else UNASKED, "response")

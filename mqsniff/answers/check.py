@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
-from mqsniff.dissector import Settings
+from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
@@ -114,7 +114,7 @@ def decode_rows(capture: Path) -> bytes:
 
     Raises GoldenError for a file that is no capture.
     """
-    pipeline = Pipeline(FileSource([str(capture)]), Settings(records=True))
+    pipeline = Pipeline(FileSource([str(capture)]), Settings(wanted=WITH_RECORDS))
     written = io.BytesIO()
     sink = NdjsonSink(written, pipeline.captures, TABLES, Redaction())
     for item in pipeline.items():

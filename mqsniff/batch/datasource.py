@@ -208,14 +208,14 @@ def _packet_rows(name: str, batch: PacketBatch) -> pa.RecordBatch:
 
 def _rows(file: _FilePartition, table: TableName) -> Iterator[pa.RecordBatch]:
     """The rows of a table that one capture gives by itself."""
-    from mqsniff.dissector import Settings  # noqa: PLC0415  # only workers decode
+    from mqsniff.dissector import USUAL, WITH_RECORDS, Settings  # noqa: PLC0415  # only workers decode
     from mqsniff.pipeline import Pipeline  # noqa: PLC0415  # as above
     from mqsniff.tables.arrow import ArrowTables  # noqa: PLC0415  # as above
     from mqsniff.tables.values import Redaction  # noqa: PLC0415  # as above
 
     limits = Limits()
     source = _OneFile(file, limits)
-    pipeline = Pipeline(source, Settings(limits, records=table == "records"))
+    pipeline = Pipeline(source, Settings(limits, WITH_RECORDS if table == "records" else USUAL))
     tables = ArrowTables(pipeline.captures, (table,), Redaction())
     schema = _schema(table)
     for item in chain(pipeline.items(), _unreadable(source.captures[0])):

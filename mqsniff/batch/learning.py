@@ -61,7 +61,7 @@ class Learner:
     """The first pass of one task: the names that its flows teach."""
 
     def __init__(self, placing: PiecePlaces, options: JobOptions) -> None:
-        settings = Settings(options.limits, records=False, exchanges=False)
+        settings = Settings(options.limits, frozenset(("partitions", "notes")))
         self._context = RunContext(Registry(load_dissectors(), options.decode_as), settings)
         self._placing = placing
 

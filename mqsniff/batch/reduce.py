@@ -27,7 +27,7 @@ from mqsniff.decode.conversation import RunContext
 from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.names import TopicNames
 from mqsniff.decode.registry import Registry, load_dissectors
-from mqsniff.dissector import Settings
+from mqsniff.dissector import USUAL, WITH_RECORDS, Settings
 from mqsniff.filters.itemfilter import ItemFilter
 from mqsniff.limits import MIB
 from mqsniff.model import CaptureInfo, ClosedItem, Item, MessageItem, Problem, ProblemItem, RecordItem
@@ -174,7 +174,7 @@ class Reducer:
     def __init__(self, output: TaskOutput, placing: PiecePlaces, names: Sequence[str], attempt: str) -> None:
         """``names`` are those of the captures by their numbers."""
         options = output.options
-        settings = Settings(options.limits, records=options.needs_records)
+        settings = Settings(options.limits, WITH_RECORDS if options.needs_records else USUAL)
         self._context = RunContext(Registry(load_dissectors(), options.decode_as), settings)
         self._internal = InternalTopics(self._context.registry.dissectors)
         self._topics = TopicNames()

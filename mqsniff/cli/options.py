@@ -91,17 +91,14 @@ class RunOptions:
 
     def settings(self, output: str) -> Settings:
         """What is asked of dissectors; filters look at everything."""
-        from mqsniff.dissector import Settings
+        from mqsniff.dissector import USUAL, Settings
 
-        wanted = self.wanted(output)
+        tables = self.wanted(output)
         all_of_it = output == "text" or bool(self.filters) or self.where is not None
-        return Settings(
-            self.limits,
-            records=self.needs_records(output),
-            partitions=all_of_it or "partitions" in wanted,
-            notes=all_of_it,
-            exchanges=all_of_it or "exchanges" in wanted,
-        )
+        wanted = {each for each in USUAL if all_of_it or each in tables}
+        if self.needs_records(output):
+            wanted.add("records")
+        return Settings(self.limits, frozenset(wanted))
 
     def needs_records(self, output: str) -> bool:
         """Whether record batches have to be opened."""

@@ -56,7 +56,7 @@ class ProtocolSession:
         self._late: set[Side] = set()
         self._broken = self._layered = False
         self._reset_by: Side | None = None
-        self._quiet = not settings.exchanges
+        self._quiet = "exchanges" not in settings.wanted
         self._last: Message | None = None
         """The message whose items were given last. What it ended was ended by a message before it, and so on: so that
         the first message does not live as long as the last, it forgets that once its items were taken."""

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from mqsniff.decode.layers import Layers
-from mqsniff.dissector import Dissector, Settings
+from mqsniff.dissector import WITH_RECORDS, Dissector, Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Event, Gap, Message, Pending, Problem, Side, Skipped, Upgrade
 from mqsniff.tables.values import Redaction
@@ -25,7 +25,7 @@ class Driver:
         in_step: bool = True,
         explain: bool = True,
     ) -> None:
-        settings = Settings(limits or Limits(), records=True, explain=explain)
+        settings = Settings(limits or Limits(), WITH_RECORDS | {"spans"} if explain else WITH_RECORDS)
         self.dissector = dissector(settings)
         self.layers = Layers(settings.limits)
         self.told: list[tuple[int, Event]] = []

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from mqsniff.batch.commit import Archive
 from mqsniff.batch.store import Store
-from mqsniff.dissector import Settings
+from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.filters.itemfilter import NO_FILTERS, Filters, ItemFilter
 from mqsniff.limits import Limits
 from mqsniff.model import MessageItem
@@ -43,7 +43,7 @@ def decoded(root: Path, names: Iterable[str], out: Path, domain: str = "", filte
     before = Path.cwd()
     os.chdir(root)
     try:
-        pipeline = Pipeline(FileSource(names, limits), Settings(limits, records=True), domain=domain)
+        pipeline = Pipeline(FileSource(names, limits), Settings(limits, wanted=WITH_RECORDS), domain=domain)
         sink = ParquetSink(str(out), pipeline.captures, tuple(TABLES), Redaction(), limits=limits)
         chooser = ItemFilter(filters)
         for item in pipeline.items():

@@ -9,7 +9,7 @@ from toymq import ToyMq, chunk, flip, gap, make_xor
 
 from mqsniff.decode.layers import Layers
 from mqsniff.decode.session import ProtocolSession
-from mqsniff.dissector import NO_FRAME, WAIT_PEER, LayerChange, Settings
+from mqsniff.dissector import NO_FRAME, USUAL, WAIT_PEER, LayerChange, Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, ConnectionInfo, ExchangeItem, Gap, Mark, MessageItem, ProblemItem, Side, Upgrade
 
@@ -219,7 +219,9 @@ def test_a_message_forgets_what_it_ended_once_its_items_were_taken():
 
 def test_without_exchanges_an_answer_to_nothing_is_unmatched_all_the_same():
     talking = ProtocolSession(
-        ToyMq(Settings()), Settings(exchanges=False), ConnectionInfo("id", "", "10.0.0.1", 1, "", 7777, 0, 1)
+        ToyMq(Settings()),
+        Settings(wanted=USUAL - {"exchanges"}),
+        ConnectionInfo("id", "", "10.0.0.1", 1, "", 7777, 0, 1),
     )
     talking.begin(in_step=True)
     sides = (Side.CLIENT, Side.SERVER, Side.SERVER, Side.CLIENT)

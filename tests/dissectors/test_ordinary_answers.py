@@ -34,7 +34,7 @@ def kafka(key: int, version: int, pending: dict, told: dict) -> list[Say]:
 
 def rocketmq(code: int, ext: dict, response: int) -> list[Say]:
     question = remotingcraft.json_frame(code, 1, ext)
-    return [client(question), server(remotingcraft.reply_to(1, code=response, remark="so it is"))]
+    return [client(question), server(remotingcraft.answer(1, code=response, remark="so it is"))]
 
 
 def pulsar(error: str) -> list[Say]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from mqsniff.dissector import Settings
+from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Item
 from mqsniff.pipeline import Pipeline
@@ -29,7 +29,7 @@ def decode_both(
 ) -> list[WrittenPart]:
     """Decode captures once, into Parquet tables and as NDJSON."""
     shown = shown or Redaction()
-    pipeline = Pipeline(FileSource([str(path) for path in captures]), Settings(Limits(), records=True))
+    pipeline = Pipeline(FileSource([str(path) for path in captures]), Settings(Limits(), wanted=WITH_RECORDS))
     ndjson = NdjsonSink(stream, pipeline.captures, TABLES, shown)
     sink = ParquetSink(str(folder), pipeline.captures, TABLES, shown, **options)
     for item in pipeline.items():
@@ -41,7 +41,7 @@ def decode_both(
 
 def items_of(captures: list[Path]) -> tuple[Pipeline, list[Item]]:
     """A pipeline and all that it gave."""
-    pipeline = Pipeline(FileSource([str(path) for path in captures]), Settings(Limits(), records=True))
+    pipeline = Pipeline(FileSource([str(path) for path in captures]), Settings(Limits(), wanted=WITH_RECORDS))
     return pipeline, [item for item in pipeline.items() if item is not None]
 
 

@@ -12,7 +12,7 @@ from handmade import START, batch, captures, connection, pub
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqsniff.dissector import Settings
+from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.limits import Limits
 from mqsniff.model import RecordBatch, RecordItem
 from mqsniff.pipeline import Pipeline
@@ -39,7 +39,7 @@ def one_by_one(made: RecordBatch, shown: Redaction, info=None, message=None, inp
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_the_records_of_a_sample_are_the_same_lines(path):
-    run = Pipeline(FileSource([str(path)]), Settings(Limits(), records=True))
+    run = Pipeline(FileSource([str(path)]), Settings(Limits(), wanted=WITH_RECORDS))
     for item in run.items():
         if isinstance(item, RecordItem):
             told = item.connection, item.message, run.captures

@@ -79,7 +79,7 @@ class RecordData:
         fields = self._fields(message, layout, "client")
         found: list[Produced] = []
         for path, topic, partition in _partitions(message.body, "topic_data", "partition_data"):
-            reading = fields.read(partition, "records", path, opened=self._settings.records)
+            reading = fields.read(partition, "records", path, opened="records" in self._settings.wanted)
             if reading is None:
                 continue
             if reading.cut and not reading.lost:
@@ -111,7 +111,9 @@ class RecordData:
         topics = "responses" if "responses" in message.body else "topics"
         for path, topic, partition in _partitions(message.body, topics, "partitions"):
             (name, constant), number = _topic(topic), partition.get("partition_index")
-            reading = fields.read(partition, "records", path, opened=self._settings.records or is_metadata_log(name))
+            reading = fields.read(
+                partition, "records", path, opened="records" in self._settings.wanted or is_metadata_log(name)
+            )
             if reading is None:
                 continue
             pending = fetch.partitions.get((name, number)) if name is not None and number is not None else None
@@ -135,7 +137,7 @@ class RecordData:
         """Give a message what was read of a partition, and what it teaches."""
         if is_metadata_log(topic):
             message.teaches += tuple(dict.fromkeys(topics_named(reading)))
-        if self._settings.records:
+        if "records" in self._settings.wanted:
             mark_all(reading, constant)
             self._hide(reading, topic)
             mark_delivered(reading, reader=reader, asked_offset=asked_offset, aborted=aborted)

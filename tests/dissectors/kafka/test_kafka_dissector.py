@@ -125,7 +125,7 @@ def test_a_produce_without_acks_is_never_answered():
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "limit_ms"),
+    ("name", "pending", "limit_ms"),
     [
         ("Fetch", fetch(1), 500),
         ("JoinGroup", request(craft.JOIN_GROUP, 9, 1, {"rebalance_timeout_ms": 7, "session_timeout_ms": 3}), 7),

@@ -11,7 +11,7 @@ import kafkacraft as craft
 import pytest
 
 from mqsniff.decode.session import ProtocolSession
-from mqsniff.dissector import Settings
+from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.limits import MIB, Limits
 from mqsniff.model import Chunk, ConnectionInfo, Item, Mark, Side
 from mqsniff_kafka import Kafka
@@ -26,7 +26,7 @@ def talked(talk: ProtocolSession, requests: Iterable[bytes]) -> Iterator[Item]:
 
 def held(requests: Iterable[bytes], **limits: int) -> int:
     """Bytes that a connection holds after so many requests."""
-    settings = Settings(Limits(**limits), records=True)
+    settings = Settings(Limits(**limits), wanted=WITH_RECORDS)
     talk = ProtocolSession(Kafka(settings), settings, ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 9092, 0, 0))
     talk.begin(in_step=True)
     tracemalloc.start()

@@ -13,7 +13,7 @@ from kafkacraft import fetch, record_batch
 from test_kafka_formats import SAMPLES
 from tinycapture import conversation, pcap
 
-from mqsniff.dissector import Settings
+from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.model import RecordBatch, Secret
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
@@ -109,7 +109,7 @@ def lines(folder: Path, steps: list[tuple[str, bytes]], *, show_secrets: bool) -
     """All rows of one connection, as NDJSON."""
     path = folder / "one.pcap"
     path.write_bytes(pcap(conversation(steps, server=9092)))
-    run = Pipeline(FileSource([str(path)]), Settings(records=True, show_secrets=show_secrets))
+    run = Pipeline(FileSource([str(path)]), Settings(wanted=WITH_RECORDS, show_secrets=show_secrets))
     out = io.BytesIO()
     sink = NdjsonSink(out, run.captures, tuple(TABLES), Redaction(secrets=show_secrets))
     for item in run.items():

@@ -47,7 +47,7 @@ REQUESTS = [
 ]
 
 
-@pytest.mark.parametrize(("request_name", "asked", "answer_name", "told"), REQUESTS)
+@pytest.mark.parametrize(("request_name", "pending", "answer_name", "told"), REQUESTS)
 def test_an_answer_finds_its_question_by_the_full_request_id(request_name, pending, answer_name, told):
     low, high = 5, (1 << 63) + 5
     driver = run(
@@ -167,7 +167,7 @@ WATCHED = [
 ]
 
 
-@pytest.mark.parametrize(("opening", "asked", "update", "told", "correlation"), WATCHED)
+@pytest.mark.parametrize(("opening", "pending", "update", "told", "correlation"), WATCHED)
 def test_the_first_update_answers_and_later_ones_are_pushes(opening, pending, update, told, correlation):
     driver = run(client(frame(opening, **pending)), server(frame(update, **told)), server(frame(update, **told)))
     assert names(driver) == [

@@ -77,7 +77,7 @@ def test_the_header_is_named_field_by_field():
 
 
 @pytest.mark.parametrize(
-    ("asked", "response", "meaning"),
+    ("pending", "response", "meaning"),
     [
         (json_frame(105, 1, {"topic": "t"}), answer(1, None, code=17), "TOPIC_NOT_EXIST"),
         (json_frame(105, 1, {"topic": "t"}), answer(1, None, code=4321), ""),

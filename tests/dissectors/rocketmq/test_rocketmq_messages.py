@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remotingcraft import BORN, UNIQUE, batch_message, properties, stored
 
-from mqsniff.dissector import Settings
+from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Undecoded
 from mqsniff_rocketmq.messages import Data, read_messages
@@ -27,7 +27,7 @@ MS = 1_000_000
 def read(
     kind: str, raw: bytes, ext: dict | None = None, *, size: int | None = None, records: str = "consumer", **limits: int
 ):
-    run = Settings(Limits(**limits), records=True)
+    run = Settings(Limits(**limits), wanted=WITH_RECORDS)
     notes = ProblemNotes(run.limits)
     content = read_messages(kind, Data(raw, size or len(raw), ext or {}, records), run, notes)
     return content, [(problem.kind, problem.path) for problem in notes.problems]

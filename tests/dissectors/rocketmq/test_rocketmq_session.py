@@ -287,7 +287,7 @@ POLLS = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "told"), [(case[:4], case[4:]) for case in POLLS])
+@pytest.mark.parametrize(("pending", "told"), [(case[:4], case[4:]) for case in POLLS])
 def test_a_poll_says_how_long_it_may_be_held_and_whether_it_was(pending, told):
     held, limit = told
     question, _ = poll(*pending)
