@@ -118,7 +118,7 @@ class Limits:
     refusals_max: int = _count(2_560, 1, 1 << 26,
         "of these, those that settled a delivery: NSQ's RDY allows 2,500 in flight",
         "raise it where settlements of a busy consumer are `ok` though nsqd refused them later")
-    refusal_ns: int = _time(SECOND_NS, MILLISECOND_NS, HOUR_NS,
+    refusal_ns: int = _time(500 * MILLISECOND_NS, MILLISECOND_NS, HOUR_NS,
         "capture time within which nsqd refuses a command, if it says anything at all behind that time",
         "raise it where nsqd answers later than this")
     reorder_max: int = _bytes(4 * MIB, 64 * KIB, GIB,
