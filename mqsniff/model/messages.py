@@ -129,6 +129,10 @@ class RecordBatch:
 
 
 MessageKind: TypeAlias = Literal["request", "response", "oneway", "push"]
+LineNotes: TypeAlias = tuple[tuple[str, Value], ...]
+"""(label, value) pairs."""
+PartitionRow: TypeAlias = dict[str, Any]
+"""Columns of the ``partitions`` table by name."""
 
 
 @dataclass(slots=True)
@@ -153,10 +157,10 @@ class Message:
     error_count: int | None = None
     judged: bool | None = None
     """Whether all that tells success or failure was read; None: where the frame is whole or has an error count."""
-    notes: tuple[tuple[str, Value], ...] = ()
+    notes: LineNotes = ()
     """(label, value) pairs that matter to a reader of one line and stand in no column."""
     records: tuple[RecordBatch, ...] = ()
-    partitions: tuple[dict[str, Any], ...] = ()
+    partitions: tuple[PartitionRow, ...] = ()
     """Rows of the ``partitions`` table, without key and who."""
     teaches: tuple[tuple[str, str], ...] = ()
     """(topic id, name) pairs."""
