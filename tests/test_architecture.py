@@ -1,4 +1,4 @@
-"""docs/architecture.md names what there is: the rooms, and the functions on a packet's way."""
+"""docs/architecture.md and CONTRIBUTING.md name what there is: rooms, files, and the functions on a packet's way."""
 
 from __future__ import annotations
 
@@ -97,3 +97,11 @@ def test_every_room_of_the_table_is_there():
     named = re.findall(r"`([\w/.*]+)`", TABLE)
     assert named
     assert [name for name in named if not list(ROOT.glob(name))] == []
+
+
+def test_every_file_that_contributing_names_is_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"(?:docs|mqsniff|tests|proto|pcaps|benchmarks|dissectors)/[\w./-]*", text))
+    named = {name.rstrip(".") for name in named} - {"dissectors/mqsniff_", "docs/plugins.md"}
+    assert len(named) > 30
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
