@@ -2,9 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CAPTURES ?= ../shared/captures
+WHEEL := $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheels .
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
+LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py
 
-.PHONY: sample check test lint types walls data compiled check-compiled format truth same-rows bench clean
+.PHONY: sample check test lint types walls data wheels compiled check-compiled format truth same-rows bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
@@ -34,14 +36,20 @@ data: .venv/ready  ## the data of dissectors/ is what proto/ says, docs/tables.m
 	$(BIN)/python proto/build.py --check
 	$(BIN)/python docs/build_tables.py --check
 
-compiled: .venv/ready  ## the hot modules as C extensions, in build/compiled, and a wheel of them; needs a C compiler
-	rm -rf build/wheels build/compiled build/lib* build/bdist*
-	MQSNIFF_COMPILE=1 $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheels .
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/compiled build/wheels/*.whl
+wheels: .venv/ready  ## a pure wheel and, with a C compiler, a compiled one for this Python, in build/wheels
+	rm -rf build/wheels build/lib* build/bdist*
+	MQSNIFF_COMPILE=0 $(WHEEL)
+	if command -v cc > /dev/null; then $(MAKE) compiled; else echo 'no C compiler: only the pure wheel was built'; fi
 
-check-compiled: compiled  ## what is compiled gives the same: the tests, goldens included
+compiled: .venv/ready  ## the hot modules as C extensions: a wheel in build/wheels, installed in build/compiled; needs a C compiler
+	rm -rf build/wheels/*-cp3*.whl build/compiled build/lib* build/bdist*
+	MQSNIFF_COMPILE=1 $(WHEEL)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/compiled build/wheels/*-cp3*.whl
+
+# build/compiled holds the packages of dissectors/ too, so that folder is not on this path.
+check-compiled: compiled  ## the compiled build gives the same: laws, goldens, streams
 	$(COMPILED) $(BIN)/python -c 'from mqsniff import pipeline; assert not pipeline.__file__.endswith(".py")'
-	$(COMPILED) $(BIN)/pytest -o pythonpath='build/compiled .'
+	$(COMPILED) $(BIN)/pytest -o pythonpath='build/compiled .' $(LAWS_AND_STREAMS)
 	$(COMPILED) $(BIN)/mqsniff check pcaps
 
 format: .venv/ready

@@ -18,7 +18,7 @@ import remotingcraft
 
 from mqsniff.decode.registry import GROUP
 from mqsniff.dissector import Dissector
-from mqsniff.testing.captures import Conversation, read_pcap
+from mqsniff.testing.captures import CapturedConversation, read_pcap
 from mqsniff.testing.conversations import Say
 
 CONVERSATIONS: dict[str, dict[str, list[Say]]] = {
@@ -50,7 +50,7 @@ def dissectors() -> dict[str, type[Dissector]]:
     return {protocol: cls for cls in found.values() for protocol in cls.names}
 
 
-def captured() -> dict[str, Conversation]:
+def captured() -> dict[str, CapturedConversation]:
     """Small connections of the sample captures, and of the folder that MQSNIFF_CAPTURES names, by name."""
     folders = [PCAPS / protocol for protocol in dissectors()]
     if folder := os.environ.get("MQSNIFF_CAPTURES"):
@@ -63,7 +63,7 @@ def captured() -> dict[str, Conversation]:
     }
 
 
-def connections_in(folder: Path) -> dict[str, Conversation]:
+def connections_in(folder: Path) -> dict[str, CapturedConversation]:
     """Every connection of the captures of a folder."""
     return {
         f"{path.stem}-{index}": conversation

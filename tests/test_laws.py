@@ -14,7 +14,7 @@ from lawsamples import CONVERSATIONS, PCAPS, captured, connections_in, dissector
 from mqsniff.dissector import Sample, Verdict
 from mqsniff.model import Side
 from mqsniff.testing import DissectorLaws
-from mqsniff.testing.captures import Conversation
+from mqsniff.testing.captures import CapturedConversation
 from mqsniff.testing.conversations import streams
 from mqsniff.testing.driver import Driver
 from mqsniff.testing.laws import bytewise, claimed_twice_or_never, samples, starts_of, told
@@ -118,7 +118,7 @@ def test_nobody_else_claims_a_conversation(dissector, dialogue):
 
 @pytest.mark.parametrize("dissector", DISSECTORS.values(), ids=DISSECTORS)
 @pytest.mark.parametrize("conversation", FOREIGN.values(), ids=FOREIGN)
-def test_nobody_claims_what_other_protocols_say(conversation: Conversation, dissector):
+def test_nobody_claims_what_other_protocols_say(conversation: CapturedConversation, dissector):
     for from_start in (True, False):
         seen = replace(conversation, in_step=(from_start, from_start))
         for flipped in (False, True):
@@ -129,7 +129,7 @@ def test_nobody_claims_what_other_protocols_say(conversation: Conversation, diss
 
 
 @pytest.mark.parametrize("conversation", CAPTURED.values(), ids=CAPTURED)
-def test_the_laws_hold_on_captures(conversation: Conversation):
+def test_the_laws_hold_on_captures(conversation: CapturedConversation):
     dissector = next((cls for cls in DISSECTORS.values() if _verdict(cls, conversation) is Verdict.YES), None)
     if dissector is None:
         return
@@ -141,7 +141,7 @@ def test_the_laws_hold_on_captures(conversation: Conversation):
         assert claimed_twice_or_never(whole, side) == {}
 
 
-def _verdict(dissector, conversation: Conversation, *, flipped: bool = False) -> Verdict:
+def _verdict(dissector, conversation: CapturedConversation, *, flipped: bool = False) -> Verdict:
     says = conversation.says
     seen = [
         Sample(data, tuple(starts_of(says, side)), conversation.in_step[side])

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from mqsniff.model import PartitionRow
 from mqsniff.spec.wire import as_name
 from mqsniff_kafka.fieldpaths import BodyFields
-from mqsniff_kafka.rows import PartitionRow
 
 FETCH: Final = 1
 SHARE_FETCH: Final = 78

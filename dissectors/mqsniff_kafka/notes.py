@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-from mqsniff.model import Identity, Message, Secret, Undecoded, Value
+from mqsniff.model import Identity, LineNotes, Message, PartitionRow, Secret, Undecoded, Value
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import as_name
 from mqsniff_kafka import specs
 from mqsniff_kafka.bodies import KafkaBody
 from mqsniff_kafka.fieldpaths import METADATA_LOG, BodyFields, taught, texts
-from mqsniff_kafka.rows import PartitionRow
-
-LineNotes = tuple[tuple[str, Value], ...]
 
 TOLD: Final[dict[tuple[int, str], tuple[str, ...]]] = {
     (0, "request"): ("acks", "transactional_id"),

@@ -26,7 +26,7 @@ Fits = Callable[[Pending, Frame], bool]
 """Whether a response can answer a request."""
 
 
-class Pairing:
+class ResponsePairing:
     """Which requests of one connection may still be answered."""
 
     def __init__(self, owner: FramedDissector, fits: Fits) -> None:

@@ -21,7 +21,7 @@ from mqsniff_kafka.fetching import FetchSessions
 from mqsniff_kafka.logins import SASL_HANDSHAKE, Logins
 from mqsniff_kafka.membership import JOIN_GROUP, SYNC_GROUP, Membership
 from mqsniff_kafka.notes import name_message, notes_of
-from mqsniff_kafka.pairing import Pairing
+from mqsniff_kafka.pairing import ResponsePairing
 from mqsniff_kafka.records.data import RecordData
 
 FETCH_BY_ID: Final = 13
@@ -39,7 +39,7 @@ class Requests:
         sessions: FetchSessions,
         records: RecordData,
         *,
-        pairing: Pairing,
+        pairing: ResponsePairing,
     ) -> None:
         self._owner = owner
         self._pairing = pairing

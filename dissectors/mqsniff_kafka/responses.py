@@ -35,7 +35,7 @@ from mqsniff_kafka.logins import Logins
 from mqsniff_kafka.membership import Membership
 from mqsniff_kafka.notes import name_message, notes_of
 from mqsniff_kafka.ordinary import ORDINARY
-from mqsniff_kafka.pairing import Pairing
+from mqsniff_kafka.pairing import ResponsePairing
 from mqsniff_kafka.records.data import RecordData, complete, replace_all
 from mqsniff_kafka.releases import release_of
 
@@ -143,7 +143,7 @@ class Responses:
         self._sessions, self._records = sessions, records
         self._layouts: dict[int, Layout] = {}
         self._answered_ts = 0
-        self.pairing = Pairing(owner, self._fits)
+        self.pairing = ResponsePairing(owner, self._fits)
         self._rules: dict[int, ResponseRule] = {
             PRODUCE: self._produced,
             fetching.FETCH: self._fetched,

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from mqsniff.model import PartitionRow
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.schema import FieldLayout, Struct
 from mqsniff.spec.wire import as_name
 from mqsniff_kafka import specs
 from mqsniff_kafka.fieldpaths import NO_ID, BodyFields
-
-PartitionRow = dict[str, Any]
 
 KEYS: Final = frozenset(
     {0, 1, 2, 4, 5, 6, 8, 9, 21, 23, 24, 27, 28, 47, *range(52, 57), 59, 61, 65, 78, 79, *range(83, 88), 90, 91, 92}

@@ -40,7 +40,7 @@ class Piece(NamedTuple):
     frame: Frame
 
 
-class Joined(NamedTuple):
+class JoinedChunks(NamedTuple):
     """The payload of a whole message."""
 
     data: bytes
@@ -52,7 +52,7 @@ class Followed(NamedTuple):
     """What a chunk showed."""
 
     problem: Problem | None
-    joined: Joined | None
+    joined: JoinedChunks | None
     """The message that it was the last chunk of."""
 
 
@@ -172,8 +172,8 @@ class Chunks:
             oldest.parts, oldest.given_up = None, True
 
     @staticmethod
-    def _join(seen: _Seen) -> Joined | None:
-        return None if seen.parts is None else Joined(b"".join(seen.parts), seen.checksum_ok)
+    def _join(seen: _Seen) -> JoinedChunks | None:
+        return None if seen.parts is None else JoinedChunks(b"".join(seen.parts), seen.checksum_ok)
 
 
 def _place(frame: Frame) -> Frame:

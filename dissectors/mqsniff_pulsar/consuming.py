@@ -24,10 +24,10 @@ from mqsniff.dissector import Settings
 from mqsniff.model import Message, Pending, Problem, RecordBatch
 from mqsniff.spec.wire import as_name
 from mqsniff_pulsar import acksets
-from mqsniff_pulsar.chunks import Chunks, Joined
+from mqsniff_pulsar.chunks import Chunks, JoinedChunks
 from mqsniff_pulsar.commands import NO_REQUEST
 from mqsniff_pulsar.handles import Consumer, Delivery, EntryId, Handles, name_of
-from mqsniff_pulsar.pairing import Pairing
+from mqsniff_pulsar.pairing import CommandPairing
 from mqsniff_pulsar.payload import Payload
 from mqsniff_pulsar.producing import entry_text, follow, notes_of, partition_row
 from mqsniff_pulsar.reading import FrameReading
@@ -37,7 +37,7 @@ REDELIVERED: Final = "redelivered"
 """What ended a delivery whose entry was delivered again."""
 
 
-class _Part(NamedTuple):
+class _AckedPart(NamedTuple):
     """Messages of a batch that an ACK wants to settle."""
 
     consumer: Consumer
@@ -57,7 +57,7 @@ class _Part(NamedTuple):
 class Consuming:
     """The consumers of one connection."""
 
-    def __init__(self, pairing: Pairing, settings: Settings) -> None:
+    def __init__(self, pairing: CommandPairing, settings: Settings) -> None:
         self._pairing = pairing
         self._settings = settings
         self._consumers = Handles(Consumer, settings.limits.handles_max)
@@ -176,7 +176,7 @@ class Consuming:
         consumer: Consumer,
         payload: Payload,
         metadata: dict[str, Any],
-        joined: Joined | None,
+        joined: JoinedChunks | None,
     ) -> Iterator[RecordBatch]:
         """The records of a delivery; behind the last chunk of a message that of the whole message."""
         message, body, limits = reading.message, reading.body, self._settings.limits
@@ -211,7 +211,7 @@ class Consuming:
             message.correlation = f"c:{number}:{place_text}"
         else:
             message.notes += (("message_ids", len(ids)),)
-        command, parts = None, list[_Part]()
+        command, parts = None, list[_AckedPart]()
         if request is not None:
             message.kind = "request"
             message.correlation = f"c:{number}:{request}"
@@ -221,7 +221,7 @@ class Consuming:
                 before = pending.context.indexes
                 self._settle(consumer, pending, rest, message.name, command)
                 if command is not None and rest is not None and before and (settled := before & ~rest):
-                    parts.append(_Part(consumer, pending, settled))
+                    parts.append(_AckedPart(consumer, pending, settled))
 
     def _acknowledged(
         self, number: Any, consumer: Consumer, ids: list[dict[str, Any]], kind: Any

@@ -15,7 +15,7 @@ from mqsniff.model import Message, Pending, Problem
 from mqsniff_pulsar.commands import answers_of
 
 
-class Pairing:
+class CommandPairing:
     """The open questions of a connection, as rules use them."""
 
     def __init__(self, owner: FramedDissector) -> None:

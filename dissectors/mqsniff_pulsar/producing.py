@@ -15,11 +15,11 @@ from typing import Any, Final, TypeAlias
 from mqsniff.dissector import Settings
 from mqsniff.model import Message, Pending, Problem, RecordBatch
 from mqsniff.spec.wire import as_name
-from mqsniff_pulsar.chunks import Chunks, Joined, Piece
+from mqsniff_pulsar.chunks import Chunks, JoinedChunks, Piece
 from mqsniff_pulsar.commands import NO_REQUEST
 from mqsniff_pulsar.handles import Consumer, Handles, Producer, name_of
 from mqsniff_pulsar.messages import marker_names
-from mqsniff_pulsar.pairing import Pairing
+from mqsniff_pulsar.pairing import CommandPairing
 from mqsniff_pulsar.payload import Payload
 from mqsniff_pulsar.reading import FrameReading
 from mqsniff_pulsar.records import joined_batch, place, record_batch, signed
@@ -37,7 +37,7 @@ NO_PLACE: Final = (1 << 64) - 1
 class Producing:
     """The producers of one connection."""
 
-    def __init__(self, pairing: Pairing, settings: Settings) -> None:
+    def __init__(self, pairing: CommandPairing, settings: Settings) -> None:
         self._pairing = pairing
         self._settings = settings
         self._producers = Handles(Producer, settings.limits.handles_max)
@@ -127,7 +127,7 @@ class Producing:
         producer: Producer,
         payload: Payload,
         metadata: dict[str, Any],
-        joined: Joined | None,
+        joined: JoinedChunks | None,
     ) -> Iterator[RecordBatch]:
         """The records of a SEND; behind the last chunk of a message that of the whole message."""
         message, limits = reading.message, self._settings.limits
@@ -210,7 +210,7 @@ def _is_number(text: str) -> bool:
 # ---- what SEND and MESSAGE share
 
 
-def follow(chunks: Chunks, reading: FrameReading, owner: Any) -> Joined | None:
+def follow(chunks: Chunks, reading: FrameReading, owner: Any) -> JoinedChunks | None:
     """Note a chunk of one of the owner's messages; the whole message where it is the last one and can be joined."""
     message, payload = reading.message, reading.payload
     if payload is None or payload.metadata is None or "chunk_id" not in payload.metadata:

@@ -32,7 +32,7 @@ from mqsniff_pulsar.batches import (
     single_of,
     told_flag,
 )
-from mqsniff_pulsar.chunks import Joined
+from mqsniff_pulsar.chunks import JoinedChunks
 from mqsniff_pulsar.payload import plain_payload
 
 MILLISECOND_NS: Final = 1_000_000
@@ -68,7 +68,9 @@ def record_batch(
     return batch
 
 
-def joined_batch(metadata: dict[str, Any], joined: Joined, limits: Limits, problems: list[Problem]) -> RecordBatch:
+def joined_batch(
+    metadata: dict[str, Any], joined: JoinedChunks, limits: Limits, problems: list[Problem]
+) -> RecordBatch:
     """The record of a message whose last chunk has these metadata; it has the chunk's record before it."""
     whole = {name: value for name, value in metadata.items() if name != "chunk_id"}
     batch = record_batch(whole, joined.data, None, limits, problems)

@@ -25,7 +25,7 @@ from mqsniff_pulsar.commands import ID_FIELDS, NO_REQUEST
 from mqsniff_pulsar.consuming import Consuming
 from mqsniff_pulsar.frames import FRAME_ROOM, MESSAGE_MAX, SIZE_MAX
 from mqsniff_pulsar.handles import Handles, name_of
-from mqsniff_pulsar.pairing import Pairing
+from mqsniff_pulsar.pairing import CommandPairing
 from mqsniff_pulsar.producing import Producing
 from mqsniff_pulsar.reading import FrameReading, read_frame
 
@@ -49,7 +49,7 @@ class PulsarSession:
 
     def __init__(self, owner: FramedDissector) -> None:
         self._owner = owner
-        self._pairing = Pairing(owner)
+        self._pairing = CommandPairing(owner)
         self._producing = Producing(self._pairing, owner.settings)
         self._consuming = Consuming(self._pairing, owner.settings)
         self._sessions = Handles(str, owner.settings.limits.handles_max)

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from struct import Struct, error
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -28,6 +28,9 @@ from mqsniff_rocketmq.fastjson import read_tolerant
 from mqsniff_rocketmq.heads import BINARY, BINARY_HEAD, BINARY_HEAD_SIZE, HEAD_SIZE, JSON
 from mqsniff_rocketmq.notes import ProblemNotes
 from mqsniff_rocketmq.tables import tables
+
+ExtFields: TypeAlias = Mapping[str, Any]
+"""A header's extFields, by name."""
 
 NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -6,20 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from mqsniff.model import Value
+from mqsniff.model import LineNotes, PartitionRow, Value
 from mqsniff.spec.wire import as_name
+from mqsniff_rocketmq.headers import ExtFields
 from mqsniff_rocketmq.messages import Content
 from mqsniff_rocketmq.tables import HeaderClass
 
-PartitionRow = dict[str, Any]
-Fields = Mapping[str, Any]
-LineNotes = tuple[tuple[str, Value], ...]
 
-
-def request_rows(header: HeaderClass, ext: Fields, content: Content | None) -> tuple[PartitionRow, ...]:
+def request_rows(header: HeaderClass, ext: ExtFields, content: Content | None) -> tuple[PartitionRow, ...]:
     """The queue that a request names, with the offset that it asks for or commits."""
     row = _queue_row(header, ext)
     if row is None:
@@ -30,7 +26,7 @@ def request_rows(header: HeaderClass, ext: Fields, content: Content | None) -> t
 
 
 def response_rows(
-    pending: HeaderClass, question: Fields, header: HeaderClass, ext: Fields, content: Content | None
+    pending: HeaderClass, question: ExtFields, header: HeaderClass, ext: ExtFields, content: Content | None
 ) -> tuple[PartitionRow, ...]:
     """The queues that a response tells of; ``pending`` and ``question`` are header class and fields of its request."""
     told = ext.get(header.queue) if header.queue is not None else None
@@ -43,7 +39,7 @@ def response_rows(
     return tuple(rows)
 
 
-def _queue_row(header: HeaderClass, ext: Fields, told: Any = None) -> PartitionRow | None:
+def _queue_row(header: HeaderClass, ext: ExtFields, told: Any = None) -> PartitionRow | None:
     """Topic and queue, which the answer may have told; None where nobody tells (a queue of -1 is any)."""
     if header.topic is None or header.queue is None:
         return None
@@ -53,7 +49,7 @@ def _queue_row(header: HeaderClass, ext: Fields, told: Any = None) -> PartitionR
     return {"topic": topic, "partition": queue}
 
 
-def _offsets(header: HeaderClass, ext: Fields) -> PartitionRow:
+def _offsets(header: HeaderClass, ext: ExtFields) -> PartitionRow:
     return {column: ext[name] for column, name in header.offsets if type(ext.get(name)) is int}
 
 
@@ -74,7 +70,7 @@ def _by_queue(content: Content) -> list[PartitionRow]:
 # ---- one line
 
 
-def notes_of(header: HeaderClass, ext: Fields, content: Content | None) -> LineNotes:
+def notes_of(header: HeaderClass, ext: ExtFields, content: Content | None) -> LineNotes:
     """Queue, offset, how many messages and bytes."""
     found: list[tuple[str, Value]] = []
     if header.queue is not None and (queue := ext.get(header.queue)) is not None:

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from mqsniff.limits import MILLISECOND_NS, SECOND_NS
 from mqsniff.model import ExchangeStatus, Frame, Link, Pending
+from mqsniff_rocketmq.headers import ExtFields
 from mqsniff_rocketmq.stored import TRANSACTION, TRANSACTION_PREPARED, StoredMessage
 from mqsniff_rocketmq.texts import split_pop_handle
 
@@ -34,8 +35,6 @@ LITE_TOPIC: Final = "__LITE_TOPIC"
 LITE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
 POP_CK: Final = "POP_CK"
 HALF: Final = "TRAN_MSG"
-
-Fields = Mapping[str, Any]
 
 
 class Asker(Protocol):
@@ -91,7 +90,12 @@ class Settlements:
     # ---- POP
 
     def popped(
-        self, frame: Frame, messages: Sequence[StoredMessage], properties: Sequence[Any], asked: Fields, answer: Fields
+        self,
+        frame: Frame,
+        messages: Sequence[StoredMessage],
+        properties: Sequence[Any],
+        asked: ExtFields,
+        answer: ExtFields,
     ) -> None:
         """Messages were delivered by a pop; ``asked`` and ``answer`` are the ext fields of request and response."""
         self._give_up(frame.first_ts_ns)
@@ -120,7 +124,7 @@ class Settlements:
                 question.extra["timed_out"] = until < now_ns
                 self._asker.resolve(question, "unanswered")
 
-    def acked(self, command: Command, ext: Fields) -> None:
+    def acked(self, command: Command, ext: ExtFields) -> None:
         """An ACK_MESSAGE or CHANGE_MESSAGE_INVISIBLETIME of one message."""
         handle = ext.get("extra_info")
         if not isinstance(handle, dict):
@@ -162,7 +166,7 @@ class Settlements:
 
     # ---- transactions
 
-    def half_sent(self, ext: Fields) -> Pending | None:
+    def half_sent(self, ext: ExtFields) -> Pending | None:
         """A send: opens a question where it is the first half of a transaction."""
         properties = ext.get("properties")
         if not isinstance(properties, dict) or UNIQUE_KEY not in properties:
@@ -178,12 +182,12 @@ class Settlements:
         if question in self._asker.pending(question.key):
             self._asker.resolve(question, "error")
 
-    def checked(self, ext: Fields, properties: Any) -> None:
+    def checked(self, ext: ExtFields, properties: Any) -> None:
         """A CHECK_TRANSACTION_STATE."""
         unique = properties.get(UNIQUE_KEY) if isinstance(properties, dict) else None
         self._asker.expect_reply(("check", unique or ext.get("msg_id")), link="settlement", in_order=False)
 
-    def ended(self, command: Command, ext: Fields) -> None:
+    def ended(self, command: Command, ext: ExtFields) -> None:
         """An END_TRANSACTION."""
         outcome = OUTCOMES.get(ext.get("commit_or_rollback", 0), "UNKNOWN")
         if ext.get("from_transaction_check"):
@@ -202,7 +206,7 @@ def _retries(info: Any) -> dict[tuple[Any, Any], int]:
 
 
 def _message_key(
-    group: Any, time: Any, retries: Mapping[tuple[Any, Any], int], message: StoredMessage, properties: Fields
+    group: Any, time: Any, retries: Mapping[tuple[Any, Any], int], message: StoredMessage, properties: ExtFields
 ) -> tuple[Any, ...]:
     """How the handle of a popped message will name it."""
     lite = properties.get(LITE_TOPIC) or ""
@@ -215,7 +219,7 @@ def _message_key(
     return "pop", group, time, retries.get((message.queue_id, offset), 0), message.queue_id, offset, lite
 
 
-def _batch_keys(ack: Fields) -> Iterator[tuple[Any, ...]]:
+def _batch_keys(ack: ExtFields) -> Iterator[tuple[Any, ...]]:
     """Keys of one entry of a BATCH_ACK: bit n stands for the offset ``startOffset + n``."""
     start, retry, bits = ack.get("start_offset"), str(ack.get("retry")), ack.get("bit_set")
     if type(start) is not int or not retry.isdecimal() or not isinstance(bits, list):

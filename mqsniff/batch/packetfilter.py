@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Any, TypeAlias
+from ipaddress import ip_address, ip_network
+from typing import Any
 
 import numpy as np
 
+from mqsniff.filters.itemfilter import Network
 from mqsniff.model import FlowKey, PacketBatch, SegmentBatch
 from mqsniff.sources.batches import COLUMNS
 from mqsniff.streams.domains import select_segments
-
-Network: TypeAlias = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, slots=True)

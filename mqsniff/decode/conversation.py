@@ -1,9 +1,10 @@
 """One connection from its first packet to its last: stream events in, Items out, in the order of their release.
 
-1. A connection is detected first, then it talks or stays a stranger; what waited for the verdict is replayed in order.
-2. A connection that did not begin in the capture, and that is unknown or was only named (``foreign``), is looked at
-   again at each later segment. One that did begin in it, and that what its opener said gave to nobody, is looked at
-   again with the first bytes of its peer: brokers refuse what is not their protocol in their own words.
+1. A connection is detected first, then a ProtocolSession decodes it or an OpaqueConnection counts it. Events that
+   waited for the verdict are replayed in order.
+2. Detection of an opaque connection is repeated at each later segment if the capture does not hold its beginning and it
+   is unknown or only named (``foreign``). If the capture does hold it, detection is repeated with the first bytes of
+   the peer: a broker refuses foreign protocols with messages of its own protocol.
 3. Directions become sides here: by handshake, else by content, else by port.
 """
 
@@ -48,7 +49,7 @@ class RunContext:
 
 
 class Conversation:
-    """Everything that is decoded of one connection."""
+    """One connection: its detection, then its session or its opaque rest."""
 
     def __init__(self, connection: Connection, context: RunContext) -> None:
         self._connection = connection
@@ -57,10 +58,10 @@ class Conversation:
         self._now = self._first
         self._waiting: list[tuple[int, Chunk | Gap | SideClosed]] = []
         self._detection: Detection | None = None
-        self._talk: ProtocolSession | None = None
-        self._stranger: OpaqueConnection | None = None
+        self._session: ProtocolSession | None = None
+        self._opaque: OpaqueConnection | None = None
         self._doubt: list[tuple[int, Chunk | Gap | SideClosed]] | None = None
-        """What a stranger said so far whose peer may still tell whose it is (rule 2)."""
+        """Events of an opaque connection so far, while its peer's first bytes may still tell the protocol (rule 2)."""
         self._from_start = True
         self._client = self._detector(from_start=False).likely_client()
         self._closed = [False, False]
@@ -77,17 +78,17 @@ class Conversation:
     def items(self, release: int, event: StreamEvent) -> Iterable[Placed]:
         """Items of the connection's next event, each with the ordinal that released it.
 
-        Hot: most of a connection are bytes that somebody takes already, and most packets are released by themselves.
+        Hot: most events are bytes of a connection with a session, and most packets release only their own items.
         """
         self._now = max(self._now, release)
-        talk = self._talk
-        if talk is None or not isinstance(event, Chunk):
+        session = self._session
+        if session is None or not isinstance(event, Chunk):
             return self._placed(self._event(event))
         event.side = _SIDES[event.side ^ self._client]
-        items = talk.take(event)
+        items = session.take(event)
         if type(items) is not list:
             return self._placed(items)
-        now, first = talk.now, self._first
+        now, first = session.now, self._first
         if now > self._now:
             self._now = now
         else:
@@ -96,8 +97,8 @@ class Conversation:
 
     def _placed(self, items: Iterable[Item]) -> Iterator[Placed]:
         for item in items:
-            talk = self._talk
-            if talk is not None and (now := talk.now) > self._now:
+            session = self._session
+            if session is not None and (now := session.now) > self._now:
                 self._now = now
             yield self._now, self._first, item
 
@@ -131,7 +132,7 @@ class Conversation:
     # ---- bytes, losses and ends of a direction
 
     def _stream(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
-        """Hand an event on; bytes go packet by packet while who takes them may still change."""
+        """Hand an event on; bytes go packet by packet while the verdict may still change."""
         if isinstance(event, Chunk) and not self._settled:
             for packet in packets_of(event):
                 self._now = max(self._now, packet.marks[0].release)
@@ -141,21 +142,21 @@ class Conversation:
 
     @property
     def _settled(self) -> bool:
-        return self._talk is not None or self._over or (self._stranger is not None and not self._may_change)
+        return self._session is not None or self._over or (self._opaque is not None and not self._may_change)
 
     @property
     def _may_be_answered(self) -> bool:
-        """Whether the peer of a stranger may still tell whose it is."""
+        """Whether the peer's first bytes may still tell the protocol of an opaque connection."""
         return self._from_start and self._detection is not None and self._detection.awaits_answer
 
     @property
     def _may_change(self) -> bool:
-        """Whether a stranger is looked at again: its beginning was not captured, and what it is stands on one frame."""
+        """Whether the verdict on an opaque connection may still change (rule 2)."""
         named = self.info.protocol == "unknown" or self.info.protocol in TITLES
         return self._doubt is not None or (named and not self._from_start)
 
     def _take(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
-        if self._talk is not None or self._stranger is not None or self._over:
+        if self._session is not None or self._opaque is not None or self._over:
             yield from self._hand_on(direction, event)
             return
         if self._detection is None:
@@ -171,20 +172,20 @@ class Conversation:
                 yield from self._take_up(verdict)
 
     def _take_up(self, verdict: Detected) -> Iterator[Item]:
-        """Somebody takes the connection: say so, then replay what waited."""
+        """Act on the verdict: start a session or an opaque connection, then replay the events that waited."""
         self._turn(verdict.client_direction)
         info = self.info
         info.protocol = verdict.protocol
         head = verdict.heads.get(verdict.client_direction)
         if head is not None:
             info.proxy_client, info.proxy_server, info.proxy_bytes = head.source, head.destination, head.size
-        talk = None if verdict.claim is None else self._talk_by(verdict.claim)
-        if talk is None:
+        session = None if verdict.claim is None else self._session_by(verdict.claim)
+        if session is None:
             info.protocol = "unknown" if verdict.claim else verdict.protocol
             info.detected_by = None if info.protocol == "unknown" else "content"
-            self._stranger = OpaqueConnection(info.protocol, info)
+            self._opaque = OpaqueConnection(info.protocol, info)
             yield from self._faults()
-        self._talk = talk
+        self._session = session
         if self.info.outcome not in UNMET:
             yield from self._tell(self.info.first_ts_ns)
         waiting, self._waiting = self._waiting, []
@@ -193,11 +194,11 @@ class Conversation:
             kept = _behind(event, skip) if isinstance(event, Chunk) else event
             if kept is not None:
                 yield from self._hand_on(direction, kept)
-        if self._stranger is not None and verdict.claim is None and self._may_be_answered:
+        if self._opaque is not None and verdict.claim is None and self._may_be_answered:
             self._doubt = waiting
 
-    def _talk_by(self, claim: Claim) -> ProtocolSession | None:
-        """The claimant at work; None, with a fault to tell, for one that cannot be made."""
+    def _session_by(self, claim: Claim) -> ProtocolSession | None:
+        """A session of the claimed dissector; None, with a fault noted, if the dissector cannot be made."""
         settings, registry = self._context.settings, self._context.registry
         try:
             dissector = claim.dissector(settings)
@@ -205,38 +206,38 @@ class Conversation:
             registry.faults.append(f"{type(error).__name__}: no {claim.dissector.__name__} can be made: {error}")
             return None
         self.info.detected_by = claim.detected_by
-        talk = ProtocolSession(dissector, settings, self.info)
-        talk.begin(in_step=self._from_start)
-        return talk
+        session = ProtocolSession(dissector, settings, self.info)
+        session.begin(in_step=self._from_start)
+        return session
 
     def _hand_on(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
         side = self._side(direction)
         event.side = side
         if self._doubt is not None and (verdict := self._answered(self._doubt, direction, event)) is not None:
-            self._waiting, self._doubt, self._stranger = self._doubt, None, None
+            self._waiting, self._doubt, self._opaque = self._doubt, None, None
             yield from self._take_up(verdict)
             return
         if isinstance(event, SideClosed):
             self._closed[side] = True
-            if self._talk is not None:
-                yield from self._talk.close(side, _reset_by(side, own=event.reason == "rst", peers=event.peer_reset))
+            if self._session is not None:
+                yield from self._session.close(side, _reset_by(side, own=event.reason == "rst", peers=event.peer_reset))
                 if all(self._closed):
-                    yield from self._end_talk(self._talk, (True, True), open_at_end=False)
-        elif self._talk is not None:
-            yield from self._talk.take(event)
-        elif self._stranger is not None:
+                    yield from self._end_session(self._session, (True, True), open_at_end=False)
+        elif self._session is not None:
+            yield from self._session.take(event)
+        elif self._opaque is not None:
             if isinstance(event, Chunk) and (verdict := self._second_look(direction, event)) is not None:
-                yield from self._stranger.end()
-                self._stranger = None
+                yield from self._opaque.end()
+                self._opaque = None
                 self._waiting = [(direction, event)]
                 yield from self._take_up(verdict)
                 return
-            self._stranger.take(event)
+            self._opaque.take(event)
 
     def _answered(
         self, doubt: list[tuple[int, Chunk | Gap | SideClosed]], direction: int, event: Chunk | Gap | SideClosed
     ) -> Detected | None:
-        """Whether the peer's first bytes tell whose the connection of a stranger is."""
+        """The verdict on an opaque connection after an event of its peer; None: it stays opaque."""
         doubt.append((direction, event))
         verdict = None
         if isinstance(event, Chunk) and self._detection is not None:
@@ -246,21 +247,21 @@ class Conversation:
         return verdict
 
     def _second_look(self, direction: int, chunk: Chunk) -> Detected | None:
-        """Whether a segment of a connection that was joined in the middle shows who takes it after all.
+        """The verdict on a later segment of a connection that was joined in the middle; None: it stays opaque.
 
-        One that shows a foreign protocol gives an unknown connection its name.
+        If the segment shows a foreign protocol, an unknown connection gets its name.
         """
         if not self._may_change or self._from_start:
             return None
         verdict = self._detector(from_start=False).chunk(direction, chunk)
         if verdict is None or verdict.claim is not None:
             return verdict
-        if self._stranger is not None and self.info.protocol == "unknown" and verdict.protocol in TITLES:
-            self._stranger.rename(verdict.protocol)
+        if self._opaque is not None and self.info.protocol == "unknown" and verdict.protocol in TITLES:
+            self._opaque.rename(verdict.protocol)
         return None
 
     def _turn(self, client: int) -> None:
-        """Content has told who the client is."""
+        """Set which direction is the client; swaps the endpoints of ``info`` if it was the other."""
         if client != self._client:
             self._client = client
             info = self.info
@@ -291,25 +292,25 @@ class Conversation:
 
     def _end(self, facts: ConnectionStats) -> Iterator[Item]:
         self.info.outcome = facts.outcome
-        if self._talk is None and self._stranger is None and not self._over:
+        if self._session is None and self._opaque is None and not self._over:
             yield from self._take_up(Detected(self._client, "unknown"))
-        if self._talk is not None:
+        if self._session is not None:
             for side in Side:
                 if not self._closed[side]:
                     own, peers = facts.resets[side ^ self._client], facts.resets[side.peer ^ self._client]
                     reset_by = _reset_by(side, own=own, peers=peers)
-                    yield from self._talk.close(side, reset_by, open_at_end=facts.open_at_end)
+                    yield from self._session.close(side, reset_by, open_at_end=facts.open_at_end)
             seen = (facts.seen[self._client], facts.seen[1 - self._client])
-            yield from self._end_talk(self._talk, seen, open_at_end=facts.open_at_end)
-        elif self._stranger is not None:
-            yield from self._stranger.end()
+            yield from self._end_session(self._session, seen, open_at_end=facts.open_at_end)
+        elif self._opaque is not None:
+            yield from self._opaque.end()
         self._fill(facts)
         yield ClosedItem(self.info)
 
-    def _end_talk(self, talk: ProtocolSession, seen: tuple[bool, bool], *, open_at_end: bool) -> Iterator[Item]:
-        """Nothing more will be said: tell what stayed open, and let the memory of the talk go."""
-        yield from talk.end(open_at_end=open_at_end, seen=seen)
-        self._talk, self._over = None, True
+    def _end_session(self, session: ProtocolSession, seen: tuple[bool, bool], *, open_at_end: bool) -> Iterator[Item]:
+        """End the session: give its last items and free its memory."""
+        yield from session.end(open_at_end=open_at_end, seen=seen)
+        self._session, self._over = None, True
 
     def _fill(self, facts: ConnectionStats) -> None:
         info, client, server = self.info, self._client, 1 - self._client
@@ -333,7 +334,7 @@ class Conversation:
 
 
 def _reset_by(side: Side, *, own: bool, peers: bool) -> Side | None:
-    """Who reset a connection on which a side says no more; the peer where both did, as then nobody reads on."""
+    """The side that reset the connection on which ``side`` ended; the peer if both did, since then nobody reads on."""
     if peers:
         return side.peer
     return side if own else None
@@ -359,7 +360,7 @@ def _info(connection: Connection, client: int) -> ConnectionInfo:
 
 
 def _behind(chunk: Chunk, offset: int) -> Chunk | None:
-    """What stands in a chunk from a stream offset on."""
+    """The part of a chunk from a stream offset on."""
     if chunk.offset >= offset:
         return chunk
     if chunk.offset + len(chunk.data) <= offset:

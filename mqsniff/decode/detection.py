@@ -1,10 +1,10 @@
-"""The first events of a connection that nobody knows yet in, a verdict out: who takes it, and who is the client.
+"""Detects the protocol of a new connection from its first events, and which direction is the client.
 
 1. Both sides are considered, in both orientations where no handshake told who opened the connection.
 2. A sample is at most ``detect_max`` bytes a side; a connection undecided beyond that is unknown.
-3. TLS, HTTP and others (``foreign``) are named; nothing is dropped: the events wait here and are replayed to whoever
-   takes them.
-4. Bytes behind a gap are a sample of their own. Those before it are asked about too, as the peer may have answered
+3. TLS, HTTP and others (``foreign``) are named. No event is dropped: the conversation keeps them and replays them
+   after the verdict.
+4. Bytes behind a gap are a sample of their own. The bytes before it are judged too, since the peer may have replied to
    them: captures that cut their packets lose the end of every frame.
 """
 
@@ -28,14 +28,14 @@ _HTTP_RESPONSE = re.compile(rb"HTTP/1\.[01] [1-5][0-9][0-9][ \r]")
 _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 ANSWER_MAX = 64
-"""Bytes of a peer's first answer that may tell more than what was asked: a broker refuses HTTP in its own words."""
+"""Bytes of a peer's first reply that may correct a verdict: a broker refuses HTTP with a message of its protocol."""
 BEFORE_MAX = 8 * KIB
-"""Bytes before a gap that are asked about again with each chunk behind it."""
+"""Bytes before a gap that are judged again with each chunk behind it (rule 4)."""
 
 
 @dataclass(slots=True)
 class Detected:
-    """Who takes it (``claim`` for a dissector, else a name such as tls), and which direction is the client."""
+    """A verdict: the protocol (``claim`` if a dissector takes it), and which direction is the client."""
 
     client_direction: int
     protocol: str
@@ -52,7 +52,7 @@ class _Half:
         self.starts: list[int] = []
         self.from_start = from_start
         self.before: list[Sample] = []
-        """What stood before the first gap, if the beginning was seen, and what stood before the last one."""
+        """The sample before the first gap, if it holds the start of the stream, and the one before the last gap."""
         self.head: ProxyHead | None = None
         self._head_open = from_start
 
@@ -71,7 +71,7 @@ class _Half:
 
     @property
     def open(self) -> bool:
-        """Whether nothing can be said of it yet."""
+        """Whether a PROXY head may still be incomplete."""
         return self._head_open and bool(self.data)
 
     def sample(self, size: int | None = None) -> Sample:
@@ -82,7 +82,7 @@ class _Half:
         return Sample(data, starts or (0,), self.from_start)
 
     def lose(self) -> None:
-        """A gap: what was before it says nothing of what comes behind it."""
+        """At a gap: set the sample aside and begin a new one."""
         if self.data:
             self.before = [*(sample for sample in self.before if sample.from_start), self.sample(BEFORE_MAX)]
         self.data.clear()
@@ -114,7 +114,7 @@ class Detection:
         return self._decide()
 
     def reply_to(self, direction: int, chunk: Chunk) -> Detected | None:
-        """Take bytes of a connection that was named by what its opener said; the verdict if its peer knows better."""
+        """Take the peer's bytes of a connection that got no dissector; a verdict if they name one."""
         half = self._halves[direction]
         half.add(chunk)
         peer = self._halves[1 - direction]
@@ -123,7 +123,7 @@ class Detection:
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether one side has hardly spoken, and the other not too much."""
+        """Whether one side sent nearly nothing yet, and the other no more than ``detect_max``."""
         fewer, more = sorted(len(half.data) for half in self._halves)
         return fewer < ANSWER_MAX and more <= self._limits.detect_max
 
@@ -152,19 +152,19 @@ class Detection:
         if earlier is not None:
             return earlier
         if best is None:
-            named = self._stranger(samples, heads)
+            named = self._named(samples, heads)
             if named is not None:
                 return named
         if best is not None:
             return best
         full = any(len(sample.data) > self._limits.detect_max for sample in samples)
-        undecided = undecided or any(_may_be_stranger(sample) for sample in samples)
+        undecided = undecided or any(_may_be_named(sample) for sample in samples)
         if full or not undecided:
             return Detected(self.likely_client(heads), "unknown", None, heads)
         return None
 
     def _earlier(self, now: tuple[Sample, ...], heads: dict[int, ProxyHead]) -> Detected | None:
-        """Who is sure where what stood before a gap is taken for a side's sample (rule 4)."""
+        """The verdict with the samples from before a gap, if a dissector is sure of one (rule 4)."""
         choices = [[sample, *half.before] for sample, half in zip(now, self._halves, strict=True)]
         for samples in product(*choices):
             for client in self.orientations(heads) if samples != now else ():
@@ -189,7 +189,7 @@ class Detection:
         server_port = self._registry.server_port(*self._ports) or min(self._ports)
         return 1 if self._ports[0] == server_port else 0
 
-    def _stranger(self, samples: tuple[Sample, ...], heads: dict[int, ProxyHead]) -> Detected | None:
+    def _named(self, samples: tuple[Sample, ...], heads: dict[int, ProxyHead]) -> Detected | None:
         for direction, sample in enumerate(samples):
             found = name_undecoded(sample)
             if found is not None:
@@ -201,8 +201,8 @@ class Detection:
         return None
 
 
-def _may_be_stranger(sample: Sample) -> bool:
-    """Whether the next bytes may still show a foreign protocol: too few were seen, or what has begun has not ended."""
+def _may_be_named(sample: Sample) -> bool:
+    """Whether more bytes may show a foreign protocol: there are too few, or its first unit is not complete."""
     data = sample.data
     if not sample.from_start:
         return False
@@ -212,7 +212,7 @@ def _may_be_stranger(sample: Sample) -> bool:
 
 
 def name_undecoded(sample: Sample) -> tuple[str, bool | None] | None:
-    """(protocol, whether its client sent this, None if that cannot be told) of what is named and not decoded."""
+    """(protocol, whether its client sent the sample, None if unknown) of protocols that are named, not decoded."""
     for start in (0,) if sample.from_start else sample.starts:
         data = sample.data[start : start + 8192]
         if data.startswith(_HTTP2_PREFACE):

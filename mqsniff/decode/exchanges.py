@@ -1,16 +1,16 @@
-"""Questions and answers of one connection in, Exchange nouns and record batches that are complete out.
+"""Requests and replies of one connection in, complete Exchanges and record batches out.
 
-1. Every question becomes exactly one Exchange; an answer that nobody asked for becomes one too, and so does a request
-   that opened no question: one-way, or cut where it says which answer is its own.
-2. Latency runs from the last byte of the question to the first byte of its answer; a negative time is None (the answer
-   has a ``clock`` problem, see mqsniff.framing.pending).
-3. Records of a question wait for its answer, which tells their offsets, at most ``records_wait_max`` of them and
-   ``records_wait_size`` bytes. Of those that go out before it, whoever still waits for the answer keeps nothing.
-4. A settlement whose command may be refused has the status of that command; what has no answer unless it fails, and
-   got none, was a success. Latency runs to the command, not to the answer to it.
-5. An answer is ok when all that tells success was read. One that did not come to its end is none (unanswered; pending
-   where the capture ended); one whose telling bytes the capture lost is lost; one that cannot be read is unseen.
-6. Of a held question, waiting and work cannot be told apart within its limit; what it took beyond it was work.
+1. Every pending request becomes exactly one Exchange. So does a reply without a request, and a request that opened no
+   pending one: it is one-way, or was cut before the field that identifies its reply.
+2. Latency runs from the last byte of the request to the first byte of its reply; a negative time is None (the reply has
+   a ``clock`` problem, see mqsniff.framing.pending).
+3. Records of a request wait for the reply, which tells their offsets: at most ``records_wait_max`` of them and
+   ``records_wait_size`` bytes. Batches emitted before the reply are emptied in place, to free their memory.
+4. A settlement whose command may be refused has the status of that command; a command that gets a reply only if it
+   fails, and got none, succeeded. Latency runs to the command, not to the reply to it.
+5. A reply is ok if every field that tells success was read. If it did not come to its end, the request is unanswered
+   (pending if the capture ended); if the capture lost these fields, it is lost; if they cannot be read, it is unseen.
+6. If the broker held a request, waiting and work cannot be told apart within its limit; time beyond the limit was work.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _ACK = {"ok": "acked", "partial": "acked", "error": "failed", "oneway": "none"}
 
 
 class Exchanges:
-    """What the answers of one connection say of its questions."""
+    """The exchanges of one connection, and the records that wait for replies."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._answered_ns: int | None = None
         self.capture_ended = False
-        """Whether frames that are cut short now are so since the capture has ended, not their connection."""
+        """Whether frames are cut short because the capture has ended, not their connection."""
         self.waiting: dict[int, tuple[Pending, list[Ready]]] = {}
-        """Questions whose records wait for the answer, by identity."""
+        """Requests whose records wait for the reply, by identity."""
         self._waiting_records = self._waiting_size = 0
 
     def of(self, message: Message) -> list[Exchange]:
@@ -69,16 +69,16 @@ class Exchanges:
             )
         if status == "ok" and pending.link == "answer" and (doubt := self._doubt(answer)) is not None:
             status = doubt
-        question, last = pending.frame, (pending.last_answer or answer).frame
-        latency = answer.frame.first_ts_ns - question.last_ts_ns
+        request, last = pending.frame, (pending.last_answer or answer).frame
+        latency = answer.frame.first_ts_ns - request.last_ts_ns
         if latency < 0:
             return Exchange(pending, answer, status)
-        total = last.last_ts_ns - question.first_ts_ns
+        total = last.last_ts_ns - request.first_ts_ns
         queued = self._queued(pending)
         return Exchange(pending, answer, status, latency, total, queued, _worked(pending, latency - (queued or 0)))
 
     def _doubt(self, answer: Message) -> ExchangeStatus | None:
-        """Why an answer without an error is no proof of success; None where it is (rule 5)."""
+        """Status of a reply that has no error and still does not prove success; None if it does (rule 5)."""
         frame = answer.frame
         if frame.whole and answer.judged is not False:
             return None
@@ -90,13 +90,13 @@ class Exchanges:
         return "lost" if frame.holes else "unseen"
 
     def _queued(self, pending: Pending) -> int | None:
-        """How long the question stood behind the answer before its own."""
+        """How long the request queued until the reply before its own was sent."""
         if pending.link != "answer" or not pending.in_order:
             return None
         return 0 if self._answered_ns is None else max(0, self._answered_ns - pending.frame.last_ts_ns)
 
     def rest(self, pending: Pending, *, open_at_end: bool, seen: tuple[bool, bool], gaps: tuple[int, int]) -> Exchange:
-        """The exchange of a question that was still open at the end; ``seen`` and ``gaps`` are those of each side."""
+        """The exchange of a request still pending at the end; ``seen`` and ``gaps`` are by side."""
         command = pending.awaits
         if command is not None and command.answer is None and pending.status is None:
             pending.status = _why_unsettled(command, open_at_end=open_at_end, seen=seen, gaps=gaps)
@@ -109,19 +109,19 @@ class Exchanges:
     # ---- records
 
     def records_of(self, message: Message, ended: list[Exchange]) -> Iterator[Ready]:
-        """Record batches that can go out with this message: its own, and those whose question it ended."""
+        """Record batches to emit with this message: its own, and those whose request it ended."""
         if self.waiting:
             for exchange in ended:
                 yield from self.settled(exchange)
-        question = next((pending for pending in message.pending if pending.link == "answer"), None)
+        request = next((pending for pending in message.pending if pending.link == "answer"), None)
         for batch in message.records:
-            if question is None or question.status is not None:
+            if request is None or request.status is not None:
                 yield message, batch
-            elif question.expects == 0:
+            elif request.expects == 0:
                 batch.constant.setdefault("ack", "none")
                 yield message, batch
             else:
-                self.waiting.setdefault(id(question), (question, []))[1].append((message, batch))
+                self.waiting.setdefault(id(request), (request, []))[1].append((message, batch))
                 self._waiting_records += batch.count
                 self._waiting_size += len(batch.data)
         while self.waiting and self._too_many:
@@ -135,7 +135,7 @@ class Exchanges:
         return self._waiting_records > limits.records_wait_max or self._waiting_size > limits.records_wait_size
 
     def settled(self, exchange: Exchange) -> Iterator[Ready]:
-        """The batches whose question this exchange ends."""
+        """The batches whose request this exchange ends."""
         if exchange.pending is not None and id(exchange.pending) in self.waiting:
             ack = _ACK.get(exchange.status, "unseen")
             for message, batch in self._release(id(exchange.pending)):
@@ -150,7 +150,7 @@ class Exchanges:
 
 
 def _worked(pending: Pending, elapsed_ns: int) -> int | None:
-    """How long the answering side was at work, of the time that the question did not stand in a queue (rule 6)."""
+    """How long the replying side worked on the request, its time in the queue not counted (rule 6)."""
     if pending.link != "answer":
         return None
     if pending.held and pending.wait_limit_ns is not None:
@@ -160,13 +160,13 @@ def _worked(pending: Pending, elapsed_ns: int) -> int | None:
 
 
 def _empty(batch: RecordBatch) -> None:
-    """Let go what a batch holds, in place: its dissector remembers it for an answer that may never come."""
+    """Free the memory of a batch in place: its dissector keeps it for a reply that may never come."""
     batch.data, batch.count, batch.constant, batch.columns = b"", 0, {}, {}
     batch.keys = batch.values = batch.headers = batch.header_spans = None
 
 
 def _asks(message: Message) -> bool:
-    """Whether a message waits for an answer, or has been told that it will get none."""
+    """Whether a message opened a request, replied to or not."""
     for pending in message.pending:  # noqa: SIM110  # hot: any() makes a generator for each message
         if pending.link == "answer":
             return True
@@ -187,7 +187,7 @@ def _why_open(pending: Pending, *, open_at_end: bool, seen: tuple[bool, bool], g
 def _why_unsettled(
     command: Pending, *, open_at_end: bool, seen: tuple[bool, bool], gaps: tuple[int, int]
 ) -> ExchangeStatus | None:
-    """The status of a settlement whose command was still open at the end; None where it was not refused in time."""
+    """Status of a settlement whose command was still pending at the end; None if it was not refused."""
     if command.status is not None:
         return None if command.status == "oneway" else command.status
     if command.expects == 0:
@@ -198,7 +198,7 @@ def _why_unsettled(
 
 
 def _fate_of(command: Pending, settling: Message) -> ExchangeStatus:
-    """What became of the command that settled a delivery, ``settling``, and so of the delivery (rule 4)."""
+    """Status of a delivery: that of the command that settled it, whose message is ``settling`` (rule 4)."""
     if command.status is not None and command.status != "oneway":
         return command.status
     refused = command.answer is not None and command.answer.error_count

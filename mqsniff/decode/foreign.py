@@ -1,10 +1,10 @@
-"""First bytes of a side in, the name of a protocol out that is none of ours: it is named by content, never decoded.
+"""Names protocols that no dissector decodes, by the first bytes of a side.
 
-1. A signature is what its specification makes every peer send: magic bytes, lengths that fit, words at their places. No
-   port is asked. Each fixes 40 bits and more; most far more.
+1. A signature is what its specification makes every peer send: magic bytes, lengths that fit, words at their places.
+   Ports do not matter. Each signature fixes at least 40 bits, most of them far more.
 2. At the start of a connection a signature may ask for more bytes. In the middle only frames count that end where their
    length says, and with them the captured bytes or another such frame.
-3. Dissectors are asked first: what one of them is sure of is never foreign.
+3. Dissectors come first: a connection that one of them claims by content is never foreign.
 
 Sources: AMQP 0-9-1 sections 2.3.5, 4.2.2 and 4.2.3; AMQP 1.0 parts 2.2, 5.2.1 and 5.3.2; MQTT 3.1.1 and 5.0, both
 section 3.1; NATS client protocol (docs.nats.io, "INFO", "CONNECT", "PUB", "MSG"); STOMP 1.2 "Connecting" and "Augmented

@@ -100,7 +100,7 @@ class TransformLayer(Layer):
                 self.undecoded += len(data)
 
     def gap(self, gap: Gap) -> Iterator[LayerEvent]:
-        """Take note of bytes that the layer below lost; a loss of unknown length is at least one byte."""
+        """Pass a gap of the layer below on; one of unknown length counts as at least one byte."""
         if self._dark is None:
             yield from self._pass(self._transform.gap(gap.length if gap.known else max(gap.length, 1)), gap.mark)
         self._fed += gap.length
@@ -125,7 +125,7 @@ class TransformLayer(Layer):
                 yield self._chunk(item, mark)
 
     def end(self) -> None:
-        """Say from which byte on the layer was dark, and how many bytes that were."""
+        """Report from which byte on nothing could be decoded, and how many bytes that were."""
         if self._dark is not None:
             dark, self._dark = self._dark, None
             detail = f"{dark.why}: dark from byte {dark.offset} of the layer on, {self.undecoded} bytes not decoded"
@@ -191,11 +191,11 @@ class Layers:
             self._stacks[side].append(TransformLayer(side, at, transforms[side]))
 
     def top(self, side: Side) -> int:
-        """The level above all layers of a side: what is given back from here enters the layer pushed next."""
+        """The level above all layers of a side: bytes handed back here enter the layer that is pushed next."""
         return len(self._stacks[side])
 
     def through(self, event: LayerEvent, level: int = 0) -> Iterator[LayerEvent]:
-        """What comes out on top when an event enters at a level."""
+        """The events above all layers when an event enters at a level."""
         stack = self._stacks[event.side]
         if level == len(stack):
             yield event
@@ -208,7 +208,7 @@ class Layers:
             yield from self.through(above, level + 1)
 
     def _across(self, event: LayerEvent, layer: Layer, level: int) -> Iterator[LayerEvent]:
-        """Bytes that came before the layer begins pass it by."""
+        """Split an event at the start of a layer: the bytes before it bypass the layer."""
         cut = layer.at - event.offset
         if isinstance(event, Gap):
             yield replace(event, length=min(event.length, cut))
@@ -226,7 +226,7 @@ class Layers:
         yield from self.through(Chunk(event.side, layer.at, event.data[cut:], [at, *after]), level)
 
     def close(self, side: Side) -> Iterator[LayerEvent]:
-        """What the layers of a side held back."""
+        """Close the layers of a side; gives the bytes that they held back."""
         for level, layer in enumerate(self._stacks[side], 1):
             for above in layer.close():
                 yield from self.through(above, level)

@@ -20,7 +20,7 @@ REQUEST_LINE_MAX = 512
 
 
 class OpaqueConnection:
-    """What can be said of such a connection."""
+    """Counts and names one such connection."""
 
     def __init__(self, protocol: str, info: ConnectionInfo) -> None:
         self._protocol = protocol
@@ -32,7 +32,7 @@ class OpaqueConnection:
         self._tls = [TlsLayer(side, 0, self._facts) for side in Side] if protocol == "tls" else []
 
     def rename(self, protocol: str) -> None:
-        """Later bytes have shown what an unknown connection speaks."""
+        """Set the protocol of an unknown connection, which later bytes have shown."""
         self._protocol = self._info.protocol = protocol
         self._info.detected_by = "content"
 

@@ -1,8 +1,8 @@
-"""The entry-point group ``mqsniff.dissectors`` in, dissector classes out, and which of them a connection speaks to.
+"""Loads dissector classes from the entry-point group ``mqsniff.dissectors``, and picks the one for a connection.
 
 1. Order is by entry-point name, so that a verdict does not depend on the order of installation.
 2. A dissector that cannot be imported is a problem of the run, not the end of it.
-3. YES beats MAYBE; MAYBE claims only with the hint of a port; an open MORE never holds a YES up.
+3. YES beats MAYBE; MAYBE claims only with the hint of a port; a MORE of another dissector never delays a YES.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """A connection whose protocol is known: chunks and gaps of its sides in, Items out.
 
-1. Bytes pass the layers that the dissector asked for (``Upgrade``) before they reach it.
-2. An Upgrade takes what the dissector has not decoded yet back, and sends it through the new layer, in the order of
-   its packets.
-3. Each question, answer, record batch and problem of the connection becomes an Item; Decoded comes first.
-4. What a dissector raises ends its connection with an ``internal`` problem; the run goes on.
-5. Accounts are kept at the border of the plugin: each byte that it was fed is decoded in a message, lies behind a hole
-   of one, or was skipped; what it leaves out is undecoded too, and told at the end.
-6. What a reset cuts says who reset the connection. A client that resets with an answer in flight does not want it:
-   that is a warning. Anything else is an error; a server that resets did not get what its client still wanted to say.
+1. Bytes pass the layers that the dissector requested (``Upgrade``) before they reach it.
+2. An Upgrade takes back the bytes that the dissector has not decoded yet and sends them through the new layer, in the
+   order of their packets.
+3. Each message, exchange, record batch and problem of the connection becomes an Item; the MessageItem comes first.
+4. An exception of a dissector ends the decoding of its connection with an ``internal`` problem; the run goes on.
+5. Every byte fed to the plugin is accounted for: it is decoded in a message, lies behind a hole of one, or was skipped.
+   The rest counts as undecoded too, and is reported at the end.
+6. A problem of bytes that a reset cut off says which side reset the connection. It is a warning if a client reset while
+   a reply was in flight, which it does not want; in any other case it is an error, since wanted bytes were lost.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ class ProtocolSession:
         self._reset_by: Side | None = None
         self._quiet = "exchanges" not in settings.wanted
         self._last: Message | None = None
-        """The message whose items were given last. What it ended was ended by a message before it, and so on: so that
-        the first message does not live as long as the last, it forgets that once its items were taken."""
+        """Last message emitted; its links to requests get cleared, else each message would keep all earlier ones."""
         info.identity = dissector.identity
 
     @property
@@ -73,7 +72,7 @@ class ProtocolSession:
             self._dissector.start(side, in_step=in_step)
 
     def take(self, event: Chunk | Gap) -> Iterable[Item]:
-        """Items of the next bytes, or of their loss; a list where one packet released all of them."""
+        """Items of the next bytes or of a gap; a list if one packet released all of them."""
         if isinstance(event, Gap):
             self._gaps[event.side] += 1
         return self._run(event, 0) if self._layered else self._give(event)
@@ -97,9 +96,9 @@ class ProtocolSession:
         return self._items(self._dissector.feed, event)
 
     def _catch_up(self) -> Iterator[Item]:
-        """What an Upgrade took back goes before anything that comes later.
+        """Send the bytes that an Upgrade took back through the layers, before any later ones.
 
-        One event after the other: none may enter a layer while another is inside.
+        One event after the other: a layer must finish one before it gets the next.
         """
         while self._again:
             back, self._again = self._again, []
@@ -107,9 +106,9 @@ class ProtocolSession:
                 yield from self._run(event, level)
 
     def close(self, side: Side, reset_by: Side | None = None, *, open_at_end: bool = False) -> Iterator[Item]:
-        """No more bytes of a side will come; one that waited until now may go on in a layer, and then ends again.
+        """No more bytes of a side will come; a side whose bytes an Upgrade took back now is closed once more.
 
-        ``reset_by``: who cut the connection off; what this cuts is told with it (rule 6).
+        ``reset_by``: the side that reset the connection (rule 6).
         """
         self._exchanges.capture_ended = open_at_end
         self._closed.add(side)
@@ -122,7 +121,7 @@ class ProtocolSession:
         self._reset_by = None
 
     def end(self, *, open_at_end: bool, seen: tuple[bool, bool]) -> Iterator[Item]:
-        """The connection is over: what was never answered, and what stayed dark."""
+        """The connection is over: give requests without a reply, and what was not decoded."""
         gaps = self._gaps[0], self._gaps[1]
         for pending in self._dissector.unanswered():
             exchange = self._exchanges.rest(pending, open_at_end=open_at_end, seen=seen, gaps=gaps)
@@ -154,7 +153,7 @@ class ProtocolSession:
         info.tls_alpn, info.tls_server_name = tls.alpn, tls.server_name
 
     def _items(self, tell: Callable[[SessionInput], Iterable[Event]], what: SessionInput) -> Iterable[Item]:
-        """What the dissector says when it is told something; nothing any more once it has raised. Hot."""
+        """Items of the events that a call of the dissector gives; none after it has raised once. Hot."""
         if self._broken:
             return ()
         if self._last is not None:
@@ -172,7 +171,7 @@ class ProtocolSession:
         return self._each(events)
 
     def _each(self, events: Iterable[Event]) -> Iterator[Item]:
-        """Items of what the dissector says bit by bit."""
+        """Items of events that come one by one."""
         try:
             for event in events:
                 match event:
@@ -193,14 +192,14 @@ class ProtocolSession:
             yield from self._catch_up()
 
     def _tell_reset(self, message: Message) -> None:
-        """Rule 6, of a message that was cut by the end of its side."""
+        """Adjust the ``truncated`` problems of a message that a reset cut off (rule 6)."""
         if not message.frame.holes:
             for problem in message.problems:
                 if problem.kind == "truncated":
                     self._soften(problem)
 
     def _soften(self, problem: Problem) -> None:
-        """Rule 6, of bytes that end before what they began; nothing to say where no reset ended them."""
+        """Say in a problem which side reset the connection, and set its severity; no reset: no change (rule 6)."""
         who = self._reset_by
         if who is not None and problem.side is not None:
             problem.detail += f": the {who.text} reset the connection"
@@ -208,7 +207,7 @@ class ProtocolSession:
                 problem.severity = "warning"
 
     def _fault(self, error: Exception) -> Item:
-        """The dissector has raised: it is told nothing any more."""
+        """The dissector has raised: never call it again."""
         self._broken = True
         detail = (
             f"{type(error).__name__} in {type(self._dissector).__name__}: the connection is not decoded any further"
@@ -216,7 +215,7 @@ class ProtocolSession:
         return ProblemItem(self._info, Problem("internal", "error", detail), None, None)
 
     def _message(self, message: Message) -> list[Item]:
-        """A message and what comes along with it. Hot: once a message."""
+        """Items of a message: itself, its problems, exchanges and records. Hot: once a message."""
         info, frame = self._info, message.frame
         ended = self._exchanges.of(message)
         if ended and ended[-1].status == "unasked":
@@ -235,7 +234,7 @@ class ProtocolSession:
         return items
 
     def _only(self, message: Message) -> list[Item]:
-        """A message where nobody asks what became of its questions, and no records wait for it. Hot."""
+        """Items of a message if exchanges are not wanted and no records wait. Hot."""
         info, frame = self._info, message.frame
         if message.kind == "response" and not message.answers:
             _note_unmatched(message)
@@ -282,13 +281,13 @@ def _release(event: Chunk | Gap) -> int:
 
 
 def _note_unmatched(message: Message) -> None:
-    """Say that a message answers no question, unless its dissector has said why."""
+    """Add an ``unmatched`` problem to a reply without a request, unless its dissector added one."""
     if not any(problem.kind == "unmatched" for problem in message.problems):
         message.problems.append(Problem("unmatched", "warning", "an answer to no question in the capture"))
 
 
 def _latency(message: Message) -> int | None:
-    """The latency of the first question that this message was the first to answer, None where there is none."""
+    """Latency of the first request that has this message as its first reply; None if there is none."""
     for pending in message.answered:
         if pending.answer is message:
             latency = message.frame.first_ts_ns - pending.frame.last_ts_ns

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from mqsniff.filters.patterns import Patterns
-from mqsniff.model import Message, RecordBatch
+from mqsniff.model import Message, PartitionRow, RecordBatch
 
 OFFSET_MAX: Final = (1 << 63) - 1
 """The last offset there can be: the end of a range without end."""
@@ -62,7 +62,7 @@ class RecordFilter:
         """Whether one of the names of a topic is chosen."""
         return not self._topics or any(self._topics.fit(form) for name in names if name for form in topic_forms(name))
 
-    def partitions(self, message: Message) -> tuple[dict[str, Any], ...]:
+    def partitions(self, message: Message) -> tuple[PartitionRow, ...]:
         """Rows of ``partitions`` that lie there; the very tuple where all do."""
         if self._everywhere:
             return message.partitions

@@ -1,10 +1,11 @@
-"""Strict looks at bytes of unknown standing: whether frames start at a place, and what that says of the protocol.
+"""Strict checks of bytes out of step: whether a frame starts at an offset, and whether the protocol fits.
 
-1. A frame is believed with a second one, or the exact end of the run, behind it; one over ``search_sure`` needs two,
-   one that ``probe`` vouches for needs none where the capture lost what stood behind it. The first captured byte behind
-   lost ones is as exact an end: captures that cut their packets lose the end of every frame.
-   A run also ends, for one look, where the peer begins to speak: who waits for an answer sends no second frame.
-2. An answer that needs more bytes is no answer: whoever asks keeps the bytes and asks again.
+1. Accept a candidate if another frame, or the exact end of the captured bytes, follows it. A candidate larger than
+   ``search_sure`` needs two frames behind it; a ``ProvenSize`` needs none where the bytes behind it were lost. The
+   first captured byte behind lost ones counts as an exact end too: captures that cut their packets lose the end of
+   every frame. So does, for one check, the point where the peer starts to send: a side that waits for a reply sends no
+   second frame.
+2. Where more bytes are needed, nothing is decided: the caller keeps the bytes and calls again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mqsniff.model import ProvenSize, Side
 
 
 class RunEnd(Enum):
-    """What is known of the bytes behind those at hand."""
+    """What is known of the bytes that follow the buffered ones."""
 
     OPEN = "more may come at once"
     PAUSED = "the peer speaks now: a frame may end exactly here"
@@ -35,7 +36,7 @@ class Prober(Protocol):
 
     @property
     def probe_max(self) -> int:
-        """Nor more than this, if it is not 0."""
+        """If not 0, a lower limit for ``probe``."""
         ...
 
     def probe(self, side: Side, head: bytes, /) -> Probed:
@@ -43,26 +44,26 @@ class Prober(Protocol):
         ...
 
     def scan(self, side: Side, data: bytes, start: int, /) -> int:
-        """First offset >= ``start`` where ``probe`` is worth asking."""
+        """First offset >= ``start`` where ``probe`` may find a frame."""
         ...
 
 
 def probe_size(prober: Prober) -> int:
-    """As many bytes as ``probe`` can want."""
+    """Most bytes that ``probe`` can need."""
     return prober.probe_max or prober.head_max
 
 
 def frame_starts(prober: Prober, side: Side, data: bytes, at: int, end: int) -> bool:
-    """Whether a frame starts at a place to which the one before points."""
+    """Whether a frame starts where the size of the frame before says that it must."""
     return isinstance(prober.probe(side, data[at : min(at + probe_size(prober), end)]), int)
 
 
 def confirm_frame(
     prober: Prober, limits: Limits, side: Side, data: bytes, at: int, *, end: int, run: RunEnd, beyond: int
 ) -> tuple[bool, int]:
-    """(whether a frame starts at ``at``, else the index that must be there before asking again, 0 for never).
+    """(whether a frame starts at ``at``; if not, the index up to which bytes are needed to try again, 0: never).
 
-    ``beyond``: index of the first byte behind those that were lost where the run ended; negative where nobody knows.
+    ``beyond``: index of the first captured byte behind the lost ones that ended the run; negative if unknown.
     """
     head_max = probe_size(prober)
     behind = 0
@@ -88,7 +89,7 @@ def confirm_frame(
 
 
 def verdict_at(prober: Prober, side: Side, data: bytes, start: int) -> Verdict:
-    """What the bytes from ``start`` on say of the protocol: YES for two frames, MAYBE for a lone one."""
+    """Judge the protocol by the bytes from ``start`` on: YES for two frames, MAYBE for a single one."""
     head_max = probe_size(prober)
     size = prober.probe(side, data[start : start + head_max])
     if not isinstance(size, int):
@@ -103,7 +104,7 @@ def verdict_at(prober: Prober, side: Side, data: bytes, start: int) -> Verdict:
 
 
 def verdict_of(prober: Prober, side: Side, sample: Sample) -> Verdict:
-    """What a sample says of the protocol: the best of its likely starts, never NO where its beginning was not seen."""
+    """The best verdict of a sample's likely starts; never NO where the start of the stream was not captured."""
     if sample.from_start:
         return verdict_at(prober, side, sample.data, 0)
     verdicts = (verdict_at(prober, side, sample.data, start) for start in sample.starts)

@@ -1,8 +1,8 @@
-"""One frame through a plugin's ``decode``: its events on, what it raises turned into a problem of that frame.
+"""Calls a plugin's ``decode`` for one frame; gives its events, and a problem of that frame for what it raises.
 
-1. ``Malformed`` is the traffic's fault, anything else ours; either costs one frame, never the connection.
-2. A frame with bytes missing says so in the first message that it became.
-3. What is skipped of a frame is what was captured of it: its holes are told as gaps already.
+1. ``Malformed`` means bad traffic, any other exception a bug of ours; either loses one frame, never the connection.
+2. If bytes of the frame are missing, its first message gets a ``truncated`` problem.
+3. Of a skipped frame only captured bytes are counted as skipped: its holes were reported as gaps.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from mqsniff.spec.wire import Malformed
 
 
 def decode_safely(
-    decode: Callable[[Frame], Iterator[Event]], frame: Frame, reach: int, questions: PendingRequests, plugin: str
+    decode: Callable[[Frame], Iterator[Event]], frame: Frame, reach: int, requests: PendingRequests, plugin: str
 ) -> list[Event]:
-    """The events of a frame; where nothing claims it, ``reach`` bytes of the stream are passed over. Hot."""
+    """The events of a frame; if no event claims it, ``reach`` bytes of the stream become Skipped. Hot."""
     events: list[Event] = []
     claimed = False
     try:
         for event in decode(frame):
             if isinstance(event, Message):
-                questions.finish(event)
+                requests.finish(event)
                 if not claimed and len(frame.data) < frame.size:
                     event.problems.append(_truncated(frame))
                 claimed = True
@@ -53,7 +53,7 @@ def _skipped(frame: Frame, reach: int) -> Skipped:
 
 
 def _truncated(frame: Frame) -> Problem:
-    """What a frame lacks; ``size`` are the bytes of it that nobody can decode."""
+    """A problem that says which bytes of a frame are missing; its ``size`` counts the bytes that cannot be decoded."""
     size, lost = frame.size, sum(stop - start for start, stop in frame.holes)
     absent = size - frame.captured - lost
     said = []

@@ -1,8 +1,8 @@
-"""What authors of framed protocols write on: ``probe``, ``frame_size`` and ``decode`` theirs, all else done here.
+"""Base class for framed protocols: authors write ``probe``, ``frame_size`` and ``decode``, the rest is done here.
 
-1. A frame goes to ``decode`` once, when all of it that will ever come is there (``machine``).
-2. Questions are opened and answered by the frame that is being decoded (``questions``).
-3. Detection is ``probe`` on the first bytes of both sides (``belief``).
+1. A frame goes to ``decode`` once, when no more bytes of it can come (``machine``).
+2. Requests are opened and resolved by the frame that is being decoded (``pending``).
+3. Detection calls ``probe`` on the first bytes of both sides (``confirmation``).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class FramedDissector(Dissector):
     probe_max: ClassVar[int] = 0
     """``probe`` alone never needs more than this; 0: no less than ``head_max``."""
     head_usual: ClassVar[int] = 64
-    """As many as nearly every head has: ``frame_size`` is asked with no more at first, to copy less."""
+    """Size that nearly every head has: ``frame_size`` first gets no more than this, to copy less."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._questions = PendingRequests(settings.limits)
-        self._machine = Machine(self, settings.limits, self._questions)
+        self._requests = PendingRequests(settings.limits)
+        self._machine = Machine(self, settings.limits, self._requests)
 
     # ---- what authors write
 
@@ -52,11 +52,11 @@ class FramedDissector(Dissector):
         """Give the events of a frame; may raise Malformed. ``frame.data`` may be shorter than ``frame.size``."""
 
     def walk(self, side: Side, walk: IncrementalSize, data: bytes) -> Walked:  # noqa: ARG002  # part of the contract
-        """Go on where ``frame_size`` said Walk; ``data`` are bytes (at least one) from ``walk.size`` on. Final too."""
+        """Continue an IncrementalSize; ``data`` are bytes (at least one) from ``walk.size`` on. The result is final."""
         return walk.promised
 
     def missed(self, side: Side, length: int | None) -> None:
-        """A side is in step again: so many bytes before the next frame gave none (None: nobody knows how many)."""
+        """Framing resumed after ``length`` bytes that gave no frame (None: unknown)."""
 
     @classmethod
     def scan(cls, side: Side, data: bytes, start: int) -> int:  # noqa: ARG003  # part of the contract
@@ -64,13 +64,13 @@ class FramedDissector(Dissector):
         return start
 
     def confirm(self, side: Side, candidate: Candidate) -> Verdict:  # noqa: ARG002  # part of the contract
-        """Whether a frame that a search believes fits what the connection knows; YES or NO, or MORE: ask again later.
+        """Whether a frame that a search found fits the state of the connection: YES, NO or MORE.
 
-        MORE is asked again when more bytes of the side are there, or when it ends.
+        After MORE this is called again when more bytes of the side have come, or when the side ends.
         """
         return Verdict.YES
 
-    # ---- questions and answers
+    # ---- requests and replies
 
     def expect_reply(
         self,
@@ -82,16 +82,16 @@ class FramedDissector(Dissector):
         wait_limit_ns: int | None = None,
         in_order: bool = True,
     ) -> Pending:
-        """Open a question that belongs to the frame being decoded; ``expects`` 0: no answer unless it fails."""
-        return self._questions.expect_reply(key, context, expects, link, wait_limit_ns, in_order=in_order)
+        """Open a request for the frame being decoded; ``expects`` 0: no reply unless it fails."""
+        return self._requests.expect_reply(key, context, expects, link, wait_limit_ns, in_order=in_order)
 
     def reply_to(self, key: Any) -> Pending | None:
-        """The oldest question of this key, now answered by the frame being decoded; None when there is none."""
-        return self._questions.reply_to(key)
+        """Resolve the oldest request of this key with the frame being decoded; None when there is none."""
+        return self._requests.reply_to(key)
 
     def pending(self, key: Any) -> Sequence[Pending]:
-        """The open questions of a key, oldest first."""
-        return self._questions.open(key)
+        """The pending requests of a key, oldest first."""
+        return self._requests.open(key)
 
     def resolve(
         self,
@@ -101,18 +101,18 @@ class FramedDissector(Dissector):
         answered: bool = False,
         awaits: Pending | None = None,
     ) -> None:
-        """End one question wherever it stands in its queue: answered by this frame, or known to stay without answer.
+        """End one request wherever it stands in its queue: answered by this frame, or known to get no reply.
 
-        ``awaits`` is the question of the command that settles a delivery, asked before: the delivery ends with it.
+        ``awaits`` is the earlier request of the command that settles a delivery: the delivery ends with it.
         """
-        self._questions.resolve(pending, status, answered=answered, awaits=awaits)
+        self._requests.resolve(pending, status, answered=answered, awaits=awaits)
 
     def unanswered(self) -> Iterator[Pending]:
-        """Questions that nobody answered, oldest first."""
-        return self._questions.left()
+        """Requests that got no reply, oldest first."""
+        return self._requests.left()
 
     def fed(self, side: Side) -> int:
-        """Stream offset behind the last byte of a side that was fed and does not wait behind a gap."""
+        """Stream offset behind the last fed byte of a side, bytes held behind a gap not counted."""
         return self._machine.streams[side].end
 
     def passed(self, side: Side) -> int:
@@ -125,13 +125,13 @@ class FramedDissector(Dissector):
 
     def gaps_of(self, side: Side) -> int:
         """How many gaps of a side were seen so far."""
-        return self._questions.gaps[side]
+        return self._requests.gaps[side]
 
     # ---- detection
 
     @classmethod
     def detect(cls, client: Sample, server: Sample) -> Verdict:
-        """Both sides by ``probe``: one sure side is enough unless the other refutes it."""
+        """Judge both sides with ``probe``: YES on one side is enough, unless the other side says NO."""
         samples = zip(Side, (client, server), strict=True)
         verdicts = [cls.detect_side(side, sample) for side, sample in samples if sample.data]
         if not verdicts:
@@ -140,7 +140,7 @@ class FramedDissector(Dissector):
 
     @classmethod
     def detect_side(cls, side: Side, sample: Sample) -> Verdict:
-        """YES where a frame and a second one behind it start, MAYBE for a lone frame, at any likely start.
+        """YES if two frames follow each other at any likely start, MAYBE for a single frame.
 
         A side joined in the middle never says NO: it may have been joined inside a long frame.
         """

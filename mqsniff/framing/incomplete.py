@@ -1,7 +1,7 @@
-"""A frame whose bytes are not all there, or too many: what there is of its stream in, the frame with its holes out.
+"""A frame that lost bytes or is too large: takes the bytes of its stream, gives the frame with its holes.
 
-1. Its size is known: framing goes on behind it, whatever it lacks.
-2. Its data end where the first byte is missing, or at as many as a frame may have; what follows passes undecoded.
+1. Its size is known, so framing goes on behind it.
+2. Its data end at the first missing byte, or at ``frame_max`` bytes; the rest of the frame is not decoded.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from mqsniff.model import Frame, Gap
 
 
 class IncompleteFrame:
-    """A frame that passes by on a side."""
+    """One such frame on one side."""
 
     def __init__(self, stream: StreamBuffer, size: int, keep: int) -> None:
-        """Take what is there, at most ``keep`` bytes of it, as the start of a frame of ``size`` bytes."""
+        """Begin a frame of ``size`` bytes with the buffered ones, of which at most ``keep`` are kept."""
         start, there = stream.position, min(stream.available, size)
         data = stream.data()
         at = start - stream.base
@@ -42,7 +42,7 @@ class IncompleteFrame:
         return self._frame.offset + self._frame.size
 
     def swallow(self) -> bool:
-        """Let buffered bytes of the frame pass; true when its end was reached."""
+        """Consume buffered bytes of the frame; true when its end was reached."""
         stream, frame = self._stream, self._frame
         stream.position = min(stream.end, self.end)
         last = stream.mark_of(stream.position - 1)
@@ -51,14 +51,14 @@ class IncompleteFrame:
         return stream.position == self.end
 
     def lose(self, gap: Gap) -> None:
-        """Note lost bytes inside the frame; the stream goes on behind them (or at the frame's end)."""
+        """Add a hole for lost bytes; the stream goes on behind them, or at the end of the frame."""
         start = self._frame.offset
         stop = min(gap.offset + gap.length, self.end) if gap.known else gap.offset
         self._holes.append((gap.offset - start, stop - start))
         self._stream.jump(stop)
 
     def take(self, now: int) -> Frame:
-        """The frame; framing goes on behind what was seen of it."""
+        """The frame; framing goes on behind its last byte that was seen."""
         stream, frame = self._stream, self._frame
         frame.holes = tuple(self._holes)
         lost = sum(stop - start for start, stop in frame.holes)

@@ -1,12 +1,12 @@
-"""The frames of one connection: chunks and gaps of two sides in, whole frames out to ``decode``, events on.
+"""Framing of one connection: takes chunks and gaps of both sides, passes frames to ``decode``, gives its events.
 
-1. In step, frame follows frame by ``frame_size``; where it says NO_FRAME the side is searched with ``probe``.
-2. Of a search nothing is emitted before a frame is believed; the bytes before it are Skipped.
-3. A hole inside a frame of known size does not end framing: the frame goes out when its end has passed, with the bytes
-   before the hole.
-4. Any cut of the input gives the same events with the same ``now``: a search sees the packets one by one.
-5. Memory a side: ``frame_max`` for a frame, ``search_max`` for a search, ``wait_max`` while it waits for the peer.
-6. What ``decode`` raises is contained to its frame.
+1. In step, ``frame_size`` gives the size of each frame; after NO_FRAME the side is searched with ``probe``.
+2. A search emits nothing before a frame is accepted; the bytes before that frame become Skipped.
+3. A hole inside a frame of known size does not end framing: the frame is decoded when its end has passed, with the
+   bytes before the hole.
+4. The events and their ``now`` do not depend on how the input is cut into chunks: a search examines packet by packet.
+5. Memory per side: ``frame_max`` for a frame, ``search_max`` for a search, ``wait_max`` while it waits for the peer.
+6. An exception of ``decode`` costs one frame only (``decode_safely``).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Event, Frame, Gap, Side, Skipped, Upgrade
 
 _STEP: Final = Mode.STEP
-"""Looked up once: to find a member of an enumeration costs 0.1 µs, and this one is asked for with each frame."""
+"""Looked up once: to find a member of an enumeration costs 0.1 µs, and this one is needed for each frame."""
 
 
 class Framed(Searcher, Sizer, Protocol):
-    """The dissector whose frames these are."""
+    """What the machine needs of a dissector."""
 
     now: int
     """Ordinal of the packet that released the event just given."""
@@ -50,20 +50,20 @@ class Framed(Searcher, Sizer, Protocol):
 
 
 class Machine:
-    """What both sides of one connection are doing."""
+    """The framing of both sides of one connection."""
 
-    def __init__(self, owner: Framed, limits: Limits, questions: PendingRequests) -> None:
+    def __init__(self, owner: Framed, limits: Limits, requests: PendingRequests) -> None:
         self._owner = owner
         self._limits = limits
-        self._questions = questions
+        self._requests = requests
         self.streams = (StreamBuffer(Side.CLIENT), StreamBuffer(Side.SERVER))
         self._searches = (Search(self.streams[0]), Search(self.streams[1]))
         self._holed: list[IncompleteFrame | None] = [None, None]
         self._head_first = first_asked(owner)
         self._straight_max = min(limits.frame_max, BYTES_KEPT)
-        """Bytes of a frame that is told at once: of a larger one, questions forget the bytes when it was taken."""
+        """Largest frame for the fast path; pending requests must drop the bytes of larger ones (``taken``)."""
 
-    # ---- what comes in
+    # ---- input
 
     def join_late(self, side: Side) -> None:
         """The capture begins inside the stream of a side."""
@@ -77,7 +77,7 @@ class Machine:
         return self._feed(chunk) if events is None else events
 
     def _feed_frame(self, chunk: Chunk) -> list[Event] | None:
-        """The events of a chunk that is one packet and one small frame, where nothing else is going on; else None.
+        """The events of a chunk that is exactly one packet and one small frame, on idle sides; None for any other.
 
         Hot: most packets of small messages. ``_feed`` is its slow twin, at 1.5 times the cost.
         """
@@ -93,8 +93,8 @@ class Machine:
             return None
         owner.now = max(owner.now, marks[0].release)
         frame = stream.whole(chunk, owner.now)
-        self._questions.begin(frame)
-        return decode_safely(owner.decode, frame, size, self._questions, type(owner).__name__)
+        self._requests.begin(frame)
+        return decode_safely(owner.decode, frame, size, self._requests, type(owner).__name__)
 
     def _feed(self, chunk: Chunk) -> Iterator[Event]:
         self._owner.now = max(self._owner.now, chunk.marks[0].release)
@@ -122,7 +122,7 @@ class Machine:
     def gap(self, gap: Gap) -> Iterator[Event]:
         """Take note of lost bytes of a side."""
         self._owner.now = max(self._owner.now, gap.mark.release)
-        self._questions.gaps[gap.side] += 1
+        self._requests.gaps[gap.side] += 1
         yield from self._pass_gap(self.streams[gap.side], gap)
         yield from self._poke(gap.side.peer)
 
@@ -145,10 +145,10 @@ class Machine:
         """Whether a side may go on waiting for its peer."""
         return not (self.streams[side].tired or self.streams[side.peer].closed)
 
-    # ---- the machine of one side
+    # ---- one side
 
     def _advance(self, stream: StreamBuffer) -> Iterator[Event]:
-        """Frames, skips and all that the buffered bytes give, until more are needed."""
+        """All events that the buffered bytes give, until more bytes are needed."""
         while True:
             match stream.mode:
                 case Mode.STEP:
@@ -181,7 +181,7 @@ class Machine:
                 if frame is not None:
                     owner.now = max(owner.now, stream.told(frame))
                     yield from self._events_of(stream, frame)
-                    self._questions.taken()
+                    self._requests.taken()
                     if peer.mode is Mode.WAIT:
                         yield from self._poke(peer.side)
                     if stream.mode is not Mode.STEP:
@@ -208,7 +208,7 @@ class Machine:
                 return
 
     def _search(self, stream: StreamBuffer) -> tuple[Skipped | None, bool]:
-        """Look for the next frame, one packet more at a time: (what was passed over, whether the side is in step)."""
+        """Search for the next frame, packet by packet: (skipped bytes, whether the side is in step)."""
         search = self._searches[stream.side]
         for stop, release in search.unseen_packets():
             if search.find(self._owner, self._limits, stop, RunEnd.OPEN):
@@ -217,7 +217,7 @@ class Machine:
         return None, False
 
     def _end_run(self, stream: StreamBuffer, gap: Gap | None = None) -> Iterator[Event]:
-        """The bytes being searched have ended (a gap, the close): a frame may end exactly here, or behind the gap."""
+        """Finish a search at a gap or at the close: a frame may end exactly here, or exactly behind the gap."""
         search, owner, limits = self._searches[stream.side], self._owner, self._limits
         beyond = search.expect_behind(owner, limits, gap) if gap is not None and gap.known else -1
         while stream.mode is Mode.SEARCH:
@@ -230,7 +230,7 @@ class Machine:
             yield from self._step(stream)
 
     def _pause(self, stream: StreamBuffer) -> Iterator[Event]:
-        """The peer speaks: a frame that is being looked for may end exactly here."""
+        """The peer sends: the frame that is searched for may end exactly here."""
         search = self._searches[stream.side]
         while stream.mode is Mode.SEARCH and stream.available:
             if not search.find(self._owner, self._limits, stream.end, RunEnd.PAUSED):
@@ -246,7 +246,7 @@ class Machine:
         return skipped
 
     def _cut_frame(self, stream: StreamBuffer, why: str) -> Iterator[Event]:
-        """In step with part of a frame, whose next byte is lost: a frame with a hole where its size is known."""
+        """Handle a frame in step whose next byte is lost: an IncompleteFrame if its size is known, else Skipped."""
         size = cut_size(self._owner, stream, self._limits.frame_max)
         if size is not None:
             self._open_holed(stream, size)
@@ -254,16 +254,16 @@ class Machine:
             yield self._searches[stream.side].skip_rest(why, "truncated")
 
     def _open_holed(self, stream: StreamBuffer, size: int) -> None:
-        """A frame that will not be whole, or is more than memory allows: let its rest pass."""
+        """Begin a frame that will not be whole, or is larger than ``frame_max``."""
         self._holed[stream.side] = IncompleteFrame(stream, size, self._limits.frame_max)
 
     def _end_holed(self, stream: StreamBuffer, holed: IncompleteFrame) -> Iterator[Event]:
-        """Nothing more of a frame with holes will come."""
+        """Decode a frame with holes, of which no more bytes come."""
         self._holed[stream.side] = None
         yield from self._emit(stream, holed.take(self._owner.now))
 
     def _pass_gap(self, stream: StreamBuffer, gap: Gap) -> Iterator[Event]:
-        """Go over lost bytes: inside a frame of known size in step, else to a search behind them."""
+        """Pass lost bytes: stay in step if they lie inside a frame of known size, else search behind them."""
         if stream.mode is Mode.SEARCH:
             yield from self._end_run(stream, gap)
         if stream.mode is Mode.WAIT:
@@ -280,14 +280,14 @@ class Machine:
                 yield from self._advance(stream)
                 return
             yield from self._end_holed(stream, holed)
-        self._questions.losses[stream.side] += 1
+        self._requests.losses[stream.side] += 1
         search = self._searches[stream.side]
         search.miss(start if gap.known else None)
         stream.jump(gap.offset + gap.length)
         search.begin("behind a gap")
 
     def _finish(self, stream: StreamBuffer) -> Iterator[Event]:
-        """The side has closed: end what is open, unless it waits for the peer."""
+        """Finish a closed side, unless it waits for the peer."""
         if stream.mode is Mode.SEARCH:
             yield from self._end_run(stream)
         if stream.mode is Mode.STEP and stream.available:
@@ -296,7 +296,7 @@ class Machine:
             yield from self._end_holed(stream, holed)
 
     def _poke(self, side: Side) -> Iterator[Event]:
-        """The peer moved: a side that waited for it may go on."""
+        """Resume a side that waited for its peer, if it did."""
         stream = self.streams[side]
         if stream.mode is not Mode.WAIT:
             return
@@ -314,19 +314,19 @@ class Machine:
             yield from self._finish(stream)
 
     def _stop_waiting(self, stream: StreamBuffer) -> Iterator[Event]:
-        """The peer will not come, or too much waits for it: go on without, for good."""
+        """Resume a side for good: the peer sends no more, or too many bytes wait for it."""
         stream.tired = True
         yield from self._poke(stream.side)
 
     def _emit(self, stream: StreamBuffer, frame: Frame) -> Iterator[Event]:
-        """The events of a frame; then the peer may go on if it waited for this."""
+        """The events of a frame; then resume the peer if it waited for this frame."""
         yield from self._events_of(stream, frame)
-        self._questions.taken()
+        self._requests.taken()
         yield from self._poke(stream.peer)
 
     def _events_of(self, stream: StreamBuffer, frame: Frame) -> list[Event]:
-        """Decode a frame, contained. Hot: once a frame."""
+        """Decode a frame with ``decode_safely``. Hot: once a frame."""
         self._owner.now = frame.release = max(self._owner.now, frame.release)
-        self._questions.begin(frame)
+        self._requests.begin(frame)
         reach = min(frame.size, stream.position - frame.offset)
-        return decode_safely(self._owner.decode, frame, reach, self._questions, type(self._owner).__name__)
+        return decode_safely(self._owner.decode, frame, reach, self._requests, type(self._owner).__name__)

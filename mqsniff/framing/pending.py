@@ -1,17 +1,18 @@
-"""Open questions of one connection: asked by a frame, ended by another or by the end.
+"""Pending requests of one connection: a frame opens them; a reply, or the end of the connection, resolves them.
 
 1. One first-in-first-out queue per key, since ids repeat on real wires.
-2. A question that expects nothing (``expects`` 0) ends as ``oneway`` when a later one of its key is answered, when
+2. A request that expects no reply (``expects`` 0) ends as ``oneway`` when a later one of its key is answered, when
    more than ``unanswered_max`` of them stand in its queue (``refusals_max`` if it settled a delivery), or at the end.
-3. At most ``questions_max`` are open; beyond that the oldest one ends without an answer.
-4. A first answer that is older than its question has a ``clock`` problem.
-5. A question outlives its message's bytes: a delivered entry may wait for its settlement for hours, and requests for
-   answers that were never captured. What an answer needs of its question besides its names belongs in the context.
-6. Bodies of open questions are kept for ``handles_max`` topics and partitions together; beyond that the oldest let
-   theirs go, and their rows of partitions.
-7. A delivery that a command settles ends when that command does (``awaits``): its answer may refuse the settlement. It
-   is answered at once, so that the same key may be asked again. At most ``questions_max`` wait so; beyond that the
-   oldest ends as ``unanswered``.
+3. At most ``questions_max`` are pending; beyond that the oldest one ends without a reply.
+4. If the first reply is older than its request, it has a ``clock`` problem.
+5. A pending request does not keep the bytes of its message: a delivered entry may wait for its settlement for hours,
+   and a request for a reply that was never captured. What a reply needs of its request, besides names, belongs in the
+   context.
+6. Bodies of pending requests are kept for ``handles_max`` topics and partitions together; beyond that the oldest ones
+   lose their body and their rows of partitions.
+7. A delivery that a command settles ends when that command does (``awaits``): the reply to the command may refuse the
+   settlement. The delivery counts as answered at once, so that its key may be used again. At most ``questions_max``
+   deliveries wait like this; beyond that the oldest ends as ``unanswered``.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from mqsniff.limits import KIB, Limits
 from mqsniff.model import ExchangeStatus, Frame, Link, Message, Pending, Problem
 
 BYTES_KEPT: Final = KIB
-"""Bytes of a frame that a question may keep: copying its message costs more."""
+"""Largest frame whose bytes a pending request may keep: copying its message would cost more."""
 
 
 def forget_bytes(pending: Sequence[Pending]) -> None:
-    """Let the questions of a message remember it without its bytes and records; its taker keeps it as it was."""
+    """Replace the message of these requests by a copy without bytes and records; the original stays as it was."""
     message = pending[0].message
     if message is None:
         return
@@ -39,7 +40,7 @@ def forget_bytes(pending: Sequence[Pending]) -> None:
 
 
 class PendingRequests:
-    """The table of open questions, and what the frame being decoded did to it."""
+    """The pending requests by key, and those that the frame being decoded opened, answered or ended."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -51,22 +52,22 @@ class PendingRequests:
         self._closed: list[Pending] = []
         self._heavy: tuple[Pending, ...] = ()
         self._wide: dict[int, tuple[Pending, int]] = {}
-        """Open questions that name topics or partitions, and how many, by identity, oldest first."""
+        """Pending requests that name topics or partitions, and how many, by identity, oldest first."""
         self._named = 0
         self._settling: dict[Pending, None] = {}
-        """Settlements that wait for the end of their command, oldest first."""
+        """Deliveries that were settled and wait for the end of the settling command (rule 7), oldest first."""
         self.gaps = [0, 0]
         """Gaps seen so far, by side."""
         self.losses = [0, 0]
-        """Those of them in which frames may be lost: not inside a frame of known size."""
+        """Of these gaps, those in which whole frames may be lost: not the ones inside a frame of known size."""
 
     def begin(self, frame: Frame) -> None:
-        """A frame is going to be decoded."""
+        """Start on a frame, which is decoded next."""
         self._frame = frame
         self._asked, self._answered, self._closed = [], [], []
 
     def finish(self, message: Message) -> None:
-        """The frame became this message: hang its questions and answers on it."""
+        """The frame became this message: note in it what the frame opened, answered and ended."""
         for pending in self._asked:
             pending.message = message
         for pending in self._answered:
@@ -87,14 +88,14 @@ class PendingRequests:
         self._asked, self._answered, self._closed = [], [], []
 
     def taken(self) -> None:
-        """Whoever wanted the message of the frame has it: rules 5 and 6."""
+        """The message was consumed: drop bytes that its requests hold, and bodies beyond the limit (rules 5 and 6)."""
         if self._heavy:
             forget_bytes(self._heavy)
             self._widen(self._heavy[0])
             self._heavy = ()
 
     def _widen(self, pending: Pending) -> None:
-        """One more question of a large message is open."""
+        """Count the names of one more pending request of a large message; drop the oldest bodies beyond the limit."""
         message = pending.message
         if message is None or pending.status is not None or pending.expects <= 0:
             return
@@ -116,7 +117,7 @@ class PendingRequests:
     def expect_reply(
         self, key: Any, context: Any, expects: int, link: Link, wait_limit_ns: int | None, *, in_order: bool
     ) -> Pending:
-        """Open a question of the frame being decoded."""
+        """Open a pending request for the frame being decoded."""
         assert self._frame is not None
         pending = Pending(key, link, self._frame, context, expects, wait_limit_ns, in_order)
         peer = self._frame.side.peer
@@ -136,7 +137,7 @@ class PendingRequests:
         return pending
 
     def reply_to(self, key: Any) -> Pending | None:
-        """The oldest question of the key that expects an answer; those before it that expect none end."""
+        """Resolve the oldest request of the key that expects a reply; earlier ones that expect none end as one-way."""
         queue = self._queues.get(key)
         if not queue:
             return None
@@ -149,7 +150,7 @@ class PendingRequests:
         return pending
 
     def open(self, key: Any) -> Sequence[Pending]:
-        """The open questions of a key, oldest first: a live view, not to be walked while they are settled."""
+        """The pending requests of a key, oldest first: a live view, do not resolve any while iterating."""
         return self._queues.get(key, ())
 
     def resolve(
@@ -160,10 +161,10 @@ class PendingRequests:
         answered: bool = False,
         awaits: Pending | None = None,
     ) -> None:
-        """Count one answer, or end the question without; it leaves its queue when nothing more is expected.
+        """Count one reply, or end the request without one; it leaves its queue when no more replies are expected.
 
-        One that is answered by a command that is still open itself (``awaits``) ends with that command (rule 7); one
-        that waits so already ends now.
+        A delivery settled by a command that is itself pending (``awaits``) ends with that command (rule 7); if it
+        waits for a command already, it ends now.
         """
         if answered:
             self._answered.append(pending)
@@ -193,7 +194,7 @@ class PendingRequests:
             pending.awaited_by = None
 
     def _end_settled(self, command: Pending, waiting: list[Pending]) -> None:
-        """The deliveries that a command settled end with it, but for those that have ended before."""
+        """End the deliveries that a command settled, except those that have ended before."""
         doubtful = self.losses[command.frame.side.peer] > command.losses_before
         for settled in waiting:
             if settled in self._settling:
@@ -204,7 +205,7 @@ class PendingRequests:
                 self._closed.append(settled)
 
     def _doubt(self, settled: Pending, command: Pending) -> None:
-        """A settlement that was not refused is lost if frames of the side that might have refused it are lost."""
+        """Mark a settlement as lost if its refusal may stand in frames that the capture lost."""
         unrefused = command.expects == 0 and command.status in (None, "oneway") and command not in self._answered
         if unrefused and self.losses[command.frame.side.peer] > command.losses_before:
             settled.status = settled.status or "lost"
@@ -222,12 +223,12 @@ class PendingRequests:
             del self._queues[pending.key]
 
     def _end_oldest(self) -> None:
-        """A peer that never answers: the first question of the first queue ends here."""
+        """End the first request of the first queue: the peer never replies."""
         oldest = next(iter(self._queues.values()))[0]
         self.resolve(oldest, "unanswered" if oldest.expects else "oneway")
 
     def left(self) -> Iterator[Pending]:
-        """Everything still open, in the order it was asked."""
+        """All requests still pending, in the order in which they were sent."""
         rest = [pending for queue in self._queues.values() for pending in queue]
         rest += self._settling
         for settled in self._settling:

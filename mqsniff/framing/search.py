@@ -1,10 +1,10 @@
-"""A side that has lost its step: its bytes in, the place of the next frame and what was passed over out.
+"""Searches a side that is out of step for its next frame; gives the frame's offset and the bytes skipped before it.
 
-1. The first place counts where ``belief`` finds a frame; the packets of a run are looked at one by one.
-2. A frame that begins with a packet and whose rest was lost tells where the next one begins, if nothing else does.
-3. ``probe`` and ``frame_size`` may disagree: no place is given twice in a row.
-4. What is believed by its bytes is held against what the connection knows (``confirm``). Where that cannot be told yet,
-   the search stays there until more bytes come, ``wait_max`` of them at most.
+1. The first offset that ``confirmation`` accepts is the result; packets are examined one at a time.
+2. If a frame begins with a packet and its rest was lost, its size tells where the next frame begins.
+3. ``probe`` and ``frame_size`` may disagree: the same offset is never given twice in a row.
+4. A frame accepted by its bytes is also checked against the state of the connection (``confirm``). While that answers
+   MORE, the search stays at this offset until more bytes come, at most ``wait_max`` of them.
 """
 
 from __future__ import annotations
@@ -19,49 +19,49 @@ from mqsniff.limits import Limits
 from mqsniff.model import Gap, Mark, ProblemKind, Side, Skipped
 
 EXPECTED_MAX: Final = 64
-"""Places that a search remembers."""
+"""Most frame starts that a search expects by rule 2."""
 
 
 class Searcher(Prober, Protocol):
     """What a framed dissector brings for this."""
 
     def confirm(self, side: Side, candidate: Candidate, /) -> Verdict:
-        """Whether a frame that is believed by its bytes fits what the connection knows."""
+        """Whether a frame that was accepted by its bytes fits the state of the connection."""
         ...
 
 
 class Search:
-    """What the search of one side has seen, and where it stands."""
+    """The search of one side: what it has examined and what it skips."""
 
     def __init__(self, stream: StreamBuffer) -> None:
         self._stream = stream
         self._wants = 0
-        """Nothing new can be said before the stream reaches this offset."""
+        """A new attempt is useless before the stream reaches this offset."""
         self._seen = 0
         self._found_at = -1
         self._expected: set[int] = set()
-        """Where frames end that begin with a packet and whose rest was lost: the next ones start there."""
+        """Ends of frames that begin with a packet and whose rest was lost: frames must start there (rule 2)."""
         self._skip_from = 0
         self._skip_why = ""
         self._skip_mark: Mark | None = None
         self._missing = False
         self._missing_from: int | None = None
 
-    # ---- losing step
+    # ---- out of step
 
     def miss(self, start: int | None) -> None:
-        """Frames may be missing from this offset on; None where nobody knows how much was lost."""
+        """Note that frames may be missing from this offset on; None if the size of the loss is unknown."""
         if not self._missing or start is None:
             self._missing_from = start
         self._missing = True
 
     def missed(self) -> int | None:
-        """How many bytes before ``position`` may have been frames, as ``miss`` has told; None for nobody knows."""
+        """Number of bytes before ``position`` that may have been frames, as noted by ``miss``; None if unknown."""
         start, self._missing = self._missing_from, False
         return None if start is None else self._stream.position - start
 
     def begin(self, why: str) -> None:
-        """From ``position`` on, frames have to be searched for."""
+        """Start to search at ``position``."""
         stream = self._stream
         stream.mode = Mode.SEARCH
         self.miss(stream.position)
@@ -76,14 +76,14 @@ class Search:
         stream.wants = 0
 
     def begin_at(self, offset: int) -> None:
-        """The first byte of the side stands here: others had those before it, and named them."""
+        """Start to search at ``offset``: the bytes before it went elsewhere and were reported there."""
         self._stream.jump(offset)
         self.begin(self._skip_why)
 
     # ---- looking
 
     def unseen_packets(self) -> Iterator[tuple[int, int]]:
-        """(stream offset, release) of the end of each packet's bytes that the search has not seen yet."""
+        """(stream offset, release) of the end of each packet that the search has not examined yet."""
         stream = self._stream
         self._skip_mark = self._skip_mark or stream.mark_of(self._skip_from)
         stream.forget_marks(stream.position)
@@ -93,10 +93,9 @@ class Search:
                 yield stop, release
 
     def find(self, prober: Searcher, limits: Limits, stop: int, run: RunEnd, *, beyond: int = -1) -> bool:
-        """Move ``position`` to the first frame that can be believed; false when there is none (yet) before ``stop``.
+        """Move ``position`` to the first frame that is accepted; false when there is none (yet) before ``stop``.
 
-        ``beyond``: stream offset of the first byte behind those that were lost where the run ended; -1 where nobody
-        knows.
+        ``beyond``: stream offset of the first captured byte behind the lost ones that ended the run; -1 if unknown.
         """
         if stop < self._wants and run is RunEnd.OPEN:
             return False
@@ -106,23 +105,23 @@ class Search:
         at, end = stream.position - base, stop - base
         while (at := prober.scan(side, data, at)) < end:
             if base + at in self._expected and frame_starts(prober, side, data, at, end):
-                believed, wants = True, 0
+                accepted, wants = True, 0
             else:
-                believed, wants = confirm_frame(prober, limits, side, data, at, end=end, run=run, beyond=beyond - base)
-            if believed:
+                accepted, wants = confirm_frame(prober, limits, side, data, at, end=end, run=run, beyond=beyond - base)
+            if accepted:
                 final = run is RunEnd.ENDED or end - at > limits.wait_max
-                believed, wants = self._confirm(prober, data, at, end, final=final)
-            if believed or wants:
+                accepted, wants = self._confirm(prober, data, at, end, final=final)
+            if accepted or wants:
                 stream.position = base + at
                 self._wants = base + wants
-                return believed
+                return accepted
             at += 1
         stream.position = stop
         self._wants = stop + 1
         return False
 
     def _confirm(self, prober: Searcher, data: bytes, at: int, end: int, *, final: bool) -> tuple[bool, int]:
-        """(whether the frame at ``at`` is one, else the index that must be there before asking again, 0 for never)."""
+        """(whether the frame at ``at`` fits; if not, the index up to which bytes are needed to try again, 0: never)."""
         stream = self._stream
         size = prober.probe(stream.side, data[at : min(at + probe_size(prober), end)])
         if not isinstance(size, int):
@@ -134,7 +133,7 @@ class Search:
         return verdict is not Verdict.NO, 0
 
     def expect_behind(self, prober: Prober, limits: Limits, gap: Gap) -> int:
-        """The bytes before a gap are given up: remember where frames end that seem to begin with one of their packets.
+        """Before a gap: remember where frames end that seem to begin with a buffered packet (rule 2).
 
         Returns the stream offset of the first byte behind the gap.
         """
@@ -149,17 +148,17 @@ class Search:
                 self._expected.add(start + size)
         return beyond
 
-    # ---- what was passed over
+    # ---- skipped bytes
 
     def found(self) -> Skipped | None:
-        """The search has put ``position`` on a frame: in step again; what was passed over, if anything."""
+        """End the search, since ``position`` is at a frame; gives the skipped bytes, if any."""
         self._stream.mode = Mode.STEP
         self._expected.clear()
         self._found_at = self._stream.position
         return self._skipped()
 
     def unfound(self) -> Skipped | None:
-        """The run ended without a frame: all of it is passed over, and the search goes on behind."""
+        """Skip the whole run, since it has no frame, and search on behind it."""
         stream = self._stream
         stream.position = stream.end
         skipped = self._skipped()
@@ -168,7 +167,7 @@ class Search:
         return skipped
 
     def skip_rest(self, why: str, kind: ProblemKind) -> Skipped:
-        """Everything buffered is passed over."""
+        """Skip all buffered bytes."""
         stream = self._stream
         self._skip_from, self._skip_why, self._skip_mark = stream.position, why, None
         stream.position = stream.end
@@ -186,5 +185,5 @@ class Search:
         return Skipped(stream.side, self._skip_from, length, self._skip_why, kind, first.ts_ns, first.packet)
 
     def rewind(self, offset: int) -> None:
-        """The bytes from ``offset`` on were taken back."""
+        """The bytes from ``offset`` on were handed back: they count as not examined."""
         self._seen = min(self._seen, offset)

@@ -1,8 +1,8 @@
-"""The bytes from a frame's start on, on a side that is in step, in; how long the frame is out.
+"""Finds the size of the frame at the start of the buffered bytes, on a side that is in step.
 
-1. ``frame_size`` is asked with the few bytes that nearly every head has, then with all that a head may have.
-2. A frame without a size in its head is walked, ``WALK_WINDOW`` bytes at once, and never beyond ``frame_max``.
-3. Where more bytes are needed, the stream knows how many: nobody asks before.
+1. ``frame_size`` gets ``head_usual`` bytes first, and ``head_max`` bytes if these were too few.
+2. A frame without a size in its head is walked, ``WALK_WINDOW`` bytes at a time, and never beyond ``frame_max``.
+3. Where more bytes are needed, the stream notes how many (``wants``): there is no new attempt before.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Sizer(Protocol):
 
     @property
     def head_usual(self) -> int:
-        """It is asked with no more at first."""
+        """Bytes that ``frame_size`` gets first."""
         ...
 
     def frame_size(self, side: Side, head: bytes, /) -> Sized:
@@ -35,12 +35,12 @@ class Sizer(Protocol):
         ...
 
     def walk(self, side: Side, walk: IncrementalSize, data: bytes, /) -> Walked:
-        """Go on where ``frame_size`` said Walk."""
+        """Go on where ``frame_size`` gave an IncrementalSize."""
         ...
 
 
 def size_of(sizer: Sizer, stream: StreamBuffer, frame_max: int) -> Sized:
-    """What is known of the size of the frame at ``position``. Hot: once a frame."""
+    """Size of the frame at ``position``, or why it is not known. Hot: once a frame."""
     answer: Sized = stream.walked or _head_size(sizer, stream)
     while isinstance(answer, IncrementalSize):
         stream.walked = walk = answer
@@ -58,12 +58,12 @@ def size_of(sizer: Sizer, stream: StreamBuffer, frame_max: int) -> Sized:
 
 
 def first_asked(sizer: Sizer) -> int:
-    """How many bytes ``frame_size`` gets first."""
+    """Number of bytes that ``frame_size`` gets first."""
     return min(sizer.head_usual, sizer.head_max)
 
 
 def cut_size(sizer: Sizer, stream: StreamBuffer, frame_max: int) -> int | None:
-    """The size of a frame of which nothing more comes; None where it cannot be told."""
+    """Size of a frame of which no more bytes come; None if unknown."""
     size = size_of(sizer, stream, frame_max)
     if size is NEED and stream.walked is not None:
         return max(stream.walked.promised, stream.walked.size, stream.available)

@@ -1,9 +1,9 @@
-"""The bytes of one side that wait to become frames, and where in the stream they stand.
+"""Buffers the bytes of one side until they become frames, with their stream offsets and packets.
 
 1. All offsets are stream offsets; only ``data`` and ``base`` know of the buffer.
 2. ``position`` is where the next frame starts; bytes before it are dropped at the next join.
 3. Small chunks are kept in a list and joined when enough is there, so that a large frame costs one copy.
-4. What comes behind a gap while the side waits for its peer is held, in order.
+4. Bytes and gaps behind a gap are held, in order, while the side waits for its peer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mqsniff.model import Chunk, Frame, Gap, Mark, Side
 
 
 class Mode(Enum):
-    """What a side is doing."""
+    """State of one side."""
 
     STEP = "in step: frame follows frame"
     WAIT = "waits for the peer"
@@ -41,7 +41,7 @@ class StreamBuffer:
         self.wants = 0
         self.walked: IncrementalSize | None = None
         self.answer: Sized | None = None
-        """What ``frame_size`` has just said of the bytes at ``position``, so that it is asked once."""
+        """Result of ``frame_size`` at ``position``, kept so that it is called once."""
         self.told_at = -1
         self.closed = False
         self.tired = False
@@ -74,7 +74,7 @@ class StreamBuffer:
         return idle and not (self._tail or self.held or self.walked)
 
     def whole(self, chunk: Chunk, now: int) -> Frame:
-        """The frame that a chunk of one packet is, where the side is idle: as ``add`` and then ``take``."""
+        """The frame that is exactly one chunk of one packet, on an idle side: as ``add`` and then ``take``."""
         offset, size, mark = chunk.offset, len(chunk.data), chunk.marks[0]
         self.base, self._buffer = offset, chunk.data
         self.position = self.end = offset + size
@@ -83,14 +83,14 @@ class StreamBuffer:
         return Frame(self.side, offset, size, chunk.data, ts_ns, ts_ns, packet, packet, now)
 
     def jump(self, offset: int) -> None:
-        """Go on at this offset with nothing buffered."""
+        """Continue at this offset with an empty buffer."""
         self._buffer, self._tail = b"", []
         self.base = self.position = self.end = offset
         self.wants = 0
         self.walked = None
 
     def hold(self, event: Chunk | Gap) -> None:
-        """Keep what comes behind a gap while the side waits."""
+        """Keep an event until the side stops to wait for its peer (rule 4)."""
         self.held.append(event)
         if isinstance(event, Chunk):
             self._held_bytes += len(event.data)
@@ -124,7 +124,7 @@ class StreamBuffer:
     # ---- frames out
 
     def want(self, size: int) -> None:
-        """Do not try again before so many bytes are there."""
+        """Make no new attempt before ``size`` bytes are buffered."""
         self.wants = self.position + size
 
     def head(self, size: int, skip: int = 0) -> bytes:
@@ -152,7 +152,7 @@ class StreamBuffer:
         )
 
     def told(self, frame: Frame) -> int:
-        """Ordinal of the packet with the byte that told a frame's size, which may stand behind the frame."""
+        """Ordinal of the packet whose byte revealed the frame's size; that byte may stand behind the frame."""
         if self.told_at < self.position:
             return frame.release
         at, self.told_at = self.told_at, -1
@@ -161,7 +161,7 @@ class StreamBuffer:
     # ---- packets
 
     def mark_of(self, offset: int) -> Mark:
-        """Time and packet of the byte at ``offset`` (not before ``position``'s mark)."""
+        """Time and packet of the byte at ``offset``, which must not lie before the mark of ``position``."""
         marks, at = self._marks, self._mark_at
         last = len(marks) - 1
         while at < last and marks[at + 1].offset <= offset:
@@ -169,7 +169,7 @@ class StreamBuffer:
         return marks[at]
 
     def forget_marks(self, offset: int) -> Mark:
-        """As ``mark_of``, and forget the marks before."""
+        """As ``mark_of``; also drops the marks before."""
         marks, at = self._marks, self._mark_at
         last = len(marks) - 1
         while at < last and marks[at + 1].offset <= offset:
@@ -191,7 +191,7 @@ class StreamBuffer:
         return False
 
     def packet_ends(self) -> Iterator[tuple[int, int]]:
-        """(stream offset, release) of the end of each packet's buffered bytes, from the first mark kept on."""
+        """(stream offset, release) of the end of each packet's buffered bytes, beginning with the oldest mark kept."""
         marks = self._marks
         for at in range(self._mark_at, len(marks)):
             yield marks[at + 1].offset if at + 1 < len(marks) else self.end, marks[at].release

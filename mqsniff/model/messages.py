@@ -1,4 +1,4 @@
-"""What dissectors make of streams: frames, messages, records, questions and their answers."""
+"""What dissectors make of streams: frames, messages, records, pending requests and their replies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Frame:
 
     ``data`` is what can be read from its start: all ``size`` bytes, or fewer when the frame has a hole, was cut by the
     end of the capture or by a limit. ``holes`` are the (start, stop) ranges, relative to the frame, that the capture
-    lost; ``unread`` bytes of it were captured and stand behind the first hole or the limit: nobody decodes them.
+    lost; ``unread`` bytes of it were captured behind the first hole or the limit: they are not decoded.
     """
 
     side: Side
@@ -32,17 +32,17 @@ class Frame:
 
     @property
     def captured(self) -> int:
-        """Bytes of it that were captured: those that can be read, and those that stand behind a hole."""
+        """Number of captured bytes: the readable ones, and those behind a hole."""
         return len(self.data) + self.unread
 
     @property
     def whole(self) -> bool:
-        """Whether every byte is there."""
+        """Whether every byte was captured."""
         return len(self.data) == self.size
 
     @property
     def cut_short(self) -> bool:
-        """Whether its side ended before its last byte; what the capture lost is a hole, of known length or not."""
+        """Whether its side ended before its last byte; bytes that the capture lost are holes and do not count."""
         lost = 0
         for start, stop in self.holes:
             if start == stop:
@@ -52,7 +52,7 @@ class Frame:
 
 
 class Span(NamedTuple):
-    """One field of a frame beside its bytes: ``start`` and ``stop`` count from the frame's first byte."""
+    """One field and the place of its bytes: ``start`` and ``stop`` count from the frame's first byte."""
 
     path: str
     start: int
@@ -111,9 +111,9 @@ class RecordBatch:
 
     ``constant`` holds columns of the ``records`` table that are the same for each record; ``columns`` holds those that
     differ (sequences of length ``count``), and always ``ordering_key``, as bytes. ``keys`` and ``values`` are (starts,
-    stops) into ``data``, a start of -1 is null. ``headers`` gives (key, value) pairs of record i, decoded when asked
-    for; ``header_spans`` tells where all of them stand, for who wants no object per record: None where the dissector
-    has no such places, or none for this data.
+    stops) into ``data``, a start of -1 is null. ``headers`` gives (key, value) pairs of record i, decoded on
+    demand; ``header_spans`` gives the places of all of them, without an object per record: None if the dissector knows
+    no places, or none for this data.
     A value that holds a secret is null here, with its length and "redacted" in the columns ``value_size`` and
     ``value_encoding``, unless ``Settings.show_secrets``.
     """
@@ -129,6 +129,10 @@ class RecordBatch:
 
 
 MessageKind: TypeAlias = Literal["request", "response", "oneway", "push"]
+LineNotes: TypeAlias = tuple[tuple[str, Value], ...]
+"""(label, value) pairs."""
+PartitionRow: TypeAlias = dict[str, Any]
+"""Columns of the ``partitions`` table by name."""
 
 
 @dataclass(slots=True)
@@ -145,18 +149,18 @@ class Message:
     topics: tuple[str, ...] = ()
     topic_ids: tuple[str, ...] = ()
     filled: int = 0
-    """How many of the last ``topics`` did not stand in it: names that the traffic taught for its topic ids."""
+    """How many of the last ``topics`` are not in the message itself: names learned for its topic ids."""
     group: str | None = None
     client_id: str | None = None
     error_code: int | None = None
     error_name: str | None = None
     error_count: int | None = None
     judged: bool | None = None
-    """Whether all that tells success or failure was read; None: where the frame is whole or has an error count."""
-    notes: tuple[tuple[str, Value], ...] = ()
+    """Whether every field that tells success or failure was read; None: if the frame is whole or has an error count."""
+    notes: LineNotes = ()
     """(label, value) pairs that matter to a reader of one line and stand in no column."""
     records: tuple[RecordBatch, ...] = ()
-    partitions: tuple[dict[str, Any], ...] = ()
+    partitions: tuple[PartitionRow, ...] = ()
     """Rows of the ``partitions`` table, without key and who."""
     teaches: tuple[tuple[str, str], ...] = ()
     """(topic id, name) pairs."""
@@ -164,24 +168,24 @@ class Message:
     finite: bool = False
     """Whether the dissector knows that no number of the body is NaN or infinite; sinks have to look otherwise."""
     pending: tuple[Pending, ...] = ()
-    """Questions that this message opened. Filled by the framing layer."""
+    """Requests that this message opened. Filled by the framing layer."""
     resolved: tuple[Pending, ...] = ()
-    """Questions that ended with this message: answered by it, or known now to stay without answer. Filled by it too."""
+    """Requests that ended with this message: answered by it, or now known to get no reply. Filled by it too."""
     answers: int = 0
-    """How many questions it answered. Filled by it too."""
+    """Number of requests that it answered. Filled by it too."""
     answered: tuple[Pending, ...] = ()
-    """These questions: some may get further answers, or wait for their refusal, and end later. Filled by it too."""
+    """These requests: some may get further replies, or may still be refused, and end later. Filled by it too."""
 
     @property
     def failed(self) -> bool:
-        """Whether it carries an error of its protocol; an answer of the normal course (``ordinary``) carries none."""
+        """Whether it carries an error of its protocol; codes of normal operation (``ordinary``) are no errors."""
         if self.error_count is not None:
             return self.error_count > 0
         return bool(self.error_code) or (self.error_code is None and self.error_name is not None)
 
     @property
     def own_topics(self) -> tuple[str, ...]:
-        """The topics without the names that the traffic taught for its topic ids."""
+        """The topics that stand in the message: without the names learned for its topic ids."""
         return self.topics[: len(self.topics) - self.filled] if self.filled else self.topics
 
 
@@ -193,17 +197,17 @@ ExchangeStatus: TypeAlias = Literal[
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A question (a request, or a delivered message that wants settling) and, in time, its answer."""
+    """A request, or a delivered message that waits for its settlement, and its reply once there is one."""
 
     key: Any
     link: Link
     frame: Frame
     context: Any = None
     expects: int = 1
-    """Answers still to come; 0 for a command that has none unless it fails."""
+    """Replies still to come; 0 for a command that gets a reply only if it fails."""
     wait_limit_ns: int | None = None
     in_order: bool = True
-    """Answers leave in the order of the questions, so that one can stand behind another."""
+    """Whether replies come in the order of the requests, so that one may queue behind another."""
     message: Message | None = None
     answer: Message | None = None
     last_answer: Message | None = None
@@ -211,22 +215,22 @@ class Pending:
     held: bool | None = None
     throttle_ns: int | None = None
     gaps_before: int = 0
-    """Gaps of the answering side when it was asked: more at the end mean that the answer may be lost."""
+    """Gaps of the replying side when the request was sent: if there are more at the end, the reply may be lost."""
     losses_before: int = 0
-    """As ``gaps_before``, without the gaps that lie inside a frame of known size: those lose no answer."""
+    """As ``gaps_before``, without the gaps that lie inside a frame of known size: these lose no reply."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further columns of its row in ``exchanges``."""
     open: bool = True
-    """Whether it still stands among the open questions, or waits for ``awaits``."""
+    """Whether it is still pending, or waits for ``awaits``."""
     awaits: Pending | None = None
-    """The question of the command that settled this delivery: its own answer may refuse what it did."""
+    """The request of the command that settled this delivery: the reply to it may refuse the settlement."""
     awaited_by: list[Pending] | None = None
     """Deliveries whose settlement ends with this command."""
 
 
 @dataclass(slots=True)
 class Identity:
-    """What a connection said of its two ends; a dissector fills it as it learns."""
+    """What a connection said about its client and server; filled by the dissector."""
 
     client_software: str | None = None
     server_software: str | None = None
@@ -235,7 +239,7 @@ class Identity:
     user: str | None = None
     mechanism: str | None = None
     close_reason: str | None = None
-    """The cause of the close where the protocol shows it (keepalive missed, authentication, …)."""
+    """Why the connection was closed, if the protocol shows it (keepalive missed, authentication, …)."""
     several_clients: bool = False
     several_groups: bool = False
 

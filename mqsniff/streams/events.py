@@ -12,9 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from mqsniff.model import Chunk, Gap, Mark, Problem, Side
+from mqsniff.model import Chunk, ConnectionOutcome, Gap, Mark, Problem, Side
 
-ConnectionOutcome: TypeAlias = Literal["established", "refused", "no answer", "mid-stream"]
 CloseReason: TypeAlias = Literal["fin", "rst"]
 
 

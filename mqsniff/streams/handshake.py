@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from mqsniff.streams.events import ConnectionOutcome
+from mqsniff.model import ConnectionOutcome
 from mqsniff.streams.segment import ACK, RST, SYN, Segment
 
 

@@ -47,7 +47,7 @@ _IP_VERSIONS: Final = ((ETHERTYPE_IPV4, read_ipv4, ipv4_flows), (ETHERTYPE_IPV6,
 _ODD_ETHERTYPES: Final = {ETHERTYPE_PPPOE: Odd.PPPOE} | dict.fromkeys(ETHERTYPES_MPLS, Odd.MPLS)
 
 
-class _Part(NamedTuple):
+class _VersionPart(NamedTuple):
     """Segments of one IP version that one pass found; ``at`` of the packets is where their payload starts."""
 
     packets: Packets
@@ -103,7 +103,7 @@ class PacketDecoder:
                 problem = Problem("input", "error", f"packets of link type {linktype} are not decoded")
                 outcome.late.append(packet_problem(batch, row, problem))
 
-    def _decode_odd(self, batch: PacketBatch, parts: list[_Part], outcome: SetAside) -> Buffer:
+    def _decode_odd(self, batch: PacketBatch, parts: list[_VersionPart], outcome: SetAside) -> Buffer:
         """Add the segments inside fragments and tunnels; the buffer in which all segments lie."""
         if self._odd_packets is None:
             from mqsniff.streams.oddpackets import OddPackets  # noqa: PLC0415 - dpkt is needed by few captures
@@ -136,7 +136,7 @@ def _read_bridged(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
     return Packets.joined([packets.where(~bridged), read_ethernet(raw, packets.where(bridged), outcome)])
 
 
-def _read_parts(raw: Bytes8, packets: Packets, tunnels: Tunnels | None, outcome: SetAside) -> list[_Part]:
+def _read_parts(raw: Bytes8, packets: Packets, tunnels: Tunnels | None, outcome: SetAside) -> list[_VersionPart]:
     """The segments among packets that stand before their network header."""
     parts = []
     known = 0
@@ -147,7 +147,7 @@ def _read_parts(raw: Bytes8, packets: Packets, tunnels: Tunnels | None, outcome:
             found = read_ip(raw, found, outcome, tunnelled=tunnels is not None)
             found = read_transport(raw, found, outcome)
         if len(found):
-            parts.append(_Part(found, find_flows(found, tunnels)))
+            parts.append(_VersionPart(found, find_flows(found, tunnels)))
         if known == len(packets):
             return parts
     for ethertype, odd in _ODD_ETHERTYPES.items():
@@ -158,7 +158,7 @@ def _read_parts(raw: Bytes8, packets: Packets, tunnels: Tunnels | None, outcome:
     return parts
 
 
-def _segments(batch: PacketBatch, buffer: Buffer, parts: list[_Part], outcome: SetAside) -> SegmentBatch:
+def _segments(batch: PacketBatch, buffer: Buffer, parts: list[_VersionPart], outcome: SetAside) -> SegmentBatch:
     """All parts in packet order."""
     row = _joined([part.packets.row for part in parts])
     order = None if (row[1:] > row[:-1]).all() else np.argsort(row)

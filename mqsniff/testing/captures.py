@@ -13,11 +13,11 @@ from pathlib import Path
 import dpkt
 
 from mqsniff.model import Chunk, Gap, Mark, Side
-from mqsniff.testing.conversations import ACK, FIN, RST, SYN, Say, Segment
+from mqsniff.testing.conversations import ACK, FIN, RST, SYN, Say, SentSegment
 
 
 @dataclass
-class Conversation:
+class CapturedConversation:
     """One connection of a capture: what arrived, in order, and what never did."""
 
     client_port: int
@@ -33,9 +33,9 @@ class Conversation:
         return all(self.in_step) and not any(isinstance(event, Gap) for event in self.events)
 
 
-def read_pcap(path: Path) -> list[Conversation]:
+def read_pcap(path: Path) -> list[CapturedConversation]:
     """The TCP connections of a capture that hold data, in the order of their first packets."""
-    flows: dict[tuple[bytes, int, bytes, int], list[tuple[int, int, Segment]]] = defaultdict(list)
+    flows: dict[tuple[bytes, int, bytes, int], list[tuple[int, int, SentSegment]]] = defaultdict(list)
     firsts: dict[frozenset[tuple[bytes, int]], tuple[bytes, int, bytes, int]] = {}
     for number, ts_ns, source, target, tcp, size in _tcp_packets(path):
         ends = (source, tcp.sport), (target, tcp.dport)
@@ -45,7 +45,7 @@ def read_pcap(path: Path) -> list[Conversation]:
             firsts[name] = (*ends[0], *ends[1])
         key = firsts[name]
         side = Side.CLIENT if key[:2] == ends[0] else Side.SERVER
-        segment = Segment(side, tcp.seq, tcp.ack, tcp.flags, bytes(tcp.data), ts_ns, size)
+        segment = SentSegment(side, tcp.seq, tcp.ack, tcp.flags, bytes(tcp.data), ts_ns, size)
         flows[key].append((number, ts_ns, segment))
     found = [_conversation(key, packets) for key, packets in flows.items()]
     return [conversation for conversation in found if conversation.events]
@@ -62,9 +62,11 @@ def _tcp_packets(path: Path) -> Iterator[tuple[int, int, bytes, bytes, dpkt.tcp.
                 yield number, round(ts * 1_000_000) * 1000, ip.src, ip.dst, tcp, length - 4 * tcp.off
 
 
-def _conversation(key: tuple[bytes, int, bytes, int], packets: list[tuple[int, int, Segment]]) -> Conversation:
+def _conversation(
+    key: tuple[bytes, int, bytes, int], packets: list[tuple[int, int, SentSegment]]
+) -> CapturedConversation:
     sides = [_Stream([p for _, _, p in packets if p.side is side]) for side in Side]
-    out = Conversation(key[1], key[3], in_step=(sides[0].from_start, sides[1].from_start))
+    out = CapturedConversation(key[1], key[3], in_step=(sides[0].from_start, sides[1].from_start))
     for order, (number, ts_ns, packet) in enumerate(packets):
         stream = sides[packet.side]
         knows = sides[packet.side.peer].offset_of(packet.ack) if packet.flags & ACK else 0
@@ -80,7 +82,7 @@ def _conversation(key: tuple[bytes, int, bytes, int], packets: list[tuple[int, i
 class _Stream:
     """One direction: knows from the start which bytes the capture holds at all."""
 
-    def __init__(self, packets: list[Segment]) -> None:
+    def __init__(self, packets: list[SentSegment]) -> None:
         syn = next((packet for packet in packets if packet.flags & SYN), None)
         self.from_start = syn is not None
         data = [packet for packet in packets if packet.data]
@@ -98,7 +100,7 @@ class _Stream:
         """The stream offset of a sequence number."""
         return (seq - self._origin + 0x8000_0000 & 0xFFFFFFFF) - 0x8000_0000
 
-    def take(self, packet: Segment, mark: Mark) -> Iterator[Chunk | Gap]:
+    def take(self, packet: SentSegment, mark: Mark) -> Iterator[Chunk | Gap]:
         """What this packet lets through."""
         at = self.offset_of(packet.seq)
         self._arrived.update(range(at, at + len(packet.data)))

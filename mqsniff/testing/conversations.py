@@ -74,7 +74,7 @@ def acknowledged(*steps: tuple[Say, int]) -> list[Say]:
 
 
 @dataclass(frozen=True)
-class Segment:
+class SentSegment:
     """One TCP segment; ``size`` is its payload on the wire, more than ``data`` where a capture cut it."""
 
     side: Side
@@ -89,16 +89,16 @@ class Segment:
 
 def segments(
     dialogue: Sequence[Say], *, mss: int = 1448, handshake: bool = True, fin: Side | None = Side.CLIENT, isn: int = 1000
-) -> list[Segment]:
+) -> list[SentSegment]:
     """The conversation as packets, one millisecond apart, in the order in which it was said."""
     seq = [isn, isn * 5]
-    out: list[Segment] = []
+    out: list[SentSegment] = []
 
     def put(side: Side, flags: int, data: bytes = b"", ack: int | None = None) -> None:
         known_ack = seq[side.peer] if ack is None else ack
         size = len(data)
         ts_ns = START_NS + len(out) * STEP_NS
-        out.append(Segment(side, seq[side] & 0xFFFFFFFF, known_ack & 0xFFFFFFFF, flags, data, ts_ns, size))
+        out.append(SentSegment(side, seq[side] & 0xFFFFFFFF, known_ack & 0xFFFFFFFF, flags, data, ts_ns, size))
         seq[side] += size + bool(flags & (SYN | FIN))
 
     if handshake:
@@ -116,12 +116,12 @@ def segments(
     return out
 
 
-def lost(packets: Sequence[Segment], *indexes: int) -> list[Segment]:
+def lost(packets: Sequence[SentSegment], *indexes: int) -> list[SentSegment]:
     """Without these packets."""
     return [packet for index, packet in enumerate(packets) if index not in indexes]
 
 
-def swapped(packets: Sequence[Segment], first: int, second: int) -> list[Segment]:
+def swapped(packets: Sequence[SentSegment], first: int, second: int) -> list[SentSegment]:
     """Two packets in each other's place; times stay in order."""
     out = list(packets)
     out[first], out[second] = (
@@ -131,7 +131,7 @@ def swapped(packets: Sequence[Segment], first: int, second: int) -> list[Segment
     return out
 
 
-def doubled(packets: Sequence[Segment], index: int, later_ns: int = 1000) -> list[Segment]:
+def doubled(packets: Sequence[SentSegment], index: int, later_ns: int = 1000) -> list[SentSegment]:
     """One packet twice."""
     copy = replace(packets[index], ts_ns=packets[index].ts_ns + later_ns)
     return [*packets[: index + 1], copy, *packets[index + 1 :]]
@@ -139,7 +139,7 @@ def doubled(packets: Sequence[Segment], index: int, later_ns: int = 1000) -> lis
 
 def write_pcap(
     path: Path,
-    packets: Iterable[Segment],
+    packets: Iterable[SentSegment],
     *,
     snaplen: int = 262_144,
     ports: tuple[int, int] = (40_000, 4150),
@@ -155,7 +155,7 @@ def write_pcap(
             file.write(struct.pack("<IIII", seconds, nanoseconds, min(len(frame), snaplen), wire) + frame[:snaplen])
 
 
-def _ethernet(packet: Segment, number: int, ports: tuple[int, int], addresses: tuple[str, str]) -> bytes:
+def _ethernet(packet: SentSegment, number: int, ports: tuple[int, int], addresses: tuple[str, str]) -> bytes:
     source, target = (ipaddress.ip_address(addresses[side]) for side in (packet.side, packet.side.peer))
     tcp = dpkt.tcp.TCP(
         sport=ports[packet.side],

@@ -11,7 +11,7 @@ from mqsniff.dissector import Settings
 from mqsniff.model import ProblemItem, Side
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
-from mqsniff.testing.conversations import ACK, FIN, RST, Say, Segment, client, segments, server, write_pcap
+from mqsniff.testing.conversations import ACK, FIN, RST, Say, SentSegment, client, segments, server, write_pcap
 
 CLIENT, SERVER = Side.CLIENT, Side.SERVER
 ASKED = request(METADATA, 12, 1)
@@ -20,7 +20,7 @@ CUT = ASKED, ANSWER[:8]
 """A question, and as much of its answer as was sent before somebody ended the connection."""
 
 
-def ended(says: list[Say], *ends: tuple[Side, int]) -> list[Segment]:
+def ended(says: list[Say], *ends: tuple[Side, int]) -> list[SentSegment]:
     """A conversation whose last packets are these (side, flags)."""
     packets = segments(says, fin=None)
     for side, flags in ends:
@@ -31,7 +31,7 @@ def ended(says: list[Say], *ends: tuple[Side, int]) -> list[Segment]:
     return packets
 
 
-def truncations(path, packets: list[Segment]) -> list[tuple[str, str]]:
+def truncations(path, packets: list[SentSegment]) -> list[tuple[str, str]]:
     """(severity, detail) of what the end has cut."""
     write_pcap(path, packets, ports=(50_000, 9092))
     settings = Settings()

@@ -88,7 +88,7 @@ class _Begun:
     """What is given of that batch before it ends."""
 
 
-class Joined(NamedTuple):
+class JoinedSnapshot(NamedTuple):
     """What can be read with a piece."""
 
     data: bytes
@@ -108,25 +108,25 @@ class Snapshots:
     def __init__(self) -> None:
         self._begun: _Begun | None = None
 
-    def join(self, snapshot: Any, position: int, piece: bytes) -> Joined | None:
+    def join(self, snapshot: Any, position: int, piece: bytes) -> JoinedSnapshot | None:
         """The bytes from the beginning of a batch on that end with a piece, none while that batch goes on.
 
         None where no batch can be found.
         """
         begun, self._begun = self._begun, None
         if position == 0:
-            return Joined(piece)
+            return JoinedSnapshot(piece)
         if begun is None or (begun.snapshot, begun.position) != (snapshot, position):
             start = find_batch(piece)
-            return None if start is None else Joined(piece, start, unread=start)
+            return None if start is None else JoinedSnapshot(piece, start, unread=start)
         begun.parts.append(piece)
         begun.size += len(piece)
         begun.position += len(piece)
         if begun.size >= begun.wants:
-            return Joined(b"".join(begun.parts), begun=begun)
-        return Joined(b"", begun=begun, inside=piece)
+            return JoinedSnapshot(b"".join(begun.parts), begun=begun)
+        return JoinedSnapshot(b"", begun=begun, inside=piece)
 
-    def follow(self, snapshot: Any, position: int | None, joined: Joined, reading: RecordDataReading) -> int:
+    def follow(self, snapshot: Any, position: int | None, joined: JoinedSnapshot, reading: RecordDataReading) -> int:
         """Take note of what was read of a piece, and give the records that end in it, if their batch does not.
 
         ``position``: where the next piece begins; None for none, and where the end of this one was lost. Gives the
