@@ -46,7 +46,9 @@ def main() -> int:
     if not check:
         TARGET.write_bytes(content)
     elif not TARGET.is_file() or TARGET.read_bytes() != content:
-        print(f"stale: {TARGET.relative_to(HERE.parent)} (run: python proto/pulsar_build.py)", file=sys.stderr)
+        print(
+            f"stale: dissectors/mqsniff_pulsar/data/{TARGET.name} (run: python proto/pulsar_build.py)", file=sys.stderr
+        )
         return 1
     return 0
 

@@ -147,7 +147,10 @@ def main() -> int:
     if not check:
         TARGET.write_bytes(content)
     elif not TARGET.is_file() or TARGET.read_bytes() != content:
-        print(f"stale: {TARGET.relative_to(HERE.parent.parent)} (run: python proto/rocketmq_build.py)", file=sys.stderr)
+        print(
+            f"stale: dissectors/mqsniff_rocketmq/data/{TARGET.name} (run: python proto/rocketmq_build.py)",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

@@ -23,7 +23,7 @@ def question(first: int, last: int, **more) -> Pending:
 
 def response(first: int, last: int, *closed: Pending, **more) -> Message:
     message = Message(
-        frame(Side.SERVER, first, last), "toy", "R", "response", closed=closed, answers=len(closed), **more
+        frame(Side.SERVER, first, last), "toy", "R", "response", resolved=closed, answers=len(closed), **more
     )
     for pending in closed:
         pending.answer = pending.last_answer = message
@@ -144,7 +144,7 @@ TAKEN = Message(frame(Side.SERVER, 150, 150), "toy", "R", "response", error_coun
 )
 def test_a_settlement_is_what_the_answer_to_its_command_says(command, status):
     delivery = settled(question(100, 110, **command))
-    later = Message(frame(Side.SERVER, 150, 150), "toy", "R", "push", closed=(delivery,))
+    later = Message(frame(Side.SERVER, 150, 150), "toy", "R", "push", resolved=(delivery,))
     (done,) = Exchanges(Limits()).of(later)
     assert (done.status, done.latency_ns, done.answer.name) == (status, 80, "ACK")
 
@@ -152,7 +152,7 @@ def test_a_settlement_is_what_the_answer_to_its_command_says(command, status):
 def test_what_a_dissector_says_of_a_settlement_goes_before_its_command():
     delivery = settled(question(100, 110, answer=TAKEN))
     delivery.status = "unanswered"
-    (done,) = Exchanges(Limits()).of(Message(frame(Side.SERVER, 150, 150), "toy", "R", "push", closed=(delivery,)))
+    (done,) = Exchanges(Limits()).of(Message(frame(Side.SERVER, 150, 150), "toy", "R", "push", resolved=(delivery,)))
     assert done.status == "unanswered"
 
 

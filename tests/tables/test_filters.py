@@ -137,7 +137,7 @@ def test_an_answer_goes_by_the_name_and_topic_of_its_request_too():
 def test_a_settlement_does_not_go_by_what_it_settles():
     pushed = pub()
     settled = Pending("m", "settlement", pushed.frame, message=pushed)
-    fin = Message(frame(offset=99), "nsq", "FIN", "oneway", closed=(settled,), answered=(settled,))
+    fin = Message(frame(offset=99), "nsq", "FIN", "oneway", resolved=(settled,), answered=(settled,))
     settled.answer = fin
     assert not fits(MessageItem(CONNECTION, fin), names=("PUB",))
 
