@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
-DATA: Final = Path(__file__).parent.parent / "data" / "rocketmq.json"
+DATA: Final = Path(__file__).parent / "data" / "rocketmq.json"
 FORMAT: Final = "mqsniff-rocketmq/1"
 
 TEXT: Final = 0
