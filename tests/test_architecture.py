@@ -13,6 +13,8 @@ from builds import python_only
 from click.testing import CliRunner
 
 from mqsniff.cli import main
+from mqsniff_kafka.records import batches
+from mqsniff_kafka.records.compression import OpenedBatches
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/architecture.md").read_text()
@@ -80,7 +82,8 @@ def test_a_step_names_a_function_that_exists(file, name):
         ("A record batch", "pcaps/kafka/kafka-3.9.1-java-4.4.0-cross-xa.pcapng"),
     ],
 )
-def test_a_run_calls_every_step(spine, capture, tmp_path):
+def test_a_run_calls_every_step(spine, capture, tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "_OPENED", OpenedBatches())  # else batches that another test opened are not read again
     made = called(["decode", "-o", "parquet", "--out", str(tmp_path / "tables"), str(ROOT / capture)])
     assert [step for step in steps(SPINES[spine]) if step not in made] == []
 
