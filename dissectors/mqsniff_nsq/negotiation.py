@@ -1,4 +1,4 @@
-"""From IDENTIFY to the layers that it switches on: what was asked for and granted in, Upgrades out.
+"""From IDENTIFY to the layers that it switches on: the requested and the granted ones in, Upgrades out.
 
 1. The answer decides, never the request; but nothing can be granted that was not asked for, so a client that asked for
    no layer is never held up.
@@ -63,7 +63,7 @@ class Negotiation:
     def ask(self, fields: dict[str, Value] | None, end: int) -> list[Upgrade]:
         """An IDENTIFY that ends at a stream offset; ``fields`` is None where they cannot be read.
 
-        Gives the layers in which the client goes on where the answer was seen before the question.
+        Gives the layers in which the client goes on if the reply was seen before the request.
         """
         self._client_at = end
         if self._ahead is not None:
@@ -113,7 +113,7 @@ class Negotiation:
         return Upgrade(at, layer, _SETTINGS.get(layer, {}))
 
     def layer_of(self, side: Side, head: bytes, is_plain: IsPlain) -> LayerChange | Need | None:
-        """The layer in which a side goes on, None for the one it is in; asked for no more once it was told.
+        """The layer in which a side goes on, None for the one it is in; not called any more once it gave one.
 
         ``is_plain`` tells whether bytes begin a frame of the layer at hand, None where it needs more of them.
         """

@@ -73,7 +73,7 @@ class Deliveries:
         return pending if pending is not None and pending.open else None
 
     def touch(self, message_id: bytes, ts_ns: int) -> None:
-        """The client asked for more time."""
+        """The client requested more time."""
         pending = self._open.get(message_id)
         if pending is not None:
             pending.extra["touches"] += 1
@@ -89,7 +89,7 @@ class Deliveries:
         return self.note(pending, ts_ns)
 
     def has_run_out(self, pending: Pending, ts_ns: int) -> bool:
-        """Whether the time of a delivery has run out by ``ts_ns``; false where nobody can tell."""
+        """Whether the time of a delivery has run out by ``ts_ns``; false if unknown."""
         if self._timeout_ns is None:
             return False
         until: int = pending.context + self._timeout_ns
@@ -104,7 +104,7 @@ class Deliveries:
         return "timed_out" in pending.extra
 
     def end(self, ts_ns: int) -> None:
-        """The connection is over: say of the deliveries that nobody ended whether their time has run out."""
+        """The connection is over: note for open deliveries whether their time has run out."""
         for pending in self._open.values():
             if pending.open and self.note(pending, ts_ns):
                 pending.extra["settled_by"] = TIMEOUT
@@ -175,7 +175,7 @@ class NsqSession:
         if self.client_seen and self.unanswered_heartbeats and self.identity.close_reason is None:
             self.identity.close_reason = "keepalive missed"
 
-    # ---- questions
+    # ---- requests and replies
 
     def ask_command(self, sent: Sent, *, expects: int) -> Pending:
         """The command being decoded waits for a reply, or (``expects`` 0) may fail."""
@@ -212,7 +212,7 @@ class NsqSession:
         return timed_out
 
     def _deliver_again(self, open_one: Pending) -> bool:
-        """A message comes again though nobody has settled it: its time ran out, or the capture lost what settled it."""
+        """A message comes again without a settlement: its time ran out, or the capture lost the settlement."""
         if self._dissector.gaps_of(Side.CLIENT) > open_one.gaps_before:
             self._dissector.resolve(open_one, "lost")
             return False
@@ -273,7 +273,7 @@ class NsqSession:
         self._dissector.resolve(pending, status, answered=True)
 
     def asked_for(self, blames: Sequence[Blame], *, failed: bool = False) -> Pending | None:
-        """The oldest command that a reply can be for; those before it will not be answered any more."""
+        """The oldest command that a reply can be for; those before it get no reply any more."""
         if len(blames[0].names) > 1:
             for pending in self._lost:
                 if pending.status is None:
