@@ -46,7 +46,7 @@ class Negotiation:
         """Whether the client's next byte means nothing before the server has answered."""
         self.looking = [False, False]
         """Sides whose next bytes tell in which layer they are."""
-        self._asked: frozenset[str] | None = None
+        self._requested: frozenset[str] | None = None
         self._client_at: int | None = None
         self._due: list[str] = []
         self._ahead: list[str] | None = None
@@ -70,8 +70,8 @@ class Negotiation:
             ahead, self._ahead = self._ahead, None
             return [Upgrade({Side.CLIENT: end}, layer, _SETTINGS.get(layer, {})) for layer in ahead]
         negotiates = fields is None or fields.get("feature_negotiation") is True
-        self._asked = None if fields is None else _layers(fields) if negotiates else frozenset()
-        self.waiting = self._asked != frozenset()
+        self._requested = None if fields is None else _layers(fields) if negotiates else frozenset()
+        self.waiting = self._requested != frozenset()
         return []
 
     def answer(self, fields: dict[str, Value] | None) -> int:
@@ -82,7 +82,7 @@ class Negotiation:
             self.look()
             return 0
         granted = _layers(fields)
-        self._due = [layer for layer in _FIELDS if layer in granted and (self._asked is None or layer in self._asked)]
+        self._due = [layer for layer in _FIELDS if layer in granted and (self._requested is None or layer in self._requested)]
         self.waiting = False
         return len(self._due)
 
@@ -94,7 +94,7 @@ class Negotiation:
     def look(self) -> None:
         """The answer, or what it granted, is lost: the next bytes of both sides have to tell."""
         self.refuse()
-        self.looking = [self._asked != frozenset()] * 2
+        self.looking = [self._requested != frozenset()] * 2
 
     def begin(self, server_at: int, client_at: int | None) -> Upgrade:
         """Switch on the next layer behind the frame of the server that ends at ``server_at``.
@@ -127,7 +127,7 @@ class Negotiation:
 
     def _layer_of(self, head: bytes, is_plain: IsPlain) -> str | Need | None:
         for layer, whole, begun in _SIGNS:
-            if self._asked is None or layer in self._asked:
+            if self._requested is None or layer in self._requested:
                 if whole.match(head):
                     return layer
                 if begun.match(head):
@@ -135,7 +135,7 @@ class Negotiation:
         plain = is_plain(head)
         if plain is None:
             return NEED
-        return "deflate" if not plain and self._asked is not None and "deflate" in self._asked else None
+        return "deflate" if not plain and self._requested is not None and "deflate" in self._requested else None
 
 
 _SETTINGS: Final[dict[str, dict[str, Any]]] = {"deflate": {"clear_tail": b"CLS\n"}}
