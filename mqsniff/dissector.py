@@ -2,10 +2,10 @@
 
 1. A dissector does no I/O and reads no clock; one instance serves one connection.
 2. Traffic never raises out of ``feed``, ``gap`` and ``close``.
-3. Strict to find, lenient to follow: ``probe`` believes only what must be a frame, ``frame_size`` follows a connection
+3. Strict to find, lenient to follow: ``probe`` accepts only what must be a frame; ``frame_size`` follows a connection
    that is in step through unknown keys, versions and commands.
-4. Answers are final: what ``probe`` and ``frame_size`` say, other than NEED, never changes when more bytes of the same
-   side arrive and the state is the same.
+4. Results are final: what ``probe`` and ``frame_size`` return, other than NEED, must not change when more bytes of the
+   same side arrive and the state is the same.
 5. Each byte fed is claimed once: by a message, as Skipped, or by the gap it lies in.
 6. What stands in a column of text is ``str``: names that are no UTF-8 go through ``spec.wire.as_name``. Bodies may hold
    bytes.
@@ -24,7 +24,7 @@ from mqsniff.model import Chunk, Event, Frame, Gap, Identity, Pending, Side, Spa
 
 
 class Verdict(IntEnum):
-    """What a dissector says of a connection whose protocol is not known yet."""
+    """How well a connection of unknown protocol fits a dissector."""
 
     NO = 0
     MORE = 1
@@ -35,7 +35,7 @@ class Verdict(IntEnum):
 
 
 class FrameAnswer(Enum):
-    """What is said of a frame's start instead of its size."""
+    """Result of ``frame_size`` or ``probe`` that is no size."""
 
     NEED = "need more bytes"
     WAIT_PEER = "wait for the peer"
@@ -48,28 +48,28 @@ NO_FRAME: Final = FrameAnswer.NO_FRAME
 
 
 class IncrementalSize(NamedTuple):
-    """A frame whose end is found element by element: it has at least ``size`` bytes, ``walk`` tells more."""
+    """A frame whose end is found element by element: it has at least ``size`` bytes, ``walk`` finds more."""
 
     size: int
     promised: int
-    """Its size where the walk has to stop: the elements are lost, or more than memory allows."""
+    """Size to use if the walk has to stop: the elements are lost, or larger than ``frame_max``."""
     state: Any = None
     """What ``walk`` has to remember."""
 
 
 class WalkAborted(NamedTuple):
-    """The elements of a walk cannot go on: the size that was promised counts, as ``needed`` bytes of the data told."""
+    """The walk cannot go on, as the first ``needed`` bytes of its data show: the promised size is used."""
 
     needed: int
 
 
 class LayerChange(NamedTuple):
-    """No frame starts here: from this byte on the side speaks another layer, though no answer of the peer told so."""
+    """No frame starts here: from this byte on the side uses another layer, which no reply of the peer announced."""
 
     to: Any
     """As ``Upgrade`` has it."""
     needed: int
-    """Bytes from there on that it took to tell."""
+    """Number of bytes, from there on, that were needed to know it."""
 
 
 Probed: TypeAlias = int | Literal[FrameAnswer.NEED, FrameAnswer.NO_FRAME]
@@ -100,7 +100,7 @@ WITH_RECORDS: Final[frozenset[Wanted]] = USUAL | {"records"}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a run asks of every dissector."""
+    """What a run wants of every dissector."""
 
     limits: Limits = field(default_factory=Limits)
     wanted: frozenset[Wanted] = USUAL
@@ -110,7 +110,7 @@ class Settings:
 
 
 class Candidate(NamedTuple):
-    """A frame that a search believes by its head and by what follows it."""
+    """A frame that a search accepts by its head and by the bytes behind it."""
 
     data: bytes
     """Bytes of the side."""
@@ -123,7 +123,7 @@ class Candidate(NamedTuple):
     begins_packet: bool
     """Whether a captured packet begins with it."""
     final: bool
-    """Whether nothing more will come that could tell: MORE is no answer."""
+    """Whether no more bytes will come: then MORE counts as YES."""
 
     @property
     def frame(self) -> bytes:
@@ -139,7 +139,7 @@ class Dissector(ABC):
     ports: ClassVar[frozenset[int]] = frozenset()
     """Well-known server ports: hints, never proof."""
     makers: ClassVar[frozenset[str]] = frozenset()
-    """Tables and columns of ``describe`` that tell how it was checked: for its makers, not for who reads traffic."""
+    """Tables and columns of ``describe`` that tell how it was checked: for its developers, not for users."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -176,7 +176,7 @@ class Dissector(ABC):
         return []
 
     def unanswered(self) -> Iterator[Pending]:
-        """Questions that nobody answered, oldest first; asked for once, at the end of the connection."""
+        """Requests that got no reply, oldest first; called once, at the end of the connection."""
         return iter(())
 
     def spans(self, frame: Frame) -> Iterator[Span]:  # noqa: ARG002  # part of the contract
@@ -185,7 +185,7 @@ class Dissector(ABC):
 
     @classmethod
     def internal_topic(cls, topic: str) -> bool:  # noqa: ARG003  # contract
-        """Whether ``decode_record`` knows a format for the records of a topic; asked once for each topic."""
+        """Whether ``decode_record`` knows a format for the records of a topic; called once for each topic."""
         return False
 
     @classmethod
@@ -195,7 +195,7 @@ class Dissector(ABC):
 
     @classmethod
     def message_names(cls) -> Collection[str] | None:
-        """Names that its messages may have, but for what has no name (``unknown(77)``); None: nobody knows."""
+        """Names that its messages may have, without names like ``unknown(77)``; None: not known."""
         return None
 
     @classmethod

@@ -1,11 +1,11 @@
-"""The one loop: a source of packets in, Items out in the order in which the packets released them.
+"""The main loop: takes packets of a source, gives Items in the order in which the packets released them.
 
 1. Packets are taken in slices, so that the items of a window never stand in memory together.
-2. The connections of a slice are lazy streams of items; one merge puts them in order of release, then connection.
+2. Each connection of a slice gives a lazy stream of items; a merge sorts them by release, then by connection.
    Connections whose events come from one packet each (small messages) are sorted into one stream first: decision 003.
-3. Topic names are resolved behind the merge: an item shows what was taught before it in that order, and records of
-   internal topics are decoded by it.
-4. ``None`` is yielded after each batch: a moment to flush for who writes as the packets come.
+3. Topic names are resolved behind the merge: an item shows the names that were learned before it in that order, and
+   records of internal topics are decoded with them.
+4. ``None`` is yielded after each batch, so that live output can be flushed.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from mqsniff.streams.flows import FlowEvents, FlowTable
 from mqsniff.streams.packets import PacketDecoder
 
 SLICE_PACKETS: Final = 8192
-"""Packets whose items may stand in memory together."""
+"""Packets of one slice, whose items may stand in memory together."""
 
 
 class Source(Protocol):
-    """A door in: files, a pipe, an interface."""
+    """An input: files, a pipe, an interface."""
 
     captures: list[CaptureInfo]
 
@@ -55,7 +55,7 @@ class Source(Protocol):
 
 @dataclass(slots=True)
 class Totals:
-    """What went through."""
+    """Counts of a run."""
 
     packets: int = 0
     other_packets: int = 0
@@ -184,11 +184,11 @@ class Pipeline:
 
 
 def _is_of_one_packet(placed: tuple[int, Connection, StreamEvent]) -> bool:
-    """Whether all that an event brings about is released with it."""
+    """Whether all items of an event are released by one packet."""
     event = placed[2]
     return not isinstance(event, Chunk) or len(event.marks) == 1
 
 
 def _place(placed: tuple[int, Connection, StreamEvent]) -> tuple[int, int]:
-    """Where an event stands among those of all connections."""
+    """Sort key of an event among those of all connections."""
     return placed[0], placed[1].first_ordinal

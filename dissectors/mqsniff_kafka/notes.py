@@ -1,4 +1,4 @@
-"""Bodies in; what a reader of one line wants to see of them, beside the columns, out.
+"""Bodies in; out come the notes of a message, for readers of one line, and the topics, ids and group that it names.
 
 1. What is told of an API is a table of its fields; numbers with a special meaning are spelled by the enum that marks
    them. One partition is told with its offset, more are counted.
@@ -132,9 +132,7 @@ def _metadata(kind: str, layout: Layout, body: BodyFields) -> list[tuple[str, Va
     return [("brokers", len(body.get("brokers") or ())), ("topics", len(topics or ()))]
 
 
-# ---- naming
-#
-# Decoded bodies in; the topics, ids and groups that their messages are about, and the names that they teach, out.
+# ---- topics, ids and groups
 
 
 def name_message(message: Message, body: KafkaBody, identity: Identity) -> None:

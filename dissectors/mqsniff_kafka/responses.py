@@ -1,8 +1,10 @@
-"""A server's frames in, their messages out, read by what they answer.
+"""A server's frames in, their messages out, each read by the request that it answers.
 
-1. A response says nothing of itself: it is read by the request that it answers (``pairing``). Pairing needs eight bytes
-   of a response; a body that is cut or cannot be read does not change it.
+1. A response names neither its API nor its version: these come from its request (``pairing``). Pairing needs eight
+   bytes of a response; it works too if the body is cut or cannot be read.
 2. What all APIs have in common is told by marks in their layouts (``marks``); rules by API stand in one table.
+3. ``judge`` and the functions beside it tell of a decoded response whether it was a success, a partial one or an error,
+   and whether the broker held the request.
 
 Sources: ``NetworkClient`` and ``KafkaApis`` of Apache Kafka.
 """
@@ -39,9 +41,7 @@ from mqsniff_kafka.pairing import ResponsePairing
 from mqsniff_kafka.records.data import RecordData, complete, replace_all
 from mqsniff_kafka.releases import release_of
 
-# ---- outcomes
-#
-# Decoded responses in; whether they went well, in part, or not, and whether the broker made the client wait, out.
+# ---- the outcome of a response
 
 SERVED_NS: Final = 20 * MILLISECOND_NS
 """An answer within this time, and nine tenths of its limit, was not held, whatever it says."""

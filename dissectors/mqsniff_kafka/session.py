@@ -156,7 +156,7 @@ class KafkaSession:
 
 
 def _is_request(candidate: Candidate) -> Verdict:
-    """Rule 4; of a request that is not whole, nobody can tell."""
+    """Whether the body of a candidate decodes to its end (rule 4); YES for one that is not whole: nothing to check."""
     frame = candidate.frame
     if len(frame) < candidate.size:
         return Verdict.YES

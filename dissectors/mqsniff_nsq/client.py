@@ -1,4 +1,4 @@
-"""Commands of a client of nsqd: frames in, messages with their questions and records out."""
+"""Commands of a client of nsqd: frames in, messages with their pending requests and records out."""
 
 from __future__ import annotations
 

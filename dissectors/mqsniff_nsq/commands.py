@@ -37,7 +37,7 @@ STRICT_MAX: Final = 160
 WORD_MAX: Final = max(map(len, _WORDS))
 
 IDENTIFY_MAX: Final = 65_536
-"""Largest IDENTIFY that a search believes."""
+"""Largest IDENTIFY that a search accepts."""
 
 
 def walk_messages(walk: IncrementalSize, data: bytes) -> Walked:

@@ -1,6 +1,6 @@
 """A frame in, every field of it beside its bytes out, for ``mqsniff explain``.
 
-1. Spans tile the frame: each starts where the one before it stopped, the last one is what nobody decoded.
+1. Spans tile the frame: each starts where the one before it stopped, the last one covers the undecoded bytes.
 2. A separator belongs to the field before it, LF to the last parameter.
 3. JSON and message data are one span each; a secret is wrapped.
 """

@@ -37,7 +37,7 @@ _LOOKUPD_LIKELY: Final = re.compile(rb"\x00\x00[\x00-\xff]{2}(?:OK|E_|\{)")
 TIMES: Final = range(1_300_000_000_000_000_000, 5_000_000_000_000_000_000)
 """Nanoseconds since 1970 that a message may have been published at: from before nsqd was written to 2128."""
 TEXT_MAX: Final = 65_536
-"""Largest response or error that a search believes; errors quote names of up to a line's length."""
+"""Largest response or error that a search accepts; errors quote names of up to a line's length."""
 JSON_MAX: Final = 1 << 20
 """Largest JSON that is read: real ones have a few hundred bytes."""
 ODD_MAX: Final = 1 << 20

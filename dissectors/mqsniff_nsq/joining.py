@@ -40,7 +40,7 @@ _HEAD_MAX: Final = 256
 _PACKETS: Final = 2
 """Packets of a side that begin with a frame and prove clear text (rule 2)."""
 _STARTS: Final = 16
-"""Likely starts of a sample, from the last one back, that are asked for a chunk: a sample may hold thousands."""
+"""Likely starts of a sample, from the last one back, that are checked for each chunk: a sample may hold thousands."""
 
 
 class Joining:
@@ -104,7 +104,7 @@ class Joining:
 
 
 def probe_identifier(head: bytes) -> Probed:
-    """Size of the identifier that opens a Snappy stream: the answer to IDENTIFY is believed in front of it."""
+    """Size of the identifier that opens a Snappy stream: in front of it a reply to IDENTIFY is accepted."""
     if head.startswith(IDENTIFIER):
         return len(IDENTIFIER)
     return NEED if IDENTIFIER.startswith(head) else NO_FRAME

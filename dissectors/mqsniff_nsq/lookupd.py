@@ -1,4 +1,4 @@
-"""The connection of an nsqd to nsqlookupd (protocol V1): frames of both sides in, messages and questions out.
+"""The connection of an nsqd to nsqlookupd (protocol V1): frames of both sides in, messages and pending requests out.
 
 1. Each command has one reply, in order; a reply is a size and data, without a frame type.
 2. Every error closes the connection.
@@ -34,7 +34,7 @@ BAD_PROTOCOL: Final = b"\x00\x00\x00\x0eE_BAD_PROTOCOL"
 ERROR_WORD: Final = b"E_"
 """How every error code begins."""
 NSQD_ERROR: Final = b"\x00\x00\x00\x01" + ERROR_WORD
-"""How data looks that nsqd sends to who took it for an nsqlookupd: with a frame type before the code."""
+"""Data of an nsqd whose client takes it for an nsqlookupd: there is a frame type before the code."""
 
 _STRICT: Final = re.compile(
     rb"(?:(?P<line>PING|(?:UN)?REGISTER %(name)s(?: %(name)s)?)|(?P<json>IDENTIFY))\n" % {b"name": NAME_PATTERN}

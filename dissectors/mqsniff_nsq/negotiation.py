@@ -1,4 +1,4 @@
-"""From IDENTIFY to the layers that it switches on: what was asked for and granted in, Upgrades out.
+"""From IDENTIFY to the layers that it switches on: the requested and the granted ones in, Upgrades out.
 
 1. The answer decides, never the request; but nothing can be granted that was not asked for, so a client that asked for
    no layer is never held up.
@@ -46,7 +46,7 @@ class Negotiation:
         """Whether the client's next byte means nothing before the server has answered."""
         self.looking = [False, False]
         """Sides whose next bytes tell in which layer they are."""
-        self._asked: frozenset[str] | None = None
+        self._requested: frozenset[str] | None = None
         self._client_at: int | None = None
         self._due: list[str] = []
         self._ahead: list[str] | None = None
@@ -63,15 +63,15 @@ class Negotiation:
     def ask(self, fields: dict[str, Value] | None, end: int) -> list[Upgrade]:
         """An IDENTIFY that ends at a stream offset; ``fields`` is None where they cannot be read.
 
-        Gives the layers in which the client goes on where the answer was seen before the question.
+        Gives the layers in which the client goes on if the reply was seen before the request.
         """
         self._client_at = end
         if self._ahead is not None:
             ahead, self._ahead = self._ahead, None
             return [Upgrade({Side.CLIENT: end}, layer, _SETTINGS.get(layer, {})) for layer in ahead]
         negotiates = fields is None or fields.get("feature_negotiation") is True
-        self._asked = None if fields is None else _layers(fields) if negotiates else frozenset()
-        self.waiting = self._asked != frozenset()
+        self._requested = None if fields is None else _layers(fields) if negotiates else frozenset()
+        self.waiting = self._requested != frozenset()
         return []
 
     def answer(self, fields: dict[str, Value] | None) -> int:
@@ -82,7 +82,9 @@ class Negotiation:
             self.look()
             return 0
         granted = _layers(fields)
-        self._due = [layer for layer in _FIELDS if layer in granted and (self._asked is None or layer in self._asked)]
+        self._due = [
+            layer for layer in _FIELDS if layer in granted and (self._requested is None or layer in self._requested)
+        ]
         self.waiting = False
         return len(self._due)
 
@@ -94,7 +96,7 @@ class Negotiation:
     def look(self) -> None:
         """The answer, or what it granted, is lost: the next bytes of both sides have to tell."""
         self.refuse()
-        self.looking = [self._asked != frozenset()] * 2
+        self.looking = [self._requested != frozenset()] * 2
 
     def begin(self, server_at: int, client_at: int | None) -> Upgrade:
         """Switch on the next layer behind the frame of the server that ends at ``server_at``.
@@ -113,7 +115,7 @@ class Negotiation:
         return Upgrade(at, layer, _SETTINGS.get(layer, {}))
 
     def layer_of(self, side: Side, head: bytes, is_plain: IsPlain) -> LayerChange | Need | None:
-        """The layer in which a side goes on, None for the one it is in; asked for no more once it was told.
+        """The layer in which a side goes on, None for the one it is in; not called any more once it gave one.
 
         ``is_plain`` tells whether bytes begin a frame of the layer at hand, None where it needs more of them.
         """
@@ -127,7 +129,7 @@ class Negotiation:
 
     def _layer_of(self, head: bytes, is_plain: IsPlain) -> str | Need | None:
         for layer, whole, begun in _SIGNS:
-            if self._asked is None or layer in self._asked:
+            if self._requested is None or layer in self._requested:
                 if whole.match(head):
                     return layer
                 if begun.match(head):
@@ -135,7 +137,7 @@ class Negotiation:
         plain = is_plain(head)
         if plain is None:
             return NEED
-        return "deflate" if not plain and self._asked is not None and "deflate" in self._asked else None
+        return "deflate" if not plain and self._requested is not None and "deflate" in self._requested else None
 
 
 _SETTINGS: Final[dict[str, dict[str, Any]]] = {"deflate": {"clear_tail": b"CLS\n"}}

@@ -1,6 +1,6 @@
 """The connection of a client to nsqd (protocol V2): how its two sides are found, framed and ended.
 
-1. A client that asked for a layer is held up until the server has answered IDENTIFY (negotiation.py).
+1. A client that requested a layer is held up until the server has replied to IDENTIFY (negotiation.py).
 2. Where the capture lost replies, the commands that they were for stay unanswered, so that later ones find theirs.
 3. Of a connection that was joined in the middle, the first packets tell in which layer it is (joining.py).
 """
@@ -219,7 +219,7 @@ class Nsq(FramedDissector):
         self._closed.append(side)
 
     def unanswered(self) -> Iterator[Pending]:
-        """Questions that nobody answered, oldest first."""
+        """Requests that got no reply, oldest first."""
         self._session.end()
         return super().unanswered()
 

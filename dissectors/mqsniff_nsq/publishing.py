@@ -86,7 +86,7 @@ def batch_of(data: bytes, starts: list[int], sizes: list[int], constant: dict[st
 
 
 def deliver_at(ts_ns: int, defer_ms: int | None) -> int | None:
-    """When a message is due that was deferred at ``ts_ns``; None where nobody can tell."""
+    """When a message is due that was deferred at ``ts_ns``; None if unknown."""
     if defer_ms is None or not 0 <= defer_ms < 1 << 40:
         return None
     return ts_ns + defer_ms * MILLISECOND_NS

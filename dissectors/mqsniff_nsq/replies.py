@@ -1,8 +1,8 @@
 """Which command a reply of nsqd is for: the words of the reply in, the commands that it can answer out.
 
-1. nsqd works off one command after the other, so replies come in the order of the commands; messages and heartbeats
-   come in between. Commands without a reply answer only when they fail, and in the same order.
-2. A reply's words narrow down what it can be for; what stands before the command found has been passed over.
+1. nsqd executes one command after the other, so replies come in the order of the commands; messages and heartbeats
+   come in between. Commands without a reply get one only when they fail, in the same order.
+2. A reply's words narrow down the commands that it can be for; those before the command found get no reply any more.
 """
 
 from __future__ import annotations

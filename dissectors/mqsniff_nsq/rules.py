@@ -1,6 +1,6 @@
 """What bends a rule of the specification: a command in, Problems of severity info out; nothing is ever refused.
 
-1. Limits are nsqd's defaults, or what the answer to IDENTIFY said; the text names which.
+1. Limits are nsqd's defaults, or those of the reply to IDENTIFY; the text says which.
 2. A rule about a state (before SUB, before AUTH) is held up only on a client's stream that was seen from its beginning.
 3. A detail holds fixed text and numbers, never names or bytes of the traffic.
 """

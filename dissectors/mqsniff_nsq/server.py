@@ -1,4 +1,4 @@
-"""Frames of nsqd: bytes in, messages with the questions that they answer, and upgrades, out."""
+"""Frames of nsqd: bytes in, messages with the requests that they answer, and upgrades, out."""
 
 from __future__ import annotations
 

@@ -1,10 +1,16 @@
-"""What both sides of a connection to nsqd share: the questions between them, and what each told of itself.
+"""What both sides of a connection to nsqd share: pending commands, deliveries, and what each side told of itself.
 
-1. Commands stand in one queue, REPLY, in the order in which nsqd works them off; their context is a Sent.
+1. Commands stand in one queue, REPLY, in the order in which nsqd executes them; their context is a Sent.
 2. The topic and channel of the connection's SUB are those of every message that is delivered on it. Commands and
    frames of a consumer are about that channel; what is published on the same connection is not.
-3. nsqd does not answer a FIN or REQ that it took. A delivery that one settled waits for its refusal until nsqd replied
-   to a later command, or spoke at least ``refusal_ns`` later: it works off one command after the other, at once.
+3. nsqd does not reply to a FIN or REQ that succeeds. A delivery settled by one may still be refused until nsqd replies
+   to a later command, or sends anything at least ``refusal_ns`` later: it executes commands in order, without delay.
+4. A delivery is open from its MESSAGE until FIN, REQ or another delivery of the same message on the connection, which
+   means that its time ran out. TOUCH extends it.
+5. Its time is in the reply to IDENTIFY (``msg_timeout``, and ``max_msg_timeout`` for what TOUCH extends). If that reply
+   was not seen, only another delivery tells that the time ran out. At most ``limit`` deliveries are kept.
+
+Source: nsqio/nsq 1.3.0, ``nsqd/channel.go`` (processInFlightQueue, TouchMessage).
 """
 
 from __future__ import annotations
@@ -24,26 +30,16 @@ from mqsniff_nsq.replies import ABOUT_MESSAGES, Blame, Sent, replies_in
 from mqsniff_nsq.rules import State
 
 # ---- deliveries
-#
-# Messages that nsqd delivered on one connection and what became of them: the questions that FIN and REQ settle.
-#
-# 1. A delivery is open from its MESSAGE until FIN, REQ or another delivery of the same message on the connection, which
-#    means that its time ran out. TOUCH extends it.
-# 2. Its time is told by the answer to IDENTIFY (``msg_timeout``, and ``max_msg_timeout`` for what TOUCH extends); where
-#    that was not seen, only another delivery tells that it ran out.
-# 3. At most ``limit`` are kept.
-#
-# Source: nsqio/nsq 1.3.0, ``nsqd/channel.go`` (processInFlightQueue, TouchMessage).
 
 TIMEOUT: Final = "timeout"
-"""What ended a delivery that the client did not end in time."""
+"""Name of the end of a delivery that the client did not settle in time."""
 _MAX_MS: Final = 1 << 40
 
 
 class Deliveries:
     """The open deliveries by message id, how long they may take, and the credit that the client gave.
 
-    The context of a delivery's question is when it was delivered, or its time was extended last.
+    The context of a delivery's Pending is the time when it was delivered, or last extended.
     """
 
     def __init__(self, limit: int) -> None:
@@ -55,7 +51,7 @@ class Deliveries:
         """The count of the last RDY."""
 
     def learn(self, timeout_ms: Value, most_ms: Value) -> None:
-        """What the answer to IDENTIFY says of the time of a delivery."""
+        """Take the times of a delivery from the reply to IDENTIFY."""
         self._timeout_ns, self._most_ns = _ns(timeout_ms), _ns(most_ms)
 
     def add(self, message_id: bytes, attempts: int | None, pending: Pending) -> None:
@@ -77,7 +73,7 @@ class Deliveries:
         return pending if pending is not None and pending.open else None
 
     def touch(self, message_id: bytes, ts_ns: int) -> None:
-        """The client asked for more time."""
+        """The client requested more time."""
         pending = self._open.get(message_id)
         if pending is not None:
             pending.extra["touches"] += 1
@@ -93,7 +89,7 @@ class Deliveries:
         return self.note(pending, ts_ns)
 
     def has_run_out(self, pending: Pending, ts_ns: int) -> bool:
-        """Whether the time of a delivery has run out by ``ts_ns``; false where nobody can tell."""
+        """Whether the time of a delivery has run out by ``ts_ns``; false if unknown."""
         if self._timeout_ns is None:
             return False
         until: int = pending.context + self._timeout_ns
@@ -108,7 +104,7 @@ class Deliveries:
         return "timed_out" in pending.extra
 
     def end(self, ts_ns: int) -> None:
-        """The connection is over: say of the deliveries that nobody ended whether their time has run out."""
+        """The connection is over: note for open deliveries whether their time has run out."""
         for pending in self._open.values():
             if pending.open and self.note(pending, ts_ns):
                 pending.extra["settled_by"] = TIMEOUT
@@ -125,7 +121,7 @@ def _ns(milliseconds: Value) -> int | None:
 
 REPLY: Final = "reply"
 LOOK_BACK: Final = 1_024
-"""Open commands that are looked through for the one that a reply is for: a hostile queue must not cost more."""
+"""Pending commands that are searched for the one that a reply is for: a hostile queue must not cost more."""
 
 
 class NsqSession:
@@ -179,7 +175,7 @@ class NsqSession:
         if self.client_seen and self.unanswered_heartbeats and self.identity.close_reason is None:
             self.identity.close_reason = "keepalive missed"
 
-    # ---- questions
+    # ---- requests and replies
 
     def ask_command(self, sent: Sent, *, expects: int) -> Pending:
         """The command being decoded waits for a reply, or (``expects`` 0) may fail."""
@@ -216,7 +212,7 @@ class NsqSession:
         return timed_out
 
     def _deliver_again(self, open_one: Pending) -> bool:
-        """A message comes again though nobody has settled it: its time ran out, or the capture lost what settled it."""
+        """A message comes again without a settlement: its time ran out, or the capture lost the settlement."""
         if self._dissector.gaps_of(Side.CLIENT) > open_one.gaps_before:
             self._dissector.resolve(open_one, "lost")
             return False
@@ -252,7 +248,7 @@ class NsqSession:
         return timed_out
 
     def server_spoke(self, ts_ns: int) -> None:
-        """The server says something: what it has not refused by now has succeeded (rule 3)."""
+        """The server sends: settlements that it has not refused by now have succeeded (rule 3)."""
         grace = self.settings.limits.refusal_ns
         queue = self._dissector.pending(REPLY)
         while queue and queue[0].expects == 0 and queue[0].frame.last_ts_ns < ts_ns - grace:
@@ -277,7 +273,7 @@ class NsqSession:
         self._dissector.resolve(pending, status, answered=True)
 
     def asked_for(self, blames: Sequence[Blame], *, failed: bool = False) -> Pending | None:
-        """The oldest command that a reply can be for; those before it will not be answered any more."""
+        """The oldest command that a reply can be for; those before it get no reply any more."""
         if len(blames[0].names) > 1:
             for pending in self._lost:
                 if pending.status is None:

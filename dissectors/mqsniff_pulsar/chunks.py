@@ -158,7 +158,7 @@ class Chunks:
             self._waiting -= kept.cost
 
     def _put_in(self, key: Hashable, seen: _Seen) -> None:
-        """A message waits for its next chunk: rule 4."""
+        """Keep a message until its next chunk; beyond the limits the oldest one is given up (rule 4)."""
         self._seen[key] = seen
         if len(self._seen) > self._limits.handles_max:
             self._take_out(next(iter(self._seen)))

@@ -1,5 +1,7 @@
 """Text with a format of its own inside extFields, bodies and messages in, values out; None for another format.
 
+It also tells which names and texts of these bodies hold secrets, which must not be shown.
+
 Sources: MessageDecoder.string2messageProperties, ExtraInfoUtil, RecallMessageHandle and BatchAck of apache/rocketmq.
 """
 
@@ -168,9 +170,7 @@ FORMATS: Final[Mapping[str, Callable[[str], Value]]] = MappingProxyType(
 """Name of a format, as the built tables have it -> its reader; what it gives is None where the text is another."""
 
 
-# ---- secrets
-#
-# Names and texts of which RocketMQ's bodies are full, and which of them hold what must not be shown.
+# ---- which names and texts hold secrets
 
 _NAME: Final = re.compile(r"pass(?:word|wd|phrase)|secret|token|credential|jaas|signature|private_?key", re.IGNORECASE)
 _TEXT: Final = re.compile(

@@ -3,6 +3,8 @@
 1. What the pieces tell is put together to what one reader of the file would have told: each problem once, with the
    numbers of packets in the file, and limits counted over all pieces.
 2. A file that cannot be read has a row, and a problem that names its URI.
+3. The table ``files`` shows where every row came from; only batch runs have it, and the column ``run_id``, which stands
+   at the end of each of their tables. URIs stand in it without credentials.
 """
 
 from __future__ import annotations
@@ -182,13 +184,7 @@ def secrets_of(reports: Sequence[PieceReport], limits: Limits) -> Secrets:
     return tuple(kept)
 
 
-# ---- filestable
-#
-# The inputs of a run and what was learned of them in, the rows of the table ``files`` out: where every row came from.
-#
-# 1. The table is of batch runs only; its columns are plain data like those of the others, and so is ``run_id``, which
-#    every table of a batch run has at its end.
-# 2. URIs stand here without credentials.
+# ---- the table of files
 
 FILES: Final = "files"
 RUN_ID: Final = Column("run_id", "text", "run that wrote the row", "", nullable=False)

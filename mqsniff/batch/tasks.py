@@ -3,6 +3,8 @@
 1. A task takes a stream and gives a stream; what it holds is bounded by a window, a flow, and what waits to be written.
 2. What a task has done it says in its last rows; files that no such row names do not count.
 3. Nothing here raises on traffic; what is raised fails the attempt, and another one does the same again.
+4. ``versions`` names what a process runs: Python, mqsniff, and a digest of the data files of the packages that decode,
+   as these are built and may be older than the code. Tasks and the driver have to agree.
 """
 
 from __future__ import annotations
@@ -37,11 +39,7 @@ from mqsniff.decode.registry import GROUP
 from mqsniff.limits import MIB
 from mqsniff.tables.buffers import bytes_array
 
-# ---- versions
-#
-# What a process runs, in words: Python, mqsniff, and a digest of its protocol data, to compare tasks with the driver.
-#
-# The digest covers what the packages that decode hold beside their code: data is built, and may be older than its code.
+# ---- versions, to compare tasks with the driver
 
 _CODE: Final = frozenset((".py", ".pyc", ".pyi", ".so"))
 

@@ -81,7 +81,7 @@ def _partial(codec: str, data: bytes, plain: bytes, why: str, cap: int) -> Parti
 
 
 def _joined(pieces: Iterator[bytes], cap: int) -> bytes:
-    """Rule 1."""
+    """Join the pieces of a block; BlockError beyond ``cap`` bytes (rule 1)."""
     plain: list[bytes] = []
     for piece in pieces:
         cap -= len(piece)

@@ -61,7 +61,7 @@ class ConnectionInfo:
     """Bytes of the client after TLS and decompression; None where its stream passed neither."""
     server_plain_bytes: int | None = None
     closed_by: str | None = None
-    """client or server: who sent the first FIN or RST."""
+    """client or server: the side that sent the first FIN or RST."""
     client_zero_windows: int = 0
     server_zero_windows: int = 0
     client_longest_stall_ns: int | None = None
@@ -87,9 +87,9 @@ def endpoint(ip: str, port: int) -> str:
 
 @dataclass(slots=True)
 class Exchange:
-    """A question and its answer, or half of one, with its times; a row of ``exchanges``.
+    """A request and its reply, or one of the two, with its times; a row of ``exchanges``.
 
-    ``pending`` is None for an answer that nobody asked for (status unasked); ``answer`` is None where none came.
+    ``pending`` is None for a reply without a request (status unasked); ``answer`` is None if there was no reply.
     """
 
     pending: Pending | None
@@ -112,7 +112,7 @@ class OpenedItem:
 
 @dataclass(slots=True)
 class MessageItem:
-    """A message, with the answer's latency where it answers one question."""
+    """A message, with its latency if it is the reply to a request."""
 
     connection: ConnectionInfo
     message: Message
@@ -129,7 +129,7 @@ class PartitionItem:
 
 @dataclass(slots=True)
 class ExchangeItem:
-    """A question ended."""
+    """A request ended: with a reply, or without."""
 
     connection: ConnectionInfo
     exchange: Exchange

@@ -47,7 +47,7 @@ class CaptureInfo:
 
 @dataclass(slots=True)
 class PacketBatch:
-    """Packets of one window, as columns of equal length n over one buffer; valid until the next batch is asked for."""
+    """Packets of one window, as columns of equal length n over one buffer; valid until the next batch is read."""
 
     buffer: Buffer
     ts_ns: Int64s

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class ProvenSize(int):
-    """A size that ``probe`` vouches for: the head proves the frame where nobody can look behind it."""
+    """A size from ``probe`` whose head alone proves the frame, even if the bytes behind it were lost."""

@@ -49,7 +49,7 @@ class Secret:  # no dataclass: orjson would write its bytes
 
 
 class Undecoded:  # no dataclass, as Secret
-    """Bytes inside a message that nobody decoded: shown as size and hash, unless the user asks for raw bytes."""
+    """Bytes of a message that were not decoded: shown as size and hash, unless the user asks for raw bytes."""
 
     __slots__ = ("data",)
 

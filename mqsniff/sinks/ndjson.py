@@ -2,9 +2,15 @@
 
 1. Times are RFC 3339 text with nine digits and Z; one that the format cannot name is left out (``ts_ns`` stays).
 2. Keys and values of records are text; base64 where their ``*_encoding`` says so.
-3. Everything else is shown as ``tables.values`` rules.
+3. Other values are written by the rules of ``tables.values``.
+4. The line of a message is made without a dict, byte for byte the line that ``ndjson_line`` makes of the row of
+   ``message_row``. That slow twin makes it if a text is not Unicode, a time has no name, a number fits no column, or
+   the serialiser refuses the body.
+5. Parts that many messages share (endpoints, message names) are rendered once and cached, unless they are long: most of
+   them come from the traffic.
 
-Hot: 200,000 small messages a second on one core, lines made (``messagelines``) and written.
+Hot: 200,000 small messages a second on one core, lines made and written. A small message takes 4 µs, by its row 8
+(``benchmarks/run.py kafka-messages`` shows the whole run).
 """
 
 from __future__ import annotations
@@ -23,19 +29,7 @@ from mqsniff.tables.schemas import TABLES, TableName, names_of
 from mqsniff.tables.times import rfc3339, utc_second
 from mqsniff.tables.values import Redaction, base64
 
-# ---- messagelines
-#
-# A message in, its row of ``messages`` as a line of JSON out, straight from the noun: no dict per message. Hot.
-#
-# 1. A line is what ``ndjson_line`` makes of the row that ``message_row`` makes, byte for byte: that is the slow twin.
-#    It
-#    has to make the line where a text is no Unicode, a time has no name, a number no column, or a body is none that
-#    the
-#    serialiser takes.
-# 2. What many messages have in common (who speaks, what is said) is rendered once and remembered, unless it is long:
-#    most of it comes from the traffic.
-#
-# A small message takes 4 µs on one core, by its row 8 (``benchmarks/run.py kafka-messages`` shows the whole run).
+# ---- lines of messages
 
 REMEMBERED: Final = 1024
 """Parts of lines of each sort that are remembered."""
@@ -163,7 +157,7 @@ def _second(digits: str) -> str | None:
     return utc_second(int(digits)) if digits.isdecimal() else None
 
 
-# ---- ndjson
+# ---- rows and the sink
 
 FEW: Final = 3
 """Records of a batch up to which it is faster to make its rows one by one."""

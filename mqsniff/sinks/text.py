@@ -5,9 +5,11 @@
 3. Under a message stand its body (``-v``) and its records, which are never cut to the width.
 4. Lines come in the order in which the packets released them, a message with the time of its first byte. Other lines
    never go back in time: one that is about an earlier moment is stamped as the line before it, and names the moment.
-5. What the network did (retransmissions, windows of zero, stalls) is told at the close in figures; its lines come when
-   they are asked for.
-6. A narrow terminal gets ports instead of endpoints; the line at the open has both ends in full.
+5. Network events (retransmissions, zero windows, stalls) are counted in the line at the close; lines of their own come
+   on request only.
+6. A narrow terminal gets ports instead of endpoints, if no other open connection has the same two; the line at the open
+   has both ends in full.
+7. Names of connections are padded to the widest so far, up to ``_WIDTH_MAX``, so that the next column is aligned.
 """
 
 from __future__ import annotations
@@ -42,12 +44,7 @@ from mqsniff.tables.schemas import STREAM_TABLES, TableName
 from mqsniff.tables.times import SECOND_NS
 from mqsniff.tables.values import Redaction
 
-# ---- labels
-#
-# Connections in, their names in text lines out: client left, server right, an arrow between them for who sent it.
-#
-# 1. All names are padded to the widest so far, up to ``_WIDTH_MAX``, so that what follows stands in a column.
-# 2. In narrow form a name is two ports, as long as no other open connection has the same two.
+# ---- names of connections
 
 _WIDTH_MAX: Final = 48
 _ARROWS: Final[dict[Side | None, str]] = {None: "-", Side.CLIENT: ">", Side.SERVER: "<"}
@@ -96,7 +93,7 @@ class Labels:
         return ends
 
 
-# ---- text
+# ---- the sink
 
 NARROW: Final = 110
 """Terminals with fewer columns get ports for endpoints."""

@@ -95,7 +95,7 @@ class TopicFill:
         return array_of(finals, "text").take(number_array(where.reshape(-1)))
 
     def _decoded(self, rows: pa.Table, topics: pa.Array) -> pa.Array:
-        """The column ``decoded`` of records that are to get these topics: rule 2."""
+        """The column ``decoded`` of records that get these topics (rule 2)."""
         decoded = rows["decoded"].combine_chunks()
         before = rows["topic"].combine_chunks()
         same = bools_in(pc.equal(before, topics))

@@ -4,6 +4,11 @@
    the packets before that place, and a problem.
 2. No batch is empty, and each is valid until the next is asked for.
 3. A stretch of a capture (``Stretch``) is read as the same bytes are in the whole capture.
+4. A file fills the window, one buffer that is reused. A pipe gives the bytes that have arrived: the reader waits only
+   while there are none at all, and then ``LINGER_S`` more, so that a fast writer makes full windows and the bytes of a
+   slow one are seen at once.
+5. Unused bytes are carried to the front. The buffer begins small and grows while it is filled completely, so that a
+   small capture costs little. It also grows for a packet larger than itself, and shrinks again.
 """
 
 from __future__ import annotations
@@ -19,16 +24,7 @@ from mqsniff.sources.batches import report
 from mqsniff.sources.heads import HEAD_MIN, HEAD_SIZE, parser_for
 from mqsniff.sources.parsers import Parser
 
-# ---- window
-#
-# Plain bytes of one capture in; a window that slides over them, in one buffer that is used again, out.
-#
-# 1. A file fills the window. A pipe gives what has arrived: it is waited for only while there is nothing at all, and
-#    then
-#    for ``LINGER_S`` more, so that a fast writer makes full windows and a slow one is seen at once.
-# 2. What was not used is carried to the front. The buffer begins small and grows while it is filled to the brim, so
-#    that
-#    a small capture costs little; for one packet larger than itself it grows too, and shrinks again.
+# ---- the window over the bytes
 
 LINGER_S: Final = 0.05
 FIRST_SIZE: Final = 256 * KIB

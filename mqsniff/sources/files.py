@@ -6,6 +6,11 @@
    end, so that thousands of rotated files cost no more than one at a time.
 3. An input that cannot be read is named in its CaptureInfo, and the others go on.
 4. Where many captures overlap their windows share ``limits.windows_total``.
+5. The merged order is that of the largest time so far in a packet's own capture (t*), then the capture's rank, then its
+   place in the capture. It does not depend on windows, nor on the order in which captures are given.
+6. A capture is read when the merge reaches its first packet. Captures that do not overlap are thus read one after the
+   other, and their batches pass unchanged. Where captures overlap, all packets up to the least t* at which a batch ends
+   are sorted at once.
 """
 
 from __future__ import annotations
@@ -22,18 +27,7 @@ from mqsniff.model import CaptureInfo, Int64s, PacketBatch, packet_id
 from mqsniff.sources.batches import merge_batches, slice_batch
 from mqsniff.sources.capture import CaptureReader
 
-# ---- merge
-#
-# PacketBatches of several captures in, one stream of batches in the order of the merged capture out.
-#
-# 1. The order is that of t*, the largest time so far in a packet's own capture, then the capture's rank, then its
-#    place.
-#    It depends on nothing else: not on windows, nor on the order in which captures are given.
-# 2. A capture is asked for its first batch when the others have come to its first packet. Captures that do not
-#    overlap
-#    are so read one after the other, and their batches pass as they are.
-# 3. Where captures overlap, all packets up to the least t* at which one of them ends its batch are put in order at
-#    once.
+# ---- the merge of captures
 
 
 class Lane:

@@ -1,10 +1,10 @@
 """One connection: its identity, its packets one by one or as whole runs, its closing, and its figures at the end.
 
 1. A packet belongs to the connection unless it came too late or shows that the ports are in use again.
-2. The client is who sent the SYN; what the handshake has not told before the first bytes is not told any more, so
-   that who takes the bytes can rely on it.
-3. A run of segments in order goes out at once where nothing waits, lacks or is doubtful; anything else takes the path
-   of single segments, which is also what the runs are tested against.
+2. The sender of the SYN is the client. Once the first bytes are out, later handshake segments no longer change this, so
+   that the reader of the bytes can rely on it.
+3. A run of segments in order is delivered at once if nothing waits, is missing or is doubtful; all others take the path
+   of single segments, against which the runs are tested.
 4. After its close a connection keeps its late packets for ``linger_ns``; its figures are told when that is over.
 """
 
@@ -170,7 +170,7 @@ class Connection:
         return self._ordering.troubles is not None and self._ordering.troubles.is_shut
 
     def _see_who_closes(self, me: Direction) -> None:
-        """Take note of who sent the first FIN or RST."""
+        """Note which side sent the first FIN or RST."""
         if self._closed_by is None:
             self._closed_by = int(me.side)
 
@@ -216,7 +216,7 @@ class Connection:
     # ---- segments that go through at once
 
     def take_plain(self, row: SegmentRow, view: memoryview) -> bool:
-        """Take a segment if it goes on where its side is and nothing else is to be looked at; else return False."""
+        """Deliver a segment if it is the next one of its side and nothing else needs attention; else return False."""
         seq, size, flags, ip_id, ack, ts_ns, interface, direction, start, stop, packet, ordinal = row
         if not self._flowing or flags & PLAIN_FLAGS != ACK or stop - start != size:
             return False
@@ -239,7 +239,7 @@ class Connection:
         return True
 
     def can_take(self, run: SegmentRun) -> bool:
-        """Whether a run goes on where its side is and nothing else is to be looked at."""
+        """Whether a run is the next one of its side and nothing else needs attention."""
         me, peer = self._pair(run.direction)
         if not self._flowing or run.seq != me.next_seq or (run.replies and peer.unseen_from is not None):
             return False

@@ -3,8 +3,8 @@
 1. Every event has one place in the input, the ordinal of the packet that released it: its ``mark.release``, of a chunk
    that of its first mark. A connection's events never go back in it.
 2. ``Chunk`` and ``Gap`` (mqsniff.model) carry the stream; the types here carry everything else.
-3. A ``Side`` in them is a direction yet (0: sent by the low endpoint, 1: by the high one): who of the two is the client
-   is known later, by the handshake, by content or by port.
+3. A ``Side`` in them is still a direction (0: sent by the low endpoint, 1: by the high one): which of the two is the
+   client is known later, by the handshake, by content or by port.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ConnectionStats:
     duplicate_packets: int
     """Segments that the tap showed more than once."""
     ignored_segments: int
-    """Segments whose numbers could not be believed, and bytes after the end of a stream."""
+    """Segments with implausible numbers, and bytes after the end of a stream."""
     handshake_seen: bool
     """Whether both SYN and SYN/ACK were captured."""
     close_reason: CloseReason | None

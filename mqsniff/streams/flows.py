@@ -1,12 +1,17 @@
-"""Who talks to whom: batches of segments in, the stream events of each connection out.
+"""The table of flows: batches of segments in, the stream events of each connection out.
 
 1. A flow is two endpoints and carries one connection after another: a packet that the last one does not own opens the
    next.
-2. What becomes of a connection depends on its own packets and their times. Sweeps only free what is over by these
-   times: a sweep stands before a certain packet, wherever batches end.
-3. A clock that was wrong may end a connection too early, where packets of others agree on it (``sweeps``). Its later
-   packets are a connection of their own then, which a ``clock`` problem says, for the last ``swept_max`` of them.
+2. The events of a connection depend on its own packets and their times only. A sweep frees connections that have
+   expired by these times. It comes at an expiry tick, before the packet where capture time crosses a 10 s boundary:
+   the same packets give the same sweeps, wherever batches end.
+3. A wrong capture clock may expire a connection too early, if packets of other connections agree with it. Its later
+   packets then become a second connection, with a ``clock`` problem, for the last ``swept_max`` of these connections.
 4. Above ``connections_max`` the connections that were silent longest are closed, with a ``limit`` problem.
+5. The expiry clock is the largest time that sixteen packets in a row have reached: one damaged time moves nothing.
+6. A step of more than ``STEP_NS`` ahead is doubted: the clock may have been set, and set back. The step counts once
+   ``SURE_PACKETS`` packets in a row, or ``STEP_NS`` more of capture time, follow it; it is dropped if a packet goes
+   back to a time before it.
 """
 
 from __future__ import annotations
@@ -30,27 +35,17 @@ if TYPE_CHECKING:
     from mqsniff.model import Int64s
 
 
-# ---- sweeps
-#
-# Batches in, the packets out before which connections are swept: where capture time passes another ten seconds.
-#
-# 1. The clock is the largest time that sixteen packets in a row have reached: a packet with a damaged time moves
-#    nothing.
-# 2. A step of more than ``STEP_NS`` ahead is doubted: a clock may have been set, and set back. It counts once
-#    ``SURE_PACKETS`` packets in a row or ``STEP_NS`` more of capture time lie behind it, and it never was where a
-#    packet
-#    goes back before it.
-# 3. The same packets give the same sweeps, wherever batches end.
+# ---- expiry ticks
 
 SWEEP_NS: Final = 10 * SECOND_NS
-"""Capture time between two sweeps, and the disorder of packet times that a sweep tolerates."""
+"""Capture time between two sweeps, and how far packet times may be out of order for a sweep."""
 STEP_NS: Final = 60 * SECOND_NS
 SURE_PACKETS: Final = 1024
 _AGREEING = 16
 
 
 class ExpiryTick(NamedTuple):
-    """A sweep before a row of the batch, which is the packet with this ordinal, at this capture time."""
+    """A sweep at a capture time, before a row of the batch; ``ordinal`` is that of the row's packet."""
 
     row: int
     ordinal: int
@@ -167,7 +162,7 @@ class FlowTable:
         self._connections: dict[FlowKey, Connection] = {}
         self._last_ordinal = -1
         self._swept: dict[FlowKey, int] = {}
-        """Until when the connections that sweeps ended last would have gone on."""
+        """Time until which connections ended by the last sweeps would have stayed open (rule 3)."""
 
     def __len__(self) -> int:
         return len(self._connections)

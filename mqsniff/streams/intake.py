@@ -4,8 +4,8 @@
 2. Bytes that came before are a retransmission; the very same packet once more is a copy by the tap; one byte before
    the expected one is a keep-alive probe (RFC 9293, section 3.8.4).
 3. The first of SYN, payload and the peer's acknowledgement says where a direction starts; what lies before is ignored.
-4. A sequence number far from all that is known waits as a stray until the peer acknowledges it, or, where the peer is
-   not in the capture, until enough of them follow each other. Then the stream goes on there, behind a gap.
+4. A segment with a sequence number far from all known ones waits as a stray until the peer acknowledges it, or, where
+   the peer is not in the capture, until enough of them follow each other. Then the stream goes on there, behind a gap.
 5. What the snap length cut off is lost where no other packet has brought it by the time it is due.
 """
 
@@ -20,7 +20,7 @@ from mqsniff.streams.waiting import StreamPiece
 
 
 def acknowledge(ordering: Ordering, me: Direction, segment: Segment) -> int:
-    """Take what ``me`` acknowledges; returns the peer's offset that it names, 0 if that is not believed."""
+    """Take what ``me`` acknowledges; returns the peer's offset that it names, 0 if that is implausible."""
     peer = ordering.peer(me)
     if not peer.started:
         peer.start(segment.ack)
@@ -70,7 +70,7 @@ def repeated(ordering: Ordering, me: Direction, segment: Segment) -> bool:
 
 
 def reset(ordering: Ordering, me: Direction, segment: Segment) -> bool:
-    """Take a RST; returns whether it is believed.
+    """Take a RST; returns whether it is plausible.
 
     Text that a RST brings along (RFC 9293, section 3.5.3) is no part of the stream.
     """
@@ -162,7 +162,7 @@ def _beyond_end(ordering: Ordering, me: Direction, segment: Segment, size: int) 
     _ignore(ordering, me, "trailing_bytes", f"{size} bytes after the end of the stream", size)
 
 
-# ---- what is not believed
+# ---- implausible segments
 
 
 def _ignore(ordering: Ordering, me: Direction, kind: ProblemKind, detail: str, size: int | None = None) -> None:
@@ -185,7 +185,7 @@ def _stray(ordering: Ordering, me: Direction, stray: Stray) -> None:
 
 
 def _resume(ordering: Ordering, me: Direction) -> None:
-    """Go on where the strays are: the capture lost more than anybody would believe at once."""
+    """Go on where the strays are: the capture lost more than is plausible at first sight."""
     strays = me.take_strays()
     ordering.release(me)
     first = strays[0].segment.first_seq

@@ -1,7 +1,7 @@
 """Both directions of one connection: pieces of payload in, chunks and gaps out, in the order of cause.
 
 1. Bytes are delivered in the order of their offset, and after those bytes of the peer that they acknowledge.
-2. Where a byte is missing, what follows waits. The hole is given up (a Gap) by the first packet of the connection that
+2. Where a byte is missing, later bytes wait. The hole is given up (a Gap) by the first packet of the connection that
    comes ``gap_grace_packets`` packets and ``gap_grace_ns`` after the peer acknowledged past it, when a cap on what
    waits is hit, and at the end. Where the capture shows nothing of the peer, the first segment behind the hole starts
    the clock.
@@ -23,7 +23,7 @@ from mqsniff.streams.waiting import StreamPiece
 
 
 class Troubles:
-    """What kept the bytes of a connection from going on (``troubles``); lists are indexed by direction."""
+    """What delayed the bytes of a connection (``troubles``); lists are indexed by direction."""
 
     __slots__ = ("longest_stall_ns", "seen", "shut_ns", "zero_windows")
 
@@ -232,7 +232,7 @@ class Ordering:
         self._pump()
 
     def resume_seen(self, me: Direction) -> None:
-        """A dark direction shows up, or will not any more: what it lost is one gap."""
+        """Report the loss of a dark direction as one gap, once it shows a packet or at the end."""
         start, me.unseen_from = me.unseen_from, None
         if start is not None and start < me.next:
             self._tell_gap(me, Gap(me.side, start, me.next - start, self.mark(start)))

@@ -2,7 +2,7 @@
 
 1. A position is an offset: bytes since the start of the stream, never wrapped. SYN and FIN take no offset.
 2. Sequence numbers are read as the offset nearest to the next expected byte, so streams may be longer than 4 GiB.
-3. Numbers that lie too far off are not believed before there is more evidence: such segments are strays.
+3. Numbers that lie too far off need more evidence: until then such segments are strays.
 4. A direction holds what waits, ``overlap_history`` delivered bytes and ``recent_segments`` identities, no more. What
    an undisturbed one needs is kept small: there are two of these for every open connection.
 """
@@ -23,14 +23,14 @@ class AckedBeyond(NamedTuple):
 
     offset: int
     sent: int | None
-    """Sequence number behind the segment that said so; None where it was not the peer who said it."""
+    """Sequence number behind the acknowledging segment; None if it was not one of the peer."""
     packets: int
     """How many packets of the connection had been seen by then."""
     ts_ns: int
 
 
 class Stray(NamedTuple):
-    """A segment whose sequence number is not believed yet."""
+    """A segment whose sequence number is implausible so far."""
 
     segment: Segment
     data: bytes
@@ -89,7 +89,7 @@ class Direction:
         """Offset at which a FIN or RST ended it."""
         self.end_by: CloseReason | None = None
         self.reset = False
-        """Whether it sent a RST that was believed."""
+        """Whether it sent a plausible RST."""
         self.ended = False
         """Whether everything before ``end`` is delivered."""
         self.beyond: tuple[int, int] | None = None
@@ -215,10 +215,10 @@ class Direction:
         again = data[start - offset : stop - offset]
         return None if known == again else start + first_difference(known, again)
 
-    # ---- what is not believed
+    # ---- strays
 
     def add_stray(self, stray: Stray) -> None:
-        """Keep a segment that is not believed; strays that are not near it are dropped."""
+        """Keep an implausible segment; strays that are not near it are dropped."""
         segment, strays = stray.segment, self.strays
         if not strays or abs(distance(segment.seq, strays[-1].segment.seq)) > self._limits.reach_max:
             self.strays = [stray]
@@ -242,7 +242,7 @@ class Direction:
         return strays
 
     def drop_strays(self) -> None:
-        """Forget what was not believed: the stream has gone on elsewhere."""
+        """Forget the strays: the stream has gone on elsewhere."""
         self.strays = _NO_STRAYS
 
     def add_beyond(self, first: int, stop: int) -> None:

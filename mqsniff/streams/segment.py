@@ -1,4 +1,11 @@
-"""A TCP segment as reassembly looks at it, and the arithmetic of its 32-bit numbers (RFC 9293, section 3.4)."""
+"""A TCP segment as reassembly needs it, the arithmetic of its 32-bit numbers, and the last segments of a direction.
+
+1. Sequence numbers are compared modulo 2**32 (RFC 9293, section 3.4).
+2. Of each direction the last ``recent_segments`` are remembered, to find packets that the tap has captured twice. Seven
+   fields of a segment are kept, 56 bytes: every direction of every open connection has some.
+3. A copy by the tap has the same sequence numbers and identification, and comes soon or on another interface. The
+   caller has to check that its payload is the same too.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +31,7 @@ def distance(later: int, earlier: int) -> int:
 
 
 SegmentRow: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
-"""The fields of a ``Segment``, for those who do not need it as one: most segments are taken as they come."""
-
+"""The fields of a ``Segment`` as a plain tuple: most segments are processed without making the object."""
 
 PLAIN_FLAGS: Final = SYN | FIN | RST | ACK | SHUT
 """Of these a segment in the middle of a stream has ACK alone."""
@@ -61,18 +67,11 @@ class Segment(NamedTuple):
 SIZE: Final = Segment._fields.index("size")
 
 
-# ---- recent
-#
-# The last segments of a direction, packed: identities in, and whether the tap has shown the same packet before.
-#
-# 1. A segment is remembered by seven of its fields, 56 bytes: every direction of every open connection has some.
-# 2. A copy by the tap has the same sequence numbers and identification, and comes soon or on another interface; that
-#    its
-#    payload is the same too is for the caller to check.
+# ---- the last segments of a direction
 
 IDENTITY_FIELDS: Final = 7
 IDENTITY: Final = struct.Struct(f"={IDENTITY_FIELDS}q")
-"""The first fields of ``Segment``, as a segment is remembered."""
+"""The first fields of ``Segment``, packed (rule 2)."""
 
 
 def remember(recent: bytearray, segment: Segment, limits: Limits) -> None:
@@ -99,9 +98,9 @@ def has_copy(recent: bytearray, segment: Segment, limits: Limits) -> bool:
 
 
 def first_seen(recent: bytearray, segment: Segment, limits: Limits) -> tuple[int | None, bool]:
-    """(time at which what a segment brings was first seen, whether that is exact).
+    """(time at which the first byte of a segment was first seen, whether that is exact).
 
-    Where so many segments came since that it is forgotten, the oldest one that is remembered came later than it.
+    If that segment was dropped since, gives the time of the oldest remembered one, which came later.
     """
     first, oldest_ns = segment.seq, None
     for seq, size, flags, _, _, ts_ns, _ in IDENTITY.iter_unpack(recent):

@@ -99,7 +99,7 @@ def _packed(numbers: Iterable[int]) -> memoryview:
 
 
 def _fitting(values: Sequence[Any]) -> tuple[Int64s, Bools]:
-    """(integers, which of them are none): rule 3."""
+    """(integers, which of them are null); what int64 cannot hold is null (rule 4)."""
     count = len(values)
     if list(values).count(None) == count:
         return np.zeros(count, np.int64), np.ones(count, np.bool_)

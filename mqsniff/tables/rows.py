@@ -123,7 +123,7 @@ def fits(message: Message) -> bool:
 
 
 def _fitted(row: Row, names: Iterable[str]) -> Row:
-    """Rule 5 for some columns of a row, which is changed."""
+    """Move numbers that no int64 holds from these columns of the row to ``beyond_int64``, in place (rule 5)."""
     beyond = {name: value for name in names if (value := row[name]) and _is_beyond(value)}
     if beyond:
         row |= dict.fromkeys(beyond)
@@ -266,7 +266,7 @@ def _exceeds(column: Sequence[Any]) -> bool:
 def _fitted_columns(
     batch: RecordBatch, columns: dict[str, Sequence[Any]], names: list[str]
 ) -> dict[str, Sequence[Any]]:
-    """Rule 5 for columns of a batch, those of ``names``."""
+    """Move numbers that no int64 holds from the columns ``names`` of a batch to ``beyond_int64`` (rule 5)."""
     constant = {name: value for name, value in batch.constant.items() if name in _RECORD_NUMBERS and _is_beyond(value)}
     told: list[Row | None] = []
     for index in range(batch.count):

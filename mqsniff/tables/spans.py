@@ -73,7 +73,7 @@ def _rising(starts: Int64s, stops: Int64s) -> bool:
 
 
 def _cut_out(data: bytes, starts: Int64s, stops: Int64s, order: Int64s) -> pa.BinaryArray:
-    """Rule 1, for places that overlap; ``order`` tells which value each place is."""
+    """Copy each value out by itself, since places overlap (rule 1); ``order`` gives the index of each place's value."""
     values: list[bytes | None] = [None] * len(order)
     for at, start, stop in zip(order.tolist(), starts.tolist(), stops.tolist(), strict=True):
         values[at] = data[start:stop] if start >= 0 else None

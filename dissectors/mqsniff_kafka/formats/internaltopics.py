@@ -51,7 +51,7 @@ _LEGACY_OFFSET: Final = 0
 _OFFSETS: Final = (_LEGACY_OFFSET, 1)
 
 
-# ---- rule 1
+# ---- topics of the coordinators (rule 1)
 
 
 def decode_coordinated(page: str, key: bytes, value: bytes | None) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _open_metadata(kind: int, value: dict[str, Any]) -> None:
 
 
 def _open_members(kind: int, value: dict[str, Any]) -> None:
-    """Rule 3."""
+    """Decode what members of a classic group said and were given, in place (rule 3)."""
     if kind == _GROUP_METADATA:
         protocol_type, protocol = value.get("protocol_type"), value.get("protocol")
         for member in value.get("members") or ():
@@ -109,7 +109,7 @@ def _replace(holder: dict[str, Any], field: str, decode: Any, protocol_type: obj
         return
 
 
-# ---- rule 2
+# ---- topics of framed records (rule 2)
 
 
 def decode_framed(page: str, raw: bytes) -> dict[str, Any]:

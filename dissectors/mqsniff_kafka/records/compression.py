@@ -5,6 +5,12 @@
    header perhaps repeated between them), and one raw block.
 3. LZ4 frames of old clients carry a header checksum that was made over the wrong bytes; it is put right first.
 4. Damage and cuts end the plain bytes where they stand: what came before them is given.
+5. Opened batches are kept for a while, since what is produced is fetched by consumers and by followers. A batch is the
+   same if its compressed bytes, its codec and its count of records are; the CRC is only the key of the lookup. The
+   result is what opening the batch again would give.
+6. Only sound batches are kept, the most recently used, up to ``KEPT_BYTES`` of memory together.
+
+Measured on half a million records of five codecs, half of them produced and half fetched: opening takes 0.8 s, not 1.2.
 
 Sources: Apache Kafka, ``common/compress/*``; xerial snappy-java, ``SnappyCodec``; the LZ4 frame format; xxHash.
 """
@@ -77,7 +83,7 @@ def _xerial(packed: bytes, cap: int) -> Partial:
     return Partial(b"".join(plain), None if pos == end else CUT)
 
 
-# ---- rule 3
+# ---- LZ4 header checksums of old clients (rule 3)
 
 
 def _with_right_checksum(packed: bytes) -> bytes:
@@ -115,16 +121,7 @@ def _rotated(word: int, by: int) -> int:
     return (word << by | word >> 32 - by) & _MASK
 
 
-# ---- opened
-#
-# Compressed batches that were opened, kept for a while: what is produced is fetched, by consumers and by followers.
-#
-# 1. A batch is the same where its compressed bytes, its codec and its count of records are; its CRC only leads there.
-#    What comes out is what opening it again would give.
-# 2. Only sound batches are kept, those used last, up to ``KEPT_BYTES`` of what they take together.
-#
-# Measured on half a million records of five codecs, half of them produced and half fetched: opening takes 0.8 s, not
-# 1.2.
+# ---- opened batches
 
 KEPT_BYTES: Final = 8 << 20
 NUMBER_BYTES: Final = 8

@@ -112,7 +112,7 @@ def _mark_early(records: RecordBatch, asked_offset: int) -> None:
 
 
 def _mark_aborted(reading: RecordDataReading, aborted: list[tuple[int, int]]) -> None:
-    """Rule 2, batch by batch as a consumer does it."""
+    """Mark the records of aborted transactions, batch by batch as a consumer finds them (rule 2)."""
     open_now: set[int] = set()
     position = 0
     for batch in reading.batches:

@@ -4,11 +4,15 @@
    are joined once, when the batch has ended.
 2. Each record of such a batch is given with the piece in which it ends, as the next one may never come; those of a
    compressed batch, which nobody writes there, with the last one.
-3. Of a piece whose predecessor was not seen nobody knows where its first batch begins: it is read from its first whole
-   batch on whose checksum is right, and told by its size where it has none.
+3. If the piece before was not seen, the start of the first batch is unknown: the piece is read from its first whole
+   batch with a right checksum on, and shown by its size if it has none.
 4. A follower fetches one snapshot after the other: one is remembered, and twice ``BEGUN_MAX`` bytes of it at most.
+5. KRaft's metadata log has the same topic id in every cluster. The 2.8 preview gave it another name, and fetched it by
+   name.
+6. A TopicRecord of this log gives a topic's id its name for good: replicas learn names from nothing else.
 
-Source: KIP-630; ``KafkaRaftClient`` and ``FileRawSnapshotReader`` of Apache Kafka.
+Sources: KIP-500, KIP-630; ``KafkaRaftClient``, ``FileRawSnapshotReader``, ``Topic.CLUSTER_METADATA_TOPIC_NAME`` and
+``TopicRecord`` of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -24,14 +28,7 @@ from mqsniff_kafka.formats.internaltopics import METADATA_TOPICS, decode_framed
 from mqsniff_kafka.records.begun import BegunRecords, drop_records, find_batch
 from mqsniff_kafka.records.reading import RecordDataReading
 
-# ---- metadatalog
-#
-# KRaft's metadata log, as fetched by controllers and brokers: how it is known, and the topics that its records name.
-#
-# 1. Its topic id is the same in every cluster. The 2.8 preview called it otherwise, and fetched it by name.
-# 2. A TopicRecord names a topic's id once and for all: replicas learn names from nothing else.
-#
-# Source: KIP-500; ``Topic.CLUSTER_METADATA_TOPIC_NAME``, ``TopicRecord`` of Apache Kafka.
+# ---- the metadata log
 
 PAGE: Final = "cluster_metadata"
 TOPIC_RECORD: Final = 2

@@ -99,7 +99,7 @@ def walk_slowly(data: bytes, pos: int, end: int, count: int) -> WalkedRecords:
 def _walked(
     flat: list[int], places: list[int], stop: int, why: str | None = None, *, cut: bool = False
 ) -> WalkedRecords:
-    """Rule 4."""
+    """Put the numbers of a walk into arrays of C (rule 4)."""
     return WalkedRecords(array("q", flat), array("q", places), stop, why, cut)
 
 
