@@ -82,7 +82,9 @@ class Negotiation:
             self.look()
             return 0
         granted = _layers(fields)
-        self._due = [layer for layer in _FIELDS if layer in granted and (self._requested is None or layer in self._requested)]
+        self._due = [
+            layer for layer in _FIELDS if layer in granted and (self._requested is None or layer in self._requested)
+        ]
         self.waiting = False
         return len(self._due)
 
