@@ -49,15 +49,15 @@ class Membership:
         if kind in (GROUP, SHARE) and len(groups) == 1:
             message.group = groups.pop()
 
-    def _join(self, message: Message, body: dict[str, Any], question: RequestContext) -> None:
-        question.group = FormatContext(body.get("protocol_type"))
+    def _join(self, message: Message, body: dict[str, Any], request: RequestContext) -> None:
+        request.group = FormatContext(body.get("protocol_type"))
         if len(self._groups) >= GROUPS_MAX:
             self._groups.clear()
         timeout = body.get("rebalance_timeout_ms", body.get("session_timeout_ms"))
-        self._groups[message.group] = (question.group, timeout)
+        self._groups[message.group] = (request.group, timeout)
 
-    def _sync(self, message: Message, _: dict[str, Any], question: RequestContext) -> None:
-        question.group = self._groups.get(message.group, _UNKNOWN)[0]
+    def _sync(self, message: Message, _: dict[str, Any], request: RequestContext) -> None:
+        request.group = self._groups.get(message.group, _UNKNOWN)[0]
 
     def _joined(self, reply: ResponseContext) -> None:
         """The group has chosen a protocol."""

@@ -62,14 +62,14 @@ class ResponsePairing:
         """Take note that requests were lost, or may have been, up to a stream offset."""
         self.all_seen, self._seen_from, self._latest = False, stop, None
 
-    def asks(self, correlation: int, question: RequestContext) -> None:
+    def asks(self, correlation: int, request: RequestContext) -> None:
         """Take note of a request that waits for its answer. Hot."""
         if self._open_since == self._losses:
             self._waits = False
         if correlation == self._latest:
             self._repeats = True
         self._open_since, self._latest = self._losses, correlation
-        question.losses = self._losses
+        request.losses = self._losses
 
     def reply_to(self, correlation: int, frame: Frame) -> Pending | None:
         """The request that a response answers; None where there is none, or where that cannot be told. Hot."""

@@ -120,7 +120,7 @@ class Consuming:
         self._ask(reading)
 
     def _ask(self, reading: FrameReading) -> None:
-        """Open the question of a request; one of the broker's own is a push."""
+        """Open a pending request; one of the broker's own is a push."""
         message, request = reading.message, reading.body.get("request_id")
         if request == NO_REQUEST:
             message.kind = "push"
@@ -159,7 +159,7 @@ class Consuming:
                 message.records = tuple(self._records(reading, consumer, payload, metadata, joined))
 
     def _await(self, key: tuple[str, int, EntryId], consumer: Consumer, delivery: Delivery) -> Pending:
-        """Open the question of a delivered entry."""
+        """Open the pending settlement of a delivered entry."""
         entry = key[2]
         before = self._pairing.oldest(key)
         if before is not None:
@@ -272,7 +272,7 @@ class Consuming:
 
 
 def _entry_of(pending: Pending) -> EntryId:
-    """The entry of a delivery, by the key of its question."""
+    """The entry of a delivery, by the key of its Pending."""
     entry: EntryId = pending.key[2]
     return entry
 

@@ -26,11 +26,11 @@ def request_rows(header: HeaderClass, ext: ExtFields, content: Content | None) -
 
 
 def response_rows(
-    pending: HeaderClass, question: ExtFields, header: HeaderClass, ext: ExtFields, content: Content | None
+    pending: HeaderClass, request: ExtFields, header: HeaderClass, ext: ExtFields, content: Content | None
 ) -> tuple[PartitionRow, ...]:
-    """The queues that a response tells of; ``pending`` and ``question`` are header class and fields of its request."""
+    """The queues that a response tells of; ``pending`` and ``request`` are header class and fields of its request."""
     told = ext.get(header.queue) if header.queue is not None else None
-    base = _queue_row(pending, question, told)
+    base = _queue_row(pending, request, told)
     if content is None or not content.stored:
         return () if base is None else (base | _offsets(header, ext),)
     rows = _by_queue(content)

@@ -1,4 +1,4 @@
-"""Frames of one remoting connection in, messages with their questions, records and partitions out.
+"""Frames of one remoting connection in, messages with their pending requests, records and partitions out.
 
 1. Both sides ask: a question is named by the side that asked and its opaque, and answers come in any order.
 2. A response is read by the code of its request. One that nobody asked for is called RESPONSE; its body is read where
@@ -223,7 +223,7 @@ class RemotingSession:
         return request
 
     def _ask(self, key: tuple[int, int], question: RemotingRequest, message: Message, *, oneway: bool) -> Pending:
-        """Open the question of a request, which ends at once where no answer will come."""
+        """Open a pending request, which ends at once if no reply will come."""
         request = question.request
         if oneway:
             pending = self._dissector.expect_reply(key, question, expects=0, in_order=False)
@@ -320,7 +320,7 @@ class RemotingSession:
             message.notes += (("remark", remark.strip().partition("\n")[0][:REMARK_MAX]),)
 
     def _answered(self, pending: Pending, question: RemotingRequest, reading: _Reading, message: Message) -> None:
-        """What an answer does to its question, and takes from it."""
+        """What a reply does to its request, and takes from it."""
         request, asking, content = question.request, pending.message, reading.content
         if asking is not None:
             message.topics = message.topics or asking.topics

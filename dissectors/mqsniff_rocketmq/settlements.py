@@ -50,11 +50,11 @@ class Asker(Protocol):
         wait_limit_ns: int | None = None,
         in_order: bool = True,
     ) -> Pending:
-        """Open a question that belongs to the frame being decoded."""
+        """Open a request for the frame being decoded."""
         ...
 
     def pending(self, key: Any) -> Sequence[Pending]:
-        """The open questions of a key, oldest first."""
+        """The pending requests of a key, oldest first."""
         ...
 
     def resolve(
@@ -65,7 +65,7 @@ class Asker(Protocol):
         answered: bool = False,
         awaits: Pending | None = None,
     ) -> None:
-        """End a question, at once or with the question of the command that settled it."""
+        """End a request, at once or with the request of the command that settled it."""
         ...
 
 
@@ -74,7 +74,7 @@ class Command(NamedTuple):
 
     name: str
     asked: Pending
-    """Its own question, whose answer may refuse it."""
+    """Its own request: the reply may refuse it."""
 
 
 class Settlements:
@@ -152,7 +152,7 @@ class Settlements:
             self._in_flight -= 1
 
     def _end(self, key: Any, command: Command, settled_by: str) -> bool:
-        """Answer the oldest question of a key by a command; whether there is one."""
+        """Resolve the oldest request of a key with a command; whether there is one."""
         question = next(iter(self._asker.pending(key)), None)
         if question is None:
             return False
@@ -167,7 +167,7 @@ class Settlements:
     # ---- transactions
 
     def half_sent(self, ext: ExtFields) -> Pending | None:
-        """A send: opens a question where it is the first half of a transaction."""
+        """A send: opens a pending settlement if it is the first half of a transaction."""
         properties = ext.get("properties")
         if not isinstance(properties, dict) or UNIQUE_KEY not in properties:
             return None

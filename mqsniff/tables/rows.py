@@ -137,10 +137,10 @@ def _is_beyond(value: Any) -> bool:
 
 
 def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captures) -> Row:
-    """A row of ``exchanges``; its key is the question's, or the answer's where nobody asked."""
+    """A row of ``exchanges``; its key is that of the request, or of the reply if there is no request."""
     pending, answer = exchange.pending, exchange.answer
-    question = pending.message if pending is not None else None
-    named = question or answer
+    request = pending.message if pending is not None else None
+    named = request or answer
     asked_frame = pending.frame if pending is not None else None
     answer_frame = answer.frame if answer is not None else None
     frame = asked_frame or answer_frame
@@ -155,7 +155,7 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
         **_who(connection, named),
         "link": pending.link if pending is not None else "answer",
         "protocol": named.protocol if named is not None else connection.protocol,
-        "name": question.name if question is not None else None,
+        "name": request.name if request is not None else None,
         "version": named.version if named is not None else None,
         "correlation": named.correlation if named is not None else None,
         "request_ts": asked_frame.first_ts_ns if asked_frame is not None else None,
@@ -171,10 +171,10 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
         "status": exchange.status,
         "error_code": verdict.error_code if verdict is not None else None,
         "error_name": verdict.error_name if verdict is not None else None,
-        "topics": _each_once("topics", question, answer),
+        "topics": _each_once("topics", request, answer),
         "response_name": answer.name if answer is not None else None,
         **{column: extra.get(column) for column in _SETTLEMENT_COLUMNS},
-        "topic_ids": _each_once("topic_ids", question, answer),
+        "topic_ids": _each_once("topic_ids", request, answer),
         "timed_out": extra.get("timed_out"),
         "work_ns": exchange.work_ns,
         "beyond_int64": None,
@@ -369,10 +369,10 @@ def _half(which: str, frame: Frame | None, captures: Captures) -> Row:
 
 
 def _each_once(
-    field: Literal["topics", "topic_ids"], question: Message | None, answer: Message | None
+    field: Literal["topics", "topic_ids"], request: Message | None, answer: Message | None
 ) -> tuple[str, ...] | None:
-    """Topics or topic ids that a question and its answer name, each once."""
-    named = (getattr(message, field) for message in (question, answer) if message is not None)
+    """Topics or topic ids that a request and its answer name, each once."""
+    named = (getattr(message, field) for message in (request, answer) if message is not None)
     return tuple(dict.fromkeys(chain.from_iterable(named))) or None
 
 
