@@ -106,10 +106,10 @@ def items_of(path: Path, *packets) -> list[str]:
 def test_a_connection_is_open_once_its_handshake_has_ended_and_a_refused_one_never_is(tmp_path):
     packets = segments([client(b"  V2")])
     told = Pipeline(FileSource([str(tmp_path / "a.pcap")]), Settings())
-    assert items_of(tmp_path / "a.pcap", *packets) == ["OpenedItem", "Decoded", "Closed"]
+    assert items_of(tmp_path / "a.pcap", *packets) == ["OpenedItem", "MessageItem", "ClosedItem"]
     (opened,) = [item for item in told.items() if isinstance(item, OpenedItem)]
     assert opened.ts_ns == packets[2].ts_ns
     refusal = replace(packets[1], flags=RST | ACK)
-    assert items_of(tmp_path / "b.pcap", packets[0], refusal) == ["Closed"]
-    assert items_of(tmp_path / "c.pcap", packets[0]) == ["Closed"]
-    assert items_of(tmp_path / "d.pcap", *packets[2:]) == ["OpenedItem", "Noticed", "Closed"]
+    assert items_of(tmp_path / "b.pcap", packets[0], refusal) == ["ClosedItem"]
+    assert items_of(tmp_path / "c.pcap", packets[0]) == ["ClosedItem"]
+    assert items_of(tmp_path / "d.pcap", *packets[2:]) == ["OpenedItem", "ProblemItem", "ClosedItem"]

@@ -117,7 +117,7 @@ class Settling:
 def test_a_settlement_ends_with_its_command_and_is_answered_before():
     settling = Settling()
     one, other = settling.deliver("a"), settling.deliver("b")
-    command, fin = settling.resolve(one, other)
+    command, fin = settling.settle(one, other)
     assert (fin.answered, fin.resolved, one.answer) == ((one, other), (), fin)
     later = settling.end(command, "oneway")
     assert later.resolved == (command, one, other)
@@ -128,7 +128,7 @@ def test_a_settlement_ends_with_its_command_and_is_answered_before():
 def test_a_delivery_comes_again_under_its_key_while_its_settlement_waits():
     settling = Settling()
     first = settling.deliver("a")
-    command, _ = settling.resolve(first)
+    command, _ = settling.settle(first)
     again = settling.deliver("a")
     assert list(settling.questions.open("a")) == [again]
     assert settling.end(command, "error", answered=True).resolved == (command, first)
@@ -137,7 +137,7 @@ def test_a_delivery_comes_again_under_its_key_while_its_settlement_waits():
 def test_a_settlement_whose_refusal_may_be_lost_is_lost():
     settling = Settling()
     delivered = settling.deliver("a")
-    command, _ = settling.resolve(delivered)
+    command, _ = settling.settle(delivered)
     settling.questions.losses[Side.SERVER] += 1
     settling.end(command, "oneway")
     assert delivered.status == "lost"
@@ -146,7 +146,7 @@ def test_a_settlement_whose_refusal_may_be_lost_is_lost():
 def test_so_is_one_that_waits_at_the_end():
     settling = Settling()
     delivered = settling.deliver("a")
-    settling.resolve(delivered)
+    settling.settle(delivered)
     settling.questions.losses[Side.SERVER] += 1
     assert len(list(settling.questions.left())) == 2
     assert delivered.status == "lost"
@@ -155,7 +155,7 @@ def test_so_is_one_that_waits_at_the_end():
 def test_a_settlement_by_a_command_that_has_ended_ends_at_once():
     settling = Settling()
     delivered = settling.deliver("a")
-    command, _ = settling.resolve()
+    command, _ = settling.settle()
     settling.end(command, "error")
     spoken = message(Side.CLIENT, 400)
     settling.questions.begin(spoken.frame)
@@ -167,9 +167,9 @@ def test_a_settlement_by_a_command_that_has_ended_ends_at_once():
 def test_settlements_that_wait_are_bounded_and_given_at_the_end():
     settling = Settling(Limits(questions_max=4))
     first = [settling.deliver("a") for _ in range(3)]
-    command, _ = settling.resolve(*first)
+    command, _ = settling.settle(*first)
     second = [settling.deliver("a") for _ in range(2)]
-    other, ack = settling.resolve(*second)
+    other, ack = settling.settle(*second)
     assert (ack.resolved, first[0].status) == ((first[0],), "unanswered")
     left = list(settling.questions.left())
     assert [any(pending is one for one in left) for pending in (*first, *second, command, other)] == [

@@ -207,7 +207,7 @@ def test_ports_taken_again_without_a_syn_begin_a_connection_once_the_peer_acknow
 
 def test_the_peer_of_a_reset_side_is_still_heard():
     tale = play_one([*handshake(), a(0, flags=RST), b(0, b"on its way")])
-    assert (tale.data(B), tale.resolved) == (b"on its way", [(A, "rst")])
+    assert (tale.data(B), tale.closed) == (b"on its way", [(A, "rst")])
 
 
 # ---- its name

@@ -190,14 +190,14 @@ def test_a_fin_where_bytes_have_been_delivered_is_not_believed():
     tale = play_one([*handshake(), a(0, b"hello"), a(2, flags=FIN), a(5, b"world")])
     assert tale.data(A) == b"helloworld"
     assert tale.problems == [("out_of_range", 5, None)]
-    assert tale.resolved == []
+    assert tale.closed == []
 
 
 def test_text_that_a_rst_brings_is_no_part_of_the_stream():
     tale = play_one([*handshake(), a(0, b"hello"), a(5, b"go away", flags=RST)])
     assert tale.data(A) == b"hello"
     assert tale.problems == [("trailing_bytes", 5, 7)]
-    assert tale.resolved == [(A, "rst")]
+    assert tale.closed == [(A, "rst")]
 
 
 def test_a_rst_behind_the_stream_ends_it_where_it_is():
@@ -208,7 +208,7 @@ def test_a_rst_behind_the_stream_ends_it_where_it_is():
 
 def test_a_fin_that_is_captured_behind_a_rst_is_nothing_odd():
     tale = play_one([*handshake(), a(0, b"hello"), a(5, flags=RST, ack=None), a(3, flags=FIN)])
-    assert (tale.problems, tale.resolved) == ([], [(A, "rst")])
+    assert (tale.problems, tale.closed) == ([], [(A, "rst")])
 
 
 def test_a_rst_far_from_the_stream_is_not_believed():

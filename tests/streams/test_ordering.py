@@ -283,13 +283,13 @@ def test_a_fin_that_the_capture_lost_is_no_lost_byte():
     packets = [*handshake(), a(0, b"one"), b(0, ack=3, flags=FIN), a(4, ack=1), b(1, ack=4)]
     tale = play_one(packets)
     assert tale.gaps == []
-    assert tale.resolved == [(B, "fin"), (A, "fin")]
+    assert tale.closed == [(B, "fin"), (A, "fin")]
     assert tale.facts.close_reason == "fin"
 
 
 def test_a_fin_before_a_rst_that_the_capture_lost_is_no_lost_byte():
     tale = play_one([*handshake(), a(0, b"one"), a(4, flags=RST)])
-    assert (tale.gaps, tale.resolved) == ([], [(A, "rst")])
+    assert (tale.gaps, tale.closed) == ([], [(A, "rst")])
 
 
 def test_one_acknowledged_byte_of_an_open_connection_is_a_lost_byte():

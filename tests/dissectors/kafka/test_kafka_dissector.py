@@ -495,7 +495,7 @@ def test_how_a_response_was_read_is_remembered_only_where_frames_are_explained(e
     driver = Driver(Kafka, explain=explain).run(chunks(said))
     spans = driver.dissector.spans(driver.messages[1].frame)
     assert [span.path for span in spans] == ["size", "correlation_id", *body]
-    assert not Settings().explain
+    assert "spans" not in Settings().wanted
 
 
 def test_the_description_counts_every_layout():

@@ -75,6 +75,6 @@ def test_the_entry_point_loads_nothing_heavy():
 
 def test_records_are_made_only_when_somebody_wants_them():
     driver = Driver(Pulsar)
-    driver.dissector = Pulsar(Settings(Limits(), records=False))
+    driver.dissector = Pulsar(Settings(Limits()))
     driver.run(chunks([client(send(b"value"))]))
     assert driver.messages[0].records == ()
