@@ -21,6 +21,7 @@ from mqsniff.plugin import (
     FramedDissector,
     Malformed,
     Message,
+    Pending,
     Probed,
     Problem,
     ProvenSize,
@@ -262,6 +263,8 @@ class Mqtt(FramedDissector):
         if "records" in self.settings.wanted and message.frame.whole:
             direction = "produce" if message.frame.side is Side.CLIENT else "deliver"
             constant = {"direction": direction, "topic": topic}
+            if direction == "produce" and not qos:
+                constant["ack"] = "none"
             message.records = (RecordBatch(message.frame.data, 1, constant, values=([start], [end])),)
 
     def _read_filters(self, message: Message, kind: int, fields: Fields) -> None:
@@ -285,8 +288,10 @@ class Mqtt(FramedDissector):
             asked = self.reply_to((kind, side, number))
             settles = kind in {PUBACK, PUBREC} and side is Side.CLIENT
             message.kind = "oneway" if settles else "response"
+            if asked is not None and settles:
+                asked.extra["settled_by"] = message.name
             if asked is not None and kind == SUBACK:
-                self._name_topics(message, asked.context)
+                self._name_topics(message, asked)
         elif kind in ANSWERS:
             message.kind = "request"
             awaited = number if kind in IDENTIFIED else None
@@ -304,12 +309,14 @@ class Mqtt(FramedDissector):
                 if waits:
                     self.expect_reply((ack, peer, number), in_order=False)
 
-    def _name_topics(self, message: Message, topics: tuple[str, ...]) -> None:
+    def _name_topics(self, message: Message, asked: Pending) -> None:
         """A SUBACK names no topics: its codes stand in the order of the filters of its SUBSCRIBE (3.9.3)."""
         codes = message.body.get("return_codes")
         if not isinstance(codes, list):
             return
-        message.topics = topics
+        if 0 < (message.error_count or 0) < len(codes):
+            asked.status = "partial"
+        message.topics = topics = asked.context
         rows: dict[str, int] = {}
         for topic, code in zip(topics, codes, strict=False):
             if isinstance(code, int):

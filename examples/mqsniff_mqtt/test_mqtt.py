@@ -179,6 +179,7 @@ def test_the_filters_and_codes_of_figures_3_23_and_3_26():
     assert subscribe.body["topic_filters"] == filters
     assert suback.body["return_codes"] == [0, 2, 0x80]
     assert (suback.error_code, suback.error_name, suback.error_count) == (0x80, "FAILURE", 1)
+    assert [pending.status for pending in suback.resolved] == ["partial"]
     assert [row["error_code"] for row in suback.partitions] == [0, 0, 0x80]
 
 
@@ -247,6 +248,13 @@ def test_probe_refuses(wire):
 def test_a_connect_proves_itself():
     assert isinstance(Mqtt.probe(Side.CLIENT, FULL_CONNECT), ProvenSize)
     assert Mqtt.probe(Side.CLIENT, FULL_CONNECT[:9]) is NEED
+
+
+def test_deliveries_say_what_settled_them_and_qos_0_is_never_acknowledged():
+    messages = told(*TestMqtt.conversations["a consumer"], client(publish(0, "a/b", b"")))
+    settled = [p.extra["settled_by"] for m in messages for p in m.resolved if p.link == "settlement"]
+    assert settled == ["PUBACK", "PUBREC"]
+    assert [b.constant.get("ack") for m in messages for b in m.records] == [None, None, None, None, "none"]
 
 
 def test_a_publish_whose_payload_was_lost_is_kept_and_paired():
