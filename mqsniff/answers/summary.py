@@ -166,7 +166,7 @@ class Summary:
             port = connection.server_port
             if port in self._unknown_ports or len(self._unknown_ports) < _PORTS_COUNTED:
                 self._unknown_ports[port] += 1
-        elif protocol == "tls" or protocol in TITLES:
+        elif protocol == "tls" or (protocol in TITLES and not self.messages[protocol]):  # a plugin may decode it
             self._reasons[protocol] += 1
         elif connection.tls_version is not None:
             self._inside_tls += 1

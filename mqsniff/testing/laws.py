@@ -178,7 +178,8 @@ class DissectorLaws:
         driver = Driver(self.dissector).run(chunks(conversation))
         undecoded = sum(skipped.length for skipped in driver.skipped)
         kinds = Counter(problem.kind for problem in driver.problems)
-        assert (len(driver.messages), undecoded, dict(kinds)) == expected
+        found = len(driver.messages), undecoded, dict(kinds)
+        assert found == expected, f"counts says {expected}, the conversation comes to {found}"
 
     # ---- what tables show
 
