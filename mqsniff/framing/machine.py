@@ -106,7 +106,8 @@ class Machine:
                 self._searches[chunk.side].begin_at(chunk.offset)
             stream.add(chunk)
         peer = self.streams[stream.peer]
-        if peer.mode is Mode.SEARCH:
+        if peer.mode is Mode.SEARCH and peer.paused_at != peer.end:
+            peer.paused_at = peer.end  # once for each turn of the peer, however its packets are cut
             yield from self._pause(peer)
         if stream.mode is Mode.WAIT:
             if stream.waiting_bytes > self._limits.wait_max:

@@ -43,6 +43,8 @@ class StreamBuffer:
         self.answer: Sized | None = None
         """Result of ``frame_size`` at ``position``, kept so that it is called once."""
         self.told_at = -1
+        self.paused_at = -1
+        """``end`` when the peer began to send."""
         self.closed = False
         self.tired = False
         self.held: deque[Chunk | Gap] = deque()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 
 import kafkacraft as craft
@@ -11,6 +12,7 @@ from kafkacraft import fetched, record_batch, request, response, sized
 from mqsniff.model import Side
 from mqsniff.testing.conversations import Say, chunks, client, server
 from mqsniff.testing.driver import Driver
+from mqsniff.testing.laws import recut, told
 from mqsniff_kafka import Kafka
 
 
@@ -122,3 +124,12 @@ def test_the_answers_of_a_client_that_was_not_captured_are_found() -> None:
 
 def test_a_whole_answer_to_a_request_before_the_capture_is_found() -> None:
     assert inside([server(LARGE), *NEXT], 0) == (BOTH, [("Response", "507"), *BOTH])
+
+
+def test_cuts_of_a_packet_do_not_move_what_the_peer_said_before():
+    said = list(craft.CONVERSATIONS["producer"])
+    said[2] = said[2]._replace(data=said[2].data[4:])  # a request without its size: the side searches
+    events = chunks(said, holes=([(0, 1)], []))
+    whole = told(Driver(Kafka, in_step=False).run(events))
+    for seed in range(10):
+        assert told(Driver(Kafka, in_step=False).run(recut(events, random.Random(seed)))) == whole
