@@ -63,7 +63,7 @@ def test_a_cluster_chooses_topics_by_names_that_other_tasks_were_taught(
     spark: Any, folder: Path, tmp_path: Path
 ) -> None:
     filters = Filters(topics=("*",), names=("Fetch",))
-    expected = decoded(folder, [path.name for path in folder.iterdir()], tmp_path / "decode", filters)
+    expected = decoded(folder, [path.name for path in folder.iterdir()], tmp_path / "decode", filters=filters)
     stages: list[str] = []
     run(spark, [str(folder)], str(tmp_path / "out"), told=stages.append, partitions=7, filters=filters)
     assert expected["messages"]
