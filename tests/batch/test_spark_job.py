@@ -154,9 +154,9 @@ def test_files_that_go_or_change_before_they_are_read_fail_the_read(spark: Any, 
 def test_a_session_without_the_same_mqsniff_is_refused_in_one_line(
     spark: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mqsniff.batch import versions
+    from mqsniff.batch import tasks
     from mqsniff.batch.session import SessionError
 
-    monkeypatch.setattr(versions, "versions", lambda: {"Python": "2.7", "mqsniff": "0", "protocol data": "x"})
+    monkeypatch.setattr(tasks, "versions", lambda: {"Python": "2.7", "mqsniff": "0", "protocol data": "x"})
     with calm(), pytest.raises(SessionError, match=r"workers have Python 3\.\d+, not 2\.7, mqsniff .*--package$"):
         run(spark, [str(folder)], str(tmp_path / "out"))
