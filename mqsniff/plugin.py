@@ -27,6 +27,7 @@ from mqsniff.framing import FramedDissector
 from mqsniff.framing.lengthprefix import LengthPrefix
 from mqsniff.limits import Limits
 from mqsniff.model import (
+    Act,
     Chunk,
     Event,
     Frame,
@@ -39,6 +40,7 @@ from mqsniff.model import (
     Problem,
     ProvenSize,
     RecordBatch,
+    RecordOrigin,
     Secret,
     Side,
     Skipped,
@@ -55,6 +57,7 @@ __all__ = [
     "USUAL",
     "WAIT_PEER",
     "WITH_RECORDS",
+    "Act",
     "BlockError",
     "Chunk",
     "Dark",
@@ -78,6 +81,7 @@ __all__ = [
     "Problem",
     "ProvenSize",
     "RecordBatch",
+    "RecordOrigin",
     "Sample",
     "Secret",
     "Settings",

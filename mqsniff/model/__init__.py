@@ -4,6 +4,7 @@
 2. Traffic never raises: oddities become Problems, and bytes that belong to no frame become Skipped.
 """
 
+from mqsniff.model.acts import Act, ActKind, RecordOrigin
 from mqsniff.model.items import (
     UNMET,
     ClosedItem,
@@ -79,6 +80,8 @@ __all__ = [
     "PACKET_BITS",
     "PACKET_MASK",
     "UNMET",
+    "Act",
+    "ActKind",
     "Buffer",
     "Bytes8",
     "CaptureInfo",
@@ -121,6 +124,7 @@ __all__ = [
     "ProvenSize",
     "RecordBatch",
     "RecordItem",
+    "RecordOrigin",
     "Secret",
     "SegmentBatch",
     "Severity",

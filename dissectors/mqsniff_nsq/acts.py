@@ -1,0 +1,24 @@
+"""A message of nsqd's protocol in, what it does to messages that were delivered out: for ``mqsniff trace`` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mqsniff.model import Act, Message
+
+
+def acts_of(message: Message) -> Iterator[Act]:
+    """What a FIN, REQ or TOUCH does to its message."""
+    body, topic = message.body, next(iter(message.topics), None)
+    message_id = body.get("message_id")
+    if not isinstance(message_id, str):
+        return
+    match message.name:
+        case "FIN":
+            yield Act("ack", "finished", topic, message_id=message_id)
+        case "REQ":
+            wait = body.get("timeout_ms")
+            when = f"in {wait} ms" if isinstance(wait, int) and wait else "at once"
+            yield Act("nack", f"requeued, to come again {when}", topic, message_id=message_id)
+        case "TOUCH":
+            yield Act("extend", "asked for more time", topic, message_id=message_id)
