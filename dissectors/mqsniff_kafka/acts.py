@@ -313,6 +313,24 @@ def _answered(message: Message) -> Iterator[Act]:
         yield Act("transaction", f"{message.name} refused", transaction=transaction)
 
 
+def _markers(message: Message) -> Iterator[Act]:
+    """Control records that consumers and followers get: how transactions ended."""
+    for topic in _body(message).get("responses") or _body(message).get("topics") or ():
+        name, topic_id = topic.get("topic"), topic.get("topic_id")
+        for partition in topic.get("partitions") or ():
+            records = partition.get("records")
+            for batch in (records.get("batches") if isinstance(records, Mapping) else None) or ():
+                for index, control in enumerate(batch.get("control_records") or ()):
+                    details = (
+                        ("producer_id", batch.get("producer_id")),
+                        ("producer_epoch", batch.get("producer_epoch")),
+                    )
+                    what = f"{str(control.get('name')).lower()} marker"
+                    offset = batch.get("base_offset", 0) + index
+                    number = partition.get("partition_index", partition.get("partition"))
+                    yield Act("marker", what, name, topic_id, number, offset, offset, details=details)
+
+
 Doing = Callable[[Message], Iterable[Act]]
 
 _OF_REQUESTS: Final[dict[str, Doing]] = {
@@ -331,6 +349,7 @@ _OF_REQUESTS: Final[dict[str, Doing]] = {
     "EndTxn": _ends,
 }
 _OF_ANSWERS: Final[dict[str, Doing]] = {
+    "Fetch": _markers,
     "JoinGroup": _joined,
     "SyncGroup": _synced,
     "Heartbeat": _heartbeat,

@@ -173,6 +173,8 @@ class TraceRun:
 
         self._files = tuple(files)
         self._options = options
+        self._topics: dict[str, str] = {}
+        """Names of topic ids."""
         loaded = load_dissectors()
         self._acts: Acts = Acts(entry.dissector for entry in loaded if entry.dissector is not None)
 
@@ -239,6 +241,7 @@ class TraceRun:
     def _read(self, take: Callable[[Item, list[CaptureInfo]], None]) -> Pipeline:
         from mqsniff.cli.progress import Progress
         from mqsniff.dissector import WITH_RECORDS, Settings
+        from mqsniff.model import TopicItem
         from mqsniff.pipeline import Pipeline
         from mqsniff.sources.files import FileSource
 
@@ -253,6 +256,8 @@ class TraceRun:
         with progress:
             for item in pipeline.items():
                 if item is not None:
+                    if isinstance(item, TopicItem):
+                        self._topics[item.topic_id] = item.name
                     take(item, pipeline.captures)
         return pipeline
 
@@ -273,7 +278,7 @@ class TraceRun:
         from mqsniff.answers.trace.finish import finish
 
         o = self._options
-        done = [finish(trace) for trace in traces]
+        done = [finish(trace, self._topics) for trace in traces]
         if o.as_json:
             from mqsniff.answers.trace.document import document
 
@@ -298,7 +303,8 @@ class TraceRun:
     def _say_records(self, finder: RecordFinder) -> None:
         """Say what records there are instead."""
         topics = {topic for _, topic, _ in finder.partitions}
-        say(f"mqsniff: no record fits; there are {finder.seen:,} of {len(topics):,} topics")
+        count = f"{len(topics):,} topic{'' if len(topics) == 1 else 's'}"
+        say(f"mqsniff: no record fits; records of {count} were seen {finder.seen:,} times")
         wanted = next(iter(self._options.topics), None)
         near = {topic for topic in topics if wanted is not None and wanted in topic} or topics
         if wanted is not None and near == topics and (meant := did_you_mean(wanted, topics)):
@@ -308,7 +314,7 @@ class TraceRun:
             seen = finder.partitions[protocol, topic, partition]
             where = topic if partition is None else f"{topic} partition {partition}"
             offsets = "" if seen.first is None else f", offsets {seen.first} to {seen.last}"
-            say(f"  {protocol} {where}: seen {seen.records:,} times{offsets}")
+            say(f"  {protocol} {where}: {seen.records:,} times{offsets}")
         if len(told) > _OFFSETS_TOLD:
             say(f"  and {len(told) - _OFFSETS_TOLD:,} more partitions")
 

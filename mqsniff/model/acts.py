@@ -6,10 +6,11 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from mqsniff.model.messages import LineNotes
 
-ActKind: TypeAlias = Literal["commit", "ack", "nack", "extend", "member", "begin", "transaction", "end"]
+ActKind: TypeAlias = Literal["commit", "ack", "nack", "extend", "member", "begin", "transaction", "end", "marker"]
 """``commit``: a group has read what stands up to an offset; ``ack``, ``nack`` (deliver it again, or reject it),
 ``extend`` (give more time): of delivered records; ``member``: joins, leaves and assignments of the message's group;
-``begin``, ``transaction``, ``end``: the first, any other and the last step of a transaction."""
+``begin``, ``transaction``, ``end``: the first, any other and the last step of a transaction; ``marker``: how a
+transaction ended, as it stands in a partition behind its records (offset ``last``, ``producer_id`` in the details)."""
 
 
 class Act(NamedTuple):

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from mqsniff.answers.trace.steps import Trace, TraceStep, error_of, step_of
@@ -24,6 +24,8 @@ from mqsniff.model import (
 )
 
 NAMES_MAX: Final = 1000
+_ID_SHOWN: Final = 12
+_TOPICS_SHOWN: Final = 3
 _FACTS: Final = (*("client_software", "server_software", "client_id", "group", "user", "mechanism"),)
 _NUMBERS: Final = (
     *("outcome", "tunnel", "client_packets", "server_packets", "client_bytes", "server_bytes"),
@@ -34,15 +36,15 @@ _NUMBERS: Final = (
 )
 
 
-class _Kept:
+class _KeptSteps:
     """The first and the last steps of a connection."""
 
-    def __init__(self, connection: ConnectionInfo, most: int) -> None:
-        self.connection = connection
+    def __init__(self, most: int) -> None:
         self.first: list[TraceStep] = []
         self.last: deque[TraceStep] = deque(maxlen=most - most // 2)
         self.most = most // 2
         self.count = 0
+        self.opened_ns: int | None = None
 
     def add(self, step: TraceStep) -> None:
         """Keep a step."""
@@ -59,51 +61,41 @@ class ConnectionTracer:
     def __init__(self, fits: Callable[[ConnectionInfo], bool], limits: Limits) -> None:
         self._fits = fits
         self._most = limits.trace_steps_max
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _KeptSteps] = {}
         self._traces: list[Trace] = []
         self.seen: Counter[str] = Counter()
-        """Connections: their id, client and server."""
+        """Connections: how their id begins, client and server."""
 
     def take(self, item: Item) -> None:
         """Look at an item."""
         match item:
             case OpenedItem(connection, ts_ns) if self._fits(connection):
-                self._opened(connection, ts_ns)
+                self._of(connection).opened_ns = ts_ns
             case MessageItem(connection, message) if self._fits(connection):
                 self._message(connection, message)
             case ProblemItem(connection) if connection is not None and self._fits(connection):
                 self._problem(item, connection)
             case ClosedItem(connection):
                 if len(self.seen) < NAMES_MAX:
-                    self.seen[connection.connection_id] += 1
+                    name = f"{connection.connection_id[:_ID_SHOWN]} ({connection.client} - {connection.server})"
+                    self.seen[name] += 1
                 if self._fits(connection):
                     self._closed(connection)
 
     def finished(self) -> list[Trace]:
         """The traces, the oldest connection first."""
-        return self._traces
+        return sorted(self._traces, key=lambda trace: trace.steps[0].ts_ns)
 
-    def _of(self, connection: ConnectionInfo) -> _Kept:
-        kept = self._kept.get(connection.connection_id)
-        if kept is None:
-            kept = self._kept[connection.connection_id] = _Kept(connection, self._most)
-            if connection.handshake_seen or connection.outcome != "mid-stream":
-                kept.add(TraceStep(connection.first_ts_ns, "tcp", "first packet", connection, connection.first_packet))
-        return kept
-
-    def _opened(self, connection: ConnectionInfo, ts_ns: int) -> None:
-        kept = self._of(connection)
-        if connection.outcome == "mid-stream" and not connection.handshake_seen:
-            kept.add(TraceStep(ts_ns, "tcp", "seen from here on, its beginning is not in the capture", connection))
-        else:
-            kept.add(TraceStep(ts_ns, "tcp", "open: the handshake has ended", connection))
+    def _of(self, connection: ConnectionInfo) -> _KeptSteps:
+        return self._kept.setdefault(connection.connection_id, _KeptSteps(self._most))
 
     def _message(self, connection: ConnectionInfo, message: Message) -> None:
         if message.kind == "response" and any(each.link == "answer" for each in message.answered):
             return
         step = step_of(connection, message, "request" if message.frame.side == 0 else "answer", message.name)
+        step.what = step.name or message.name
         if message.topics:
-            step.details.append(("topics", ",".join(message.topics[:3])))
+            step.details.append(("topics", ",".join(message.topics[:_TOPICS_SHOWN])))
         step.details += [*message.notes, ("size", message.frame.size)]
         step.error = error_of(message)
         step.pending = tuple(pending for pending in message.pending if pending.link == "answer")
@@ -119,24 +111,38 @@ class ConnectionTracer:
         self._of(connection).add(step)
 
     def _closed(self, connection: ConnectionInfo) -> None:
-        kept = self._of(connection)
-        reason = connection.identity.close_reason or connection.close_reason
-        by = f" by the {connection.closed_by}" if connection.closed_by and reason in ("fin", "rst") else ""
-        what: str = connection.outcome
-        if connection.outcome in UNMET:
-            pass
-        elif connection.open_at_end:
-            what = "still open where the capture ends" if not connection.forgotten else "given up: silent for too long"
-        else:
-            what = f"closed: {({'fin': 'fin', 'rst': 'reset'}).get(reason or '', reason or 'closed')}{by}"
-        step = TraceStep(connection.last_ts_ns, "tcp", what, connection)
-        if reason == "rst" or connection.outcome in UNMET:
-            step.error = "reset" if reason == "rst" else connection.outcome
-        kept.add(step)
-        self._kept.pop(connection.connection_id)
-        trace = Trace("connection", _about(connection), [*kept.first, *kept.last])
-        trace.left_out = kept.count - len(trace.steps)
+        kept = self._kept.pop(connection.connection_id, None) or _KeptSteps(self._most)
+        steps = [*_beginning(connection, kept.opened_ns), *kept.first, *kept.last, _end(connection)]
+        trace = Trace("connection", _about(connection), steps)
+        trace.left_out = kept.count - len(kept.first) - len(kept.last)
         self._traces.append(trace)
+
+
+def _beginning(connection: ConnectionInfo, opened_ns: int | None) -> Iterator[TraceStep]:
+    """The handshake, as far as the capture shows it."""
+    if connection.outcome == "mid-stream":
+        what = "seen from here on: its beginning is not in the capture"
+        yield TraceStep(connection.first_ts_ns, "tcp", what, connection, connection.first_packet)
+        return
+    yield TraceStep(connection.first_ts_ns, "tcp", "handshake begins", connection, connection.first_packet)
+    if opened_ns is not None and connection.outcome not in UNMET:
+        yield TraceStep(opened_ns, "tcp", "open", connection)
+
+
+def _end(connection: ConnectionInfo) -> TraceStep:
+    reason = connection.identity.close_reason or connection.close_reason
+    step = TraceStep(connection.last_ts_ns, "tcp", "closed", connection)
+    if connection.outcome in UNMET:
+        step.what, step.error = connection.outcome, "never open"
+    elif connection.open_at_end:
+        step.what = "given up: silent for too long" if connection.forgotten else "still open where the capture ends"
+    elif reason == "rst":
+        step.error = "reset"
+    elif reason is not None:
+        step.details.append(("reason", reason))
+    if connection.closed_by is not None and not connection.open_at_end:
+        step.what += f" by the {connection.closed_by}"
+    return step
 
 
 def _about(connection: ConnectionInfo) -> dict[str, object]:

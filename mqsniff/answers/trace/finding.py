@@ -36,6 +36,8 @@ class TracedRecord:
     names: dict[tuple[Any, ...], None] = field(default_factory=dict)
     places: dict[tuple[Any, ...], None] = field(default_factory=dict)
     """Where it lies: (topic, partition, offset, broker); the broker is None where all brokers agree on places."""
+    topics: dict[str, None] = field(default_factory=dict)
+    """Topics that it, or a copy of it, was seen in, and their ids."""
     transactions: dict[str, int] = field(default_factory=dict)
     """Transactions that it was sent in, and when."""
 
@@ -47,11 +49,11 @@ class TracedRecord:
 
     def lies(self, row: dict[str, Any]) -> None:
         """Note where one of its rows says that it lies."""
-        if row["offset"] is not None:
-            broker = row["server"] if row["message_id"] is not None else None
-            for topic in (row["topic"], row["topic_id"]):
-                if topic:
-                    self.places[topic, row["partition"], row["offset"], broker] = None
+        broker = row["server"] if row["message_id"] is not None else None
+        for topic in filter(None, (row["topic"], row["topic_id"])):
+            self.topics[topic] = None
+            if row["offset"] is not None:
+                self.places[topic, row["partition"], row["offset"], broker] = None
 
 
 @dataclass(slots=True)
@@ -155,6 +157,7 @@ class RecordFinder:
             if other is not None and other is not record:
                 record.names |= other.names
                 record.places |= other.places
+                record.topics |= other.topics
                 record.transactions = other.transactions | record.transactions
                 record.first_ns = min(record.first_ns, other.first_ns)
                 self._records.pop(id(other), None)

@@ -1,19 +1,24 @@
 """Traces whose items have all been seen in, complete ones out: answers, outcomes, order, waits, what is missing.
 
-1. A request's answer is a step of its own where it tells of a record (stored, refused), else details of its request.
+1. A request's answer is a step of its own where it tells of a record (stored, refused), else details of its request,
+   unless it is a step too.
 2. Steps stand in the order of time; where clocks disagree, the trace says so.
 3. A wait ends with a step and says what it was spent on: in the broker, held by a consumer, waiting for another try.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
 
-from mqsniff.answers.trace.steps import Trace, TraceStep, TraceWait, duration, error_of, step_of
-from mqsniff.model import ConnectionInfo, Pending
+from mqsniff.answers.trace.steps import MessageKey, Trace, TraceStep, TraceWait, duration, error_of, step_of
+from mqsniff.model import ConnectionInfo, Pending, Value
 
-_SETTLING = ("committed", "acked", "nacked")
-_UNANSWERED = {
+_SETTLING: Final = ("committed", "acked", "nacked")
+_TOPIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
+"""UUIDs as Kafka prints them."""
+_UNANSWERED: Final = {
     "unanswered": "no answer",
     "pending": "no answer before the capture ended",
     "lost": "its answer is lost in a gap of the capture",
@@ -21,13 +26,17 @@ _UNANSWERED = {
 }
 
 
-def finish(trace: Trace) -> Trace:
-    """Complete a trace in place."""
+def finish(trace: Trace, topics: Mapping[str, str]) -> Trace:
+    """Complete a trace in place; ``topics`` are the names of topic ids that the captures taught."""
+    told = {step.key for step in trace.steps}
     for step in list(trace.steps):
-        _resolve(trace, step)
-    trace.steps.sort(key=lambda step: (step.ts_ns, step.packet or 0, step.kind == "stored"))
+        _resolve(trace, step, told)
+    trace.steps.sort(key=lambda step: (step.ts_ns, step.packet or 0, step.kind in ("stored", "marker")))
     for index, step in enumerate(trace.steps[1:], 1):
         step.wait_ns = step.ts_ns - trace.steps[index - 1].ts_ns
+    if topics:
+        for step in trace.steps:
+            step.details = [(name, _named(value, topics)) for name, value in step.details]
     if trace.kind == "record":
         trace.waits = list(_waits(trace.steps))
         trace.unseen += _missing(trace.steps)
@@ -35,10 +44,17 @@ def finish(trace: Trace) -> Trace:
     return trace
 
 
+def _named(value: Value, topics: Mapping[str, str]) -> Value:
+    """A text with the names of the topic ids in it."""
+    if not isinstance(value, str):
+        return value
+    return _TOPIC_ID.sub(lambda found: topics.get(found[0], found[0]), value)
+
+
 # ---- what became of requests and deliveries
 
 
-def _resolve(trace: Trace, step: TraceStep) -> None:
+def _resolve(trace: Trace, step: TraceStep, told: set[MessageKey | None]) -> None:
     pending, step.pending = step.pending, ()
     if not pending or step.connection is None:
         return
@@ -46,7 +62,11 @@ def _resolve(trace: Trace, step: TraceStep) -> None:
         _answer_of_send(trace, step, step.connection, pending[0])
     elif step.kind == "delivered":
         _outcome(step, pending[0])
-    else:
+    elif (
+        pending[0].answer is None
+        or trace.kind == "record"
+        or MessageKey.of(step.connection, pending[0].answer.frame) not in told
+    ):
         _answer(step, pending[0])
 
 

@@ -53,6 +53,8 @@ class RecordTracer:
         self._protocols = {record.row["protocol"] for record in records}
         self._passed: set[tuple[int, str | None]] = set()
         """(record, group) that a commit has passed."""
+        self._acked: set[tuple[int, str | None]] = set()
+        """(record, group) of parts of batches that were acknowledged: later parts say it again."""
         self._unnamed: dict[int, list[TraceStep]] = {}
         """Sends with the content of a record that nothing else names."""
         self._groups: dict[tuple[str, str], set[str]] = {}
@@ -211,6 +213,7 @@ class RecordTracer:
                 step.what += " (found by its content)"
                 self._unnamed.setdefault(id(record), []).append(step)
         else:
+            self._acked.discard((id(record), message.group))
             step = _delivered(connection, message, batch, index, row)
             self._add(record, step)
         if (topic := row["topic"] or row["topic_id"]) != record.topic:
@@ -228,6 +231,10 @@ class RecordTracer:
             if (id(record), message.group) in self._passed:
                 return
             self._passed.add((id(record), message.group))
+        if act.kind == "ack" and act.left:
+            if (id(record), message.group) in self._acked:
+                return
+            self._acked.add((id(record), message.group))
         kind = _KINDS.get(act.kind, "end" if act.kind == "end" else "transaction")
         what = act.what if act.transaction is None or act.kind in _KINDS else f"transaction {act.what}"
         step = step_of(connection, message, kind, what, details=list(act.details), member=act.member)
@@ -253,7 +260,9 @@ class RecordTracer:
             return True
         if act.kind in ("transaction", "end"):
             return act.message_id is not None and ("unique", message.protocol, act.message_id) in record.names
-        if act.kind in ("begin", "member"):
+        if act.kind in ("begin", "member", "marker"):
+            return False
+        if record.topics and (act.topic or act.topic_id) and not {act.topic, act.topic_id} & record.topics.keys():
             return False
         if act.last is not None:
             return any(_holds(act, place, connection) for place in record.places)
@@ -344,7 +353,7 @@ def _sent(connection: ConnectionInfo, message: Message, row: Row, *, copied: boo
 
 def _delivered(connection: ConnectionInfo, message: Message, batch: RecordBatch, index: int, row: Row) -> TraceStep:
     reader = row["reader"]
-    if row["attempts"] is None and "attempts" in batch.columns:
+    if row["left_out"] or (row["attempts"] is None and "attempts" in batch.columns):
         return step_of(connection, message, "followed", "in a batch that was delivered for its other records")
     if reader in (None, "consumer"):
         step = step_of(connection, message, "delivered", "delivered")
@@ -352,7 +361,7 @@ def _delivered(connection: ConnectionInfo, message: Message, batch: RecordBatch,
         step = step_of(connection, message, "followed", "fetched by a follower" if reader == "follower" else "fetched")
     if row["attempts"] is not None and row["attempts"] > 1:
         step.what += f" again (attempt {row['attempts']})"
-    for name in ("aborted", "before_asked", "left_out"):
+    for name in ("aborted", "before_asked"):
         if row[name]:
             step.details.append((name, row[name]))
     asked = next((each for each in message.answered if each.link == "answer"), None)

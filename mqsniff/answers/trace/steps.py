@@ -22,6 +22,7 @@ StepKind: TypeAlias = Literal[
     "member",
     "transaction",
     "end",
+    "marker",
     "request",
     "answer",
     "tcp",

@@ -7,13 +7,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from mqsniff.answers.trace.finish import sentence_of
 from mqsniff.answers.trace.steps import StepKind, Trace, TraceStep, duration
-from mqsniff.model import Side, packet_capture, packet_number
+from mqsniff.model import Side, Value, packet_capture, packet_number
 from mqsniff.sinks.clock import Clock, TimeMode
 from mqsniff.sinks.escape import quoted, safe
 from mqsniff.sinks.paint import Paint, Role, TextPart
@@ -36,11 +37,13 @@ _ROLES: Final[dict[StepKind, Role]] = {
     "timed out": "error",
     "transaction": "info",
     "end": "info",
+    "marker": "info",
     "member": "name",
     "request": "sent",
     "answer": "answered",
     "tcp": "tcp",
 }
+_UUID: Final = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ARROWS: Final = {Side.CLIENT: ">", Side.SERVER: "<", None: "-"}
 _ABOUT_ORDER: Final = ("topic", "partition", "offset", "message_id", "unique_key", "record_ts", "store_ts")
 
@@ -72,7 +75,7 @@ class TraceText:
         for index, step in enumerate(trace.steps):
             if (day := clock.day(step.ts_ns)) is not None:
                 yield day
-            told = [sentence_of(wait) for wait in waits.get(index, ())]
+            told = [_short(sentence_of(wait)) for wait in waits.get(index, ())]
             yield from self._step(clock.stamp(step.ts_ns), step, told)
         yield from self._end(trace)
 
@@ -81,9 +84,7 @@ class TraceText:
         about = trace.about
         parts = [f"{trace.kind}{which}:", safe(str(about.get("protocol") or ""))]
         if trace.kind != "record":
-            parts += [
-                f"{safe(name)}={brief(value, self._look.shown)}" for name, value in about.items() if name != "protocol"
-            ]
+            parts += [self._pair(name, value) for name, value in about.items() if name != "protocol"]
             return "  ".join(part for part in parts if part)
         for name in _ABOUT_ORDER:
             value = about.get(name)
@@ -122,7 +123,8 @@ class TraceText:
             if self._several:
                 place += f" of {safe(self._captures[packet_capture(step.packet)].name)}"
         if step.name is not None or place:
-            yield " ".join(part for part in (safe(step.name or ""), place) if part)
+            named = "" if step.name is None or step.name == step.what else safe(step.name)
+            yield " ".join(part for part in (named, place) if part)
 
     def _who(self, step: TraceStep) -> Iterator[str]:
         if step.group is not None:
@@ -139,14 +141,16 @@ class TraceText:
         if step.topic is not None:
             yield f"topic={brief(step.topic, self._look.shown)}"
         if step.member is not None and step.member != step.client_id:
-            yield f"member={brief(step.member, self._look.shown)}"
+            yield self._pair("member", step.member)
         if step.generation is not None:
             yield f"generation={step.generation}"
         for name, value in step.details:
-            if name.endswith("_ns") and isinstance(value, int):
-                yield f"{safe(name.removesuffix('_ns'))}={duration(value)}"
-            else:
-                yield f"{safe(name)}={brief(value, self._look.shown)}"
+            yield self._pair(name, value)
+
+    def _pair(self, name: str, value: Value) -> str:
+        if name.endswith("_ns") and isinstance(value, int):
+            return f"{safe(name.removesuffix('_ns'))}={duration(value)}"
+        return f"{safe(_short(name))}={brief(_short(value) if isinstance(value, str) else value, self._look.shown)}"
 
     def _end(self, trace: Trace) -> Iterator[str]:
         if trace.left_out:
@@ -186,6 +190,11 @@ def _spaced(parts: Sequence[TextPart]) -> Iterator[TextPart]:
         if index:
             yield "", "  "
         yield part
+
+
+def _short(text: str) -> str:
+    """A member's name, whose UUID is told by its beginning."""
+    return _UUID.sub(r"\1…", text)
 
 
 def _broken(text: str, width: int) -> list[str]:

@@ -32,6 +32,8 @@ class TransactionTracer:
         self._traces: list[Trace] = []
         self._names: dict[tuple[Any, ...], Trace] = {}
         """Records of the transactions."""
+        self._places: dict[tuple[str, str, int | None, Any], list[tuple[int, Trace]]] = {}
+        """(last offset, transaction) of what was produced, by protocol, topic, partition and producer."""
         self.seen: Counter[str] = Counter()
 
     def take(self, item: Item) -> None:
@@ -55,6 +57,9 @@ class TransactionTracer:
 
     def _act(self, connection: ConnectionInfo, message: Message, act: Act) -> None:
         transaction = act.transaction
+        if act.kind == "marker":
+            self._marker(connection, message, act)
+            return
         if transaction is None or act.kind not in ("begin", "transaction", "end"):
             return
         if transaction in self.seen or len(self.seen) < NAMES_MAX:
@@ -93,6 +98,29 @@ class TransactionTracer:
             for name in _names_of(item.message, item.batch):
                 if len(self._names) < self._records_max:
                     self._names[name] = trace
+
+            self._place(item.message, item.batch, trace)
+
+    def _place(self, message: Message, batch: RecordBatch, trace: Trace) -> None:
+        """Remember where records of a transaction lie: its marker comes behind them."""
+        offsets, producer = column_of(batch, "offset"), batch.constant.get("producer_id")
+        if not offsets or offsets[-1] is None or len(self._places) >= self._records_max:
+            return
+        for topic in filter(None, (batch.constant.get("topic"), batch.constant.get("topic_id"))):
+            place = message.protocol, topic, batch.constant.get("partition"), producer
+            self._places.setdefault(place, []).append((offsets[-1], trace))
+
+    def _marker(self, connection: ConnectionInfo, message: Message, act: Act) -> None:
+        """A marker was read: it belongs to the last transaction of its producer before it."""
+        producer = dict(act.details).get("producer_id")
+        for topic in filter(None, (act.topic, act.topic_id)):
+            placed = self._places.get((message.protocol, topic, act.partition, producer), ())
+            before = [(offset, trace) for offset, trace in placed if act.last is not None and offset < act.last]
+            if before:
+                _, trace = max(before, key=lambda each: each[0])
+                details = [("topic", topic), ("partition", act.partition), ("offset", act.last), *act.details]
+                self._add(trace, step_of(connection, message, "marker", f"{act.what} read", details=details))
+                return
 
     def _delivered(self, item: RecordItem) -> None:
         message, batch = item.message, item.batch
