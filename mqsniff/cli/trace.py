@@ -200,7 +200,7 @@ class TraceRun:
             pipeline = self._read(tracer.take)
             traces = tracer.finished()
         self._show(traces, pipeline.captures, found=len(found), more=finder.overflow)
-        if len(found) > len(traces):
+        if found and (len(found) > len(traces) or finder.overflow):
             newest = found[-1].row
             place_text = f"{newest['topic'] or newest['topic_id']}" + (
                 f" offset {newest['offset']}" if newest["offset"] is not None else f" {newest['message_id'] or ''}"

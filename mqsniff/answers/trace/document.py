@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from mqsniff.answers.trace.steps import Trace, TraceStep
 from mqsniff.model import packet_capture, packet_number
@@ -11,8 +11,8 @@ from mqsniff.tables.rows import Captures
 from mqsniff.tables.times import rfc3339
 from mqsniff.tables.values import Redaction, base64
 
-_PAYLOADS = ("key", "value")
-_LEFT_OUT = (
+_PAYLOADS: Final = ("key", "value")
+_LEFT_OUT: Final = (
     "headers",
     "decoded",
     "ordering_key",
@@ -24,7 +24,12 @@ _LEFT_OUT = (
     "stream_offset",
     "beyond_int64",
 )
-_TIMES = ("record_ts", "deliver_at_ts", "store_ts", "event_ts", "publish_ts")
+TRACE_KEYS: Final = ("kind", "about", "steps", "steps_left_out", "waits", "total_ns", "not_seen")
+STEP_KEYS: Final = (
+    *("ts", "ts_ns", "wait_ns", "kind", "what", "error", "name", "capture", "packet"),
+    *("connection_id", "client", "server", "client_id", "group", "topic", "member", "generation", "details"),
+)
+_TIMES: Final = ("record_ts", "deliver_at_ts", "store_ts", "event_ts", "publish_ts")
 
 
 def document(traces: Iterable[Trace], captures: Captures, shown: Redaction, *, found: int, more: bool) -> bytes:
@@ -63,24 +68,10 @@ def _about(row: dict[str, Any]) -> dict[str, Any]:
 
 def _step(step: TraceStep, captures: Captures) -> dict[str, Any]:
     connection = step.connection
-    told = {
-        "ts": rfc3339(step.ts_ns),
-        "ts_ns": step.ts_ns,
-        "wait_ns": step.wait_ns,
-        "kind": step.kind,
-        "what": step.what,
-        "error": step.error,
-        "name": step.name,
-        "capture": None if step.packet is None else captures[packet_capture(step.packet)].name,
-        "packet": None if step.packet is None else packet_number(step.packet),
-        "connection_id": None if connection is None else connection.connection_id,
-        "client": None if connection is None else connection.client,
-        "server": None if connection is None else connection.server,
-        "client_id": step.client_id,
-        "group": step.group,
-        "topic": step.topic,
-        "member": step.member,
-        "generation": step.generation,
-        "details": dict(step.details) or None,
-    }
+    told: dict[str, Any] = {name: getattr(step, name, None) for name in STEP_KEYS}
+    told |= {"ts": rfc3339(step.ts_ns), "details": dict(step.details) or None}
+    if step.packet is not None:
+        told |= {"capture": captures[packet_capture(step.packet)].name, "packet": packet_number(step.packet)}
+    if connection is not None:
+        told |= {name: getattr(connection, name) for name in ("connection_id", "client", "server")}
     return {name: value for name, value in told.items() if value is not None}

@@ -101,6 +101,7 @@ def _answer(step: TraceStep, pending: Pending) -> None:
     if answer is not None:
         if (error := error_of(answer)) is not None:
             step.error = error
+            step.what += ", refused"
         step.details.append(("answered_after_ns", answer.frame.first_ts_ns - pending.frame.last_ts_ns))
     elif pending.expects > 0 and (told := _UNANSWERED.get(pending.status or "")) is not None:
         step.error = told
