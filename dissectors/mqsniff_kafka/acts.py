@@ -325,10 +325,20 @@ def _markers(message: Message) -> Iterator[Act]:
                         ("producer_id", batch.get("producer_id")),
                         ("producer_epoch", batch.get("producer_epoch")),
                     )
-                    what = f"{str(control.get('name')).lower()} marker"
+                    what = f"{str(control.get('name')).lower()} marker read"
                     offset = batch.get("base_offset", 0) + index
                     number = partition.get("partition_index", partition.get("partition"))
                     yield Act("marker", what, name, topic_id, number, offset, offset, details=details)
+
+
+def _writes_markers(message: Message) -> Iterator[Act]:
+    """Markers that a coordinator has the leaders of partitions write."""
+    for marker in _body(message).get("markers") or ():
+        what = f"{'commit' if marker.get('transaction_result') else 'abort'} marker to be written"
+        details = tuple((name, marker.get(name)) for name in ("producer_id", "producer_epoch"))
+        for topic in marker.get("topics") or ():
+            for partition in topic.get("partition_indexes") or ():
+                yield Act("marker", what, topic.get("name"), None, partition, details=details)
 
 
 Doing = Callable[[Message], Iterable[Act]]
@@ -347,6 +357,7 @@ _OF_REQUESTS: Final[dict[str, Doing]] = {
     "AddOffsetsToTxn": _adds_offsets,
     "Produce": _produces,
     "EndTxn": _ends,
+    "WriteTxnMarkers": _writes_markers,
 }
 _OF_ANSWERS: Final[dict[str, Doing]] = {
     "Fetch": _markers,

@@ -142,14 +142,15 @@ def command(files: tuple[str, ...], **options: Any) -> int:
     """
     wanted = TraceOptions(**options)
     kind = wanted.kind
-    with _readable_twice(files) if kind == "record" else contextlib.nullcontext(files) as inputs:
+    twice = kind in ("record", "transaction")
+    with _readable_twice(files) if twice else contextlib.nullcontext(files) as inputs:
         run = TraceRun(inputs, wanted)
         return run.records() if kind == "record" else run.others(kind)
 
 
 @contextlib.contextmanager
 def _readable_twice(files: Sequence[str]) -> Iterator[list[str]]:
-    """The inputs with pipes copied to files of ours: records are looked for first, then followed."""
+    """The inputs with pipes copied to files of ours: things are looked for first, then followed."""
     with contextlib.ExitStack() as stack:
         inputs = []
         for file in files:
@@ -209,7 +210,7 @@ class TraceRun:
         return self._code(pipeline)
 
     def others(self, kind: str) -> int:
-        """Trace groups, connections or transactions: one reading is enough."""
+        """Trace groups, connections or transactions."""
         from mqsniff.answers.trace.connections import ConnectionTracer
         from mqsniff.answers.trace.groups import GroupTracer
         from mqsniff.answers.trace.transactions import TransactionTracer
@@ -227,6 +228,8 @@ class TraceRun:
         pipeline = self._read(lambda item, _: tracer.take(item))
         if self._all_unreadable(pipeline):
             return 2
+        if kind == "transaction" and tracer.seen:
+            pipeline = self._read(lambda item, _: tracer.again(item))
         found = tracer.finished()
         if not found:
             asked = (o.groups or o.connections or o.transactions)[0]

@@ -152,6 +152,17 @@ def test_each_transaction_of_an_id_is_a_trace_with_its_deliveries_and_its_marker
     assert [trace["about"]["number"] for trace in (kept, dropped)] == [1, 2]
 
 
+def test_followers_that_read_before_the_answer_to_the_producer_are_told(tmp_path):
+    log = kafkacraft.record_batch(b"early", base=5, producer=7, attributes=0x10)
+    produce, answer = in_transaction(1, b"early", 5)
+    leader, follower = tmp_path / "leader.pcap", tmp_path / "follower.pcap"
+    write_pcap(leader, segments([produce, answer]), ports=(40_000, 9092))
+    fetches = [client(kafkacraft.fetch(5, topics=kafkacraft.ASKED, replica_id=2)), server(kafkacraft.fetched(5, log))]
+    write_pcap(follower, segments(fetches), ports=(40_001, 9092))
+    (trace,) = traced(leader, follower, "--transaction", TXN_ID)
+    assert sorted(told(trace)) == ["fetched by a follower", "produces in it"]
+
+
 def test_a_transaction_whose_end_was_refused_goes_on(tmp_path):
     dialogue = [*in_transaction(1, b"one", 5), *end(2, committed=True, error=51), *end(3, committed=False)]
     (trace,) = traced(written(tmp_path / "refused.pcap", *dialogue), "--transaction", "shop-*")

@@ -198,21 +198,29 @@ def _missing(steps: list[TraceStep]) -> Iterator[str]:
 
 def _partial(steps: list[TraceStep]) -> Iterator[str]:
     """What connections lack, and clocks that disagree."""
-    seen: dict[str, ConnectionInfo] = {}
+    lacks: dict[str, dict[str, str]] = {}
     for step in steps:
-        if step.connection is not None:
-            seen.setdefault(step.connection.connection_id, step.connection)
-    for connection in seen.values():
-        ends = f"{connection.client} - {connection.server}"
-        if connection.sides_seen != "both":
-            yield f"the {'server' if connection.sides_seen == 'client' else 'client'}'s side of {ends}"
-        elif connection.outcome == "mid-stream":
-            yield f"the beginning of {ends}: the capture joined it on its way"
-        if connection.gap_bytes:
-            yield f"{connection.gap_bytes} B of {ends}: lost by the capture"
+        connection = step.connection
+        if connection is not None:
+            for lack in _lacks(connection):
+                lacks.setdefault(lack, {})[connection.connection_id] = f"{connection.client} - {connection.server}"
+    for lack, ends in lacks.items():
+        first, *more = ends.values()
+        others = f" and {len(more)} more connection{'' if len(more) == 1 else 's'}" if more else ""
+        yield lack.format(f"{first}{others}")
     order = [step.kind for step in steps]
     if "produced" in order and "delivered" in order and order.index("delivered") < order.index("produced"):
         yield "the true order: it was delivered before it was produced, so the clocks of the captures disagree"
+
+
+def _lacks(connection: ConnectionInfo) -> Iterator[str]:
+    """What the capture lacks of a connection; {} stands for its name."""
+    if connection.sides_seen != "both":
+        yield f"the {'server' if connection.sides_seen == 'client' else 'client'}'s side of {{}}"
+    elif connection.outcome == "mid-stream":
+        yield "the beginning of {} (the capture joined in the middle)"
+    if connection.gap_bytes:
+        yield "all bytes of {} (the capture lost some)"
 
 
 def sentence_of(wait: TraceWait) -> str:

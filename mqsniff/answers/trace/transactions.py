@@ -2,6 +2,8 @@
 
 1. A transactional id that is used again and again makes a trace of each transaction: what ends one begins the next.
 2. Records of a transaction are known by their names when they are delivered; a delivery is one step for each message.
+3. Followers get records before the producer gets the answer that names them: deliveries and markers are looked for in a
+   second reading (``again``).
 """
 
 from __future__ import annotations
@@ -37,15 +39,21 @@ class TransactionTracer:
         self.seen: Counter[str] = Counter()
 
     def take(self, item: Item) -> None:
-        """Look at an item."""
+        """Look at an item, in the first reading."""
         if isinstance(item, MessageItem):
             for act in self._acts.of(item.message):
                 self._act(item.connection, item.message, act)
-        elif isinstance(item, RecordItem):
-            if item.batch.constant.get("direction") == "produce":
-                self._produced(item)
-            elif self._names:
-                self._delivered(item)
+        elif isinstance(item, RecordItem) and item.batch.constant.get("direction") == "produce":
+            self._produced(item)
+
+    def again(self, item: Item) -> None:
+        """Look at an item, in the second reading."""
+        if isinstance(item, RecordItem) and item.batch.constant.get("direction") != "produce":
+            self._delivered(item)
+        elif isinstance(item, MessageItem) and self._places:
+            for act in self._acts.of(item.message):
+                if act.kind == "marker":
+                    self._marker(item.connection, item.message, act)
 
     def finished(self) -> list[Trace]:
         """The traces, the oldest first."""
@@ -57,9 +65,6 @@ class TransactionTracer:
 
     def _act(self, connection: ConnectionInfo, message: Message, act: Act) -> None:
         transaction = act.transaction
-        if act.kind == "marker":
-            self._marker(connection, message, act)
-            return
         if transaction is None or act.kind not in ("begin", "transaction", "end"):
             return
         if transaction in self.seen or len(self.seen) < NAMES_MAX:
@@ -115,11 +120,16 @@ class TransactionTracer:
         producer = dict(act.details).get("producer_id")
         for topic in filter(None, (act.topic, act.topic_id)):
             placed = self._places.get((message.protocol, topic, act.partition, producer), ())
-            before = [(offset, trace) for offset, trace in placed if act.last is not None and offset < act.last]
+            before = [
+                (offset, trace)
+                for offset, trace in placed
+                if (trace.steps[0].ts_ns <= message.frame.first_ts_ns if act.last is None else offset < act.last)
+            ]
             if before:
                 _, trace = max(before, key=lambda each: each[0])
-                details = [("topic", topic), ("partition", act.partition), ("offset", act.last), *act.details]
-                self._add(trace, step_of(connection, message, "marker", f"{act.what} read", details=details))
+                place = [("topic", topic), ("partition", act.partition), ("offset", act.last)]
+                details = [(name, value) for name, value in place if value is not None]
+                self._add(trace, step_of(connection, message, "marker", act.what, details=[*details, *act.details]))
                 return
 
     def _delivered(self, item: RecordItem) -> None:
