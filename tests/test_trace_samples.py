@@ -19,9 +19,7 @@ from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 
 PCAPS = Path(__file__).parents[1] / "pcaps"
-SAMPLES = [
-    path for name in ("kafka", "nsq", "pulsar", "rocketmq", "broken") for path in captures_under([PCAPS / name])
-]
+SAMPLES = [path for name in ("kafka", "nsq", "pulsar", "rocketmq", "broken") for path in captures_under([PCAPS / name])]
 
 
 @pytest.mark.parametrize("capture", SAMPLES, ids=lambda path: path.name)

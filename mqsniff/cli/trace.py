@@ -169,11 +169,13 @@ class TraceRun:
     """Reads the captures, and shows what came of it."""
 
     def __init__(self, files: Sequence[str], options: TraceOptions) -> None:
+        from mqsniff.answers.summary import Summary
         from mqsniff.answers.trace.acting import Acts
         from mqsniff.decode.registry import load_dissectors
 
         self._files = tuple(files)
         self._options = options
+        self._summary = Summary()
         self._topics: dict[str, str] = {}
         """Names of topic ids."""
         loaded = load_dissectors()
@@ -195,6 +197,7 @@ class TraceRun:
         found = finder.found()
         if not found:
             self._say_records(finder)
+            self._explain(pipeline)
         traces: list[Trace] = []
         if found:
             tracer = RecordTracer(found[: o.count], self._acts, o.shown, o.limits)
@@ -234,6 +237,7 @@ class TraceRun:
         if not found:
             asked = (o.groups or o.connections or o.transactions)[0]
             say(_nothing(kind, asked, tracer.seen))
+            self._explain(pipeline)
         self._show(found[: o.count], pipeline.captures, found=len(found), more=False)
         if len(found) > o.count:
             self._say_more(len(found), o.count, f"{kind}s", "")
@@ -261,8 +265,14 @@ class TraceRun:
                 if item is not None:
                     if isinstance(item, TopicItem):
                         self._topics[item.topic_id] = item.name
+                    self._summary.take(item)
                     take(item, pipeline.captures)
         return pipeline
+
+    def _explain(self, pipeline: Pipeline) -> None:
+        """Say what was not decoded, where nothing was found."""
+        if (explanation := self._summary.explanation(pipeline.totals)) is not None:
+            say(explanation)
 
     def _all_unreadable(self, pipeline: Pipeline) -> bool:
         unreadable = [capture for capture in pipeline.captures if capture.unreadable]

@@ -13,6 +13,7 @@ from mqsniff.cli import main
 from mqsniff.testing.conversations import client, segments, server, write_pcap
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
+NACK_DLQ = PCAPS / "pulsar" / "pulsar-4.2.4-py-nack-dlq-a.pcap"
 GO_TXN = PCAPS / "pulsar" / "pulsar-4.2.4-go-txn-a.pcap"
 HALF = PCAPS / "rocketmq" / "rocketmq-5.5.0-cli5.5.0-e-serrocket-bserrocket-transaction.pcapng"
 RAW_LIFECYCLE = PCAPS / "nsq" / "nsq-1.3.0-raw-lifecycle.pcap"
@@ -65,6 +66,21 @@ def test_a_rebalance_tells_who_waited_for_whom(tmp_path):
     (wait,) = trace["waits"]
     assert (wait["what"], wait["to_step"]) == ("waited for late, the last to ask", 2)
     assert wait["wait_ns"] > 0
+
+
+def test_nobody_waits_for_a_member_that_asks_later(tmp_path):
+    dialogue = [client(join(2, "first")), server(joined(2, "first", "first"))]
+    dialogue += [client(join(3, "second")), server(joined(3, "second", "first"))]
+    (trace,) = traced(written(tmp_path / "later.pcap", *dialogue), "--group", "g")
+    assert told(trace) == ["asks to join", "joined as leader", "asks to join", "joined"]
+    assert trace["waits"] == []
+
+
+def test_what_is_asked_for_again_in_one_command_is_one_step():
+    (trace,) = traced(NACK_DLQ, "--group", "billing")
+    again = [step for step in trace["steps"] if step["kind"] == "nacked"]
+    assert [step["details"]["named"] for step in again] == ["92:0:-1, 92:1:-1, 92:2:-1"] * 2
+    assert trace["about"] | {"delivered": 9, "acknowledged": 3} == trace["about"]
 
 
 def test_a_member_of_a_group_joins_gets_its_assignment_and_leaves(tmp_path):

@@ -83,6 +83,11 @@ def test_partitions_and_offsets_are_told_where_nothing_fits():
     assert "pulsar persistent://public/default/orders-dlq: 12 times, offsets 0 to 2" in done.stderr
 
 
+def test_encrypted_connections_are_named_where_nothing_fits():
+    done = run(PCAPS / "nsq" / "nsq-1.3.0-midstream-tls.pcap", "--topic", "orders")
+    assert "TLS connection" in done.stderr
+
+
 def test_keys_and_values_are_left_out_where_the_payload_is_redacted():
     done = run(MSG_TIMEOUT, "--message-id", SLOW, "--redact", "payload")
     assert "value=<redacted>  40 B" in done.stdout

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from itertools import groupby
+from typing import Any, Final
 
 from mqsniff.answers.trace.acting import Acts
 from mqsniff.answers.trace.steps import Trace, TraceStep, TraceWait, error_of, step_of
 from mqsniff.limits import Limits
 from mqsniff.model import Act, ConnectionInfo, Item, Message, MessageItem
 
-NAMES_MAX = 1000
+NAMES_MAX: Final = 1000
+_NAMES_SHOWN: Final = 5
+_COUNTED: Final = {"ack": "acknowledged", "extend": "extended"}
 
 
 class GroupTracer:
@@ -65,11 +68,12 @@ class GroupTracer:
         if commits:
             self._commit(connection, message, place, commits)
         for act in acts:
-            match act.kind:
-                case "member" | "nack":
-                    self._add(place, _step(connection, message, act))
-                case "ack" | "extend":
-                    counts["acknowledged" if act.kind == "ack" else "extended"] += 1
+            if act.kind == "member":
+                self._add(place, _step(connection, message, act))
+            elif act.kind in _COUNTED:
+                counts[_COUNTED[act.kind]] += 1
+        for what, again in groupby((act for act in acts if act.kind == "nack"), key=lambda act: act.what):
+            self._add(place, _nack(connection, message, what, list(again)))
 
     def _commit(self, connection: ConnectionInfo, message: Message, place: tuple[str, str], commits: list[Act]) -> None:
         told = {
@@ -84,7 +88,7 @@ class GroupTracer:
         self._counts[place]["commits"] += 1
         offsets = ", ".join(f"{name}: {offset}" for name, offset in told.items())
         step = step_of(connection, message, "committed", "commits", details=[("offsets", offsets)])
-        step.member = commits[0].member
+        step.member = commits[0].member or None
         step.pending = tuple(pending for pending in message.pending if pending.link == "answer")
         self._add(place, step)
 
@@ -97,16 +101,24 @@ class GroupTracer:
 
 
 def _step(connection: ConnectionInfo, message: Message, act: Act) -> TraceStep:
-    step = step_of(connection, message, "nacked" if act.kind == "nack" else "member", act.what)
+    step = step_of(connection, message, "member", act.what)
     step.member, step.generation, step.details = act.member, act.generation, list(act.details)
-    if act.message_id is not None:
-        step.details.append(("message_id", act.message_id))
     step.error = error_of(message) or (message.error_name if message.error_code else None)
     asked = next((each for each in message.answered if each.link == "answer"), None)
     if asked is not None:
         step.details.append(("waited_ns", message.frame.first_ts_ns - asked.frame.last_ts_ns))
     elif message.kind == "request":
         step.pending = tuple(pending for pending in message.pending if pending.link == "answer")
+    return step
+
+
+def _nack(connection: ConnectionInfo, message: Message, what: str, acts: list[Act]) -> TraceStep:
+    """A message that asks for deliveries again, of one record or many."""
+    step = step_of(connection, message, "nacked", what)
+    names = [act.message_id or f"{act.topic or act.topic_id}/{act.partition}: {act.last}" for act in acts]
+    more = len(names) - _NAMES_SHOWN
+    step.details = [("records", len(names)), ("named", ", ".join(names[:_NAMES_SHOWN]) + (" …" if more > 0 else ""))]
+    step.pending = tuple(pending for pending in message.pending if pending.link == "answer")
     return step
 
 
@@ -119,9 +131,9 @@ def _rebalances(steps: list[TraceStep]) -> list[TraceWait]:
             rounds.setdefault(step.generation, []).append((index, step, step.ts_ns - waited))
     waits = []
     for joined in rounds.values():
-        last = max(joined, key=lambda each: each[2])
-        for index, _, asked in joined:
-            if len(joined) > 1 and asked < last[2]:
-                told = last[1].member or last[1].client_id or "?"
-                waits.append(TraceWait(f"waited for {told}, the last to ask", last[2] - asked, index, index))
+        for index, step, asked in joined:
+            _, last, last_asked = max((each for each in joined if each[2] <= step.ts_ns), key=lambda each: each[2])
+            if asked < last_asked:
+                told = last.member or last.client_id or "?"
+                waits.append(TraceWait(f"waited for {told}, the last to ask", last_asked - asked, index, index))
     return waits

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from mqsniff.answers.trace.acting import Acts
 from mqsniff.answers.trace.identities import column_of, value_at
@@ -18,7 +18,7 @@ from mqsniff.answers.trace.steps import StepKind, Trace, TraceStep, error_of, st
 from mqsniff.limits import Limits
 from mqsniff.model import Act, ConnectionInfo, Item, Message, MessageItem, RecordBatch, RecordItem
 
-NAMES_MAX = 1000
+NAMES_MAX: Final = 1000
 
 
 class TransactionTracer:
