@@ -23,7 +23,7 @@ from mqsniff.cli.talk import say
 
 if TYPE_CHECKING:
     from mqsniff.answers.trace.acting import Acts
-    from mqsniff.answers.trace.finding import RecordFinder
+    from mqsniff.answers.trace.finding import RecordFinder, TracedRecord
     from mqsniff.answers.trace.steps import Trace
     from mqsniff.limits import Limits
     from mqsniff.model import CaptureInfo, ConnectionInfo, Item
@@ -205,11 +205,8 @@ class TraceRun:
             traces = tracer.finished()
         self._show(traces, pipeline.captures, found=len(found), more=finder.overflow)
         if found and (len(found) > len(traces) or finder.overflow):
-            newest = found[-1].row
-            place_text = f"{newest['topic'] or newest['topic_id']}" + (
-                f" offset {newest['offset']}" if newest["offset"] is not None else f" {newest['message_id'] or ''}"
-            )
-            self._say_more(len(found), len(traces), "records", f"; the newest is {place_text}", more=finder.overflow)
+            newest = "" if finder.overflow else f"; the newest is {_place_of(found[-1])}"
+            self._say_more(len(found), len(traces), "records", newest, more=finder.overflow)
         return self._code(pipeline)
 
     def others(self, kind: str) -> int:
@@ -330,6 +327,13 @@ class TraceRun:
             say(f"  {protocol} {where}: {seen.records:,} times{offsets}")
         if len(told) > _OFFSETS_TOLD:
             say(f"  and {len(told) - _OFFSETS_TOLD:,} more partitions")
+
+
+def _place_of(record: TracedRecord) -> str:
+    """Where a record is, in a word or two."""
+    offset, message_id = record.row["offset"], record.row["message_id"]
+    where = f"offset {offset}" if offset is not None else message_id or ""
+    return f"{record.topic} {where}".rstrip()
 
 
 def _fits_connection(wanted: tuple[str, ...]) -> Callable[[ConnectionInfo], bool]:

@@ -109,13 +109,12 @@ class RecordFinder:
 
     def found(self) -> list[TracedRecord]:
         """The records, the oldest first; what has no name of its own belongs to the delivery with the same content."""
-        unnamed = [record for record in self._records.values() if not record.names]
-        for record in unnamed:
-            same = [
-                other
-                for other in self._records.values()
-                if other.names and other.content == record.content and other.topic == record.topic
-            ]
+        named: dict[tuple[str | None, bytes], list[TracedRecord]] = {}
+        for record in self._records.values():
+            if record.names:
+                named.setdefault((record.topic, record.content), []).append(record)
+        for record in [record for record in self._records.values() if not record.names]:
+            same = named.get((record.topic, record.content), ())
             if len(same) == 1:
                 same[0].first_ns = min(same[0].first_ns, record.first_ns)
                 del self._records[id(record)]
