@@ -93,9 +93,9 @@ class Conversation:
         if session is None or not isinstance(event, StreamChunk):
             return self._placed(self._event(event))
         items = session.take(Chunk(self._sides[event.direction], event.offset, event.data, event.marks))
-        if type(items) is not list:
+        if not isinstance(items, list):
             return self._placed(items)
-        now, first = session.now, self._first
+        now, first = session.now, self._first  # what ``_placed`` gives too, without a generator
         if now > self._now:
             self._now = now
         else:
