@@ -82,13 +82,13 @@ class KafkaSession:
         """Size of the client's next frame."""
         if self._logins.must_wait():
             return WAIT_PEER
-        return heads.follow_sized(head, 0) if self._logins.is_token(head) else heads.follow_request(head)
+        return heads.follow_token(head) if self._logins.is_token(head) else heads.follow_request(head)
 
     def server_size(self, head: bytes) -> Sized:
         """Size of the server's next frame; where a search found it, rule 2."""
         if self._logins.expects_token():
-            return heads.follow_sized(head, 0)
-        size = heads.follow_sized(head, heads.RESPONSE_MIN)
+            return heads.follow_token(head)
+        size = heads.follow_response(head)
         if isinstance(size, LayerChange):
             self._identity.close_reason = SPOKE_PLAIN
             return size
