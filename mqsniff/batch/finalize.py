@@ -20,7 +20,7 @@ from mqsniff.batch.reduce import Done, TaskOutput, Writer
 from mqsniff.model import CaptureInfo, Item
 from mqsniff.sinks.parts import PartFiles, WrittenPart
 from mqsniff.tables.arrow import topics_block
-from mqsniff.tables.topics import Teachings
+from mqsniff.topics import TopicDirectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class RunFinalizer:
             writer.take(item)
         return writer.close()
 
-    def filled(self, parts: Sequence[WrittenPart], teachings: Teachings) -> list[WrittenPart]:
+    def filled(self, parts: Sequence[WrittenPart], topics: TopicDirectory) -> list[WrittenPart]:
         """The parts of tasks, with the table ``topics``, and an empty part of every wanted table that has none."""
         store, options = self.archive.store, self.output.options
         files = PartFiles(
@@ -48,7 +48,7 @@ class RunFinalizer:
             limits=options.limits,
             extra={RUN_ID.name: self.output.run},
         )
-        taught = list(teachings.final())
+        taught = list(topics.final())
         if "topics" in options.tables and taught:
             files.write(topics_block(taught))
         there = {part.table for part in parts}

@@ -25,9 +25,8 @@ from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.limits import MIB
 from mqsniff.sinks.parts import PartFile, WrittenPart
 from mqsniff.sinks.topicfill import TopicFill
-from mqsniff.tables.arrow import TopicIds, note_topic
 from mqsniff.tables.schemas import TABLES, TableName, names_of
-from mqsniff.tables.topics import Names, Teaching, Teachings
+from mqsniff.topics import Names, Teaching, TopicDirectory, TopicIds, note_topic, shows_other_names
 
 SMALL: Final = 8 * MIB
 """A part below this is put together with others."""
@@ -66,20 +65,16 @@ def rewrites(
         small = [part for part in own if part.bytes < SMALL]
         for part in own:
             if part.bytes >= SMALL:
-                if folders or _is_stale(part, names):
+                if folders or shows_other_names(part.topic_ids, names):
                     wanted.append(Rewrite(table, (part,)))
                 else:
                     staying.append(part)
         for together in _bins(small):
-            if len(together) > 1 or folders or _is_stale(together[0], names):
+            if len(together) > 1 or folders or shows_other_names(together[0].topic_ids, names):
                 wanted.append(Rewrite(table, tuple(together)))
             else:
                 staying += together
     return staying, wanted
-
-
-def _is_stale(part: WrittenPart, names: Names) -> bool:
-    return any(key in names and names[key][0] != name for key, name in part.topic_ids.items())
 
 
 def _bins(parts: list[WrittenPart]) -> Iterator[list[WrittenPart]]:
@@ -109,7 +104,7 @@ class Rewriter:
         store = Store.at(self.output.uri)
         options = self.output.options
         internal = InternalTopics(Registry(load_dissectors()).dissectors)
-        fill = TopicFill(store.filesystem, Teachings(self.taught).names, internal, options.shown)
+        fill = TopicFill(store.filesystem, TopicDirectory(self.taught).names, internal, options.shown)
         folder = store.place(f"{self.output.folder}/{wanted.table}" if self.output.folder else wanted.table)
         target = _Target(store, wanted.table, folder, f"{self.output.run}-{attempt}", options.folders)
         for number, part in enumerate(wanted.parts):
