@@ -18,7 +18,7 @@ from mqsniff import __version__
 from mqsniff.batch.bundles import PiecePlaces
 from mqsniff.batch.commit import Archive, CommitError, compare, new_run
 from mqsniff.batch.filestats import FileStats
-from mqsniff.batch.finalize import RunFinalizer
+from mqsniff.batch.finalize import Rewrite, Rewriter, RunFinalizer, rewrites
 from mqsniff.batch.inputs import InputError, Listed, list_inputs, why_changed
 from mqsniff.batch.job import JobOptions, JobReport, counted
 from mqsniff.batch.manifest import Manifest, Published, Taken, run_digest
@@ -26,7 +26,6 @@ from mqsniff.batch.plan import ScanPlan, Split, plan
 from mqsniff.batch.prefix import Prefix, prefix
 from mqsniff.batch.reduce import Done, TaskOutput
 from mqsniff.batch.report import PieceReport
-from mqsniff.batch.rewrite import Rewrite, Rewriter, rewrites
 from mqsniff.batch.store import Store, shown_uri
 from mqsniff.decode.registry import load_dissectors
 from mqsniff.limits import MIB

@@ -1,7 +1,7 @@
 """Bundles sorted by flow in, part files of the tables out, and what the task has to say of them.
 
 1. The decoding is that of one process (``flowitems``, ``tables.arrow``, ``sinks.parts``).
-2. Names of topics that a task learns fill its rows; those of all tasks are filled in at the end (``rewrite``).
+2. Names of topics that a task learns fill its rows; those of all tasks are filled in at the end (``finalize``).
 3. Files carry the run and the attempt in their names. An attempt that fails takes its files away, where it can.
 4. A task says how much it was given, so that the driver sees what was lost on the way from scan.
 """

@@ -24,10 +24,10 @@ from mqsniff.batch.bundles import BUNDLE_DDL, PiecePlaces
 from mqsniff.batch.commit import Archive, CommitError
 from mqsniff.batch.driver import TaskReports, run_job
 from mqsniff.batch.filestats import run_schema
+from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.job import JobOptions, JobReport
 from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.reduce import TaskOutput
-from mqsniff.batch.rewrite import Rewrite, Rewriter
 from mqsniff.batch.session import SessionError, calm, described, job_settings, one_line
 from mqsniff.batch.store import Store
 from mqsniff.batch.tasks import difference, place_table

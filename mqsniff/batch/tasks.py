@@ -28,11 +28,11 @@ import pyarrow as pa
 
 from mqsniff import __version__
 from mqsniff.batch.bundles import Bundle, PiecePlaces, bundle_size
+from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.job import JobOptions
 from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.reduce import Reducer, TaskOutput, TopicLearner
 from mqsniff.batch.report import PieceReport
-from mqsniff.batch.rewrite import Rewrite, Rewriter
 from mqsniff.batch.scan import scan
 from mqsniff.decode.registry import GROUP
 from mqsniff.limits import MIB

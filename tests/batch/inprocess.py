@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from mqsniff.batch.bundles import Bundle, PiecePlaces
+from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.job import JobOptions
 from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.reduce import TaskOutput
-from mqsniff.batch.rewrite import Rewrite, Rewriter
 from mqsniff.batch.tasks import BUNDLE_SCHEMA, bundles_of, learn_task, reduce_task, rewrite_task, scan_task
 from mqsniff.topics import TopicDirectory, shows_other_names
 
