@@ -16,9 +16,9 @@ from mqsniff.answers.trace.finish import sentence_of
 from mqsniff.answers.trace.steps import StepKind, Trace, TraceStep, duration
 from mqsniff.model import Side, Value, packet_capture, packet_number
 from mqsniff.sinks.clock import Clock, TimeMode
-from mqsniff.sinks.escape import quoted, safe
 from mqsniff.sinks.paint import Paint, Role, TextPart
 from mqsniff.sinks.tree import brief
+from mqsniff.tables.escape import quoted, safe
 from mqsniff.tables.rows import Captures
 from mqsniff.tables.times import rfc3339
 from mqsniff.tables.values import Redaction, base64
