@@ -312,6 +312,9 @@ class TraceRun:
 
     def _say_records(self, finder: RecordFinder) -> None:
         """Say what records there are instead."""
+        if not finder.seen:
+            say("mqsniff: no record fits: the captures show none")
+            return
         topics = {topic for _, topic, _ in finder.partitions}
         count = f"{len(topics):,} topic{'' if len(topics) == 1 else 's'}"
         say(f"mqsniff: no record fits; records of {count} were seen {finder.seen:,} times")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import kafkacraft
@@ -13,7 +14,9 @@ from click.testing import CliRunner
 from crc32c import crc32c
 
 from mqsniff.cli import main
+from mqsniff.model import RecordOrigin
 from mqsniff.testing.conversations import acknowledged, client, segments, server, write_pcap
+from mqsniff_kafka import Kafka
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 NACK_DLQ = PCAPS / "pulsar" / "pulsar-4.2.4-py-nack-dlq-a.pcap"
@@ -187,7 +190,7 @@ def test_content_that_was_sent_twice_names_no_message(tmp_path):
     write_pcap(path, segments(dialogue))
     (trace,) = traced(path, "--message-id", ids[0])["traces"]
     assert kinds(trace) == ["delivered"]
-    assert "2 were sent with this content: which of them it is cannot be told" in trace["not_seen"]
+    assert "which of the 2 sends with this content it is" in trace["not_seen"]
 
 
 # ---- RocketMQ
@@ -229,3 +232,57 @@ def test_a_record_without_its_produce_says_so(tmp_path):
         "how it was produced (before the capture began, or on a connection that was not captured)",
         "a commit or acknowledgement by group ch",
     ]
+
+
+def test_sends_without_a_delivery_are_not_told_apart_by_their_content(tmp_path):
+    path = tmp_path / "sends.pcap"
+    dialogue = [
+        client(nsqcraft.MAGIC + nsqcraft.pub("orders", b"same"), nsqcraft.pub("orders", b"same")),
+        server(nsqcraft.response(b"OK"), nsqcraft.response(b"OK")),
+    ]
+    write_pcap(path, segments(dialogue))
+    (trace,) = traced(path, "--topic", "orders")["traces"]
+    assert [step["what"] for step in of_kind(trace, "produced")] == ["produced"] * 2
+    assert "whether the 2 sends with this content are one record or several" in trace["not_seen"]
+
+
+def test_a_capture_of_one_side_says_so(tmp_path):
+    path = tmp_path / "server.pcap"
+    ids = nsqcraft.ids(2)
+    dialogue = [
+        client(nsqcraft.MAGIC + nsqcraft.line("SUB", "orders", "ch")),
+        server(nsqcraft.response(b"OK"), *(nsqcraft.message(each, b"body") for each in ids)),
+        client(nsqcraft.line("FIN", ids[0])),
+    ]
+    write_pcap(path, [packet for packet in segments(dialogue) if packet.side == 1])
+    (trace, _) = traced(path, "--message-id", ids[0], "--message-id", ids[1])["traces"]
+    assert kinds(trace) == ["delivered"]
+    assert any(each.startswith("the client's side of ") for each in trace["not_seen"])
+
+
+def test_clocks_that_disagree_are_told(tmp_path):
+    """The consumer's tap is half a second behind the producer's."""
+    early, late = tmp_path / "consumer.pcap", tmp_path / "producer.pcap"
+    opening = [client(nsqcraft.MAGIC + nsqcraft.line("SUB", "orders", "ch")), server(nsqcraft.response(b"OK"))]
+    delivered = segments([*opening, server(nsqcraft.message(nsqcraft.ids(1)[0], b"body"))])
+    published = segments([client(nsqcraft.MAGIC + nsqcraft.pub("orders", b"body")), server(nsqcraft.response(b"OK"))])
+    write_pcap(early, delivered)
+    write_pcap(late, [replace(packet, ts_ns=packet.ts_ns + 500_000_000) for packet in published], ports=(40_001, 4150))
+    (trace,) = traced(early, late, "--topic", "orders")["traces"]
+    assert kinds(trace) == ["delivered", "produced", "stored"]
+    assert any("the clocks of the captures disagree" in each for each in trace["not_seen"])
+
+
+def test_a_copy_in_a_dead_letter_topic_of_kafka_is_found_by_its_headers():
+    """Spring Kafka and Connect name the record that they could not work on."""
+    spring = {
+        "kafka_dlt-original-topic": b"orders",
+        "kafka_dlt-original-partition": b"\x00\x00\x00\x03",
+        "kafka_dlt-original-offset": b"\x00" * 7 + b"\x2a",
+    }
+    assert Kafka.origin(spring) == RecordOrigin("orders", 3, 42)
+    connect = {
+        f"__connect.errors.{name}": value for name, value in (("topic", b"t"), ("partition", b"1"), ("offset", b"7"))
+    }
+    assert Kafka.origin(connect) == RecordOrigin("t", 1, 7)
+    assert Kafka.origin({"other": b"x"}) is None

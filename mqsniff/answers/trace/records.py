@@ -80,15 +80,21 @@ class RecordTracer:
     def finished(self) -> list[Trace]:
         """The traces, as far as items told them."""
         for key, steps in self._unnamed.items():
-            if len(steps) == 1 or not self._records[key].names:
-                for step in steps:
-                    self._add(self._records[key], step)
-            else:
-                self.traces[key].unseen.append(
-                    f"{len(steps)} were sent with this content: which of them it is cannot be told"
-                )
+            self._tell_unnamed(self._records[key], self.traces[key], steps)
         self._tell_groups()
         return list(self.traces.values())
+
+    def _tell_unnamed(self, record: TracedRecord, trace: Trace, steps: list[TraceStep]) -> None:
+        """Sends that only their content names (rule 3)."""
+        if record.names and len(steps) > 1:
+            trace.unseen.append(f"which of the {len(steps)} sends with this content it is")
+            return
+        if len(steps) > 1:
+            trace.unseen.append(f"whether the {len(steps)} sends with this content are one record or several")
+        for step in steps:
+            if record.names:
+                step.what += " (found by its content)"
+            self._add(record, step)
 
     def _learn_group(self, connection: ConnectionInfo, message: Message) -> None:
         """Note which groups a client acts for: what it fetches does not say it in every protocol."""
@@ -210,7 +216,6 @@ class RecordTracer:
             if identities(row):
                 self._add(record, step)
             else:
-                step.what += " (found by its content)"
                 self._unnamed.setdefault(id(record), []).append(step)
         else:
             self._acked.discard((id(record), message.group))
