@@ -9,6 +9,7 @@ from pathlib import Path
 
 import kafkacraft
 import nsqcraft
+import pulsarcraft
 import pytest
 from click.testing import CliRunner
 from crc32c import crc32c
@@ -160,6 +161,60 @@ def test_a_cumulative_acknowledgement_is_about_what_stands_before_it_in_its_topi
         assert len(of_kind(trace, "acked")) == count
     (other,) = traced(ACKS, "--message-id", "197:6:-1:0")["traces"]
     assert not of_kind(other, "acked")
+
+
+def pulsar(path, *dialogue):
+    opening = [client(pulsarcraft.connect()), server(pulsarcraft.connected()), pulsarcraft.SUBSCRIBE]
+    write_pcap(path, segments([*opening, *dialogue]), ports=(40_000, 6650))
+    return path
+
+
+def test_a_wish_for_all_that_is_unacknowledged_is_about_what_the_consumer_holds(tmp_path):
+    again = client(pulsarcraft.frame("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1))
+    dialogue = [
+        pulsarcraft.deliver(1, sequence_id=1),
+        pulsarcraft.deliver(2, sequence_id=2),
+        pulsarcraft.ack(1),
+        again,
+        pulsarcraft.deliver(2, sequence_id=2, told={"redelivery_count": 1}),
+        pulsarcraft.ack(2),
+    ]
+    path = pulsar(tmp_path / "all.pcap", *dialogue)
+    first, second = (traced(path, "--message-id", f"7:{entry}:-1")["traces"][0] for entry in (1, 2))
+    assert kinds(first) == ["delivered", "acked"]
+    assert kinds(second) == ["delivered", "nacked", "delivered", "acked"]
+    assert of_kind(second, "delivered")[1]["what"] == "delivered again (attempt 2)"
+
+
+def test_a_message_that_was_sent_again_is_one_by_its_sequence_number_and_time(tmp_path):
+    receipt = {"producer_id": 1, "sequence_id": 4, "message_id": {"ledger_id": 7, "entry_id": 9}}
+    dialogue = [
+        pulsarcraft.PRODUCER,
+        server(pulsarcraft.frame("PRODUCER_SUCCESS", request_id=1, producer_name="p-0")),
+        client(pulsarcraft.send(b"v", sequence=4)),
+        client(pulsarcraft.send(b"v", sequence=4)),
+        server(pulsarcraft.frame("SEND_RECEIPT", **receipt)),
+        client(pulsarcraft.send(b"v", sequence=4, publish_time=2)),
+        pulsarcraft.deliver(9, sequence_id=4),
+    ]
+    found = traced(pulsar(tmp_path / "again.pcap", *dialogue), "--topic", "orders")
+    assert [kinds(trace) for trace in found["traces"]] == [
+        ["produced", "produced", "stored", "delivered"],
+        ["produced"],
+    ]
+
+
+def test_each_message_of_a_batch_is_acknowledged_once(tmp_path):
+    slots = [(b"a", {}), (b"b", {}), (b"c", {})]
+    batch = pulsarcraft.message(pulsarcraft.batch(*slots), entry_id=1, num_messages_in_batch=3)
+    acks = [pulsarcraft.ack(1, ack_set=[bits]) for bits in (0b110, 0b100)]
+    path = pulsar(tmp_path / "batch.pcap", server(batch), *acks)
+    packets = [
+        [step["packet"] for step in of_kind(traced(path, "--message-id", f"7:1:-1:{index}")["traces"][0], "acked")]
+        for index in range(3)
+    ]
+    assert list(map(len, packets)) == [1, 1, 0]
+    assert packets[0] < packets[1]
 
 
 # ---- NSQ

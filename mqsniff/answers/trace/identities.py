@@ -10,10 +10,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
 from mqsniff.model import RecordBatch
 from mqsniff.tables.rows import listed
+
+_TOLD: Final = ("offset", "message_id", "unique_key", "sequence")
+"""Columns that name a record."""
+_NAMING: Final = (
+    *("topic", "topic_id", "partition", "producer_id", "producer_epoch", "producer_name", "publish_ts"),
+    *("record_index", "chunk_id"),
+    *_TOLD,
+)
+
+
+def names_records(batch: RecordBatch) -> bool:
+    """Whether a batch tells anything that names its records."""
+    return any(name in batch.columns or batch.constant.get(name) is not None for name in _TOLD)
+
+
+def naming_row(protocol: str, batch: RecordBatch, index: int) -> dict[str, Any]:
+    """Of a record's row the columns that ``identities`` looks at."""
+    row = {name: value_at(batch, name, index) for name in _NAMING}
+    if row["record_index"] is None:
+        row["record_index"] = index
+    return row | {"protocol": protocol}
 
 
 def identities(row: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -35,9 +56,9 @@ def _sequences(row: Mapping[str, Any], topics: Sequence[str]) -> Iterator[tuple[
         return
     for topic in topics:
         if epoch is not None and (row["producer_id"] or 0) >= 0:
-            yield "sequence", row["protocol"], topic, row["partition"], row["producer_id"], epoch, sequence
+            yield "sequence", row["protocol"], topic, row["partition"], sequence, row["producer_id"], epoch
         elif row["producer_name"] is not None:
-            place = row["record_index"], row["chunk_id"]
+            place = row["publish_ts"], row["record_index"], row["chunk_id"]  # numbers begin anew, times do not
             yield "sequence", row["protocol"], topic, row["producer_name"], sequence, *place
 
 

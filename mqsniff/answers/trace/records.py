@@ -12,9 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
+from mqsniff.answers.trace.about import holds_place, names_record
 from mqsniff.answers.trace.acting import Acts
 from mqsniff.answers.trace.finding import TracedRecord
-from mqsniff.answers.trace.identities import column_of, content_of, identities, value_at
+from mqsniff.answers.trace.identities import column_of, content_of, identities, names_records, naming_row
+from mqsniff.answers.trace.recordsteps import delivered_step, sent_step
 from mqsniff.answers.trace.steps import MessageKey, StepKind, Trace, TraceStep, error_of, step_of
 from mqsniff.limits import Limits
 from mqsniff.model import (
@@ -36,7 +38,6 @@ from mqsniff.tables.values import Redaction
 _KINDS: Final[Mapping[str, StepKind]] = {"commit": "committed", "ack": "acked", "nack": "nacked", "extend": "extended"}
 _ENDED_MAX: Final = 256
 _CLIENTS_MAX: Final = 100_000
-_PRODUCED: Final = ("acks", "sequence", "attempts")
 
 
 class RecordTracer:
@@ -55,6 +56,8 @@ class RecordTracer:
         """(record, group) that a commit has passed."""
         self._acked: set[tuple[int, str | None]] = set()
         """(record, group) of parts of batches that were acknowledged: later parts say it again."""
+        self._held: set[tuple[int, str, str | None]] = set()
+        """(record, connection, client id) of deliveries that were not acknowledged."""
         self._unnamed: dict[int, list[TraceStep]] = {}
         """Sends with the content of a record that nothing else names."""
         self._groups: dict[tuple[str, str], set[str]] = {}
@@ -139,28 +142,18 @@ class RecordTracer:
     def _chosen(self, message: Message, batch: RecordBatch) -> Iterator[tuple[int, TracedRecord]]:
         """(index, record) of the records of a batch that are traced."""
         for index in self._candidates(batch):
-            told = {
-                name: value_at(batch, name, index)
-                for name in ("topic", "topic_id", "partition", "offset", "message_id", "unique_key", "sequence")
-            }
-            told |= {name: value_at(batch, name, index) for name in ("producer_id", "producer_epoch", "producer_name")}
-            told |= {
-                "record_index": value_at(batch, "record_index", index),
-                "chunk_id": value_at(batch, "chunk_id", index),
-            }
-            if told["record_index"] is None:
-                told["record_index"] = index
-            told["protocol"] = message.protocol
-            record = next((self._named[name] for name in identities(told) if name in self._named), None)
-            if record is None and batch.constant.get("direction") == "produce" and not _is_named(told):
-                topic = told["topic"] or next(iter(message.topics), None)
+            row = naming_row(message.protocol, batch, index)
+            names = identities(row)
+            record = next((self._named[name] for name in names if name in self._named), None)
+            if record is None and not names and batch.constant.get("direction") == "produce":
+                topic = row["topic"] or row["topic_id"]
                 record = self._contents.get((message.protocol, topic, content_of(batch, index)))
             if record is not None:
                 yield index, record
 
     def _candidates(self, batch: RecordBatch) -> Iterable[int]:
         """Indexes of records that may be traced: one of their columns has a value that is looked for."""
-        if batch.constant.get("direction") == "produce" and not _names_records(batch):
+        if batch.constant.get("direction") == "produce" and not names_records(batch):
             return range(batch.count)
         found: set[int] = set()
         for name, wanted in self._wanted.items():
@@ -202,7 +195,7 @@ class RecordTracer:
         for name in names:
             record.names[name] = None
             self._named.setdefault(name, record)
-            value = name[4] if name[0] == "sequence" and len(name) == 7 and isinstance(name[3], str) else name[-1]
+            value = name[4] if name[0] == "sequence" else name[-1]
             self._wanted.setdefault(columns[name[0]], set()).add(value)
 
     def _seen(self, record: TracedRecord, item: RecordItem, index: int, row: Row, *, copied: bool = False) -> None:
@@ -210,16 +203,16 @@ class RecordTracer:
         connection, message, batch = item.connection, item.message, item.batch
         record.lies(row)
         if row["direction"] == "produce":
-            step = _sent(connection, message, row, copied=copied)
-            if (ended := self._ended.get(MessageKey.of(connection, message.frame))) is not None:
-                step.pending = (ended,)
+            ended = self._ended.get(MessageKey.of(connection, message.frame))
+            step = sent_step(connection, message, row, ended, copied=copied)
             if identities(row):
                 self._add(record, step)
-            else:
-                self._unnamed.setdefault(id(record), []).append(step)
+            elif len(unnamed := self._unnamed.setdefault(id(record), [])) < self._most:
+                unnamed.append(step)
         else:
             self._acked.discard((id(record), message.group))
-            step = _delivered(connection, message, batch, index, row)
+            self._held.add((id(record), connection.connection_id, message.client_id))
+            step = delivered_step(connection, message, batch, index, row)
             self._add(record, step)
         if (topic := row["topic"] or row["topic_id"]) != record.topic:
             step.topic = topic
@@ -240,6 +233,8 @@ class RecordTracer:
             if (id(record), message.group) in self._acked:
                 return
             self._acked.add((id(record), message.group))
+        if act.kind == "ack":
+            self._held.discard((id(record), connection.connection_id, message.client_id))
         kind = _KINDS.get(act.kind, "end" if act.kind == "end" else "transaction")
         what = act.what if act.transaction is None or act.kind in _KINDS else f"transaction {act.what}"
         step = step_of(connection, message, kind, what, details=list(act.details), member=act.member)
@@ -270,8 +265,10 @@ class RecordTracer:
         if record.topics and (act.topic or act.topic_id) and not {act.topic, act.topic_id} & record.topics.keys():
             return False
         if act.last is not None:
-            return any(_holds(act, place, connection) for place in record.places)
-        return any(_names(act, name) for name in record.names)
+            return any(holds_place(act, place, connection) for place in record.places)
+        if act.before and act.message_id is None:
+            return (id(record), connection.connection_id, message.client_id) in self._held
+        return any(names_record(act, name) for name in record.names)
 
     def _add(self, record: TracedRecord, step: TraceStep) -> None:
         trace = self.traces[id(record)]
@@ -279,101 +276,3 @@ class RecordTracer:
             trace.left_out += 1
         else:
             trace.steps.append(step)
-
-
-def _names(act: Act, name: tuple[Any, ...]) -> bool:
-    """Whether an act is about the record of this name."""
-    match name:
-        case ("id", _, str(text)):
-            return act.message_id is not None and _covers(act, text)
-        case ("unique", _, str(text)):
-            return act.message_id == text
-    return False
-
-
-def _holds(act: Act, place: tuple[Any, ...], connection: ConnectionInfo) -> bool:
-    """Whether a place is among the offsets that an act is about."""
-    topic, partition, offset, broker = place
-    return bool(
-        act.last is not None
-        and topic in (act.topic, act.topic_id)
-        and partition == act.partition
-        and (0 if act.first is None else act.first) <= offset <= act.last
-        and broker in (None, connection.server)
-    )
-
-
-def _covers(act: Act, text: str) -> bool:
-    """Whether an act that names a message id is about the record of the id ``text``, maybe one of its batch."""
-    named = act.message_id or ""
-    if text == named:
-        return True
-    batch, _, index = text.rpartition(":")
-    if batch == named and index.isdecimal():
-        return int(index) not in act.left
-    return act.before and _order(text) is not None and _order(named) is not None and _before(text, named)
-
-
-def _before(text: str, named: str) -> bool:
-    first, last = _order(text), _order(named)
-    return first is not None and last is not None and first[:2] < last[:2] and first[2:3] == last[2:3]
-
-
-def _order(text: str) -> tuple[int, ...] | None:
-    """The numbers of an id that has an order: "ledger:entry:partition"."""
-    parts = text.split(":")
-    if len(parts) < 3 or not all(part.lstrip("-").isdecimal() for part in parts):
-        return None
-    return tuple(map(int, parts))
-
-
-def _is_named(told: Mapping[str, Any]) -> bool:
-    return any(told[name] is not None for name in ("offset", "message_id", "unique_key", "sequence"))
-
-
-def _names_records(batch: RecordBatch) -> bool:
-    """Whether a batch tells anything that names its records."""
-    return any(
-        name in batch.columns or batch.constant.get(name) is not None
-        for name in ("offset", "message_id", "unique_key", "sequence")
-    )
-
-
-# ---- steps
-
-
-def _sent(connection: ConnectionInfo, message: Message, row: Row, *, copied: bool) -> TraceStep:
-    what = "copied to another topic" if copied else "produced"
-    step = step_of(connection, message, "copied" if copied else "produced", what)
-    step.details = [(name, row[name]) for name in ("sequence",) if row[name] is not None]
-    step.details += [(label, value) for label, value in message.notes if label in _PRODUCED]
-    step.told = [(name, row[name]) for name in ("offset", "message_id") if row[name] is not None]
-    if row["transactional"]:
-        step.details.append(("transactional", True))
-    if row["deliver_at_ts"] is not None:
-        step.details.append(("delayed_ms", (row["deliver_at_ts"] - step.ts_ns) // 1_000_000))
-    step.pending = tuple(pending for pending in message.pending if pending.link == "answer")
-    return step
-
-
-def _delivered(connection: ConnectionInfo, message: Message, batch: RecordBatch, index: int, row: Row) -> TraceStep:
-    reader = row["reader"]
-    if row["left_out"] or (row["attempts"] is None and "attempts" in batch.columns):
-        return step_of(connection, message, "followed", "in a batch that was delivered for its other records")
-    if reader in (None, "consumer"):
-        step = step_of(connection, message, "delivered", "delivered")
-    else:
-        step = step_of(connection, message, "followed", "fetched by a follower" if reader == "follower" else "fetched")
-    if row["attempts"] is not None and row["attempts"] > 1:
-        step.what += f" again (attempt {row['attempts']})"
-    for name in ("aborted", "before_asked"):
-        if row[name]:
-            step.details.append((name, row[name]))
-    asked = next((each for each in message.answered if each.link == "answer"), None)
-    if asked is not None:
-        step.details.append(("asked_before_ns", message.frame.first_ts_ns - asked.frame.last_ts_ns))
-    settlements = [pending for pending in message.pending if pending.link == "settlement"]
-    if len(settlements) == batch.count > 1 and index < len(settlements):
-        settlements = [settlements[index]]
-    step.pending = tuple(settlements[:1]) if len(settlements) == 1 else ()
-    return step
