@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mqsniff.answers.trace.finish import sentence_of
-from mqsniff.answers.trace.steps import StepKind, Trace, TraceStep, duration
+from mqsniff.answers.trace.steps import StepKind, Trace, TracedKind, TraceStep, duration
 from mqsniff.model import Side, Value, packet_capture, packet_number
 from mqsniff.sinks.clock import Clock, TimeMode
 from mqsniff.sinks.paint import Paint, Role, TextPart
@@ -76,7 +76,7 @@ class TraceText:
             if (day := clock.day(step.ts_ns)) is not None:
                 yield day
             told = [_short(sentence_of(wait)) for wait in waits.get(index, ())]
-            yield from self._step(clock.stamp(step.ts_ns), step, told)
+            yield from self._step(trace.kind, clock.stamp(step.ts_ns), step, told)
         yield from self._end(trace)
 
     def _title(self, trace: Trace, number: int, of: int) -> str:
@@ -98,7 +98,7 @@ class TraceText:
             parts.append(f"{about['value_size']} B")
         return "  ".join(parts)
 
-    def _step(self, stamp: str, step: TraceStep, waits: Sequence[str]) -> Iterator[str]:
+    def _step(self, kind: TracedKind, stamp: str, step: TraceStep, waits: Sequence[str]) -> Iterator[str]:
         wait = (
             ""
             if step.wait_ns is None
@@ -107,12 +107,13 @@ class TraceText:
             else duration(step.wait_ns)
         )
         head: list[TextPart] = [("time", stamp), ("latency", f"  {wait:>{_WAIT_WIDTH}}  ")]
-        parts: list[TextPart] = [("error" if step.error else _ROLES.get(step.kind, "name"), safe(step.what))]
+        what = f"{_arrow(step)} {step.what}" if kind == "connection" else step.what
+        parts: list[TextPart] = [("error" if step.error else _ROLES.get(step.kind, "name"), safe(what))]
         if step.error:
             parts.append(("error", safe(step.error)))
         parts += [("latency", text) for text in map(safe, waits)]
         parts += [("name", text) for text in self._where(step)]
-        parts += [("connection", text) for text in self._who(step)]
+        parts += [("connection", text) for text in self._who(kind, step)]
         parts += [("detail", text) for text in self._details(step)]
         yield from self._wrapped([head[0], head[1]], parts, indent=sum(len(text) for _, text in head))
 
@@ -126,16 +127,14 @@ class TraceText:
             named = "" if step.name is None or step.name == step.what else safe(step.name)
             yield " ".join(part for part in (named, place) if part)
 
-    def _who(self, step: TraceStep) -> Iterator[str]:
-        if step.group is not None:
+    def _who(self, kind: TracedKind, step: TraceStep) -> Iterator[str]:
+        """Who it was, but for what the title says."""
+        if step.group is not None and kind != "group":
             yield f"group={brief(step.group, self._look.shown)}"
-        connection = step.connection
-        if connection is None:
-            return
-        side = Side(step.key.side) if step.key is not None else None
         if step.client_id is not None:
             yield f"client_id={brief(step.client_id, self._look.shown)}"
-        yield f"{connection.client} {_ARROWS[side]} {connection.server}"
+        if step.connection is not None and kind != "connection":
+            yield f"{step.connection.client} {_arrow(step)} {step.connection.server}"
 
     def _details(self, step: TraceStep) -> Iterator[str]:
         if step.topic is not None:
@@ -190,6 +189,11 @@ def _spaced(parts: Sequence[TextPart]) -> Iterator[TextPart]:
         if index:
             yield "", "  "
         yield part
+
+
+def _arrow(step: TraceStep) -> str:
+    """Who sent it: the client stands left of the arrow."""
+    return _ARROWS[Side(step.key.side) if step.key is not None else None]
 
 
 def _short(text: str) -> str:
