@@ -236,3 +236,12 @@ def test_of_a_long_connection_the_first_and_last_steps_are_kept():
     (trace,) = traced(RAW_LIFECYCLE, "--connection", "127.0.0.1:57938", "--limit", "trace_steps_max=4")
     assert told(trace) == ["handshake begins", "open", "MAGIC", "PUB", "MPUB", "DPUB", "closed by the client"]
     assert trace["steps_left_out"] == 5
+
+
+def test_why_a_connection_was_closed_is_told():
+    lookupd, errors = PCAPS / "nsq" / "nsqlookupd-1.3.0-restart.pcap", PCAPS / "nsq" / "nsq-1.3.0-raw-errors.pcap"
+    (reset,) = traced(lookupd, "--connection", "0813f0bbdb38")
+    assert reset["steps"][-1]["error"] == "reset"
+    (error,) = traced(errors, "--connection", "1a67cb70b78a")
+    assert error["steps"][-1]["details"] == {"reason": "protocol error"}
+    assert any(step.get("error", "").startswith("E_") for step in error["steps"])
