@@ -245,3 +245,39 @@ def test_why_a_connection_was_closed_is_told():
     (error,) = traced(errors, "--connection", "1a67cb70b78a")
     assert error["steps"][-1]["details"] == {"reason": "protocol error"}
     assert any(step.get("error", "").startswith("E_") for step in error["steps"])
+
+
+def beat(correlation, member, epoch, owned=None):
+    body = {"group_id": "g", "member_id": member, "member_epoch": epoch, "rebalance_timeout_ms": 1000}
+    parts = None if owned is None else [{"topic_id": kafkacraft.TOPIC_ID, "partitions": owned}]
+    return client(request(68, 0, correlation, body | {"topic_partitions": parts}))
+
+
+def beaten(correlation, member, epoch, assigned=None):
+    parts = (
+        None if assigned is None else {"topic_partitions": [{"topic_id": kafkacraft.TOPIC_ID, "partitions": assigned}]}
+    )
+    if assigned == []:
+        parts = {"topic_partitions": []}
+    body = {"member_id": member, "member_epoch": epoch, "heartbeat_interval_ms": 5000, "assignment": parts}
+    return server(response(68, 0, correlation, body))
+
+
+def test_a_member_of_the_new_protocol_waits_for_partitions_that_another_gives_up(tmp_path):
+    dialogue = [
+        *(client(request(3, 12, 1, {"topics": [{"name": "orders"}]})),),
+        server(response(3, 12, 1, {"brokers": kafkacraft.BROKERS, "topics": kafkacraft.NAMED})),
+        beat(2, "new", 0, []),
+        beaten(2, "new", 3, []),
+        beat(3, "new", 3),
+        beaten(3, "new", 3),
+        beat(4, "new", 3),
+        beaten(4, "new", 4, [0]),
+        beat(5, "new", -1),
+        beaten(5, "new", -1),
+    ]
+    (trace,) = traced(written(tmp_path / "kip848.pcap", *dialogue), "--group", "g")
+    assert told(trace) == ["asks to join", "got its assignment", "got its assignment", "leaves"]
+    assert [step["details"].get("assignment") for step in trace["steps"][1:3]] == ["nothing", "orders/0"]
+    (wait,) = trace["waits"]
+    assert (wait["what"], wait["from_step"], wait["to_step"]) == ("from asking to join to partitions", 0, 2)

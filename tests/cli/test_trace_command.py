@@ -8,6 +8,7 @@ from pathlib import Path
 import nsqcraft
 import pytest
 from click.testing import CliRunner
+from imports import imported
 from terminal import on_terminal, piped
 
 from mqsniff.cli import main
@@ -135,3 +136,13 @@ def test_a_terminal_gets_every_word_in_lines_that_fit(columns):
 def test_a_terminal_gets_errors_in_red():
     shown = on_terminal("trace", str(MSG_TIMEOUT), "--message-id", SLOW, columns=200).shown
     assert "\x1b[1;31mE_FIN_FAILED\x1b[0m" in shown
+
+
+def test_nothing_found_is_an_empty_document_too():
+    done = run(MSG_TIMEOUT, "--topic", "none", "--json")
+    assert json.loads(done.stdout) == {"found": 0, "found_more": False, "traces": []}
+
+
+def test_nothing_heavy_is_imported():
+    assert imported(("numpy", "pyarrow", "rich", "mqsniff.pipeline"), "trace", "--help") == []
+    assert imported(("pyarrow", "duckdb", "rich"), "trace", MSG_TIMEOUT, "--message-id", SLOW) == []

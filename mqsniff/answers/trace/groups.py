@@ -2,13 +2,14 @@
 
 1. A commit that says what the one before it of the same member said is counted, not told again.
 2. Acknowledgements of single messages are counted; those that ask for another delivery are steps.
-3. In a rebalance everybody waits for the last one that asks to join: that is told at each answer.
+3. In a rebalance everybody waits for the last one that asks to join: that is told at each answer. In both protocols a
+   member waits for partitions until others have given them up.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any, Final
 
@@ -57,7 +58,7 @@ class GroupTracer:
             trace = self._traces[place]
             trace.about |= dict(counts)
             trace.steps.sort(key=lambda step: (step.ts_ns, step.packet or 0))
-            trace.waits += _rebalances(trace.steps)
+            trace.waits += [*_rebalances(trace.steps), *_first_partitions(trace.steps)]
         return list(self._traces.values())
 
     def _take(self, connection: ConnectionInfo, message: Message, place: tuple[str, str], acts: list[Act]) -> None:
@@ -137,3 +138,19 @@ def _rebalances(steps: list[TraceStep]) -> list[TraceWait]:
                 told = last.member or last.client_id or "?"
                 waits.append(TraceWait(f"waited for {told}, the last to ask", last_asked - asked, index, index))
     return waits
+
+
+def _first_partitions(steps: list[TraceStep]) -> Iterator[TraceWait]:
+    """How long members had to wait for partitions, from the moment that they asked to join."""
+    asked: dict[str, int] = {}
+    for index, step in enumerate(steps):
+        member = step.member
+        if member is None:
+            continue
+        if step.what == "asks to join":
+            asked.setdefault(member, index)
+        elif step.what == "leaves":
+            asked.pop(member, None)
+        elif dict(step.details).get("assignment", "nothing") != "nothing" and member in asked:
+            start = asked.pop(member)
+            yield TraceWait("from asking to join to partitions", step.ts_ns - steps[start].ts_ns, start, index)
