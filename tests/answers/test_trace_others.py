@@ -254,18 +254,15 @@ def beat(correlation, member, epoch, owned=None):
 
 
 def beaten(correlation, member, epoch, assigned=None):
-    parts = (
-        None if assigned is None else {"topic_partitions": [{"topic_id": kafkacraft.TOPIC_ID, "partitions": assigned}]}
-    )
-    if assigned == []:
-        parts = {"topic_partitions": []}
+    topics = [{"topic_id": kafkacraft.TOPIC_ID, "partitions": assigned}] if assigned else []
+    parts = None if assigned is None else {"topic_partitions": topics}
     body = {"member_id": member, "member_epoch": epoch, "heartbeat_interval_ms": 5000, "assignment": parts}
     return server(response(68, 0, correlation, body))
 
 
 def test_a_member_of_the_new_protocol_waits_for_partitions_that_another_gives_up(tmp_path):
     dialogue = [
-        *(client(request(3, 12, 1, {"topics": [{"name": "orders"}]})),),
+        client(request(3, 12, 1, {"topics": [{"name": "orders"}]})),
         server(response(3, 12, 1, {"brokers": kafkacraft.BROKERS, "topics": kafkacraft.NAMED})),
         beat(2, "new", 0, []),
         beaten(2, "new", 3, []),

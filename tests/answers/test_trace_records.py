@@ -115,6 +115,22 @@ def test_a_record_that_was_sent_again_is_one_record(tmp_path):
     assert "a delivery to a consumer" in trace["not_seen"]
 
 
+def test_an_error_of_another_partition_is_none_of_a_record(tmp_path):
+    topics = [{"name": "orders", "partition_data": [{"index": i, "records": idempotent(b"x", 0)} for i in (0, 1)]}]
+    request = kafkacraft.request(0, 3, 1, {"acks": -1, "timeout_ms": 1000, "topic_data": topics})
+    answers = [
+        {"index": 0, "error_code": 10, "base_offset": -1, "log_append_time_ms": -1},
+        {"index": 1, "error_code": 0, "base_offset": 9, "log_append_time_ms": -1},
+    ]
+    body = {"responses": [{"name": "orders", "partition_responses": answers}]}
+    path = tmp_path / "two.pcap"
+    write_pcap(path, segments([client(request), server(kafkacraft.response(0, 3, 1, body))]), ports=(40_000, 9092))
+    first, second = (traced(path, "--partition", partition)["traces"][0] for partition in (0, 1))
+    assert of_kind(first, "stored")[0]["error"] == "MESSAGE_TOO_LARGE"
+    assert of_kind(second, "stored")[0]["what"] == "stored"
+    assert of_kind(second, "stored")[0]["details"] == {"offset": 9}
+
+
 def test_a_record_without_an_answer_says_why(tmp_path):
     path = tmp_path / "silent.pcap"
     write_pcap(

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mqsniff.answers.trace.steps import MessageKey, Trace, TraceStep, TraceWait, duration, error_of, step_of
-from mqsniff.model import ConnectionInfo, Pending, Value
+from mqsniff.model import ConnectionInfo, Message, Pending, Value
 
 _SETTLING: Final = ("committed", "acked", "nacked")
 _TOPIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -79,7 +79,7 @@ def _answer_of_send(trace: Trace, step: TraceStep, connection: ConnectionInfo, p
         elif told is not None:
             step.error = told
         return
-    error = error_of(answer)
+    error = _error_at(answer, step)
     stored = step_of(connection, answer, "stored", "stored" if error is None else "refused")
     stored.client_id, stored.group = step.client_id, step.group
     stored.error, stored.topic = error, step.topic
@@ -99,12 +99,23 @@ def _outcome(step: TraceStep, pending: Pending) -> None:
 def _answer(step: TraceStep, pending: Pending) -> None:
     answer = pending.answer
     if answer is not None:
-        if (error := error_of(answer)) is not None:
+        if (error := _error_at(answer, step)) is not None:
             step.error = error
             step.what += ", refused"
         step.details.append(("answered_after_ns", answer.frame.first_ts_ns - pending.frame.last_ts_ns))
     elif pending.expects > 0 and (told := _UNANSWERED.get(pending.status or "")) is not None:
         step.error = told
+
+
+def _error_at(answer: Message, step: TraceStep) -> str | None:
+    """The error of an answer; of one about several partitions that of the step's own."""
+    if step.place is not None:
+        topic, topic_id, partition = step.place
+        for row in answer.partitions:
+            names = {row.get("topic"), row.get("topic_id")} - {None}
+            if "error_code" in row and row.get("partition") == partition and names & {topic, topic_id}:
+                return row.get("error_name") or (f"error {row['error_code']}" if row["error_code"] else None)
+    return error_of(answer)
 
 
 # ---- waits

@@ -238,6 +238,7 @@ class RecordTracer:
         kind = _KINDS.get(act.kind, "end" if act.kind == "end" else "transaction")
         what = act.what if act.transaction is None or act.kind in _KINDS else f"transaction {act.what}"
         step = step_of(connection, message, kind, what, details=list(act.details), member=act.member)
+        step.place = act.topic, act.topic_id, act.partition
         if act.transaction is not None:
             step.details.append(("transaction", act.transaction))
         step.error = error_of(message)

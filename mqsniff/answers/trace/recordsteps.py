@@ -26,6 +26,7 @@ def sent_step(
         step.details.append(("transactional", True))
     if row["deliver_at_ts"] is not None:
         step.details.append(("delayed_ms", (row["deliver_at_ts"] - step.ts_ns) // MILLISECOND_NS))
+    step.place = row["topic"], row["topic_id"], row["partition"]
     step.told = [(name, row[name]) for name in ("offset", "message_id") if row[name] is not None]
     own = (pending for pending in message.pending if pending.link == "answer")
     step.pending = tuple(own) if ended is None else (ended,)

@@ -66,6 +66,8 @@ class TraceStep:
     key: MessageKey | None = None
     member: str | None = None
     generation: int | None = None
+    place: tuple[str | None, str | None, int | None] | None = None
+    """(topic, its id, partition) that the answer may speak of apart from others."""
     told: list[tuple[str, Value]] = field(default_factory=list)
     """Details of the answer to it."""
     pending: tuple[Pending, ...] = ()
