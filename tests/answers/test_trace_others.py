@@ -165,6 +165,7 @@ def test_each_transaction_of_an_id_is_a_trace_with_its_deliveries_and_its_marker
     kept, dropped = traced(written(tmp_path / "txn.pcap", *dialogue), "--transaction", TXN_ID)
     assert told(kept) == ["produces in it", "commit asked for", "committed", "delivered", "commit marker read"]
     assert told(dropped) == ["produces in it", "abort asked for", "aborted"]
+    assert [wait["what"] for wait in kept["waits"]] == ["it was open", "from its end to the delivery"]
     assert [trace["about"]["number"] for trace in (kept, dropped)] == [1, 2]
 
 

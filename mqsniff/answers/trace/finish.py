@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from mqsniff.answers.trace.steps import MessageKey, Trace, TraceStep, TraceWait, duration, error_of, step_of
+from mqsniff.answers.trace.steps import MessageKey, Trace, TraceStep, TraceWait, duration, error_of, step_of, time_order
 from mqsniff.model import ConnectionInfo, Message, Pending, Value
 
 _SETTLING: Final = ("committed", "acked", "nacked")
@@ -31,7 +31,7 @@ def finish(trace: Trace, topics: Mapping[str, str]) -> Trace:
     told = {step.key for step in trace.steps}
     for step in list(trace.steps):
         _resolve(trace, step, told)
-    trace.steps.sort(key=lambda step: (step.ts_ns, step.packet or 0, step.kind in ("stored", "marker")))
+    trace.steps.sort(key=time_order)
     for index, step in enumerate(trace.steps[1:], 1):
         step.wait_ns = step.ts_ns - trace.steps[index - 1].ts_ns
     if topics:

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from mqsniff.answers.trace.acting import Acts
-from mqsniff.answers.trace.steps import Trace, TraceStep, TraceWait, error_of, step_of
+from mqsniff.answers.trace.steps import Trace, TraceStep, TraceWait, error_of, step_of, time_order
 from mqsniff.limits import Limits
 from mqsniff.model import Act, ConnectionInfo, Item, Message, MessageItem
 
@@ -57,7 +57,7 @@ class GroupTracer:
         for place, counts in self._counts.items():
             trace = self._traces[place]
             trace.about |= dict(counts)
-            trace.steps.sort(key=lambda step: (step.ts_ns, step.packet or 0))
+            trace.steps.sort(key=time_order)
             trace.waits += [*_rebalances(trace.steps), *_first_partitions(trace.steps)]
         return list(self._traces.values())
 

@@ -126,6 +126,11 @@ def step_of(connection: ConnectionInfo, message: Message, kind: StepKind, what: 
     )
 
 
+def time_order(step: TraceStep) -> tuple[int, int, bool]:
+    """Sort key of steps: what follows from others of the same packet stands behind them."""
+    return step.ts_ns, step.packet or 0, step.kind in ("stored", "marker")
+
+
 def error_of(message: Message) -> str | None:
     """The error that a message carries, by name where it has one."""
     if not message.failed:

@@ -84,7 +84,7 @@ class TraceText:
         about = trace.about
         parts = [f"{trace.kind}{which}:", safe(str(about.get("protocol") or ""))]
         if trace.kind != "record":
-            parts += [self._pair(name, value) for name, value in about.items() if name != "protocol"]
+            parts += [self._pair(name, value, whole=True) for name, value in about.items() if name != "protocol"]
             return "  ".join(part for part in parts if part)
         for name in _ABOUT_ORDER:
             value = about.get(name)
@@ -146,10 +146,13 @@ class TraceText:
         for name, value in step.details:
             yield self._pair(name, value)
 
-    def _pair(self, name: str, value: Value) -> str:
+    def _pair(self, name: str, value: Value, *, whole: bool = False) -> str:
+        """A name and its value; ``whole``: members are not told by the beginning of their UUID."""
         if name.endswith("_ns") and isinstance(value, int):
             return f"{safe(name.removesuffix('_ns'))}={duration(value)}"
-        return f"{safe(_short(name))}={brief(_short(value) if isinstance(value, str) else value, self._look.shown)}"
+        if not whole:
+            name, value = _short(name), _short(value) if isinstance(value, str) else value
+        return f"{safe(name)}={brief(value, self._look.shown)}"
 
     def _end(self, trace: Trace) -> Iterator[str]:
         if trace.left_out:

@@ -9,12 +9,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from mqsniff.answers.trace.acting import Acts
 from mqsniff.answers.trace.identities import column_of, value_at
-from mqsniff.answers.trace.steps import StepKind, Trace, TraceStep, error_of, step_of
+from mqsniff.answers.trace.steps import StepKind, Trace, TraceStep, TraceWait, error_of, step_of, time_order
 from mqsniff.limits import Limits
 from mqsniff.model import Act, ConnectionInfo, Item, Message, MessageItem, RecordBatch, RecordItem
 
@@ -58,7 +58,8 @@ class TransactionTracer:
     def finished(self) -> list[Trace]:
         """The traces, the oldest first."""
         for trace in self._traces:
-            trace.steps.sort(key=lambda step: (step.ts_ns, step.packet or 0))
+            trace.steps.sort(key=time_order)
+            trace.waits = list(_waits(trace.steps))
             if not any(step.kind == "end" for step in trace.steps):
                 trace.unseen.append("its end")
         return self._traces
@@ -180,3 +181,16 @@ def _delivery(connection: ConnectionInfo, message: Message, batch: RecordBatch, 
     if value_at(batch, "aborted", indexes[0]):
         step.details.append(("aborted", True))
     return step
+
+
+def _waits(steps: list[TraceStep]) -> Iterator[TraceWait]:
+    """How long it was open, and how long each reader then waited for its records."""
+    end = next((index for index, step in enumerate(steps) if step.kind == "end"), None)
+    if end is None:
+        return
+    yield TraceWait("it was open", steps[end].ts_ns - steps[0].ts_ns, 0, end)
+    readers = set()
+    for index, step in enumerate(steps[end:], end):
+        if step.kind == "delivered" and step.reader not in readers:
+            readers.add(step.reader)
+            yield TraceWait("from its end to the delivery", step.ts_ns - steps[end].ts_ns, end, index)
