@@ -146,3 +146,22 @@ def test_nothing_found_is_an_empty_document_too():
 def test_nothing_heavy_is_imported():
     assert imported(("numpy", "pyarrow", "rich", "mqsniff.pipeline"), "trace", "--help") == []
     assert imported(("pyarrow", "duckdb", "rich"), "trace", MSG_TIMEOUT, "--message-id", SLOW) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "secrets"),
+    [
+        ("nsq/nsq-1.3.0-auth.pcap", ["all-s3cr3t-lab-1"]),
+        ("kafka/kafka-4.4-sasl-raw-v0-java.pcap", ["adm-sa-pw", "ali-sa-pw", "car-sa-pw"]),
+        ("kafka/kafka-4.4-sasl-scram-sha-256-librdkafka.pcap", ["adm-sa-pw", "ali-sa-pw", "car-sa-pw"]),
+    ],
+)
+def test_no_trace_of_a_connection_tells_a_secret(name, secrets):
+    path = PCAPS / name
+    assert all(secret.encode() in path.with_suffix(".json").read_bytes() for secret in secrets)
+    decoded = CliRunner().invoke(main, ["decode", str(path), "-o", "ndjson", "--table", "connections"])
+    for row in map(json.loads, decoded.stdout.splitlines()):
+        for form in ((), ("--json",)):
+            shown = run(path, "--connection", row["connection_id"], *form).stdout
+            assert row["client"] in shown
+            assert not [secret for secret in secrets if secret in shown]
