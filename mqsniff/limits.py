@@ -176,7 +176,7 @@ class Limits:
         "numbers that a connection gave to what it opened and that are remembered",
         "raise it where topics are missing on a connection with many consumers or producers")
     trace_records_max: int = _count(10_000, 1, 1 << 26,
-        "records that `mqsniff trace` tells apart while it looks for those that were asked for",
+        "records, groups, connections or transactions that `mqsniff trace` tells apart",
         "ask for less: a partition, an offset; or raise it")
     trace_steps_max: int = _count(1_000, 2, 1 << 26,
         "steps of one trace that are kept",

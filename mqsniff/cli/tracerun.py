@@ -97,9 +97,9 @@ class TraceRun:
         if not found:
             name = (asked.groups or asked.connections or asked.transactions)[0]
             return self._nothing(_other_names(kind, name, tracer.seen), explanation)
-        self._show(found[: self._count], found=len(found))
-        if len(found) > self._count:
-            self._say_more(len(found), f"{kind}s")
+        self._show(found[: self._count], found=len(found), more=tracer.overflow)
+        if len(found) > self._count or tracer.overflow:
+            self._say_more(len(found), f"{kind}s", more=tracer.overflow)
         return self._code()
 
     # ---- reading

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import kafkacraft
+import pytest
 from click.testing import CliRunner
 from kafkacraft import JOIN_GROUP, SYNC_GROUP, request, response
 
@@ -17,6 +18,7 @@ NACK_DLQ = PCAPS / "pulsar" / "pulsar-4.2.4-py-nack-dlq-a.pcap"
 GO_TXN = PCAPS / "pulsar" / "pulsar-4.2.4-go-txn-a.pcap"
 HALF = PCAPS / "rocketmq" / "rocketmq-5.5.0-cli5.5.0-e-serrocket-bserrocket-transaction.pcapng"
 RAW_LIFECYCLE = PCAPS / "nsq" / "nsq-1.3.0-raw-lifecycle.pcap"
+RAW_ERRORS = PCAPS / "nsq" / "nsq-1.3.0-raw-errors.pcap"
 MIDSTREAM = PCAPS / "nsq" / "nsq-1.3.0-midstream-plain.pcap"
 TXN_ID = "shop-1"
 
@@ -279,3 +281,27 @@ def test_a_member_of_the_new_protocol_waits_for_partitions_that_another_gives_up
     assert [step["details"].get("assignment") for step in trace["steps"][1:3]] == ["nothing", "orders/0"]
     (wait,) = trace["waits"]
     assert (wait["what"], wait["from_step"], wait["to_step"]) == ("from asking to join to partitions", 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("capture", "what"),
+    [
+        (GO_TXN, ("--transaction", "*")),
+        (NACK_DLQ, ("--group", "*")),
+        (RAW_ERRORS, ("--connection", *"0123456789abcdef")),
+    ],
+)
+def test_more_than_are_followed_are_more_than_so_many(capture, what):
+    option, *values = what
+    asked = [part for value in values for part in (option, value)]
+    done = CliRunner().invoke(main, ["trace", str(capture), *asked, "--limit", "trace_records_max=1", "--json"])
+    found = json.loads(done.stdout)
+    assert (found["found"], found["found_more"]) == (1, True)
+    assert done.stderr.startswith("more than 1 ")
+
+
+def test_what_a_producer_sends_is_not_delivered_to_its_group():
+    (trace,) = traced(HALF, "--group", "postman_txp")
+    assert "delivered" not in trace["about"]
+    (consumer,) = traced(HALF, "--group", "postman_txc")
+    assert consumer["about"]["delivered"] > 0

@@ -61,6 +61,9 @@ class ConnectionTracer:
     def __init__(self, fits: Callable[[ConnectionInfo], bool], limits: Limits) -> None:
         self._fits = fits
         self._most = limits.trace_steps_max
+        self._traces_max = limits.trace_records_max
+        self.overflow = False
+        """Whether there are more connections than are followed."""
         self._kept: dict[str, _KeptSteps] = {}
         self._traces: list[Trace] = []
         self.seen: Counter[str] = Counter()
@@ -112,6 +115,9 @@ class ConnectionTracer:
 
     def _closed(self, connection: ConnectionInfo) -> None:
         kept = self._kept.pop(connection.connection_id, None) or _KeptSteps(self._most)
+        if len(self._traces) >= self._traces_max:
+            self.overflow = True
+            return
         steps = [*_beginning(connection, kept.opened_ns), *kept.first, *kept.last, _end(connection)]
         trace = Trace("connection", _about(connection), steps)
         trace.left_out = kept.count - len(kept.first) - len(kept.last)

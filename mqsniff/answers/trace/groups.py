@@ -30,6 +30,9 @@ class GroupTracer:
         self._fits = fits
         self._acts = acts
         self._most = limits.trace_steps_max
+        self._traces_max = limits.trace_records_max
+        self.overflow = False
+        """Whether there are more groups than are followed."""
         self._traces: dict[tuple[str, str], Trace] = {}
         self._counts: dict[tuple[str, str], Counter[str]] = {}
         self._committed: dict[tuple[str, str | None, str | None], Any] = {}
@@ -48,6 +51,9 @@ class GroupTracer:
             return
         place = message.protocol, group
         if place not in self._traces:
+            if len(self._traces) >= self._traces_max:
+                self.overflow = True
+                return
             self._traces[place] = Trace("group", {"protocol": message.protocol, "group": group})
             self._counts[place] = Counter()
         self._take(item.connection, message, place, self._acts.of(message))
@@ -63,8 +69,9 @@ class GroupTracer:
 
     def _take(self, connection: ConnectionInfo, message: Message, place: tuple[str, str], acts: list[Act]) -> None:
         counts = self._counts[place]
-        if message.kind != "response" and message.records:
-            counts["delivered"] += sum(batch.count for batch in message.records)
+        delivered = sum(batch.count for batch in message.records if batch.constant.get("direction") == "deliver")
+        if delivered:
+            counts["delivered"] += delivered
         commits = [act for act in acts if act.kind == "commit"]
         if commits:
             self._commit(connection, message, place, commits)
@@ -85,6 +92,8 @@ class GroupTracer:
         if self._committed.get(who) == told:
             self._counts[place]["commits_repeated"] += 1
             return
+        if len(self._committed) >= self._traces_max:
+            self._committed.clear()
         self._committed[who] = told
         self._counts[place]["commits"] += 1
         offsets = ", ".join(f"{name}: {offset}" for name, offset in told.items())

@@ -29,6 +29,8 @@ class TransactionTracer:
         self._acts = acts
         self._steps_max = limits.trace_steps_max
         self._records_max = limits.trace_records_max
+        self.overflow = False
+        """Whether there are more transactions than are followed."""
         self._open: dict[tuple[str, str], Trace] = {}
         self._ordinals: Counter[tuple[str, str]] = Counter()
         self._traces: list[Trace] = []
@@ -74,6 +76,9 @@ class TransactionTracer:
             return
         place = message.protocol, transaction
         trace = self._trace(place)
+        if trace is None:
+            self.overflow = True
+            return
         kind: StepKind = "end" if act.kind == "end" else "transaction"
         step = step_of(connection, message, kind, act.what, details=list(act.details))
         step.error = error_of(message)
@@ -86,9 +91,10 @@ class TransactionTracer:
         if act.kind == "end":
             del self._open[place]
 
-    def _trace(self, place: tuple[str, str]) -> Trace:
+    def _trace(self, place: tuple[str, str]) -> Trace | None:
+        """The trace of the open transaction; None where too many are followed already."""
         trace = self._open.get(place)
-        if trace is None:
+        if trace is None and len(self._traces) < self._records_max:
             self._ordinals[place] += 1
             about = {"protocol": place[0], "transaction": place[1], "number": self._ordinals[place]}
             trace = self._open[place] = Trace("transaction", about)
