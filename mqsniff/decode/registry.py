@@ -41,6 +41,14 @@ def _load(point: object) -> LoadedDissector:
     return LoadedDissector(name, None, f"dissector {name} is no subclass of mqsniff.dissector.Dissector")
 
 
+def origin(name: str) -> str:
+    """Name and version of the distribution that an entry point belongs to; empty where nothing tells it."""
+    for point in entry_points(group=GROUP, name=name):
+        if point.dist is not None:
+            return f"{point.dist.name} {point.dist.version}"
+    return ""
+
+
 def protocols(loaded: list[LoadedDissector]) -> list[str]:
     """Every value that the column ``protocol`` may have: what dissectors give, then what is only named."""
     decoded = {name for entry in loaded if entry.dissector is not None for name in entry.dissector.names}
