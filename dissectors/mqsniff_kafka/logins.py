@@ -105,10 +105,10 @@ class Logins:
 
     def _shook(self, reply: ResponseContext) -> None:
         self._gate = None
-        asking = reply.pending.message
-        mechanism = as_name(asking.body.get("mechanism")) if asking is not None else None
+        request = reply.pending.message
+        mechanism = as_name(request.body.get("mechanism")) if request is not None else None
         if reply.message.error_code == 0:
-            raw = reply.question.version.version == 0
+            raw = reply.request.version.version == 0
             self._sasl.begin(mechanism, raw=raw)
         elif reply.message.error_code:
             self._identity.close_reason = REFUSED

@@ -38,7 +38,7 @@ class ResponsePairing:
         """The losses at the latest request; NONE_OPEN once a response has come behind it, or may have."""
         self._latest: int | None = None
         self._waits = True
-        """Whether the client has always waited for an answer before it asked again."""
+        """Whether the client has always waited for a response before its next request."""
         self._repeats = False
         """Whether it has used an id twice in a row."""
         self._seen_from = 0
@@ -62,7 +62,7 @@ class ResponsePairing:
         """Take note that requests were lost, or may have been, up to a stream offset."""
         self.all_seen, self._seen_from, self._latest = False, stop, None
 
-    def asks(self, correlation: int, request: RequestContext) -> None:
+    def add_request(self, correlation: int, request: RequestContext) -> None:
         """Take note of a request that waits for its answer. Hot."""
         if self._open_since == self._losses:
             self._waits = False

@@ -87,7 +87,7 @@ def was_held(reply: ResponseContext, limit_ns: int, previous_ns: int) -> bool:
 
     It did where the answer came late and says nothing else: no error that is told at once, no data that were there.
     """
-    message, fetch = reply.message, reply.question.fetching
+    message, fetch = reply.message, reply.request.fetching
     elapsed = message.frame.first_ts_ns - max(reply.pending.frame.last_ts_ns, previous_ns)
     if elapsed <= min(SERVED_NS, limit_ns * 9 // 10):
         return False
@@ -124,7 +124,7 @@ CORRELATION: Final = Struct(">i")
 
 
 class Responses:
-    """What one connection is answered."""
+    """The responses of one connection."""
 
     def __init__(
         self,
@@ -159,15 +159,15 @@ class Responses:
         return self._layouts.get(frame.offset)
 
     def message_of(self, frame: Frame) -> Message:
-        """The message of a frame that has a correlation id; its question is answered."""
+        """The message of a frame that has a correlation id; resolves its request."""
         (correlation,) = CORRELATION.unpack_from(frame.data, 4)
         pending = self.pairing.reply_to(correlation, frame)
         if pending is None or pending.message is None:
             self._answered_ts = frame.last_ts_ns
             possible = self.pairing.in_doubt
             return self._doubtful(frame, correlation, possible) if possible else self._unmatched(frame, correlation)
-        question: RequestContext = pending.context
-        version, asking = question.version, pending.message
+        context: RequestContext = pending.context
+        version, request = context.version, pending.message
         body, problems = self._body_of(version, frame)
         message = Message(
             frame,
@@ -177,18 +177,18 @@ class Responses:
             body.value,
             version.version,
             str(correlation),
-            client_id=asking.client_id,
+            client_id=request.client_id,
             problems=problems,
         )
-        message.group = asking.group
+        message.group = request.group
         message.judged = body.judged
-        reply = ResponseContext(message, body.value, pending, question)
+        reply = ResponseContext(message, body.value, pending, context)
         if body.layout is not None:
             self._read(reply, body)
         if pending.wait_limit_ns is not None:
             pending.held = was_held(reply, pending.wait_limit_ns, self._answered_ts)
-        message.topics = message.topics or asking.own_topics  # the pipeline may have filled names into the request
-        message.topic_ids = message.topic_ids or asking.topic_ids
+        message.topics = message.topics or request.own_topics  # the pipeline may have filled names into the request
+        message.topic_ids = message.topic_ids or request.topic_ids
         self._answered_ts = frame.last_ts_ns
         return message
 
@@ -237,8 +237,8 @@ class Responses:
 
     def _doubtful(self, frame: Frame, correlation: int, possible: tuple[Pending, ...]) -> Message:
         """A response of which it cannot be told what it answers, read by what all that it may answer have in common."""
-        question: RequestContext = possible[0].context
-        version, number = question.version, question.version.version
+        context: RequestContext = possible[0].context
+        version, number = context.version, context.version.version
         detail = "answers were lost before: which of the requests with its id it answers cannot be told"
         problem = Problem("unmatched", "warning", detail)
         if any((one.context.version.key, one.context.version.version) != (version.key, number) for one in possible):
@@ -249,7 +249,7 @@ class Responses:
         message = Message(frame, PROTOCOL, version.name, "response", body.value, number, str(correlation))
         message.problems = [*problems, problem]
         if body.layout is not None:
-            fetch = None if question.fetching is None else Fetching({}, question.fetching.replica)
+            fetch = None if context.fetching is None else Fetching({}, context.fetching.replica)
             reply = ResponseContext(
                 message, body.value, Pending(correlation, "answer", frame), RequestContext(version, fetch)
             )
@@ -264,7 +264,7 @@ class Responses:
         """What a response's body tells, once it is decoded."""
         assert body.layout is not None
         assert body.marks is not None
-        message, value, key, layout = reply.message, body.value, reply.question.version.key, body.layout
+        message, value, key, layout = reply.message, body.value, reply.request.version.key, body.layout
         if "spans" in self._settings.wanted:
             self._remember(message.frame, layout)
         name_message(message, body, self._identity)
@@ -278,7 +278,7 @@ class Responses:
             self._read_records(reply, body)
         if embedded.holder_of(layout) is not None:
             message.finite = False
-            message.problems += embedded.open_bytes(layout, value, reply.question.group)
+            message.problems += embedded.open_bytes(layout, value, reply.request.group)
         rule = self._rules.get(key)
         if key in self._row_keys:
             message.partitions = rows.rows_of(layout, value)
@@ -296,10 +296,10 @@ class Responses:
     def _read_records(self, reply: ResponseContext, body: KafkaBody) -> None:
         """Record data of a fetch; any other is told by its size."""
         assert body.layout is not None
-        fetch = reply.question.fetching
+        fetch = reply.request.fetching
         if fetch is not None:
             self._records.delivered(reply.message, body.layout, fetch)
-        elif reply.question.version.key == FETCH_SNAPSHOT:
+        elif reply.request.version.key == FETCH_SNAPSHOT:
             self._records.snapshot(reply.message, body.layout)
         elif body.marks is not None and body.marks.records is not None:
             replace_all(body.marks.records, body.value)
@@ -307,11 +307,11 @@ class Responses:
     # ---- rules of responses
 
     def _produced(self, reply: ResponseContext) -> None:
-        if reply.question.produced:
-            complete(reply.question.produced, reply.message)
+        if reply.request.produced:
+            complete(reply.request.produced, reply.message)
 
     def _fetched(self, reply: ResponseContext) -> None:
-        fetch = reply.question.fetching
+        fetch = reply.request.fetching
         if fetch is None:
             return
         self._sessions.answered(fetch, reply.body)
@@ -332,4 +332,4 @@ class Responses:
             reply.message.notes += (("release", release),)
 
     def _enveloped(self, reply: ResponseContext) -> None:
-        embedded.open_response(reply.body, reply.question.inner, self._limits, reply.message.problems)
+        embedded.open_response(reply.body, reply.request.inner, self._limits, reply.message.problems)

@@ -43,7 +43,7 @@ class ClientSide:
             session.settle_delivery(_message_id(read), message.name, message.correlation)
         else:
             sent = Sent(message.name if read.command else "unknown", _about(message, read))
-            session.ask_command(sent, expects=int(answered))
+            session.expect_reply(sent, expects=int(answered))
         yield message
         yield from session.placed(upgrades)
 
@@ -54,7 +54,7 @@ class ClientSide:
         if frame.data != MAGIC_V2:
             self.foreign = True
             message.problems.append(odd_magic(frame.data, "nsqd"))
-        self._session.ask_command(Sent("MAGIC"), expects=0)
+        self._session.expect_reply(Sent("MAGIC"), expects=0)
         return message
 
     def _enrich(self, message: Message, read: ParsedCommand) -> list[Upgrade]:
@@ -142,7 +142,7 @@ class ClientSide:
             self._learn(fields)
         elif frame.whole and size > 0:
             message.problems.append(spec_violations("format", "the body is no JSON object"))
-        return self._session.negotiation.ask(fields if readable else None, frame.offset + frame.size)
+        return self._session.negotiation.request(fields if readable else None, frame.offset + frame.size)
 
     def _learn(self, fields: dict[str, Value]) -> None:
         identity, agent, client_id = self._session.identity, fields.get("user_agent"), fields.get("client_id")

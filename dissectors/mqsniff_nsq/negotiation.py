@@ -60,7 +60,7 @@ class Negotiation:
         """Whether the next bytes of a side have to tell in which layer they are."""
         return self.looking[side] or (self.waiting and side is Side.CLIENT)
 
-    def ask(self, fields: dict[str, Value] | None, end: int) -> list[Upgrade]:
+    def request(self, fields: dict[str, Value] | None, end: int) -> list[Upgrade]:
         """An IDENTIFY that ends at a stream offset; ``fields`` is None where they cannot be read.
 
         Gives the layers in which the client goes on if the reply was seen before the request.

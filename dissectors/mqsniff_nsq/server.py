@@ -46,7 +46,7 @@ class ServerSide:
             yield from self._json(frame, said)
         else:
             names = replies.BY_WORD.get(said, replies.ANY)
-            pending = self._session.asked_for([replies.Blame(names)])
+            pending = self._session.find_answered([replies.Blame(names)])
             upgrades = self._said_ok(frame, pending) if said == b"OK" else []
             yield self._answer(frame, {"data": frames.said(said)}, pending)
             yield from self._session.placed(upgrades)
@@ -66,7 +66,7 @@ class ServerSide:
         body, readable = frames.json_body(said)
         fields = body if readable else None
         names = replies.answered_by_json(fields)
-        pending = self._session.asked_for([replies.Blame(names)])
+        pending = self._session.find_answered([replies.Blame(names)])
         upgrades: list[Upgrade] = []
         if names == replies.JSON_AUTH and fields is not None:
             self._authorized(fields)
@@ -135,7 +135,7 @@ class ServerSide:
         elif error.fatal:
             session.identity.close_reason = "too large" if "too big" in description else error.cause
         blames = replies.blamed(code, description)
-        pending = session.asked_for(blames, failed=True)
+        pending = session.find_answered(blames, failed=True)
         if pending is None or pending.context.name == "IDENTIFY":
             session.negotiation.refuse()
         message.group = self._group_of(pending)
@@ -169,7 +169,7 @@ class ServerSide:
         topic = next(iter(session.topics), None)
         message.partitions = ({"topic": topic, "records": 1, "wire_bytes": size},)
         if head.message_id is not None:
-            if session.ask_delivery(head.message_id, head.attempts):
+            if session.expect_settlement(head.message_id, head.attempts):
                 message.notes += (("timed_out", True),)
             if not frames.is_message_id(head.message_id):
                 message.problems.append(

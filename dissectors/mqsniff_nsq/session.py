@@ -138,7 +138,7 @@ class NsqSession:
         self.settings = dissector.settings
         self.state = State()
         self.negotiation = Negotiation()
-        self.deliveries = Deliveries(dissector.settings.limits.questions_max)
+        self.deliveries = Deliveries(dissector.settings.limits.pending_max)
         self.topics: tuple[str, ...] = ()
         self.group: str | None = None
         self.now_ns = 0
@@ -177,7 +177,7 @@ class NsqSession:
 
     # ---- requests and replies
 
-    def ask_command(self, sent: Sent, *, expects: int) -> Pending:
+    def expect_reply(self, sent: Sent, *, expects: int) -> Pending:
         """The command being decoded waits for a reply, or (``expects`` 0) may fail."""
         pending = self._dissector.expect_reply(REPLY, sent, expects=expects)
         if self._refused and any(blame.fits(sent) for blame in self._refused):
@@ -199,7 +199,7 @@ class NsqSession:
         if len(index) > 2 * self.settings.limits.refusals_max:
             self._about = {about: still for about, each in index.items() if (still := _open_ones(each))}
 
-    def ask_delivery(self, message_id: bytes, attempts: int | None) -> bool:
+    def expect_settlement(self, message_id: bytes, attempts: int | None) -> bool:
         """The message being decoded waits for FIN or REQ; gives whether an earlier delivery of it has timed out."""
         timed_out = False
         again = self.deliveries.pop(message_id)
@@ -231,7 +231,7 @@ class NsqSession:
         """The command being decoded ends the delivery of a message, if there is one, unless nsqd refuses."""
         delivered = self.deliveries.pop(message_id)
         in_time = delivered is not None and not self.deliveries.has_run_out(delivered, self.now_ns)
-        command = self.ask_command(Sent(by, about, in_time), expects=0)
+        command = self.expect_reply(Sent(by, about, in_time), expects=0)
         if delivered is not None:
             delivered.extra["settled_by"] = by
             self._dissector.resolve(delivered, answered=True, awaits=command)
@@ -272,7 +272,7 @@ class NsqSession:
         """The reply being decoded is for this command."""
         self._dissector.resolve(pending, status, answered=True)
 
-    def asked_for(self, blames: Sequence[Blame], *, failed: bool = False) -> Pending | None:
+    def find_answered(self, blames: Sequence[Blame], *, failed: bool = False) -> Pending | None:
         """The oldest command that a reply can be for; those before it get no reply any more."""
         if len(blames[0].names) > 1:
             for pending in self._lost:

@@ -165,7 +165,7 @@ class Consuming:
         if before is not None:
             consumer.release(entry, before.context.left, last=True)
             self._pairing.give_up(before, REDELIVERED)
-        consumer.take(entry, delivery.left, self._settings.limits.questions_max)
+        consumer.take(entry, delivery.left, self._settings.limits.pending_max)
         pending = self._pairing.deliver(key, delivery)
         pending.extra["in_flight"] = consumer.in_flight
         return pending
@@ -263,9 +263,9 @@ class Consuming:
         consumer = self.introduce(message, number)
         if consumer is None:
             return
-        asked_for = [entry for found in body.get("message_ids", ()) if (entry := entry_id(found)) is not None]
-        message.notes += (("message_ids", len(asked_for) or "all"),)
-        for entry in asked_for or list(consumer.unsettled):
+        entries = [entry for found in body.get("message_ids", ()) if (entry := entry_id(found)) is not None]
+        message.notes += (("message_ids", len(entries) or "all"),)
+        for entry in entries or list(consumer.unsettled):
             pending = self._pairing.oldest(("m", number, entry))
             if pending is not None:
                 self._settle(consumer, pending, None, message.name)

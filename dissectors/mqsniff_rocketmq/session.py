@@ -65,13 +65,13 @@ PARTS_MAX: Final = 256
 
 @dataclass(slots=True)
 class RemotingRequest:
-    """What a request left for its response."""
+    """What a response needs of its request."""
 
     request: Request | None
     ext: dict[str, Any]
     records: tuple[RecordBatch, ...] = ()
     half: Pending | None = None
-    """The question after the end of the transaction that it began."""
+    """The pending settlement of the transaction that it began."""
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class RemotingSession:
         self._identity = dissector.identity
         self._tables = tables()
         self._nothing = CodePart(self._tables.common)
-        self._settlements = Settlements(dissector, dissector.settings.limits.questions_max)
+        self._settlements = Settlements(dissector, dissector.settings.limits.pending_max)
         self._answered_parts: dict[tuple[int, int], CodePart] = {}
 
     def part_of(self, frame: Frame) -> CodePart:
@@ -200,8 +200,8 @@ class RemotingSession:
             reading.notes.note("checksum", "error", "bodyCrc32 is not the body's", "ext_fields.body_crc32")
         self._learn(reading, message)
         if header.opaque is not None:
-            question = RemotingRequest(request, reading.ext, message.records)
-            pending = self._ask((int(frame.side), header.opaque), question, message, oneway=oneway)
+            context = RemotingRequest(request, reading.ext, message.records)
+            pending = self._open((int(frame.side), header.opaque), context, message, oneway=oneway)
             if request is not None:
                 self._settle(request, reading, message, pending)
         message.partitions = rows.request_rows(reading.part.header, reading.ext, reading.content)
@@ -222,19 +222,19 @@ class RemotingSession:
             notes.note("unknown_code", "warning", "a request code without a name", "code")
         return request
 
-    def _ask(self, key: tuple[int, int], question: RemotingRequest, message: Message, *, oneway: bool) -> Pending:
+    def _open(self, key: tuple[int, int], context: RemotingRequest, message: Message, *, oneway: bool) -> Pending:
         """Open a pending request, which ends at once if no reply will come."""
-        request = question.request
+        request = context.request
         if oneway:
-            pending = self._dissector.expect_reply(key, question, expects=0, in_order=False)
+            pending = self._dissector.expect_reply(key, context, expects=0, in_order=False)
             self._dissector.resolve(pending, "oneway")
             for batch in message.records:
                 batch.constant["ack"] = "none"
             return pending
-        wait = _wait_limit_ns(request, question.ext) if request else None
-        pending = self._dissector.expect_reply(key, question, wait_limit_ns=wait, in_order=False)
+        wait = _wait_limit_ns(request, context.ext) if request else None
+        pending = self._dissector.expect_reply(key, context, wait_limit_ns=wait, in_order=False)
         if request is not None and request.records == "produced":
-            question.half = self._settlements.half_sent(question.ext)
+            context.half = self._settlements.half_sent(context.ext)
         return pending
 
     def _settle(self, request: Request, reading: _Reading, message: Message, pending: Pending) -> None:
@@ -274,8 +274,8 @@ class RemotingSession:
     def _response(self, reading: _Reading) -> Message:
         header, frame = reading.header, reading.frame
         pending = None if header.opaque is None else self._dissector.reply_to((1 - frame.side, header.opaque))
-        question: RemotingRequest | None = pending.context if pending else None
-        request = question.request if question else None
+        context: RemotingRequest | None = pending.context if pending else None
+        request = context.request if context else None
         if request is not None:
             self._read(reading, request.response, request.records, owed=header.code == 0)
         else:
@@ -284,22 +284,22 @@ class RemotingSession:
             self._read(reading, part, "other", owed=False)
         if "spans" in self._settings.wanted:
             self._remember(frame, reading.part)
-        asking = pending.message if pending else None
-        message = self._message(reading, asking.name if asking else UNASKED, "response")
-        self._judge(message, header.code, question, reading.notes)
-        if pending is not None and question is not None:
-            self._answered(pending, question, reading, message)
+        answered = pending.message if pending else None
+        message = self._message(reading, answered.name if answered else UNASKED, "response")
+        self._judge(message, header.code, context, reading.notes)
+        if pending is not None and context is not None:
+            self._answered(pending, context, reading, message)
         if header.code == GO_AWAY:
             self._identity.close_reason = "go away"
         if frame.side is Side.SERVER and self._identity.server_software is None:
             self._identity.server_software = self._software(header)
         return message
 
-    def _judge(self, message: Message, code: int | None, question: RemotingRequest | None, notes: ProblemNotes) -> None:
+    def _judge(self, message: Message, code: int | None, context: RemotingRequest | None, notes: ProblemNotes) -> None:
         """Whether the response is an error, and which."""
         if code is None:
             return
-        request, pending = (question.request, question.ext) if question else (None, {})
+        request, ext = (context.request, context.ext) if context else (None, {})
         group = request.response.codes if request else ""
         if group == "dledger":
             code = _dledger_code(code, message.body.get("body"))
@@ -308,7 +308,7 @@ class RemotingSession:
             message.error_code = message.error_count = 0
             return
         message.error_code, message.error_name = code, self._tables.response_name(code, group)
-        if ORDINARY.has(message.name, code, pending):
+        if ORDINARY.has(message.name, code, ext):
             message.error_count = 0
             return
         message.error_count = 1
@@ -319,26 +319,26 @@ class RemotingSession:
         if isinstance(remark, str) and remark.strip():
             message.notes += (("remark", remark.strip().partition("\n")[0][:REMARK_MAX]),)
 
-    def _answered(self, pending: Pending, question: RemotingRequest, reading: _Reading, message: Message) -> None:
-        """What a reply does to its request, and takes from it."""
-        request, asking, content = question.request, pending.message, reading.content
-        if asking is not None:
-            message.topics = message.topics or asking.topics
-            message.group = message.group or asking.group
+    def _answered(self, pending: Pending, context: RemotingRequest, reading: _Reading, message: Message) -> None:
+        """Take over what only the request says; complete its records, settle what it popped."""
+        request, answered, content = context.request, pending.message, reading.content
+        if answered is not None:
+            message.topics = message.topics or answered.topics
+            message.group = message.group or answered.group
         if not message.error_count or message.error_code in STORED_ANYHOW:
             if request is not None and request.records == "produced":
-                for batch in question.records:
+                for batch in context.records:
                     complete(batch, reading.ext)
-        elif question.half is not None:
-            self._settlements.half_refused(question.half)
+        elif context.half is not None:
+            self._settlements.half_refused(context.half)
         if pending.wait_limit_ns is not None:
             pending.held = not message.error_count and _held(pending, message, content)
         if request is None:
             return
         if request.code in POPS and content is not None:
-            self._settlements.popped(message.frame, content.stored, content.properties, question.ext, reading.ext)
-        asked_of = request.request.header
-        message.partitions = rows.response_rows(asked_of, question.ext, reading.part.header, reading.ext, content)
+            self._settlements.popped(message.frame, content.stored, content.properties, context.ext, reading.ext)
+        columns = request.request.header
+        message.partitions = rows.response_rows(columns, context.ext, reading.part.header, reading.ext, content)
         message.partitions += tuple(reading.mentions.queues)
         for row in message.partitions:
             row["error_code"], row["error_name"] = message.error_code, message.error_name
@@ -364,9 +364,9 @@ def _wait_limit_ns(request: Request, ext: dict[str, Any]) -> int | None:
 
 def _held(pending: Pending, answer: Message, content: Content | None) -> bool:
     """Whether the server made a poll wait: it was answered late, and not with messages that had been there."""
-    asked_ns, limit_ns = pending.frame.last_ts_ns, pending.wait_limit_ns or 0
-    if answer.frame.first_ts_ns - asked_ns <= min(SERVED_NS, limit_ns * 9 // 10):
+    sent_ns, limit_ns = pending.frame.last_ts_ns, pending.wait_limit_ns or 0
+    if answer.frame.first_ts_ns - sent_ns <= min(SERVED_NS, limit_ns * 9 // 10):
         return False
     if content is None or not content.stored:
         return True
-    return max(message.store_timestamp for message in content.stored) * MILLISECOND_NS >= asked_ns - OLD_NS
+    return max(message.store_timestamp for message in content.stored) * MILLISECOND_NS >= sent_ns - OLD_NS

@@ -37,8 +37,8 @@ POP_CK: Final = "POP_CK"
 HALF: Final = "TRAN_MSG"
 
 
-class Asker(Protocol):
-    """What FramedDissector gives."""
+class RequestOpener(Protocol):
+    """The methods of FramedDissector that are used here."""
 
     def expect_reply(
         self,
@@ -59,7 +59,7 @@ class Asker(Protocol):
 
     def resolve(
         self,
-        asked: Pending,
+        pending: Pending,
         status: ExchangeStatus | None = None,
         *,
         answered: bool = False,
@@ -73,19 +73,19 @@ class Command(NamedTuple):
     """A command that settles messages."""
 
     name: str
-    asked: Pending
-    """Its own request: the reply may refuse it."""
+    pending: Pending
+    """Its own pending request: the reply may refuse it."""
 
 
 class Settlements:
     """The settlements of one connection."""
 
-    def __init__(self, asker: Asker, waits_max: int) -> None:
-        self._asker = asker
+    def __init__(self, opener: RequestOpener, waits_max: int) -> None:
+        self._opener = opener
         self._waits_max = waits_max
         self._in_flight = 0
         self._waits: dict[int, tuple[int, Pending]] = {}
-        """Waits for an ACK by their identity, the oldest first: when they are over, and their question."""
+        """Deliveries that wait for an ACK, by identity, oldest first: (end of the wait, pending settlement)."""
 
     # ---- POP
 
@@ -94,35 +94,36 @@ class Settlements:
         frame: Frame,
         messages: Sequence[StoredMessage],
         properties: Sequence[Any],
-        asked: ExtFields,
-        answer: ExtFields,
+        request: ExtFields,
+        response: ExtFields,
     ) -> None:
-        """Messages were delivered by a pop; ``asked`` and ``answer`` are the ext fields of request and response."""
+        """Messages were delivered by a pop; ``request`` and ``response`` are their ext fields."""
         self._give_up(frame.first_ts_ns)
-        retries = _retries(answer.get("msg_offset_info"))
-        group, time, invisible = asked.get("consumer_group"), answer.get("pop_time"), answer.get("invisible_time")
+        retries = _retries(response.get("msg_offset_info"))
+        group, time = request.get("consumer_group"), response.get("pop_time")
+        invisible = response.get("invisible_time")
         limit = None
         if type(invisible) is int and 0 < invisible < INVISIBLE_MAX_MS:
             limit = invisible * MILLISECOND_NS
         for message, found in zip(messages, properties, strict=True):
             key = _message_key(group, time, retries, message, found if isinstance(found, dict) else {})
             self._in_flight += 1
-            question = self._asker.expect_reply(key, link="settlement", wait_limit_ns=limit, in_order=False)
-            question.extra = {"attempts": message.reconsume_times + 1, "in_flight": self._in_flight}
+            delivery = self._opener.expect_reply(key, link="settlement", wait_limit_ns=limit, in_order=False)
+            delivery.extra = {"attempts": message.reconsume_times + 1, "in_flight": self._in_flight}
             if limit is not None:
-                self._waits[id(question)] = frame.last_ts_ns + limit + REVIVED_NS, question
+                self._waits[id(delivery)] = frame.last_ts_ns + limit + REVIVED_NS, delivery
 
     def _give_up(self, now_ns: int) -> None:
         """End the waits whose time is over."""
         while self._waits:
-            until, question = next(iter(self._waits.values()))
+            until, delivery = next(iter(self._waits.values()))
             if until >= now_ns and len(self._waits) <= self._waits_max:
                 return
-            del self._waits[id(question)]
+            del self._waits[id(delivery)]
             self._in_flight -= 1
-            if question.status is None:
-                question.extra["timed_out"] = until < now_ns
-                self._asker.resolve(question, "unanswered")
+            if delivery.status is None:
+                delivery.extra["timed_out"] = until < now_ns
+                self._opener.resolve(delivery, "unanswered")
 
     def acked(self, command: Command, ext: ExtFields) -> None:
         """An ACK_MESSAGE or CHANGE_MESSAGE_INVISIBLETIME of one message."""
@@ -153,15 +154,15 @@ class Settlements:
 
     def _end(self, key: Any, command: Command, settled_by: str) -> bool:
         """Resolve the oldest request of a key with a command; whether there is one."""
-        question = next(iter(self._asker.pending(key)), None)
-        if question is None:
+        delivery = next(iter(self._opener.pending(key)), None)
+        if delivery is None:
             return False
-        self._waits.pop(id(question), None)
-        question.extra["settled_by"] = settled_by
-        if question.wait_limit_ns is not None:
-            over_ns = question.frame.last_ts_ns + question.wait_limit_ns
-            question.extra["timed_out"] = command.asked.frame.first_ts_ns > over_ns
-        self._asker.resolve(question, answered=True, awaits=command.asked)
+        self._waits.pop(id(delivery), None)
+        delivery.extra["settled_by"] = settled_by
+        if delivery.wait_limit_ns is not None:
+            over_ns = delivery.frame.last_ts_ns + delivery.wait_limit_ns
+            delivery.extra["timed_out"] = command.pending.frame.first_ts_ns > over_ns
+        self._opener.resolve(delivery, answered=True, awaits=command.pending)
         return True
 
     # ---- transactions
@@ -175,17 +176,17 @@ class Settlements:
         prepared = type(flag) is int and flag & TRANSACTION == TRANSACTION_PREPARED
         if not prepared and properties.get(HALF) != "true":
             return None
-        return self._asker.expect_reply(("half", properties[UNIQUE_KEY]), link="settlement", in_order=False)
+        return self._opener.expect_reply(("half", properties[UNIQUE_KEY]), link="settlement", in_order=False)
 
-    def half_refused(self, question: Pending) -> None:
-        """The broker did not take the half message: nobody will end it."""
-        if question in self._asker.pending(question.key):
-            self._asker.resolve(question, "error")
+    def half_refused(self, half: Pending) -> None:
+        """The broker refused the half message: no END_TRANSACTION will follow."""
+        if half in self._opener.pending(half.key):
+            self._opener.resolve(half, "error")
 
     def checked(self, ext: ExtFields, properties: Any) -> None:
         """A CHECK_TRANSACTION_STATE."""
         unique = properties.get(UNIQUE_KEY) if isinstance(properties, dict) else None
-        self._asker.expect_reply(("check", unique or ext.get("msg_id")), link="settlement", in_order=False)
+        self._opener.expect_reply(("check", unique or ext.get("msg_id")), link="settlement", in_order=False)
 
     def ended(self, command: Command, ext: ExtFields) -> None:
         """An END_TRANSACTION."""

@@ -100,7 +100,7 @@ class Registry:
     def _hinted(self, port: int) -> bool:
         return any(port in cls.ports for cls in self.dissectors)
 
-    def asked_for(self, server_port: int) -> type[Dissector] | None:
+    def decode_as(self, server_port: int) -> type[Dissector] | None:
         """The dissector that the user wants for a port."""
         name = self._decode_as.get(server_port)
         return self._by_name.get(name) if name is not None else None

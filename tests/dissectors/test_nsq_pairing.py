@@ -238,7 +238,7 @@ def test_touch_and_settlements_of_other_messages_end_nothing():
 
 
 def test_open_deliveries_are_bounded():
-    limits = Limits(questions_max=3)
+    limits = Limits(pending_max=3)
     ids = [f"{n:016x}" for n in range(10)]
     dialogue = [
         client(MAGIC, line("SUB", "t", "c")),

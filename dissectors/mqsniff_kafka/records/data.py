@@ -119,7 +119,7 @@ class RecordData:
             pending = fetch.partitions.get((name, number)) if name is not None and number is not None else None
             aborted = _aborted(partition.get("aborted_transactions"))
             constant["partition"] = number
-            self._add(message, reading, name, constant, reader=fetch.reader, asked_offset=pending, aborted=aborted)
+            self._add(message, reading, name, constant, reader=fetch.reader, fetch_offset=pending, aborted=aborted)
             for batch in reading.records:
                 _count_deliveries(batch, partition.get("acquired_records"))
 
@@ -131,7 +131,7 @@ class RecordData:
         constant: dict[str, Any],
         *,
         reader: str,
-        asked_offset: int | None = None,
+        fetch_offset: int | None = None,
         aborted: list[tuple[int, int]] | None = None,
     ) -> None:
         """Give a message what was read of a partition, and what it teaches."""
@@ -140,7 +140,7 @@ class RecordData:
         if "records" in self._settings.wanted:
             mark_all(reading, constant)
             self._hide(reading, topic)
-            mark_delivered(reading, reader=reader, asked_offset=asked_offset, aborted=aborted)
+            mark_delivered(reading, reader=reader, fetch_offset=fetch_offset, aborted=aborted)
             message.records += reading.records
 
 

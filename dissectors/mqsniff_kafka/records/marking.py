@@ -85,7 +85,7 @@ def mark_delivered(
     reading: RecordDataReading,
     *,
     reader: str,
-    asked_offset: int | None,
+    fetch_offset: int | None,
     aborted: Iterable[tuple[int, int]] | None = None,
 ) -> None:
     """Say of fetched records who reads them, which come from before the asked offset, and which were aborted.
@@ -97,18 +97,18 @@ def mark_delivered(
         _mark_aborted(reading, sorted(aborted, key=lambda one: one[1]))
     for records in reading.records:
         records.constant |= {"direction": "deliver", "reader": reader}
-        if asked_offset is not None:
-            _mark_early(records, asked_offset)
+        if fetch_offset is not None:
+            _mark_early(records, fetch_offset)
 
 
-def _mark_early(records: RecordBatch, asked_offset: int) -> None:
+def _mark_early(records: RecordBatch, fetch_offset: int) -> None:
     offsets = records.columns["offset"]
     if None in offsets:
         return
-    if min(offsets) >= asked_offset:
+    if min(offsets) >= fetch_offset:
         records.constant["before_asked"] = False
     else:
-        records.columns["before_asked"] = [offset < asked_offset for offset in offsets]
+        records.columns["before_asked"] = [offset < fetch_offset for offset in offsets]
 
 
 def _mark_aborted(reading: RecordDataReading, aborted: list[tuple[int, int]]) -> None:
