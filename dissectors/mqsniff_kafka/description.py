@@ -1,4 +1,4 @@
-"""The tables in, what ``mqsniff protocols kafka`` prints out."""
+"""The tables that ``mqsniff protocols kafka`` prints."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mqsniff_kafka.responses import UNASKED
 from mqsniff_kafka.sasl import MECHANISMS
 
 UNANSWERED: Final = {"Produce": "acks is 0"}
-"""API -> when nobody answers it."""
+"""API -> when it gets no response."""
 
 
 def describe() -> dict[str, Table]:
-    """APIs with their versions and layouts, who vouches for these, error codes, releases and SASL mechanisms."""
+    """APIs with their versions, layouts and oracles; error codes, releases and SASL mechanisms."""
     apis = [api for _, api in sorted(specs.apis().items())]
     alone = without_oracle(reasons())
     return {
@@ -50,7 +50,7 @@ def message_names() -> frozenset[str]:
 
 
 def _coverage(apis: list[specs.Api]) -> Table:
-    """How many layouts there are, and how many of them somebody else has written."""
+    """How many layouts there are, and for how many there is an oracle."""
     layouts = _layouts(apis)
     alone = sum(oracles_of(*layout) == (SELF,) for layout in layouts)
     legacy = sum(2 * max(0, api.legacy.last - api.legacy.first + 1) for api in apis)
@@ -65,7 +65,7 @@ def _coverage(apis: list[specs.Api]) -> Table:
 
 
 def _oracles(apis: list[specs.Api]) -> Table:
-    """Each oracle, how many layouts it vouches for, and how many of these nobody else does; our own encoder last."""
+    """Each oracle with the number of its layouts, and of those that no other oracle has; our own encoder last."""
     names = [oracles_of(*layout) for layout in _layouts(apis)]
     held = Counter(name for some in names for name in some)
     only = Counter(some[0] for some in names if len(some) == 1)

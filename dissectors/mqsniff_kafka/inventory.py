@@ -1,7 +1,6 @@
-"""The specifications in, tables of what stands in messages beside their fields out: blocks, records, stored formats.
+"""Tables for ``mqsniff protocols kafka``: blocks, record formats, codecs, embedded and stored formats.
 
-1. What the specifications have is taken from them: versions, fields, names of numbers. Words are added where they have
-   none.
+Versions, fields and names of numbers come from the specifications; descriptions are added here.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _EMBEDDED: Final[Mapping[str, str]] = {
     "otlp_metrics": "PushTelemetry: OpenTelemetry's metrics, compressed",
     "commit_metadata": "OffsetCommit of Kafka Streams",
 }
-"""Mark -> where such bytes or texts stand."""
+"""Mark of a field -> where such fields occur."""
 _RECORD_FORMATS: Final[tuple[dict[str, Value], ...]] = (
     {"magic": 0, "name": "message set", "checksum": "CRC-32", "adds": "key and value"},
     {"magic": 1, "name": "message set", "checksum": "CRC-32", "adds": "a timestamp, of the client or of the log"},
@@ -58,7 +57,7 @@ _SERIALISATIONS: Final[Mapping[str, str]] = {
 
 
 def inventory() -> dict[str, Table]:
-    """Blocks, record formats, codecs, markers, serialisations, formats inside of fields, formats of internal topics."""
+    """Blocks, record formats, codecs, markers, serialisations, embedded formats, formats of internal topics."""
     return {
         "metadata_blocks": [*_blocks()],
         "record_formats": [*_RECORD_FORMATS],
@@ -87,7 +86,7 @@ def _blocks() -> Iterator[dict[str, Value]]:
 
 
 def _control_values(kind: int) -> tuple[str, ...]:
-    """The structures that the value of a control record may be."""
+    """The structures that the value of a control record may have."""
     return ("EndTxnMarker",) if kind in (ABORT, COMMIT) else KRAFT.get(kind, ())
 
 
@@ -100,7 +99,7 @@ def _stored() -> Iterator[dict[str, Value]]:
 
 
 def _stored_by_name() -> Iterator[dict[str, Value]]:
-    """Records of topics that are known by words of their names."""
+    """Records of topics that are recognised by a part of their name."""
     for word, decode in BY_WORD:
         yield {"topic": f"*{word}*", "format": decode.__name__.removeprefix("decode_")}
     for ends, decode in BY_END:

@@ -1,7 +1,7 @@
-"""A client's frames in, their messages out, each with what its response will be read by.
+"""Decodes requests, and keeps what their responses need.
 
-1. What all APIs have in common is told by marks in their layouts (``marks``); rules by API stand in one table.
-2. Produce with acks=0 is never answered.
+1. Marks in the layouts tell what all APIs have in common (``fieldpaths``); rules for single APIs are one table.
+2. A Produce with acks=0 gets no response.
 
 Sources: ``NetworkClient`` and ``KafkaApis`` of Apache Kafka.
 """
@@ -46,7 +46,7 @@ class Requests:
         self._settings = settings = owner.settings
         self._limits = settings.limits
         self._row_keys = rows.KEYS if "partitions" in settings.wanted or "notes" in settings.wanted else fetching.KEYS
-        """APIs whose partitions are looked at: fetch sessions need theirs."""
+        """APIs whose partitions are collected: fetch sessions need theirs in any case."""
         self._identity = owner.identity
         self._logins, self._membership = logins, membership
         self._sessions, self._records = sessions, records
@@ -92,7 +92,7 @@ class Requests:
         return message
 
     def _read(self, message: Message, body: KafkaBody, key: int, context: RequestContext) -> None:
-        """What a request's body tells, once it is decoded."""
+        """Fill the message from its decoded body."""
         assert body.layout is not None
         assert body.marks is not None
         marks, value, layout = body.marks, body.value, body.layout
@@ -114,14 +114,14 @@ class Requests:
             message.notes += notes_of(key, "request", layout, value, message.partitions)
 
     def _wait_limit_ns(self, key: int, message: Message) -> int | None:
-        """How long the broker may hold the answer; None where the request gives no such leave."""
+        """How long the broker may hold the response; None if the request does not allow it to."""
         if key in (JOIN_GROUP, SYNC_GROUP):
             return self._membership.rebalance_ns(message.group)
         limit = message.body.get("max_wait_ms") if key in (fetching.FETCH, fetching.SHARE_FETCH) else None
         return limit * MILLISECOND_NS if isinstance(limit, int) and limit > 0 else None
 
     def _fetch(self, message: Message, key: int, body: dict[str, Any], context: RequestContext) -> None:
-        """What a fetch is about, all partitions of its session included."""
+        """Fill topics and notes of a fetch, with all partitions of its session."""
         context.fetching = fetch = self._sessions.request(key, body, message.partitions)
         names = tuple(dict.fromkeys(topic for topic, _ in fetch.partitions))
         if key != fetching.FETCH or context.version.version >= FETCH_BY_ID:

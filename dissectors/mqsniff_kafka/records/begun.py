@@ -1,7 +1,7 @@
-"""Bytes of a batch whose end or beginning stands elsewhere in, those of its records that are whole out.
+"""Whole records of a batch that begins or ends in another message.
 
-1. Bytes are joined when the next record has ended, so that a record over many pieces costs one copy.
-2. What is odd about the batch is noted when all of it is read.
+1. Bytes are joined when the next record is whole, so that a record over many pieces costs one copy.
+2. Problems of the batch are noted when all of it was read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mqsniff_kafka.records.reading import Batch, RecordDataReading
 from mqsniff_kafka.records.walk import walk
 
 TRIES: Final = 256
-"""Places whose checksum is tried: each may cost a look at all bytes behind it."""
+"""Offsets whose checksum is tried: each may cost a pass over all bytes behind it."""
 
 _MAY_BE_BATCH: Final = re.compile(rb"\x00[\x00-\xff]{7}\x00[\x00-\xff]{7}\x02(?=[\x00-\xff]{4}\x00[\x00-\x7f])")
 """Offset, length, epoch, magic, checksum, attributes."""
@@ -27,19 +27,19 @@ _MAY_BE_BATCH: Final = re.compile(rb"\x00[\x00-\xff]{7}\x00[\x00-\xff]{7}\x02(?=
 
 @dataclass(slots=True)
 class BegunRecords:
-    """The records of one batch of magic 2 without compression, as far as its bytes are there."""
+    """The records so far of one uncompressed batch of magic 2."""
 
     given: int = 0
-    """How many of them were given."""
+    """Number of records that were given."""
     _head: dict[str, Any] | None = None
     _parts: list[bytes] = field(default_factory=list)
-    """Its bytes behind those; from its first one on as long as its head is not whole."""
+    """Its bytes behind these records; all of its bytes until its head is whole."""
     _size: int = 0
     _wants: int = HEAD.size
-    """Bytes that have to be there before it is worth looking again; 0 for never."""
+    """Number of bytes that the next attempt needs; 0: no attempt."""
 
     def add(self, reading: RecordDataReading, data: bytes) -> None:
-        """Take the next bytes of the batch; the records that end in them are the reading's."""
+        """Take the next bytes of the batch; adds the records that end in them to the reading."""
         self._parts.append(data)
         self._size += len(data)
         if not 0 < self._wants <= self._size:
@@ -58,7 +58,7 @@ class BegunRecords:
             self._wants = _record_size(rest)
 
     def _give(self, reading: RecordDataReading, head: dict[str, Any], rest: bytes) -> int:
-        """Give the reading the records that are whole; gives where they end."""
+        """Add the whole records to the reading; returns the offset behind them."""
         walked = walk(rest, 0, len(rest), min(head["records"] - self.given, reading.records_left))
         if walked.records:
             records = records_of(reading, head, rest, walked)
@@ -72,7 +72,7 @@ class BegunRecords:
 
 
 def _head_of(data: bytes) -> dict[str, Any] | None:
-    """The head of a batch that is not whole; None where its records cannot be had before it is."""
+    """The head of a batch that is not whole; None if its records cannot be read yet (compression)."""
     begun = read_batches(data, 0, len(data), decompress_max=0, open_records=False).begun
     if begun is None or begun.head["magic"] != 2 or begun.head["attributes"] & CODEC_MASK:
         return None
@@ -80,7 +80,7 @@ def _head_of(data: bytes) -> dict[str, Any] | None:
 
 
 def _record_size(data: bytes) -> int:
-    """Bytes of the record that begins here; one more than there are where that is not told yet."""
+    """Size of the record that begins here; if not known yet, one more than the bytes at hand."""
     try:
         size, pos = read_varint(data, 0, len(data))
     except Malformed:
@@ -89,7 +89,7 @@ def _record_size(data: bytes) -> int:
 
 
 def drop_records(reading: RecordDataReading, count: int) -> None:
-    """Leave out the first records of a reading's first batch, which were given before."""
+    """Remove records that were given before from the start of a reading's first batch."""
     records = reading.batches[0].records if reading.batches and count else None
     if records is None:
         return
@@ -105,7 +105,7 @@ def drop_records(reading: RecordDataReading, count: int) -> None:
 
 
 def find_batch(data: bytes) -> int | None:
-    """Where the first batch of magic 2 stands that is whole and has the checksum that it tells; None for nowhere."""
+    """Offset of the first whole batch of magic 2 with a right checksum; None if there is none."""
     tries, pos = TRIES, 0
     while tries and (found := _MAY_BE_BATCH.search(data, pos)) is not None:
         start = found.start()

@@ -1,15 +1,15 @@
-"""Pieces of snapshots of the metadata log in, one connection's; the bytes that batches can be read from, out.
+"""Joins the pieces of a metadata-log snapshot on one connection, so that batches can be read.
 
-1. A piece ends where the follower's limit is, perhaps inside a batch, whose beginning waits for the next pieces. They
-   are joined once, when the batch has ended.
-2. Each record of such a batch is given with the piece in which it ends, as the next one may never come; those of a
-   compressed batch, which nobody writes there, with the last one.
-3. If the piece before was not seen, the start of the first batch is unknown: the piece is read from its first whole
-   batch with a right checksum on, and shown by its size if it has none.
-4. A follower fetches one snapshot after the other: one is remembered, and twice ``BEGUN_MAX`` bytes of it at most.
+1. A piece ends at the follower's limit, often inside a batch. The start of that batch waits for the next pieces; they
+   are joined once, when the batch is whole.
+2. A record of such a batch is given with the piece in which it ends, since the next piece may never come. Records of a
+   compressed batch, which Kafka does not write there, are given with the last piece.
+3. If the piece before was not seen, the start of the first batch is unknown. Then reading starts at the first whole
+   batch with a right checksum; without one, only the size of the piece is shown.
+4. A follower fetches one snapshot after the other: one is kept, with at most twice ``BEGUN_MAX`` of its bytes.
 5. KRaft's metadata log has the same topic id in every cluster. The 2.8 preview gave it another name, and fetched it by
    name.
-6. A TopicRecord of this log gives a topic's id its name for good: replicas learn names from nothing else.
+6. A TopicRecord of this log gives a topic id its name for ever: replicas have no other source of names.
 
 Sources: KIP-500, KIP-630; ``KafkaRaftClient``, ``FileRawSnapshotReader``, ``Topic.CLUSTER_METADATA_TOPIC_NAME`` and
 ``TopicRecord`` of Apache Kafka.
@@ -33,16 +33,16 @@ from mqsniff_kafka.records.reading import RecordDataReading
 PAGE: Final = "cluster_metadata"
 TOPIC_RECORD: Final = 2
 TYPE_AT: Final = 1
-"""Where a record has its type, behind the version of its frame: varints of one byte, so far."""
+"""Offset of the type in a record: the frame version before it is a varint of one byte, so far."""
 
 
 def is_metadata_log(topic: str | None) -> bool:
-    """Whether a name or an id is the metadata log's."""
+    """Whether a topic name or id is the metadata log's."""
     return topic in METADATA_TOPICS or topic == METADATA_LOG[0]
 
 
 def topics_named(reading: RecordDataReading) -> Iterator[tuple[str, str]]:
-    """(topic id, name) of each topic that opened records of the log name."""
+    """(topic id, name) of each TopicRecord in opened records of the log."""
     for batch in reading.records:
         if batch.values is None or batch.constant.get("control"):
             continue
@@ -66,49 +66,49 @@ def _named(value: bytes) -> Iterator[tuple[str, str]]:
 BEGUN_MAX: Final = 8 * MIB
 """The largest batch of a metadata log (``KafkaRaftClient.MAX_BATCH_SIZE_BYTES``)."""
 OVERHEAD: Final = 12
-"""Bytes of a batch up to its length, which counts those behind."""
+"""Bytes of a batch before those that its length counts."""
 
 
 @dataclass(slots=True)
 class _Begun:
-    """A snapshot that pieces are still to come of."""
+    """A snapshot whose last piece has not come yet."""
 
     snapshot: Any
     position: int
-    """Where the next piece begins."""
+    """Position of the next piece."""
     parts: list[bytes]
-    """The beginning of a batch, which ends at ``position``."""
+    """The start of a batch, up to ``position``."""
     size: int
     wants: int
-    """Bytes that have to be there before it is worth looking again."""
+    """Number of bytes that the next attempt needs."""
     records: BegunRecords
-    """What is given of that batch before it ends."""
+    """The records of that batch that were given already."""
 
 
 class JoinedSnapshot(NamedTuple):
-    """What can be read with a piece."""
+    """The bytes that can be read with a piece."""
 
     data: bytes
     start: int = 0
-    """Where a batch begins in it."""
+    """Offset of the first batch in them."""
     unread: int = 0
-    """Bytes of the piece before the first batch that can be read (rule 3)."""
+    """Bytes of the piece before that batch (rule 3)."""
     begun: _Begun | None = None
-    """The batch that the piece goes on with, or ends."""
+    """The batch that the piece continues or ends."""
     inside: bytes | None = None
-    """The piece, where that batch does not end in it."""
+    """The piece, if that batch does not end in it."""
 
 
 class Snapshots:
-    """The snapshot that one connection is in the middle of."""
+    """The unfinished snapshot of one connection."""
 
     def __init__(self) -> None:
         self._begun: _Begun | None = None
 
     def join(self, snapshot: Any, position: int, piece: bytes) -> JoinedSnapshot | None:
-        """The bytes from the beginning of a batch on that end with a piece, none while that batch goes on.
+        """The bytes from the start of a batch to the end of a piece; empty while that batch is not whole.
 
-        None where no batch can be found.
+        None if no batch is found.
         """
         begun, self._begun = self._begun, None
         if position == 0:
@@ -124,10 +124,10 @@ class Snapshots:
         return JoinedSnapshot(b"", begun=begun, inside=piece)
 
     def follow(self, snapshot: Any, position: int | None, joined: JoinedSnapshot, reading: RecordDataReading) -> int:
-        """Take note of what was read of a piece, and give the records that end in it, if their batch does not.
+        """Note what was read of a piece; add the records that end in it if their batch does not.
 
-        ``position``: where the next piece begins; None for none, and where the end of this one was lost. Gives the
-        bytes that wait for the end of their batch.
+        ``position``: of the next piece; None if there is none, or if the end of this one was lost. Returns the number
+        of bytes that wait for the end of their batch.
         """
         begun = joined.begun
         if joined.inside is not None:
