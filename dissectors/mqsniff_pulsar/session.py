@@ -14,13 +14,17 @@ Sources: ``ServerCnx`` and ``ClientCnx`` of Apache Pulsar 5.0.0-M1, and captures
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode
+from binascii import Error as Base64Error
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+import orjson
+
 from mqsniff.framing import FramedDissector
+from mqsniff.limits import KIB
 from mqsniff.model import Frame, Message, Problem, Secret, Side
 from mqsniff.spec.wire import as_name
-from mqsniff_pulsar import auth
 from mqsniff_pulsar.commands import ID_FIELDS, NO_REQUEST
 from mqsniff_pulsar.consuming import Consuming
 from mqsniff_pulsar.frames import FRAME_ROOM, MESSAGE_MAX, SIZE_MAX
@@ -143,9 +147,9 @@ class PulsarSession:
         message = reading.message
         challenge = reading.body.get("challenge") or {}
         data = challenge.get("auth_data")
-        is_refresh = isinstance(data, Secret) and data.data == auth.REFRESH
+        is_refresh = isinstance(data, Secret) and data.data == REFRESH
         if is_refresh:
-            challenge["auth_data"] = auth.REFRESH.decode()
+            challenge["auth_data"] = REFRESH.decode()
             message.notes += (("refresh", True),)
             self._logging_in = False
             self._pairing.end_unanswered(_LOGIN)
@@ -168,7 +172,7 @@ class PulsarSession:
 
     def _principal(self, method: Any, data: Any) -> str | None:
         if isinstance(method, str) and isinstance(data, Secret):
-            return auth.principal(method, data.data)
+            return _principal_of(method, data.data)
         return None
 
     def _error(self, reading: FrameReading) -> None:
@@ -218,3 +222,41 @@ def _named(body: Mapping[str, Any], field: str) -> tuple[tuple[str, Any], ...]:
 
 def _text(value: Any) -> str | None:
     return as_name(value) or None
+
+
+# ---- authentication data
+
+REFRESH: Final = b"PulsarAuthRefresh"
+"""The challenge by which a broker requests new credentials on a live connection: no secret."""
+
+TOKEN_MAX: Final = 64 * KIB
+"""Largest token that is parsed."""
+USER_MAX: Final = KIB
+"""Bytes of a user name that are kept."""
+
+
+def _principal_of(method: str, data: bytes) -> str | None:
+    """The user in authentication data; None if it cannot be read.
+
+    ``token``: a JSON Web Token, whose subject is the principal (RFC 7519, section 4.1.2); its signature is not checked.
+    ``basic``: user, colon, password. Other methods need their keys.
+    """
+    match method:
+        case "token" if len(data) <= TOKEN_MAX:
+            return _subject(data)
+        case "basic":
+            user, colon, _ = data.partition(b":")
+            return user[:USER_MAX].decode(errors="replace") if colon else None
+    return None
+
+
+def _subject(token: bytes) -> str | None:
+    parts = token.split(b".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = orjson.loads(urlsafe_b64decode(parts[1] + b"=" * (-len(parts[1]) % 4)))
+    except (Base64Error, orjson.JSONDecodeError):
+        return None
+    subject = claims.get("sub") if isinstance(claims, dict) else None
+    return subject if isinstance(subject, str) else None
