@@ -313,7 +313,7 @@ class NsqSession:
             self._end_unanswered(queue[0])
 
     def refuse_next(self, targets: list[ReplyTarget]) -> None:
-        """nsqd refused a command by its head, while its body was still coming: the next command that fits has failed."""
+        """A command was refused by its head, before its body had come: the next command that fits has failed."""
         self._refused = targets
 
     def _unanswered_status(self, pending: Pending) -> ExchangeStatus:
