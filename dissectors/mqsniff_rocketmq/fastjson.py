@@ -69,7 +69,7 @@ def read_json(data: bytes, notes: ProblemNotes, path: str) -> Value:
 
 
 def _keys(value: Any) -> int:
-    """Number of keys in a value: a text with more colons may have a key twice, and is read again by the slow path."""
+    """Number of keys in a value. Text with more of ``":`` may have a key twice: it takes the slow path."""
     count = 0
     level: list[Any] = [value]
     for _ in range(DEPTH_MAX):
