@@ -4,13 +4,14 @@ These names are stable: what stands here changes only with a line in the change 
 """
 
 from mqsniff.codecs.blocks import BlockError, decompress
-from mqsniff.codecs.transforms import Dark, Lost, Transform
+from mqsniff.codecs.transforms import Dark, Lost, Transform, TransformOutput
 from mqsniff.dissector import (
     NEED,
     NO_FRAME,
     USUAL,
     WAIT_PEER,
     WITH_RECORDS,
+    Candidate,
     Dissector,
     IncrementalSize,
     LayerChange,
@@ -22,6 +23,7 @@ from mqsniff.dissector import (
     Verdict,
     WalkAborted,
     Walked,
+    Wanted,
 )
 from mqsniff.framing import FramedDissector
 from mqsniff.framing.lengthprefix import LengthPrefix
@@ -29,17 +31,24 @@ from mqsniff.limits import Limits
 from mqsniff.model import (
     Chunk,
     Event,
+    ExchangeStatus,
     Frame,
     Gap,
     HeaderSpans,
     Identity,
+    LineNotes,
+    Link,
     Mark,
     Message,
+    MessageKind,
+    PartitionRow,
     Pending,
     Problem,
+    ProblemKind,
     ProvenSize,
     RecordBatch,
     Secret,
+    Severity,
     Side,
     Skipped,
     Span,
@@ -47,7 +56,7 @@ from mqsniff.model import (
     Upgrade,
     Value,
 )
-from mqsniff.spec.wire import Malformed
+from mqsniff.spec.wire import Malformed, as_name
 
 __all__ = [
     "NEED",
@@ -56,10 +65,12 @@ __all__ = [
     "WAIT_PEER",
     "WITH_RECORDS",
     "BlockError",
+    "Candidate",
     "Chunk",
     "Dark",
     "Dissector",
     "Event",
+    "ExchangeStatus",
     "Frame",
     "FramedDissector",
     "Gap",
@@ -69,29 +80,38 @@ __all__ = [
     "LayerChange",
     "LengthPrefix",
     "Limits",
+    "LineNotes",
+    "Link",
     "Lost",
     "Malformed",
     "Mark",
     "Message",
+    "MessageKind",
+    "PartitionRow",
     "Pending",
     "Probed",
     "Problem",
+    "ProblemKind",
     "ProvenSize",
     "RecordBatch",
     "Sample",
     "Secret",
     "Settings",
+    "Severity",
     "Side",
     "Sized",
     "Skipped",
     "Span",
     "Table",
     "Transform",
+    "TransformOutput",
     "Undecoded",
     "Upgrade",
     "Value",
     "Verdict",
     "WalkAborted",
     "Walked",
+    "Wanted",
+    "as_name",
     "decompress",
 ]

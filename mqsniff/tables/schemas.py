@@ -90,7 +90,8 @@ _CONNECTIONS: Final = (
     _text(
         "protocol",
         "kafka, pulsar, rocketmq, nsq or nsqlookupd; named and not decoded: rocketmq-ha, tls, http, http2, amqp-0-9-1, "
-        "amqp-1.0, mqtt, nats, stomp, redis, zookeeper, postgresql, mysql; else unknown",
+        "amqp-1.0, mqtt, nats, stomp, redis, zookeeper, postgresql, mysql; what a plugin decodes "
+        "(`mqsniff protocols` lists all); else unknown",
         nullable=False,
     ),
     _text("detected_by", "how the protocol was found: content, port or user"),
