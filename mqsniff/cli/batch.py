@@ -161,7 +161,7 @@ def _show_report(report: JobReport, *, as_json: bool) -> None:
     for line in report.recovered:
         say(f"mqsniff: {line}")
     for uri in report.skipped:
-        say(f"mqsniff: {uri}: taken before")
+        say(f"mqsniff: {uri}: decoded before")
     for uri, why in report.unreadable:
         say(f"mqsniff: {uri}: {why}")
     for line in report.lines():
