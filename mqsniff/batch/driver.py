@@ -288,9 +288,7 @@ class _Job:
             digest=run_digest([given for _, given in inputs], options),
             version=__version__,
             schema_version=SCHEMA_VERSION,
-            inputs=tuple(
-                manifest_input(each)._replace(status=statuses[each.uri]) for each in listed if each.uri in statuses
-            ),
+            inputs=tuple(given._replace(status=statuses[uri]) for uri, given in inputs if uri in statuses),
             parts=tuple(published),
             replaces=replaces,
             options=options,
