@@ -21,7 +21,6 @@ from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import Settings
 from mqsniff.model import (
     CaptureInfo,
-    Chunk,
     Item,
     MessageItem,
     PacketBatch,
@@ -34,7 +33,7 @@ from mqsniff.sources.batches import slice_batch
 from mqsniff.sources.domains import domain_finder
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.domains import DomainFlows
-from mqsniff.streams.events import ConnectionClosed, StreamEvent
+from mqsniff.streams.events import ConnectionClosed, StreamChunk, StreamEvent
 from mqsniff.streams.flows import FlowEvents, FlowTable
 from mqsniff.streams.packets import PacketDecoder
 from mqsniff.topics import TopicDirectory
@@ -186,7 +185,7 @@ class Pipeline:
 def _is_of_one_packet(placed: tuple[int, Connection, StreamEvent]) -> bool:
     """Whether all items of an event are released by one packet."""
     event = placed[2]
-    return not isinstance(event, Chunk) or len(event.marks) == 1
+    return not isinstance(event, StreamChunk) or len(event.marks) == 1
 
 
 def _place(placed: tuple[int, Connection, StreamEvent]) -> tuple[int, int]:
