@@ -46,7 +46,7 @@ def receive(ordering: Ordering, me: Direction, segment: Segment, data: bytes, ac
         me.start(segment.first_seq)
     offset = me.offset_of(segment.first_seq)
     stop = offset + segment.size
-    if not me.believes(offset, stop):
+    if not me.is_plausible(offset, stop):
         _stray(ordering, me, Stray(segment, data, ack))
         return
     if me.strays:
@@ -195,7 +195,7 @@ def _resume(ordering: Ordering, me: Direction) -> None:
         ordering.give_up(me, me.next + jump, known=jump <= ordering.limits.jump_max)
     else:
         me.start(first)
-    me.passed.clear()
+    me.acked_beyond.clear()
     me.ignored -= len(strays)
     for stray in strays:
         receive(ordering, me, stray.segment, stray.data, stray.ack)

@@ -18,7 +18,7 @@ FIN: Final = 1
 SYN: Final = 2
 RST: Final = 4
 ACK: Final = 16
-SHUT: Final = 64
+ZERO_WINDOW: Final = 64
 """Not a flag of the TCP header: the segment announces a zero window."""
 
 MASK: Final = 0xFFFF_FFFF
@@ -33,7 +33,7 @@ def distance(later: int, earlier: int) -> int:
 SegmentRow: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
 """The fields of a ``Segment`` as a tuple: most segments are processed without making the object."""
 
-PLAIN_FLAGS: Final = SYN | FIN | RST | ACK | SHUT
+PLAIN_FLAGS: Final = SYN | FIN | RST | ACK | ZERO_WINDOW
 """Of these flags, a segment in the middle of a stream has only ACK."""
 
 

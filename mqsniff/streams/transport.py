@@ -18,7 +18,7 @@ import numpy as np
 
 from mqsniff.streams import internet
 from mqsniff.streams.columns import Odd, Packets, SetAside, gather
-from mqsniff.streams.segment import ACK, RST, SHUT, SYN
+from mqsniff.streams.segment import ACK, RST, SYN, ZERO_WINDOW
 
 if TYPE_CHECKING:
     from mqsniff.model import Bytes8
@@ -81,7 +81,7 @@ def _read_tcp(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
     shut = header["window"] == 0
     if shut.any():
         shut &= (captured >= _BEHIND_WINDOW) & (header["flags"] & (SYN | RST | ACK) == ACK)
-        header["flags"][shut] |= SHUT
+        header["flags"][shut] |= ZERO_WINDOW
     size = (header["data_offset"] >> 4).astype(np.int64) * 4
     payload = packets.at + size
     return outcome.require(
