@@ -143,8 +143,8 @@ def _with_columns(schema: pa.Schema, file: Path, table: str) -> pa.Schema:
     except (pa.ArrowException, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else _first_line(error)
         raise FolderError(f"{file}: not a readable Parquet file: {reason}") from None
-    told = {name: value.decode(errors="replace") for name, value in (found.metadata or {}).items()}
-    version, holds = told.get(b"mqsniff.schema_version", SCHEMA_VERSION), told.get(b"mqsniff.table", table)
+    metadata = {name: value.decode(errors="replace") for name, value in (found.metadata or {}).items()}
+    version, holds = metadata.get(b"mqsniff.schema_version", SCHEMA_VERSION), metadata.get(b"mqsniff.table", table)
     if version.partition(".")[0] != _MAJOR:
         raise FolderError(f"{file}: tables of schema {version}, this is {SCHEMA_VERSION}")
     if holds != table or (table in TABLES and not set(found.names) & set(schema.names)):

@@ -19,7 +19,7 @@ from mqsniff.batch.report import PieceReport
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, ProblemItem, packet_id, packet_number
 from mqsniff.sources.batches import PROBLEMS_MAX
-from mqsniff.sources.parsers import NOT_TOLD, Losses, lost
+from mqsniff.sources.parsers import NOT_COUNTED, Losses, lost
 from mqsniff.sources.pcapng_blocks import MORE_NOTES, MORE_SECRETS
 from mqsniff.tables.schemas import SCHEMA_VERSION, Column, TableName, arrow_schema, arrow_type
 
@@ -116,9 +116,9 @@ def dropped(reports: Sequence[PieceReport]) -> int:
     section: Losses = {}
     for report in reports:
         first, between, last = report.losses
-        for interface, (told, total) in first.items():
-            before = section.get(interface, (0, NOT_TOLD))
-            section[interface] = before[0] + told, before[1] if total == NOT_TOLD else total
+        for interface, (counted, total) in first.items():
+            before = section.get(interface, (0, NOT_COUNTED))
+            section[interface] = before[0] + counted, before[1] if total == NOT_COUNTED else total
         if last is not None:
             over += lost(section) + between
             section = dict(last)

@@ -219,7 +219,7 @@ class ByteRange:
         self._left = self.size
         self._head = b""
         self._check_after = CHECK_BYTES if location.store else 0
-        self._doubtful = 0
+        self._unchecked_bytes = 0
         self._file.seek(start)
 
     def head(self, size: int) -> bytes:
@@ -257,10 +257,10 @@ class ByteRange:
 
     def _check_now_and_then(self, taken: int) -> None:
         """Check that the file has not changed: at the end of the bytes, and in between where that is cheap."""
-        self._doubtful += taken
-        if self._doubtful >= self._check_after or taken in (0, self._left):
+        self._unchecked_bytes += taken
+        if self._unchecked_bytes >= self._check_after or taken in (0, self._left):
             self._check()
-            self._doubtful = 0
+            self._unchecked_bytes = 0
 
     def close(self) -> None:
         """Close the file."""

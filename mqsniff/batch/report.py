@@ -125,4 +125,4 @@ def _problem(ordinal: int, ts_ns: int, packet: int, size: int, problem: dict[str
 
 
 def _losses(plain: dict[str, list[int]]) -> Losses:
-    return {int(interface): (told, total) for interface, (told, total) in plain.items()}
+    return {int(interface): (counted, total) for interface, (counted, total) in plain.items()}

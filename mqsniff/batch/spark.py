@@ -72,12 +72,12 @@ def run_opened(
 
 
 def _run(steps: SparkSteps, inputs: Iterable[str], out: str, options: JobOptions, on_stage: StageReporter) -> JobReport:
-    def tell(stage: str) -> None:
+    def begin(stage: str) -> None:
         steps.stage = stage
         on_stage(stage)
 
     with without_pandas_warning(), _in_one_line():
-        return run_job(steps, inputs, out, options, tell)
+        return run_job(steps, inputs, out, options, begin)
 
 
 def frames(spark: SparkSession, inputs: Iterable[str], staging: str | None = None, **more: Any) -> dict[str, DataFrame]:

@@ -65,8 +65,8 @@ class CsvSink:
                 cells[name] = base64(data) if row[f"{name}_encoding"] == "base64" else data.decode()
         for name in self._texts:
             if (texts := row[name]) is not None:
-                told = [text.encode(errors="backslashreplace").decode() for text in texts]
-                cells[name] = self._shown.json(told).decode()
+                readable = [text.encode(errors="backslashreplace").decode() for text in texts]
+                cells[name] = self._shown.json(readable).decode()
         for name in self._json:
             if (value := row[name]) is not None:
                 cells[name] = self._shown.json(value).decode()

@@ -92,8 +92,8 @@ def _varying(  # noqa: PLR0917  # two of them are a part
     if batch.keys is not None:
         made["key"] = b"", list(_keys(batch.data, _cut(batch.keys, start, stop), shown))
     spans = repeat((-1, -1), stop - start) if batch.values is None else _cut(batch.values, start, stop)
-    told = (columns.get(name) or repeat(common[name], stop - start) for name in ("value_encoding", "value_size"))
-    made["value"] = b"", list(_values(batch.data, spans, zip(*told, strict=True), shown))
+    given = (columns.get(name) or repeat(common[name], stop - start) for name in ("value_encoding", "value_size"))
+    made["value"] = b"", list(_values(batch.data, spans, zip(*given, strict=True), shown))
     return made
 
 
@@ -172,5 +172,5 @@ def _values(data: bytes, spans: _Spans, known: Iterable[tuple[Any, Any]], shown:
 def _payload(name: str, data: bytes, size: int, shown: Redaction) -> bytes:
     """A key or value of ``size`` bytes, as far as it was captured, and its encoding."""
     text, encoding = shown.record_text(data, size)
-    told = _ENCODINGS[name, encoding]
-    return told if text is None else _HEADS[name] + orjson.dumps(text) + told
+    encoding_part = _ENCODINGS[name, encoding]
+    return encoding_part if text is None else _HEADS[name] + orjson.dumps(text) + encoding_part

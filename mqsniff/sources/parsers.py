@@ -57,7 +57,7 @@ class Heads:
 
 Losses: TypeAlias = dict[int, tuple[int, int]]
 """Interface of a section -> packets it lost, (as its packets count, as its last statistics block counts)."""
-NOT_TOLD: Final = -1
+NOT_COUNTED: Final = -1
 """Stands for the second count if there is no statistics block."""
 
 

@@ -107,8 +107,8 @@ class PcapngParser:
             at, over = self._read_run(buffer, at, stop, shift, batches)
             if not over:
                 at, need, over = self._read_single(buffer, at, stop, shift)
-        told = self.losses()
-        self._info.dropped = lost(told.first) + told.between + lost(told.last or {})
+        losses = self.losses()
+        self._info.dropped = lost(losses.first) + losses.between + lost(losses.last or {})
         # Packets are read after the blocks between them; their problems come in file order nevertheless.
         self._info.problems[known:] = sorted(self._info.problems[known:], key=lambda problem: problem.offset or 0)
         return Parsed(join_batches(batches) if batches else None, at, need, over)

@@ -22,7 +22,7 @@ import numpy as np
 from mqsniff.limits import SECOND_NS, Limits
 from mqsniff.model import CaptureInfo, Int32s, Int64s
 from mqsniff.sources.batches import report
-from mqsniff.sources.parsers import NOT_TOLD, Losses, Spent
+from mqsniff.sources.parsers import NOT_COUNTED, Losses, Spent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,8 +90,8 @@ class Interfaces:
         self._rows: list[tuple[int, int, int, int, int]] = []
         self._table = np.array([UNDESCRIBED], np.int64)
         self._exact: dict[int, int] = {}  # ticks per second above FAST_TICKS; the row holds 0 then
-        self._told = np.zeros(0, np.int64)  # packets lost by interface, as packets tell it
-        self._totals: dict[int, int] = {}  # the same as statistics blocks tell it
+        self._counted = np.zeros(0, np.int64)  # packets lost by interface, as packets count them
+        self._totals: dict[int, int] = {}  # the same as statistics blocks count them
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -146,8 +146,8 @@ class Interfaces:
     def lose(self, row: Int64s, count: Int64s) -> None:
         """Count packets that were lost before the packets of these rows."""
         described = row < len(self)
-        self._told = _grown(self._told, len(self))
-        np.add.at(self._told, row[described], np.clip(count[described], 0, LOSS_MAX))
+        self._counted = _grown(self._counted, len(self))
+        np.add.at(self._counted, row[described], np.clip(count[described], 0, LOSS_MAX))
 
     def read_statistics(self, body: bytes, order: str) -> None:
         """Read an interface statistics block; it replaces earlier ones of its interface."""
@@ -163,8 +163,8 @@ class Interfaces:
     def losses(self) -> Losses:
         """Packets that the capturing side says it lost, by interface."""
         losses: Losses = {index: (0, total) for index, total in self._totals.items()}
-        for index in np.flatnonzero(self._told).tolist():
-            losses[index] = int(self._told[index]), self._totals.get(index, NOT_TOLD)
+        for index in np.flatnonzero(self._counted).tolist():
+            losses[index] = int(self._counted[index]), self._totals.get(index, NOT_COUNTED)
         return losses
 
 

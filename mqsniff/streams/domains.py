@@ -49,12 +49,12 @@ class DomainFlows:
         """See ``FlowTable``; flow by flow in each domain."""
         captures, place = np.unique(batch.packet >> PACKET_BITS, return_inverse=True)
         domains = [self._domain_of(capture) for capture in captures.tolist()]
-        told: list[FlowEvents] = []
+        events: list[FlowEvents] = []
         for domain in dict.fromkeys(domains):
             own = np.array([each == domain for each in domains], np.bool_)
             flows = self._flows.setdefault(domain, FlowTable(self._limits, domain))
-            told += flows.feed(select_segments(batch, own[place]))
-        return told
+            events += flows.feed(select_segments(batch, own[place]))
+        return events
 
     def end(self) -> Iterator[FlowEvents]:
         """See ``FlowTable``."""

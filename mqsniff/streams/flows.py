@@ -222,29 +222,29 @@ class FlowTable:
         self, key: FlowKey, group: FlowGroup, sorted_batch: FlowSortedBatch, ticks: list[ExpiryTick]
     ) -> FlowEvents:
         """Process the rows of one flow, and the sweeps between them."""
-        told: FlowEvents = []
+        events: FlowEvents = []
         ahead = deque(ticks)
         for run in sorted_batch.runs(group):
             while ahead and ahead[0].ordinal <= sorted_batch.first_ordinal(run):
-                told += self._sweep_one(key, ahead.popleft())
+                events += self._sweep_one(key, ahead.popleft())
             connection = self._connections.get(key)
             if run.fast and connection is not None and connection.can_take(run):
                 connection.take_run(run, sorted_batch)
             else:
-                told += self._rows(key, run, sorted_batch)
+                events += self._rows(key, run, sorted_batch)
         connection = self._connections.pop(key)
         self._connections[key] = connection  # keeps the dictionary in the order of last use
-        told += _events(connection)
+        events += _events(connection)
         for tick in ahead:
-            told += self._sweep_one(key, tick)
-        return told
+            events += self._sweep_one(key, tick)
+        return events
 
     def _rows(self, key: FlowKey, run: SegmentRun, sorted_batch: FlowSortedBatch) -> FlowEvents:
         """Process the segments of a run one by one; those of a fast run until the rest can be processed at once.
 
         Returns the last events of connections that this ended.
         """
-        told: FlowEvents = []
+        events: FlowEvents = []
         connection = self._connections.get(key)
         retry = run.first + _RETRY_ROWS if run.fast else run.stop
         for row, fields in sorted_batch.rows(run):
@@ -260,14 +260,14 @@ class FlowTable:
             if connection is None or not connection.owns(segment):
                 if connection is not None:
                     over = segment.ts_ns > connection.deadline_ns
-                    told += _finished(connection, segment.ordinal, "idle" if over else "replaced")
+                    events += _finished(connection, segment.ordinal, "idle" if over else "replaced")
                 self._connections[key] = connection = Connection(key, segment, self._limits, self._domain)
                 connection.take(segment, sorted_batch.view)
                 if self._swept and segment.ts_ns <= self._swept.pop(key, segment.ts_ns - 1):
                     connection.note(Problem("clock", "warning", _ENDED_EARLY))
                 continue
             connection.take(segment, sorted_batch.view)
-        return told
+        return events
 
     def _sweep_one(self, key: FlowKey, tick: ExpiryTick) -> FlowEvents:
         connection = self._connections.get(key)

@@ -40,7 +40,7 @@ _UDP = np.dtype([("source_port", ">u2"), ("destination_port", ">u2"), ("length",
 
 FLAGS: Final = 0x3F
 """FIN, SYN, RST, PSH, ACK, URG."""
-_BEHIND_PORTS: Final = 4
+_PORTS_SIZE: Final = 4
 _BEHIND_SEQUENCE: Final = 8
 _BEHIND_ACKNOWLEDGMENT: Final = 12
 _BEHIND_FLAGS: Final = 14
@@ -97,10 +97,10 @@ def _leave_tunnels(raw: Bytes8, packets: Packets, outcome: SetAside) -> None:
         outcome.leave(odd, packets.where(packets.protocol == protocol))
     datagrams = packets.where(packets.protocol == internet.PROTOCOL_UDP)
     header = gather(raw, datagrams.at, _UDP)
-    behind = replace(datagrams, at=datagrams.at + _UDP.itemsize)
-    told = datagrams.stop - datagrams.at >= _BEHIND_PORTS
+    payloads = replace(datagrams, at=datagrams.at + _UDP.itemsize)
+    has_ports = datagrams.stop - datagrams.at >= _PORTS_SIZE
     outcome.skipped += len(datagrams)
     for port, odd in _TUNNEL_OF_PORT.items():
-        found = behind.where(told & (header["destination_port"] == port))
+        found = payloads.where(has_ports & (header["destination_port"] == port))
         outcome.skipped -= len(found)
         outcome.leave(odd, found)

@@ -197,15 +197,15 @@ class _Block:
         key, key_encoding = self._payload(starts, stops, stops - starts)
         starts, stops = self._spans([each.batch.values for each in self._held])
         null = starts < 0
-        told = self._plain(_COLUMNS["value_size"])
-        sizes = np.where(null, 0, np.maximum(stops - starts, numbers_in(told)))
+        given_sizes = self._plain(_COLUMNS["value_size"])
+        sizes = np.where(null, 0, np.maximum(stops - starts, numbers_in(given_sizes)))
         value, value_encoding = self._payload(starts, stops, sizes)
         return {
             "key": key,
             "key_encoding": key_encoding,
             "value": value,
             "value_encoding": pc.if_else(bool_array(null), self._plain(_COLUMNS["value_encoding"]), value_encoding),
-            "value_size": pc.if_else(bool_array(null), told, number_array(sizes)),
+            "value_size": pc.if_else(bool_array(null), given_sizes, number_array(sizes)),
         }
 
     def _spans(self, spans: list[tuple[Sequence[int], Sequence[int]] | None]) -> tuple[Int64s, Int64s]:

@@ -240,8 +240,8 @@ def record_columns(batch: RecordBatch, shown: Redaction) -> dict[str, Sequence[A
         columns |= _ordering_keys(columns["ordering_key"], shown)
     if not shown.payload:
         columns["key_sha256"] = [_hash(data, size) for data, size in _slices(batch, batch.keys)]
-        told = columns.get("value_size") or repeat(batch.constant.get("value_size"), batch.count)
-        slices = zip(_slices(batch, batch.values), told, strict=True)
+        sizes = columns.get("value_size") or repeat(batch.constant.get("value_size"), batch.count)
+        slices = zip(_slices(batch, batch.values), sizes, strict=True)
         columns["value_sha256"] = [_hash(data, max(size, whole or 0)) for (data, size), whole in slices]
     beyond = [name for name, column in columns.items() if name in _RECORD_NUMBERS and _exceeds(column)]
     return _fitted_columns(batch, columns, beyond) if beyond else columns
@@ -268,12 +268,12 @@ def _fitted_columns(
 ) -> dict[str, Sequence[Any]]:
     """Move numbers beyond int64 from the columns ``names`` of a batch to ``beyond_int64`` (rule 5)."""
     constant = {name: value for name, value in batch.constant.items() if name in _RECORD_NUMBERS and _is_beyond(value)}
-    told: list[Row | None] = []
+    beyond: list[Row | None] = []
     for index in range(batch.count):
         own = {name: value for name in names if _is_beyond(value := columns[name][index])}
-        told.append(constant | own or None)
+        beyond.append(constant | own or None)
     fitting = {name: [None if _is_beyond(value) else value for value in columns[name]] for name in names}
-    return columns | fitting | {"beyond_int64": told}
+    return columns | fitting | {"beyond_int64": beyond}
 
 
 def problem_row(noticed: ProblemItem, captures: Captures) -> Row:

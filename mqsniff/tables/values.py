@@ -80,8 +80,8 @@ class Redaction:
         """A row as JSON; columns of text stay text, whatever the traffic wrote."""
         encoded = self._fast_json(row)
         if encoded is None or (b"null" in encoded and any(_has_nonfinite(row.get(name)) for name in objects)):
-            told = {name: value if name in objects else escaped(value) for name, value in row.items()}
-            return orjson.dumps({name: self.plain(value) for name, value in told.items()})
+            texts = {name: value if name in objects else escaped(value) for name, value in row.items()}
+            return orjson.dumps({name: self.plain(value) for name, value in texts.items()})
         return encoded
 
     def _fast_json(self, value: Any) -> bytes | None:
