@@ -8,8 +8,8 @@
 4. Results are final: what ``probe`` and ``frame_size`` return, other than NEED, must not change when more bytes of the
    same side arrive and the state is the same.
 5. Each byte fed is claimed once: by a message, as Skipped, or by the gap it lies in.
-6. What stands in a column of text is ``str``: names that are no UTF-8 go through ``spec.wire.as_name``. Bodies may hold
-   bytes.
+6. What stands in a column of text is ``str``: ``as_name`` (mqsniff.plugin) makes it of bytes that are no UTF-8. Bodies
+   may hold bytes.
 """
 
 from __future__ import annotations

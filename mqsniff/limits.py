@@ -109,8 +109,8 @@ class Limits:
     wait_max: int = _bytes(4 * MIB, 64 * KIB, 4 * GIB,
         "bytes a side that may wait for the peer's answer before framing goes on without it",
         "raise it where a client sends much before an answer that changes how it is read")
-    questions_max: int = _count(65_536, 16, 1 << 26,
-        "open questions of one connection: a server that never answers must not grow us",
+    pending_max: int = _count(65_536, 16, 1 << 26,
+        "requests of one connection that wait for their answers: a server that never answers must not grow us",
         "raise it where requests of a busy connection are `unanswered` though their answers came")
     unanswered_max: int = _count(256, 1, 1 << 26,
         "commands without a reply that stay open for a late error",

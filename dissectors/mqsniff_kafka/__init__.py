@@ -1,9 +1,9 @@
-"""Apache Kafka: how its frames are found; the rest is loaded with the first connection.
+"""Apache Kafka: finds its frames; everything else is loaded with the first connection.
 
 The modules in the order in which a frame passes them: ``heads`` (sizes), ``logins`` (by ``sasl``), ``bodies`` (by the
-layouts of ``specs``), ``marks`` (what all APIs have in common), ``records`` (fields of record data), ``membership``,
-``fetching``, ``embedded`` (by ``formats``), ``releases``, ``pairing``, ``outcomes``, ``rows``, ``naming``, ``notes``;
-``requests`` and ``responses`` join them, ``session`` those two.
+layouts of ``specs``), ``fieldpaths`` (what all APIs have in common), ``records`` (fields of record data),
+``membership``, ``fetching``, ``embedded`` (by ``formats``), ``releases``, ``pairing``, ``rows``, ``notes``.
+``requests`` and ``responses`` call them; ``session`` calls those two.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Kafka(FramedDissector):
 
     @classmethod
     def message_names(cls) -> Collection[str]:
-        """The APIs, tokens outside of them, and answers that nobody asked for."""
+        """The APIs, SASL tokens without a header, and responses without a request."""
         from mqsniff_kafka.description import message_names  # noqa: PLC0415  # as above
 
         return message_names()

@@ -51,18 +51,16 @@ from mqsniff.model.packets import (
     SegmentBatch,
 )
 from mqsniff.model.payload import PayloadBytes, PayloadMap, PayloadText, payload
-from mqsniff.model.places import (
-    PACKET_BITS,
-    PACKET_MASK,
-    packet_capture,
-    packet_id,
-    packet_number,
-)
 from mqsniff.model.provensize import ProvenSize
 from mqsniff.model.streams import (
+    PACKET_BITS,
+    PACKET_MASK,
     Chunk,
     Gap,
     Mark,
+    packet_capture,
+    packet_id,
+    packet_number,
 )
 from mqsniff.model.values import (
     NETWORK_KINDS,
