@@ -30,7 +30,7 @@ class Acts:
     def tells_origins(self, protocol: str) -> bool:
         """Whether records of a protocol may tell which record they are a copy of."""
         cls = self._by_protocol.get(protocol)
-        return cls is not None and cls.origin.__func__ is not Dissector.origin.__func__  # type: ignore[attr-defined]
+        return cls is not None and any("origin" in vars(base) for base in cls.__mro__ if base is not Dissector)
 
     def origin(self, protocol: str, headers: Mapping[str, bytes | None]) -> RecordOrigin | None:
         """Which record one with these headers is a copy of."""
