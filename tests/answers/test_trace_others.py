@@ -196,6 +196,18 @@ def test_a_record_of_a_transaction_shows_how_that_ended(tmp_path):
     assert trace["waits"][-1]["what"] == "until its transaction ended"
 
 
+def test_a_reader_that_is_told_of_an_abort_gets_a_record_of_an_aborted_transaction(tmp_path):
+    log = kafkacraft.record_batch(b"one", base=5, producer=7, attributes=0x10) + kafkacraft.control_batch(0, 6, 7)
+    aborted = [{"producer_id": 7, "first_offset": 5}]
+    fetches = [
+        client(kafkacraft.fetch(3, topics=kafkacraft.ASKED, isolation_level=1)),
+        server(kafkacraft.fetched(3, log, aborted_transactions=aborted)),
+    ]
+    dialogue = [*in_transaction(1, b"one", 5), *end(2, committed=False), *fetches]
+    (trace,) = traced(written(tmp_path / "committed.pcap", *dialogue), "--topic", "orders")
+    assert told(trace)[-1] == "delivered, of an aborted transaction"
+
+
 def test_transactions_of_pulsar_are_committed_and_aborted_as_their_client_says():
     said = [step["do"].partition(":")[0] for step in json.loads(GO_TXN.with_suffix(".json").read_text())["steps"]]
     words = [told(trace) for trace in traced(GO_TXN, "--transaction", "*")]

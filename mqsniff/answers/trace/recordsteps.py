@@ -44,7 +44,10 @@ def delivered_step(connection: ConnectionInfo, message: Message, batch: RecordBa
         step = step_of(connection, message, "followed", "fetched by a follower" if reader == "follower" else "fetched")
     if row["attempts"] is not None and row["attempts"] > 1:
         step.what += f" again (attempt {row['attempts']})"
-    step.details = [(name, row[name]) for name in ("aborted", "before_asked") if row[name]]
+    if row["aborted"]:
+        step.what += ", of an aborted transaction"
+    if row["before_asked"]:
+        step.details.append(("before_asked", True))
     asked = next((each for each in message.answered if each.link == "answer"), None)
     if asked is not None:
         step.details.append(("asked_before_ns", message.frame.first_ts_ns - asked.frame.last_ts_ns))
