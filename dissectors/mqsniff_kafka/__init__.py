@@ -87,8 +87,10 @@ class Kafka(FramedDissector):
 
     def spans(self, frame: Frame) -> Iterator[Span]:
         """Every field of a frame beside its bytes."""
-        from mqsniff_kafka.explain import frame_spans  # noqa: PLC0415  # as above
+        from mqsniff_kafka.explain import frame_spans, token_spans  # noqa: PLC0415  # as above
 
+        if self._session.is_token(frame):
+            return token_spans(frame)
         return frame_spans(frame, self._session.layout_of(frame), self.settings.limits)
 
     @classmethod

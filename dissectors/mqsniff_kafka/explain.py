@@ -1,4 +1,4 @@
-"""A frame in, every field of it beside its bytes out."""
+"""A frame in, every field of it beside its bytes out; record data by ``explain_records``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import Malformed
 from mqsniff_kafka import bodies, heads, specs
 from mqsniff_kafka.configs import hide_spans
+from mqsniff_kafka.explain_records import record_spans
 from mqsniff_kafka.fieldpaths import field_paths_of
-from mqsniff_kafka.records.batches import read_batches
-from mqsniff_kafka.records.secrets import hide_secrets, may_hold_secret
 
 SECRET_BYTES: Final = frozenset({"envelope_request", "envelope_response"})
 """Formats inside bytes that may hold secrets: their bytes are not shown as they are."""
@@ -35,6 +34,14 @@ def frame_spans(frame: Frame, layout: Layout | None, limits: Limits) -> Iterator
         _, pos = bodies.read_header_tags(data, pos)
         yield Span("header_tags", 8, pos, None)
     yield from _body(frame, layout, pos, limits)
+
+
+def token_spans(frame: Frame) -> Iterator[Span]:
+    """A token of SASL without a Kafka header: its length, and the secret."""
+    data = frame.data
+    yield Span("size", 0, min(4, len(data)), int.from_bytes(data[:4], "big", signed=True), "bytes that follow")
+    if len(data) > 4:
+        yield Span("token", 4, len(data), Secret(data[4:]), "secret")
 
 
 def _has_tags(layout: Layout, data: bytes) -> bool:
@@ -78,23 +85,22 @@ def _body(frame: Frame, layout: Layout | None, pos: int, limits: Limits) -> Iter
             stop = span.stop
             if span.meaning in TOPICS:
                 topic = span.value
-            value = _records(span, data, topic, limits) if span.meaning == "records" else _shown(span)
-            yield span._replace(value=value, meaning=_meaning(span))
+            if span.meaning == "records":
+                yield from _records(span, data, topic, limits)
+            else:
+                yield span._replace(value=_shown(span), meaning=_meaning(span))
     if stop < len(data):
-        yield Span("undecoded" if layout is None else "trailing_bytes", stop, len(data), Undecoded(data[stop:]))
+        trails = layout is not None and frame.whole
+        yield Span("trailing_bytes" if trails else "undecoded", stop, len(data), Undecoded(data[stop:]))
 
 
-def _records(span: Span, data: bytes, topic: Value, limits: Limits) -> Value:
-    """The length of record data, or its bytes as a secret where a record of it holds one, or might."""
-    if not isinstance(span.value, int) or span.value <= 0:
-        return span.value
-    start = max(span.start, span.stop - span.value)
-    reading = read_batches(data, start, span.stop, decompress_max=limits.decompress_max, open_records=True, lost=True)
-    name = topic if isinstance(topic, str) else None
-    hide_secrets(reading, name)
-    secret = any("redacted" in records.columns.get("value_encoding", ()) for records in reading.records)
-    secret = secret or may_hold_secret(reading, name)
-    return Secret(data[span.start : span.stop]) if secret else span.value
+def _records(span: Span, data: bytes, topic: Value, limits: Limits) -> Iterator[Span]:
+    """The length of record data, then its batches and records."""
+    size = span.value if isinstance(span.value, int) else 0
+    start = max(span.start, span.stop - size)
+    yield span._replace(stop=start, path=f"{span.path}.size" if size else span.path, meaning="bytes of record data")
+    if size > 0:
+        yield from record_spans(data, (start, span.stop), span.path, topic, limits)
 
 
 def _shown(span: Span) -> Value:

@@ -53,6 +53,8 @@ class KafkaSession:
         self._requests = Requests(owner, *shared, pairing=self._pairing)
         self._unsure = False
         """Whether a search found the server's frames, none of which has answered a request so far."""
+        self._token_at = [-1, -1]
+        """Stream offset of the last token of each side."""
         self._first_id: int | None = None
         """Correlation id of the first request since requests were lost."""
 
@@ -129,6 +131,7 @@ class KafkaSession:
         """The message of a client's frame."""
         data = frame.data
         if self._logins.is_token(data):
+            self._token_at[Side.CLIENT] = frame.offset
             return self._logins.client_token(frame)
         self._logins.request_seen()
         if len(data) < 12:
@@ -142,6 +145,7 @@ class KafkaSession:
         """The message of a server's frame."""
         unsure, self._unsure = self._unsure, False
         if self._logins.expects_token():
+            self._token_at[Side.SERVER] = frame.offset
             return self._logins.server_token(frame)
         if len(frame.data) < 8:
             self._pairing.lost_responses()
@@ -149,6 +153,10 @@ class KafkaSession:
         message = self._responses.message_of(frame)
         self._unsure = unsure and message.name == UNASKED
         return message
+
+    def is_token(self, frame: Frame) -> bool:
+        """Whether a frame that was decoded a while ago is a token without a header."""
+        return self._token_at[frame.side] == frame.offset
 
     def layout_of(self, frame: Frame) -> Layout | None:
         """The layout by which a response was decoded a while ago; None where nobody explains frames."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias, assert_never
+from typing import Final, Protocol, TypeAlias, assert_never
 
 from mqsniff.decode.detection import Detected, Detection
 from mqsniff.decode.foreign import TITLES
@@ -22,7 +22,20 @@ from mqsniff.decode.opaque import OpaqueConnection
 from mqsniff.decode.registry import Claim, Registry
 from mqsniff.decode.session import ProtocolSession
 from mqsniff.dissector import Settings
-from mqsniff.model import UNMET, Chunk, ClosedItem, ConnectionInfo, Gap, Item, OpenedItem, Problem, ProblemItem, Side
+from mqsniff.model import (
+    UNMET,
+    Chunk,
+    ClosedItem,
+    ConnectionInfo,
+    Frame,
+    Gap,
+    Item,
+    OpenedItem,
+    Problem,
+    ProblemItem,
+    SegmentBatch,
+    Side,
+)
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.events import (
     ConnectionClosed,
@@ -40,12 +53,29 @@ Placed: TypeAlias = tuple[int, int, Item]
 """(ordinal of the packet that released it, ordinal of the connection's first packet, item)."""
 
 
+class RunObserver(Protocol):
+    """Looks at what a run reads, beside its items: what ``explain`` and ``extract`` need to know of packets."""
+
+    def see_segments(self, batch: SegmentBatch) -> None:
+        """Look at the segments of the next packets, before their items come."""
+        ...
+
+    def see_connection(self, connection: Connection, info: ConnectionInfo) -> None:
+        """Take note of a connection that has begun."""
+        ...
+
+    def wants_spans(self, info: ConnectionInfo, frame: Frame) -> bool:
+        """Whether the item of a message of this frame shall have its spans."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class RunContext:
     """What all connections of a run share."""
 
     registry: Registry
     settings: Settings
+    observer: RunObserver | None = None
 
 
 class Conversation:
@@ -68,6 +98,8 @@ class Conversation:
         self._over = False
         self._told = False
         self.info = _info(connection, self._client)
+        if context.observer is not None:
+            context.observer.see_connection(connection, self.info)
 
     def _detector(self, *, from_start: bool) -> Detection:
         key, shared = self._connection.key, self._context
@@ -206,7 +238,9 @@ class Conversation:
             registry.faults.append(f"{type(error).__name__}: no {claim.dissector.__name__} can be made: {error}")
             return None
         self.info.detected_by = claim.detected_by
-        session = ProtocolSession(dissector, settings, self.info)
+        observer = self._context.observer
+        explains = None if observer is None else observer.wants_spans
+        session = ProtocolSession(dissector, settings, self.info, explains)
         session.begin(in_step=self._from_start)
         return session
 

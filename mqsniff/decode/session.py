@@ -25,6 +25,7 @@ from mqsniff.model import (
     ConnectionInfo,
     Event,
     ExchangeItem,
+    Frame,
     Gap,
     Item,
     Message,
@@ -34,6 +35,7 @@ from mqsniff.model import (
     RecordItem,
     Side,
     Skipped,
+    Span,
     Upgrade,
 )
 
@@ -43,7 +45,14 @@ SessionInput = TypeVar("SessionInput", Chunk, Gap, Side)
 class ProtocolSession:
     """One dissector at work on one connection."""
 
-    def __init__(self, dissector: Dissector, settings: Settings, info: ConnectionInfo) -> None:
+    def __init__(
+        self,
+        dissector: Dissector,
+        settings: Settings,
+        info: ConnectionInfo,
+        explains: Callable[[ConnectionInfo, Frame], bool] | None = None,
+    ) -> None:
+        """``explains`` tells of which frames the spans are wanted; None: of none."""
         self._dissector = dissector
         self._info = info
         self._layers = Layers(settings.limits)
@@ -56,7 +65,8 @@ class ProtocolSession:
         self._late: set[Side] = set()
         self._broken = self._layered = False
         self._reset_by: Side | None = None
-        self._quiet = "exchanges" not in settings.wanted
+        self._explains = explains
+        self._quiet = "exchanges" not in settings.wanted and explains is None
         self._last: Message | None = None
         """Last message emitted; its links to requests get cleared, else each message would keep all earlier ones."""
         info.identity = dissector.identity
@@ -223,6 +233,8 @@ class ProtocolSession:
         self._claimed[frame.side] += len(frame.data) + frame.unread
         info.undecoded_bytes += frame.unread
         items: list[Item] = [MessageItem(info, message, _latency(message))]
+        if self._explains is not None and self._explains(info, frame):
+            items[0] = MessageItem(info, message, _latency(message), self._spans(message))
         if message.problems:
             items += [
                 ProblemItem(info, odd, frame.first_ts_ns, frame.first_packet, message) for odd in message.problems
@@ -232,6 +244,15 @@ class ProtocolSession:
         if message.records or (ended and self._exchanges.waiting):
             items += self._recorded(self._exchanges.records_of(message, ended))
         return items
+
+    def _spans(self, message: Message) -> tuple[Span, ...]:
+        """The fields of a message beside their bytes; what the dissector raises becomes a problem of the message."""
+        try:
+            return tuple(self._dissector.spans(message.frame))
+        except Exception as error:  # noqa: BLE001  # the border of the plugin
+            detail = f"{type(error).__name__} in {type(self._dissector).__name__}.spans"
+            message.problems.append(Problem("internal", "error", detail))
+            return ()
 
     def _only(self, message: Message) -> list[Item]:
         """Items of a message if exchanges are not wanted and no records wait. Hot."""
@@ -262,7 +283,7 @@ class ProtocolSession:
         levels = [self._layers.top(side) for side in Side]
         try:
             self._layers.push(upgrade)
-            self._layered = True
+            self._layered = self._info.layered = True
         except KeyError:
             yield ProblemItem(self._info, Problem("internal", "error", f"no layer is called {upgrade.to}"), None, None)
             return

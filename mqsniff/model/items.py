@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from mqsniff.model.messages import ExchangeStatus, Identity, Message, Pending, RecordBatch
+from mqsniff.model.messages import ExchangeStatus, Identity, Message, Pending, RecordBatch, Span
 from mqsniff.model.values import Problem
 
 ConnectionOutcome: TypeAlias = Literal["established", "refused", "no answer", "mid-stream"]
@@ -47,6 +47,8 @@ class ConnectionInfo:
     open_at_end: bool = False
     forgotten: bool = False
     """Whether it was given up, for its silence or for a limit; no column."""
+    layered: bool = False
+    """Whether its bytes pass a layer (TLS, compression), behind which stream offsets are plain ones; no column."""
     client_rtt_ns: int | None = None
     server_rtt_ns: int | None = None
     proxy_client: str | None = None
@@ -117,6 +119,8 @@ class MessageItem:
     connection: ConnectionInfo
     message: Message
     latency_ns: int | None = None
+    spans: tuple[Span, ...] | None = None
+    """Its fields beside their bytes; None where nobody asked for them (``Pipeline``)."""
 
 
 @dataclass(slots=True)
