@@ -6,11 +6,11 @@ from typing import Any, BinaryIO
 
 from mqsniff.answers.explain import Explanation, NearMessage, display_filter, packets_text
 from mqsniff.model import MessageItem, packet_number
-from mqsniff.sinks.escape import safe
 from mqsniff.sinks.lines import packets
 from mqsniff.sinks.paint import Paint, TextPart
 from mqsniff.sinks.panes import PaneOptions, field_objects, pane_lines
 from mqsniff.sinks.text import TextOptions, TextSink
+from mqsniff.tables.escape import safe
 from mqsniff.tables.rows import Captures, rows_of
 from mqsniff.tables.times import rfc3339
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mqsniff.model import OpenedBytes, Span
-from mqsniff.sinks.escape import safe
 from mqsniff.sinks.paint import TextPart
 from mqsniff.sinks.tree import inline
+from mqsniff.tables.escape import safe
 from mqsniff.tables.masking import hidden_in
 from mqsniff.tables.values import Redaction
 
