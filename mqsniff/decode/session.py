@@ -159,6 +159,9 @@ class ProtocolSession:
             info.client_plain_bytes = self._fed[Side.CLIENT]
         if layers.top(Side.SERVER):
             info.server_plain_bytes = self._fed[Side.SERVER]
+        for side in info.layer_starts:
+            if (unread_at := layers.unread_at(side)) is not None:
+                info.unread_at[side] = unread_at
         info.tls_version, info.tls_cipher = tls.version, tls.cipher
         info.tls_alpn, info.tls_server_name = tls.alpn, tls.server_name
 
@@ -283,7 +286,9 @@ class ProtocolSession:
         levels = [self._layers.top(side) for side in Side]
         try:
             self._layers.push(upgrade)
-            self._layered = self._info.layered = True
+            self._layered = True
+            for side, offset in upgrade.at.items():
+                self._info.layer_starts.setdefault(side, offset)
         except KeyError:
             yield ProblemItem(self._info, Problem("internal", "error", f"no layer is called {upgrade.to}"), None, None)
             return
