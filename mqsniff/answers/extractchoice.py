@@ -71,7 +71,7 @@ class ChosenConnection:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _SeenConnection:
     """What is known of a connection, chosen or not."""
 
     info: ConnectionInfo
@@ -91,7 +91,7 @@ class ExtractChoice:
     connections: dict[str, ChosenConnection] = field(default_factory=dict)
     hashes: dict[RowKey, bytes] = field(default_factory=dict)
     """Of the rows of what was chosen."""
-    _seen: dict[str, _Seen] = field(default_factory=dict)
+    _seen: dict[str, _SeenConnection] = field(default_factory=dict)
     _teachers: dict[tuple[str, str], tuple[str, ChosenFrame]] = field(default_factory=dict)
     """(protocol, topic id) -> connection and place of the message that taught its name first."""
     _teaching: set[str] = field(default_factory=set)
@@ -114,7 +114,7 @@ class ExtractChoice:
         info, message = item.connection, item.message
         seen = self._seen.get(info.connection_id)
         if seen is None:
-            seen = self._seen[info.connection_id] = _Seen(info)
+            seen = self._seen[info.connection_id] = _SeenConnection(info)
         seen.messages += 1
         for topic_id, _ in message.teaches:
             if (message.protocol, topic_id) not in self._teachers:

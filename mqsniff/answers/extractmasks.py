@@ -4,8 +4,8 @@
    is compressed, and what nobody decoded, by zeros.
 2. Bytes that stand in no decoded message may hold anything: they are overwritten, as a packet's place in the stream
    tells, so that what was sent twice is hidden twice.
-3. Behind a layer (TLS, compression) places tell nothing: if anything has to be hidden there, all bytes of that side from
-   the beginning of the layer on are overwritten; else those from which on the layer gave nothing.
+3. Behind a layer (TLS, compression) places tell nothing: if anything has to be hidden there, all bytes of that side
+   from the beginning of the layer on are overwritten; else those from which on the layer gave nothing.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def patched(
     header = _header(packet, start, ports, seq)
     before = _sum(packet[start:stop])
     for patch in patches:
-        first, last = start + patch.start, min(start + patch.stop, stop)
+        first, last = start + max(patch.start, 0), min(start + patch.stop, stop)
         if first < last:
             packet[first:last] = bytes((patch.fill,)) * (last - first)
     if header is None:
