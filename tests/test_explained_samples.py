@@ -84,3 +84,12 @@ def test_no_secret_of_a_message_stands_in_its_values_or_bytes(name):
             assert secret not in text.encode()
             assert secret[:16].hex(" ") not in text
     assert found
+
+
+def test_what_an_envelope_forwards_is_explained_field_by_field():
+    found = set()
+    for item in explained_messages(SAMPLES["kafka/kafka-4.4-envelope-principal.pcap"]):
+        if item.message.name == "Envelope":
+            found |= {span.path for span in item.spans or () if not isinstance(span.value, Secret)}
+    assert {"request_data.size", "request_data.api_key", "request_data.client_id"} <= found
+    assert {"response_data.size", "response_data.correlation_id"} <= found

@@ -91,7 +91,8 @@ class Kafka(FramedDissector):
 
         if self._session.is_token(frame):
             return token_spans(frame)
-        return frame_spans(frame, self._session.layout_of(frame), self.settings.limits)
+        session = self._session
+        return frame_spans(frame, session.layout_of(frame), self.settings.limits, session.forwarded_of(frame))
 
     @classmethod
     def internal_topic(cls, topic: str) -> bool:

@@ -14,20 +14,32 @@ from mqsniff_kafka.configs import hide_spans
 from mqsniff_kafka.explain_records import record_spans
 from mqsniff_kafka.fieldpaths import field_paths_of
 
-SECRET_BYTES: Final = frozenset({"envelope_request", "envelope_response"})
-"""Formats inside bytes that may hold secrets: their bytes are not shown as they are."""
+ENVELOPED: Final = frozenset({"envelope_request", "envelope_response"})
+"""A whole request or response inside bytes: what is secret in it is secret there; as a whole if it cannot be read."""
 TOPICS: Final = frozenset({"topic_name", "topic_id"})
 
 
-def frame_spans(frame: Frame, layout: Layout | None, limits: Limits) -> Iterator[Span]:
-    """Header, body and what stands behind it; ``layout`` is a response's, where it is known."""
+def frame_spans(
+    frame: Frame, layout: Layout | None, limits: Limits, forwarded: bodies.Version | None = None
+) -> Iterator[Span]:
+    """Header, body and what stands behind it.
+
+    ``layout`` is a response's, where it is known; ``forwarded`` the request to which an envelope forwards a response.
+    """
     data = frame.data
     if len(data) < (12 if frame.side is Side.CLIENT else 8):
         return
     yield Span("size", 0, 4, int.from_bytes(data[:4], "big", signed=True))
-    if frame.side is Side.CLIENT:
-        yield from _request(frame, limits)
-        return
+    spans = _request(frame, limits) if frame.side is Side.CLIENT else _response(frame, layout, limits)
+    for span in spans:
+        if span.meaning in ENVELOPED and isinstance(span.value, Secret):
+            yield from _enveloped(span, forwarded, limits)
+        else:
+            yield span
+
+
+def _response(frame: Frame, layout: Layout | None, limits: Limits) -> Iterator[Span]:
+    data = frame.data
     yield Span("correlation_id", 4, 8, int.from_bytes(data[4:8], "big", signed=True))
     pos = 8
     if layout is not None and _has_tags(layout, data):
@@ -104,9 +116,44 @@ def _records(span: Span, data: bytes, topic: Value, limits: Limits) -> Iterator[
 
 
 def _shown(span: Span) -> Value:
-    if span.meaning in SECRET_BYTES and isinstance(span.value, bytes):
+    if span.meaning in ENVELOPED and isinstance(span.value, bytes):
         return Secret(span.value)
     return span.value
+
+
+def _enveloped(span: Span, forwarded: bodies.Version | None, limits: Limits) -> Iterator[Span]:
+    """The request or response inside of a field; the field as a secret if nobody can read it."""
+    assert isinstance(span.value, Secret)
+    raw = span.value.data
+    start = span.stop - len(raw)
+    inside: list[Span] = []
+    if span.meaning == "envelope_request" and len(raw) >= heads.REQUEST_MIN:
+        # The header's reader counts from the size word, which an envelope leaves out.
+        framed = bytes(heads.SIZE_WORD) + raw
+        inside = [_moved(each, -heads.SIZE_WORD) for each in _request(_framed(Side.CLIENT, framed), limits)]
+    elif span.meaning == "envelope_response" and forwarded is not None and len(raw) >= heads.RESPONSE_MIN:
+        pos = heads.RESPONSE_MIN
+        inside = [Span("correlation_id", 0, pos, int.from_bytes(raw[:pos], "big", signed=True))]
+        if forwarded.flexible_response:
+            _, stop = bodies.read_header_tags(raw, pos)
+            inside.append(Span("header_tags", pos, stop, None))
+            pos = stop
+        read, _ = bodies.read_response_body(forwarded, raw, pos, len(raw), limits)
+        inside += _body(_framed(Side.SERVER, raw), read.layout, pos, limits)
+    if not inside:
+        yield span
+        return
+    yield span._replace(stop=start, path=f"{span.path}.size", value=len(raw), meaning="bytes of the message inside")
+    for each in inside:
+        yield _moved(each, start)._replace(path=f"{span.path}.{each.path}")
+
+
+def _framed(side: Side, data: bytes) -> Frame:
+    return Frame(side, 0, len(data), data, 0, 0, 0, 0, 0)
+
+
+def _moved(span: Span, by: int) -> Span:
+    return span._replace(start=span.start + by, stop=span.stop + by)
 
 
 def _meaning(span: Span) -> str:

@@ -21,6 +21,7 @@ from mqsniff.framing import FramedDissector
 from mqsniff.model import Frame, Message, Side, Skipped
 from mqsniff.spec.layout import Layout
 from mqsniff_kafka import detection, heads
+from mqsniff_kafka.bodies import Version
 from mqsniff_kafka.fetching import FetchSessions
 from mqsniff_kafka.logins import Logins
 from mqsniff_kafka.membership import Membership
@@ -165,6 +166,10 @@ class KafkaSession:
     def is_token(self, frame: Frame) -> bool:
         """Whether a frame that was decoded a while ago is a token without a header."""
         return self._token_at[frame.side] == frame.offset
+
+    def forwarded_of(self, frame: Frame) -> Version | None:
+        """The request whose response an envelope, decoded a while ago, forwards."""
+        return self._responses.forwarded_of(frame) if frame.side is Side.SERVER else None
 
     def layout_of(self, frame: Frame) -> Layout | None:
         """The layout by which a response was decoded a while ago; None where nobody explains frames."""

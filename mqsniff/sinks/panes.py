@@ -1,7 +1,8 @@
 """Fields of a message beside their bytes in, lines for people or JSON out: place, bytes, name, value and meaning.
 
 1. What ``Redaction`` hides of values is hidden in the bytes too (``tables.masking``): ``**`` for each byte.
-2. Fields stand under the path of what holds them, which has a line of its own where it changes.
+2. Fields stand under the path of what holds them, which has a line of its own where it changes: on a narrow terminal
+   at the left, since paths are long.
 3. Decompressed bytes stand indented under the field that holds them; offsets in them count from their own beginning,
    which the line above them says.
 """
@@ -61,7 +62,8 @@ def pane_lines(spans: Sequence[Span], data: bytes, options: PaneOptions, indent:
         if parent != group:
             group = parent
             if parent:
-                yield [("topic", f"{pad}{'':{2 * digits + cells + 5}}{safe(parent)}")]
+                room = 2 * digits + cells + 5 if options.row > _ROW_NARROW else 0
+                yield [("topic", f"{pad}{'':{room}}{safe(parent)}")]
         first, *more = _rows(span, data, options)
         name = f"{'  ' if parent else ''}{safe(leaf)}"
         yield [
