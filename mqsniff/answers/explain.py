@@ -179,6 +179,9 @@ class Explainer:
         again = self._sent_before(info)
         if again is not None:
             return f"it is a retransmission: its bytes stand in {again.name} of {packets_text(again)}"
+        for item in self._problems:
+            if item.problem.kind == "retransmission" and item.packet == self._finder.packet:
+                return f"it is a retransmission: {item.problem.detail}"
         if info.protocol in TITLES or info.protocol == "tls":
             title = "TLS" if info.protocol == "tls" else TITLES[info.protocol]
             return f"its {size} bytes are {title}, which is not decoded{_needs_keys(info)}"

@@ -65,7 +65,7 @@ def command(
     --show-raw keep the one or the other, --raw keeps everything.
 
     FILE is read several times, so it cannot be a pipe. Memory holds what was chosen: some 40 bytes for each packet of
-    its connections, and 300 bytes a message.
+    its connections, and a kilobyte a message.
     """
     _check(files, out, save, overwrite=overwrite, raw=raw, options=options)
     wanted = RunOptions(output="parquet", filters=filters_of(options), **options)

@@ -9,6 +9,8 @@
    The rest counts as undecoded too, and is reported at the end.
 6. A problem of bytes that a reset cut off says which side reset the connection. It is a warning if a client reset while
    a reply was in flight, which it does not want; in any other case it is an error, since wanted bytes were lost.
+7. Spans of a message cover each of its bytes: what a dissector leaves out, or raises at, is an undecoded span, since
+   whoever hides secrets relies on them.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from mqsniff.model import (
     Side,
     Skipped,
     Span,
+    Undecoded,
     Upgrade,
 )
 
@@ -249,13 +252,14 @@ class ProtocolSession:
         return items
 
     def _spans(self, message: Message) -> tuple[Span, ...]:
-        """The fields of a message beside their bytes; what the dissector raises becomes a problem of the message."""
+        """The fields of a message beside its bytes (rule 7)."""
+        found: tuple[Span, ...] = ()
         try:
-            return tuple(self._dissector.spans(message.frame))
+            found = tuple(self._dissector.spans(message.frame))
         except Exception as error:  # noqa: BLE001  # the border of the plugin
             detail = f"{type(error).__name__} in {type(self._dissector).__name__}.spans"
             message.problems.append(Problem("internal", "error", detail))
-            return ()
+        return _tiled(found, message.frame.data)
 
     def _only(self, message: Message) -> list[Item]:
         """Items of a message if exchanges are not wanted and no records wait. Hot."""
@@ -299,6 +303,24 @@ class ProtocolSession:
             self._again.append((event, levels[event.side]))
             if event.side in self._closed:
                 self._late.add(event.side)
+
+
+def _tiled(spans: tuple[Span, ...], data: bytes) -> tuple[Span, ...]:
+    """Spans that cover ``data``: these, and undecoded ones for what they leave out."""
+    made: list[Span] = []
+    at = 0
+    for span in spans:
+        if span.start > at:
+            made.append(_undecoded_span(data, at, span.start))
+        made.append(span)
+        at = max(at, span.stop)
+    if at < len(data):
+        made.append(_undecoded_span(data, at, len(data)))
+    return tuple(made)
+
+
+def _undecoded_span(data: bytes, start: int, stop: int) -> Span:
+    return Span("undecoded", start, stop, Undecoded(data[start:stop]), "the dissector tells no fields")
 
 
 def _release(event: Chunk | Gap) -> int:
