@@ -1,8 +1,9 @@
 """Captures and what the filters chose of them in, a capture of it to share out; what is hidden is overwritten in place.
 
-1. The captures are read again and again: to list packets, to prove that these packets decode to the same rows (a
-   connection that does not is taken whole), to find what is hidden, and to write. Memory holds the chosen messages'
-   places and the packets of their connections, some 40 bytes each; never a packet.
+1. The captures are read again and again: to list packets, to prove that these packets decode to the same rows, to find
+   what is hidden, and to write. Memory holds the chosen messages' places and the packets of their connections, some 40
+   bytes each; never a packet. Of a connection that does not decode to the same rows all messages without records come
+   along, which may hold the state of its dissector; if that is not enough, all of it.
 2. Packets keep times, link types and lengths; checksums of TCP follow what was overwritten (``tcppatch``). CRCs of
    record batches do not: a comment says so.
 3. A packet whose payload cannot be found in its own bytes (IP fragments) is left out, unless nothing is to be hidden.
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import BinaryIO, Final, NamedTuple
 
-from mqsniff.answers.extractchoice import ChosenFrame, ExtractChoice, RowKey, row_hashes
+from mqsniff.answers.extractchoice import ChosenFrame, ExtractChoice, RowKey, frame_place, row_hashes
 from mqsniff.answers.extractmasks import MaskedBytes, MaskObserver, MaskWhy
 from mqsniff.answers.extractpackets import ListedPacket, PacketList, WantedPackets, list_packets
 from mqsniff.answers.selectedpackets import SelectedPackets
@@ -103,15 +104,36 @@ def _proven(
     """The packets to write: those that decode to the rows of what was chosen."""
     wanted = WantedPackets.of(lists.values())
     unlike = _unlike(source, wanted, choice.hashes)
-    doubtful = {key[1] for key in unlike if key[1] in lists and not lists[key[1]].chosen.whole}
-    if doubtful:
-        for connection in doubtful:
-            lists[connection].chosen.whole = True
-        report.whole = len(doubtful)
+    for widen in (_add_recordless, _take_whole):
+        doubtful = [lists[name] for name in {key[1] for key in unlike} if name in lists]
+        doubtful = [each for each in doubtful if not each.chosen.whole]
+        if not doubtful:
+            break
+        widen(source, doubtful)
+        report.whole = sum(each.chosen.whole for each in doubtful)
         wanted = WantedPackets.of(lists.values())
         unlike = _unlike(source, wanted, choice.hashes)
     report.unlike = len(unlike)
     return wanted
+
+
+def _add_recordless(source: ExtractInput, doubtful: list[PacketList]) -> None:
+    """Want all messages of connections that carry no records: what later ones are read by is among them."""
+    packets = WantedPackets.of(doubtful, every=True)
+    selected = SelectedPackets(source.names, packets.ids, source.settings.limits, source.on_progress)
+    settings = Settings(source.settings.limits, source.settings.wanted | {"records"})
+    chosen = {each.chosen.info.connection_id: each.chosen for each in doubtful}
+    for item in Pipeline(selected, settings, decode_as=source.decode_as).items():
+        if isinstance(item, MessageItem) and not item.message.records:
+            frame = item.message.frame
+            if (found := chosen.get(item.connection.connection_id)) is not None:
+                found.frames.setdefault((frame.side, frame.offset), frame_place(frame))
+
+
+def _take_whole(_: ExtractInput, doubtful: list[PacketList]) -> None:
+    """Want every packet of connections."""
+    for each in doubtful:
+        each.chosen.whole = True
 
 
 def _unlike(source: ExtractInput, wanted: WantedPackets, hashes: dict[RowKey, bytes]) -> set[RowKey]:

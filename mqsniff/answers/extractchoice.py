@@ -118,12 +118,12 @@ class ExtractChoice:
         seen.messages += 1
         for topic_id, _ in message.teaches:
             if (message.protocol, topic_id) not in self._teachers:
-                self._teachers[message.protocol, topic_id] = info.connection_id, _frame_of(message.frame)
+                self._teachers[message.protocol, topic_id] = info.connection_id, frame_place(message.frame)
                 self._teaching.add(info.connection_id)
         if not seen.opened:
             seen.opened = bool(message.records) or len(seen.opening) >= OPENING_MAX
             if not seen.opened:
-                seen.opening.append(_frame_of(message.frame))
+                seen.opening.append(frame_place(message.frame))
 
     def _forget(self, info: ConnectionInfo) -> None:
         if info.connection_id not in self.connections and info.connection_id not in self._teaching:
@@ -166,7 +166,7 @@ class ExtractChoice:
         known = chosen.frames.get((frame.side, frame.offset))
         if known is None or not known.line:
             chosen.messages += 1
-            chosen.frames[frame.side, frame.offset] = _frame_of(frame, _line(message, self.shown))
+            chosen.frames[frame.side, frame.offset] = frame_place(frame, _line(message, self.shown))
             self._asked |= {(message.protocol, topic_id) for topic_id in message.topic_ids}
 
     def _want_pending(self, info: ConnectionInfo, pending: Pending) -> None:
@@ -208,7 +208,8 @@ def row_hashes(item: Item, captures: Captures) -> Iterator[tuple[RowKey, bytes]]
         yield key, blake2b(_PLAIN.json(told), digest_size=12).digest()
 
 
-def _frame_of(frame: Frame, line: str = "") -> ChosenFrame:
+def frame_place(frame: Frame, line: str = "") -> ChosenFrame:
+    """The place of a frame, with what a comment says of its message."""
     return ChosenFrame(
         frame.side, frame.offset, frame.offset + max(frame.size, 1), frame.first_packet, frame.last_packet, line
     )
