@@ -201,7 +201,8 @@ def _tell(report: ExtractReport, out: Path, shown: Redaction, *, raw: bool) -> N
     if report.sizes["undecoded"]:
         said.append(f"{report.sizes['undecoded']:,} undecoded bytes blanked")
     if report.left_out:
-        said.append(f"{report.left_out:,} packets left out (their bytes could not be found, such as IP fragments)")
+        packets = f"{report.left_out:,} packet{'' if report.left_out == 1 else 's'}"
+        said.append(f"{packets} left out (whose bytes could not be found in them, such as IP fragments)")
     if not shown.secrets:
         said = said or ["nothing had to be hidden"]
     say(", ".join(said) if said else "secrets are shown")

@@ -195,3 +195,38 @@ def test_a_capture_goes_to_stdout_too(nsq):
     with piped("extract", str(nsq), "-w", "-") as process:
         written, _ = process.communicate()
     assert written.startswith(b"\x0a\x0d\x0d\x0a")
+
+
+def fragments(packet):
+    """An IPv4 packet as two fragments."""
+    head, body = packet[:20], packet[20:]
+
+    def part(data, place):
+        return head[:2] + (20 + len(data)).to_bytes(2, "big") + head[4:6] + place.to_bytes(2, "big") + head[8:] + data
+
+    return part(body[:32], 0x2000), part(body[32:], 32 // 8)
+
+
+def test_fragments_whose_bytes_cannot_be_hidden_are_left_out_and_counted(tmp_path):
+    made = list(conversation([("c", b"  V2"), ("c", b"AUTH\n\0\0\0\x06hush-1"), ("s", OK)]))
+    path, out = tmp_path / "a.pcap", tmp_path / "out.pcapng"
+    path.write_bytes(pcap([*made[:4], *fragments(made[4]), *made[5:]]))
+    assert "AUTH" in names(path)
+    done = extract(path, "-w", out)
+    assert "1 packet left out" in done.stderr
+    assert b"hush" not in out.read_bytes()
+
+
+def test_secrets_inside_a_tunnel_are_overwritten_too(tmp_path):
+    made = list(conversation([("c", b"  V2"), ("c", b"AUTH\n\0\0\0\x06hush-1"), ("s", OK)]))
+    gre = [
+        bytes((0x45, 0)) + (24 + len(each)).to_bytes(2, "big") + bytes(5) + b"\x2f" + bytes(10) + b"\0\0\x08\0" + each
+        for each in made
+    ]
+    for number, packets_of in enumerate((gre, made)):
+        path, out = tmp_path / f"{number}.pcap", tmp_path / f"{number}.pcapng"
+        path.write_bytes(pcap(packets_of))
+        assert "AUTH" in names(path)
+        assert "1 secret overwritten" in extract(path, "-w", out).stderr
+        assert b"hush" not in out.read_bytes()
+        assert names(out) == names(path)
