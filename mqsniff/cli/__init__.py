@@ -36,6 +36,8 @@ Examples:
   mqsniff decode capture.pcap | jq .name     NDJSON into a pipe
   mqsniff capture.pcap --topic orders        one topic; many more filters
   mqsniff sql capture.pcap 'from problems'   asked with SQL
+  mqsniff explain capture.pcap 113           a packet, field by field
+  mqsniff extract capture.pcap --errors -w share.pcapng
   tcpdump -w - -U | mqsniff decode -         while it is captured
 
 `mqsniff FILE` is short for `mqsniff decode FILE`. `mqsniff COMMAND --help` says more.

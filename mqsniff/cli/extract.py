@@ -17,7 +17,7 @@ from mqsniff.cli.signals import code_of, ended_by_sigterm
 from mqsniff.cli.talk import say
 
 if TYPE_CHECKING:
-    from mqsniff.answers.extract import ExtractReport
+    from mqsniff.answers.extract import ExtractInput, ExtractReport
     from mqsniff.answers.extractchoice import ExtractChoice
     from mqsniff.answers.savedvalues import SavedValues
     from mqsniff.dissector import Settings
@@ -100,7 +100,6 @@ def _check(
 
 def _run(files: tuple[str, ...], wanted: RunOptions, out: Path | None, save: Path | None, *, raw: bool) -> int:
     """Choose, save, write; the exit code."""
-    from mqsniff.answers.extract import ExtractInput, extract
     from mqsniff.answers.savedvalues import SavedValues
     from mqsniff.cli.progress import Progress
     from mqsniff.pipeline import Pipeline
@@ -108,32 +107,38 @@ def _run(files: tuple[str, ...], wanted: RunOptions, out: Path | None, save: Pat
     from mqsniff.tables.values import Redaction
 
     progress = Progress(silent_stdout=str(out) != "-")
-    settings = _settings(wanted, save=save is not None)
+    settings = _settings(wanted, save=save is not None, raw=raw)
     shown = Redaction(secrets=True, raw=True) if raw else wanted.shown
     with progress:
         pipeline = Pipeline(FileSource(files, wanted.limits, progress), settings, decode_as=wanted.decode_as)
-        saved = SavedValues(save, pipeline.captures, shown) if save is not None else None
-        choice = _choose(pipeline, wanted, saved)
+        try:
+            saved = SavedValues(save, pipeline.captures, shown) if save is not None else None
+            choice = _choose(pipeline, wanted, saved)
+        except OSError as error:
+            if save is None:
+                raise
+            raise click.FileError(str(save), error.strerror or str(error)) from None
         for capture in pipeline.captures:
             if capture.unreadable:
                 say(f"mqsniff: {capture.name}: {capture.unreadable}")
         unreadable = any(capture.unreadable for capture in pipeline.captures)
-        if out is not None and not (unreadable and len(pipeline.captures) == 1):
+        if out is not None and not all(capture.unreadable for capture in pipeline.captures):
+            from mqsniff.answers.extract import ExtractInput
+
             source = ExtractInput(files, settings, wanted.decode_as, progress)
-            with _opened(out) as stream:
-                report = extract(source, choice, shown, stream)
-            _tell(report, out, shown, raw=raw)
+            _write(source, choice, shown, out, raw=raw)
     if saved is not None:
-        say(f"{saved.files:,} values ({saved.size:,} bytes) in {save}, listed in index.ndjson")
+        values = f"{saved.files:,} value{'' if saved.files == 1 else 's'}"
+        say(f"{values} ({saved.size:,} bytes) in {save}, listed in index.ndjson")
     return 2 if unreadable else 0
 
 
-def _settings(wanted: RunOptions, *, save: bool) -> Settings:
+def _settings(wanted: RunOptions, *, save: bool, raw: bool) -> Settings:
     """What is asked of dissectors: records only where somebody looks at them."""
     from mqsniff.dissector import USUAL, WITH_RECORDS, Settings
 
     records = save or wanted.filters.needs_records or wanted.where is not None
-    return Settings(wanted.limits, WITH_RECORDS if records else USUAL, show_secrets=wanted.show_secrets)
+    return Settings(wanted.limits, WITH_RECORDS if records else USUAL, show_secrets=raw or wanted.show_secrets)
 
 
 def _choose(pipeline: Pipeline, wanted: RunOptions, saved: SavedValues | None) -> ExtractChoice:
@@ -143,7 +148,7 @@ def _choose(pipeline: Pipeline, wanted: RunOptions, saved: SavedValues | None) -
     from mqsniff.model import RecordItem
 
     chain = filter_chain(wanted, pipeline.captures)
-    choice = ExtractChoice(pipeline.captures, _shown_in_comments(wanted), late=wanted.where is not None)
+    choice = ExtractChoice(pipeline.captures, wanted.shown, late=wanted.where is not None)
     try:
         for item in chain.of(choice.noting(pipeline.items())):
             if item is not None:
@@ -158,8 +163,13 @@ def _choose(pipeline: Pipeline, wanted: RunOptions, saved: SavedValues | None) -
     return choice
 
 
-def _shown_in_comments(wanted: RunOptions) -> Redaction:
-    return wanted.shown
+def _write(source: ExtractInput, choice: ExtractChoice, shown: Redaction, out: Path, *, raw: bool) -> None:
+    """Write the extract, and say what became of it."""
+    from mqsniff.answers.extract import extract
+
+    with _opened(out) as stream:
+        report = extract(source, choice, shown, stream)
+    _tell(report, out, shown, raw=raw)
 
 
 @contextmanager
