@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import struct
 from base64 import b64decode, b64encode
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import dpkt
 import pytest
 from click.testing import CliRunner
 from watching import explained_messages
 
 from mqsniff.cli import main
 from mqsniff.model import Secret
+from mqsniff.sources.files import FileSource
+from mqsniff.testing.conversations import client, segments, server, write_pcap
 
 PCAPS = Path(__file__).parents[1] / "pcaps"
 MOVED = frozenset(
@@ -167,3 +171,54 @@ def test_with_the_payload_redacted_no_value_or_key_is_left(tmp_path, name):
     assert "overwritten" in talk or "blanked" in talk
     left = out.read_bytes()
     assert [text for text in texts if text in left] == []
+
+
+def packets_of(path: Path) -> list[tuple[int, bytes, int, int]]:
+    """Time, bytes, length on the wire and link type of each packet."""
+    found = []
+    for batch in FileSource([str(path)]).batches():
+        view = memoryview(batch.buffer)
+        for row in range(len(batch)):
+            start, size = int(batch.start[row]), int(batch.caplen[row])
+            data = bytes(view[start : start + size])
+            found.append((int(batch.ts_ns[row]), data, int(batch.wirelen[row]), int(batch.linktype[row])))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("nsq/nsq-1.3.0-auth.pcap", ("--raw",)),
+        ("nsq/nsq-1.3.0-snaplen120.pcap", ("--raw",)),
+        ("rocketmq/rocketmq-5.5.0-var-ipv6.pcapng", ("--raw",)),
+        ("pulsar/pulsar-4.2.4-py-batching-a.pcap", ()),  # where nothing has to be hidden
+        ("nsq/nsq-1.3.0-var-loss-client.pcap", ()),
+    ],
+)
+def test_what_is_not_hidden_is_as_it_was_captured(tmp_path, name, arguments):
+    out, _ = extracted(tmp_path, name, *arguments)
+    assert packets_of(out) == packets_of(PCAPS / name)
+
+
+def test_an_extract_of_an_extract_is_the_same(tmp_path):
+    out, _ = extracted(tmp_path, "kafka/kafka-4.4-sasl-raw-v0-java.pcap", "--name", "Produce")
+    again = tmp_path / "again.pcapng"
+    run("extract", out, "--name", "Produce", "-w", again)
+    assert packets_of(again) == packets_of(out)
+
+
+def test_checksums_that_were_right_stay_right(tmp_path):
+    path, out = tmp_path / "a.pcap", tmp_path / "out.pcapng"
+    write_pcap(path, segments([client(b"  V2"), client(b"AUTH\n\0\0\0\x06hush-1"), server(b"\0\0\0\6\0\0\0\0OK")]))
+    assert "1 secret overwritten" in run("extract", path, "-w", out).stderr
+    before, after = ([data for _, data, *_ in packets_of(each)] for each in (path, out))
+    assert before != after
+    assert all(map(sum_is_right, [*before, *after]))
+
+
+def sum_is_right(data: bytes) -> bool:
+    """Whether the checksum of a TCP segment in IPv4 in Ethernet fits."""
+    ip = dpkt.ethernet.Ethernet(data).data
+    there, ip.data.sum = ip.data.sum, 0
+    segment = bytes(ip.data)
+    return bool(dpkt.in_cksum(ip.src + ip.dst + struct.pack(">HH", 6, len(segment)) + segment) == there)
