@@ -179,6 +179,9 @@ class Explainer:
         again = self._sent_before(info)
         if again is not None:
             return f"it is a retransmission: its bytes stand in {again.name} of {packets_text(again)}"
+        place = self._finder.place
+        if info.proxy_bytes and place is not None and place[1] <= info.proxy_bytes:
+            return f"its {size} bytes are a PROXY protocol head: the client is {info.proxy_client or 'unknown'}"
         for item in self._problems:
             if item.problem.kind == "retransmission" and item.packet == self._finder.packet:
                 return f"it is a retransmission: {item.problem.detail}"
