@@ -13,9 +13,12 @@ from mqsniff_kafka import bodies, heads, specs
 from mqsniff_kafka.configs import hide_spans
 from mqsniff_kafka.explain_records import record_spans
 from mqsniff_kafka.fieldpaths import field_paths_of
+from mqsniff_kafka.formats import EXPECTED, FormatContext, decode_marked
 
 ENVELOPED: Final = frozenset({"envelope_request", "envelope_response"})
 """A whole request or response inside bytes: what is secret in it is secret there; as a whole if it cannot be read."""
+GROUP_FIELDS: Final = frozenset({"protocol_type", "protocol_name", "protocol_data", "name", "compression_type"})
+"""Fields that tell which format stands in bytes behind them."""
 TOPICS: Final = frozenset({"topic_name", "topic_id"})
 
 
@@ -91,16 +94,19 @@ def _body(frame: Frame, layout: Layout | None, pos: int, limits: Limits) -> Iter
     data, stop = frame.data, pos
     if layout is not None:
         topic: Value = None
+        told: dict[str, Value] = {}
         for span in hide_spans(
             field_paths_of(layout).configs, layout.spans(data, pos, claimed=frame.size, limits=limits)
         ):
             stop = span.stop
             if span.meaning in TOPICS:
                 topic = span.value
+            if (name := span.path.rpartition(".")[2]) in GROUP_FIELDS:
+                told[name] = span.value
             if span.meaning == "records":
                 yield from _records(span, data, topic, limits)
             else:
-                yield span._replace(value=_shown(span), meaning=_meaning(span))
+                yield span._replace(value=_shown(span, told), meaning=_meaning(span))
     if stop < len(data):
         trails = layout is not None and frame.whole
         yield Span("trailing_bytes" if trails else "undecoded", stop, len(data), Undecoded(data[stop:]))
@@ -115,10 +121,25 @@ def _records(span: Span, data: bytes, topic: Value, limits: Limits) -> Iterator[
         yield from record_spans(data, (start, span.stop), span.path, topic, limits)
 
 
-def _shown(span: Span) -> Value:
-    if span.meaning in ENVELOPED and isinstance(span.value, bytes):
+def _shown(span: Span, told: dict[str, Value]) -> Value:
+    """A value; bytes that hold a format as what they hold, by what the message has ``told`` before of its group."""
+    if not isinstance(span.value, bytes):
+        return span.value
+    if span.meaning in ENVELOPED:
         return Secret(span.value)
-    return span.value
+    if span.meaning not in EXPECTED:
+        return span.value
+    protocol = told.get("name") if span.meaning == "member_metadata" else None
+    codec = told.get("compression_type")
+    context = FormatContext(
+        told.get("protocol_type"),
+        protocol or told.get("protocol_name") or told.get("protocol_data"),
+        codec if isinstance(codec, int) else None,
+    )
+    try:
+        return decode_marked(span.meaning, span.value, context)
+    except Malformed:
+        return span.value
 
 
 def _enveloped(span: Span, forwarded: bodies.Version | None, limits: Limits) -> Iterator[Span]:
