@@ -156,8 +156,7 @@ def _masks(source: ExtractInput, every: WantedPackets, shown: Redaction) -> Mask
     packets = SelectedPackets(source.names, every.ids, source.settings.limits, source.on_progress)
     settings = Settings(source.settings.limits, source.settings.wanted | {"spans"})
     for item in Pipeline(packets, settings, decode_as=source.decode_as, observer=observer).items():
-        if isinstance(item, MessageItem):
-            observer.take(item)
+        observer.take(item)
     observer.close()
     return observer
 

@@ -3,7 +3,7 @@
 1. What ``tables.masking`` hides of a message is overwritten: secrets and payload by ``*``, which leaves text text; what
    is compressed, and what nobody decoded, by zeros.
 2. Bytes that stand in no decoded message may hold anything: they are overwritten, as a packet's place in the stream
-   tells, so that what was sent twice is hidden twice.
+   tells, so that what was sent twice is hidden twice; as a whole where it differs from what was decoded.
 3. Behind a layer (TLS, compression) places tell nothing: if anything has to be hidden there, all bytes of that side
    from the beginning of the layer on are overwritten; else those from which on the layer gave nothing.
 """
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from mqsniff.answers.extractpackets import ListedPacket, Ranges
 from mqsniff.answers.tcppatch import PayloadPatch
-from mqsniff.model import ConnectionInfo, Frame, MessageItem, SegmentBatch, Side
+from mqsniff.model import ConnectionInfo, Frame, Item, MessageItem, Problem, ProblemItem, SegmentBatch, Side
 from mqsniff.streams.connection import Connection
 from mqsniff.tables.masking import HiddenRange, hidden_ranges
 from mqsniff.tables.values import Redaction
@@ -68,6 +68,14 @@ class ConnectionMask:
     def __init__(self, info: ConnectionInfo) -> None:
         self.info = info
         self._sides = (_SideMask(), _SideMask())
+        self._differs = False
+        """Whether bytes were sent again that differ from the first ones, which were decoded."""
+        self._high = [0, 0]
+        """How far the packets asked for reach, by side."""
+
+    def take_problem(self, problem: Problem) -> None:
+        """Note what is odd about its segments."""
+        self._differs = self._differs or problem.kind == "overlap"
 
     def take(self, item: MessageItem, shown: Redaction) -> None:
         """Note the hidden bytes of a message."""
@@ -86,12 +94,16 @@ class ConnectionMask:
             side.close()
 
     def of_packet(self, listed: ListedPacket, *, raw: bool) -> Iterator[MaskedBytes]:
-        """What is overwritten in a packet; ``raw``: bytes that nobody decoded stay."""
+        """What is overwritten in a packet, to be asked in their order; ``raw``: bytes that nobody decoded stay."""
         if listed.start < 0:
             if not raw:
                 yield MaskedBytes(PayloadPatch(0, listed.size, 0), "undecoded", -1)
             return
         start, stop = listed.start, listed.start + listed.size
+        high = self._high[listed.side]
+        self._high[listed.side] = max(high, stop)
+        if self._differs and start < high and not raw:
+            yield MaskedBytes(PayloadPatch(0, min(high - start, listed.size), 0), "undecoded", start)
         layer = self.info.layer_starts.get(listed.side)
         if layer is not None and stop > layer:
             hidden_from = self._layer_hidden_from(listed.side, layer, raw=raw)
@@ -142,9 +154,13 @@ class MaskObserver:
         """All of them."""
         return True
 
-    def take(self, item: MessageItem) -> None:
-        """Note the hidden bytes of a message."""
-        self.masks[item.connection.connection_id].take(item, self._shown)
+    def take(self, item: Item | None) -> None:
+        """Note the hidden bytes of a message, and what is odd about segments."""
+        match item:
+            case MessageItem(connection):
+                self.masks[connection.connection_id].take(item, self._shown)
+            case ProblemItem(connection, problem) if connection is not None:
+                self.masks[connection.connection_id].take_problem(problem)
 
     def close(self) -> None:
         """The run is over."""

@@ -90,6 +90,16 @@ def test_what_is_sent_twice_is_hidden_twice(tmp_path):
     assert b"hush" not in out.read_bytes()
 
 
+def test_what_is_sent_again_and_differs_is_blanked(tmp_path):
+    made = list(conversation([("c", b"  V2"), ("c", b"AUTH\n\0\0\0\x06hush-1"), ("s", OK)]))
+    forged = made[4].replace(b"AUTH\n\0\0\0\x06hush-1", b"PUB hush-2\n1234")
+    path, out = tmp_path / "a.pcap", tmp_path / "out.pcapng"
+    path.write_bytes(pcap([*made[:6], forged, *made[6:]]))
+    extract(path, "-w", out)
+    assert len(packets(out)) == len(made) + 1
+    assert b"hush" not in out.read_bytes()
+
+
 def test_compressed_batches_with_redacted_payload_are_blanked_and_counted(tmp_path):
     path = PCAPS / "kafka" / "kafka-3.9.1-java-4.4.0-cross-xa.pcapng"
     done = extract(path, "--redact", "payload", "-w", tmp_path / "out.pcapng")
