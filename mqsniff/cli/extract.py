@@ -17,8 +17,8 @@ from mqsniff.cli.signals import code_of, ended_by_sigterm
 from mqsniff.cli.talk import say
 
 if TYPE_CHECKING:
-    from mqsniff.answers.extract import ExtractInput, ExtractReport
     from mqsniff.answers.extractchoice import ExtractChoice
+    from mqsniff.answers.extractcopy import ExtractInput, ExtractReport
     from mqsniff.answers.savedvalues import SavedValues
     from mqsniff.dissector import Settings
     from mqsniff.pipeline import Pipeline
@@ -123,7 +123,7 @@ def _run(files: tuple[str, ...], wanted: RunOptions, out: Path | None, save: Pat
                 say(f"mqsniff: {capture.name}: {capture.unreadable}")
         unreadable = any(capture.unreadable for capture in pipeline.captures)
         if out is not None and not all(capture.unreadable for capture in pipeline.captures):
-            from mqsniff.answers.extract import ExtractInput
+            from mqsniff.answers.extractcopy import ExtractInput
 
             source = ExtractInput(files, settings, wanted.decode_as, progress)
             _write(source, choice, shown, out, raw=raw)

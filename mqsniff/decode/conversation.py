@@ -14,11 +14,12 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from mqsniff.decode.detection import Detected, Detection
 from mqsniff.decode.foreign import TITLES
 from mqsniff.decode.layers import pieces
+from mqsniff.decode.observer import RunObserver
 from mqsniff.decode.opaque import OpaqueConnection
 from mqsniff.decode.registry import Claim, Registry
 from mqsniff.decode.session import ProtocolSession
@@ -28,13 +29,11 @@ from mqsniff.model import (
     Chunk,
     ClosedItem,
     ConnectionInfo,
-    Frame,
     Gap,
     Item,
     OpenedItem,
     Problem,
     ProblemItem,
-    SegmentBatch,
     Side,
 )
 from mqsniff.streams.connection import Connection
@@ -58,22 +57,6 @@ StreamInput: TypeAlias = StreamChunk | StreamGap | StreamClosed
 
 Placed: TypeAlias = tuple[int, int, Item]
 """(ordinal of the packet that released it, ordinal of the connection's first packet, item)."""
-
-
-class RunObserver(Protocol):
-    """Looks at what a run reads, beside its items: what ``explain`` and ``extract`` need to know of packets."""
-
-    def see_segments(self, batch: SegmentBatch) -> None:
-        """Look at the segments of the next packets, before their items come."""
-        ...
-
-    def see_connection(self, connection: Connection, info: ConnectionInfo) -> None:
-        """Take note of a connection that has begun."""
-        ...
-
-    def wants_spans(self, info: ConnectionInfo, frame: Frame) -> bool:
-        """Whether the item of a message of this frame shall have its spans."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

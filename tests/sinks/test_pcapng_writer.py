@@ -55,4 +55,4 @@ def test_another_reader_finds_packets_and_comments(tmp_path):
 def test_a_comment_is_cut_to_what_an_option_holds(tmp_path):
     path = written(tmp_path, ("a", 1, 0, b"abc", None, ["ü" * OPTION_MAX]))
     assert FileSource([str(path)]).captures == []
-    assert [data for _, data in dpkt.pcapng.Reader(path.open("rb"))] == [b"abc"]
+    assert [data for _, data in dpkt.pcapng.Reader(io.BytesIO(path.read_bytes()))] == [b"abc"]
