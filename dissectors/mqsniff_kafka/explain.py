@@ -1,4 +1,4 @@
-"""A frame in, every field of it beside its bytes out; record data by ``explain_records``."""
+"""Every field of a frame beside its bytes, for ``mqsniff explain``; record data by ``explain_records``."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def token_spans(frame: Frame) -> Iterator[Span]:
 
 
 def _has_tags(layout: Layout, data: bytes) -> bool:
-    """Whether a response's header is flexible: as its body is, but for ApiVersions."""
+    """Whether the header of a response is flexible: it is if the body is, except in ApiVersions."""
     return layout.struct.flexible and layout.name != "ApiVersionsResponse" and len(data) > 8
 
 
@@ -178,7 +178,7 @@ def _moved(span: Span, by: int) -> Span:
 
 
 def _meaning(span: Span) -> str:
-    """What a number stands for: an error or another value of an enum by name, else the meaning of the field."""
+    """The name of an enum value or error code, else the meaning of the field."""
     value = span.value
     if not isinstance(value, int) or isinstance(value, bool):
         return span.meaning

@@ -1,8 +1,8 @@
-"""A frame in, every field of it beside its bytes out, for ``mqsniff explain``.
+"""Every field of a frame beside its bytes, for ``mqsniff explain``.
 
-1. Spans tile the frame: each starts where the one before it stopped, the last one is what nobody decoded.
-2. The slots of a batch are taken apart; in the plain bytes inside of a compressed payload if they stand there.
-3. Payloads, keys and values of properties are marked as what goes with the payload.
+1. Spans tile the frame: each starts where the one before it stopped, the last one covers the undecoded bytes.
+2. The slots of a batch have spans of their own, those of a compressed payload in its plain bytes.
+3. Payloads, keys and values of properties are marked as payload.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _fields(frame: Frame, limits: Limits) -> Iterator[Span]:
 
 
 def _behind(frame: Frame, at: int, limits: Limits) -> Iterator[Span]:
-    """What stands behind the command of SEND and MESSAGE."""
+    """Fields behind the command of SEND and MESSAGE."""
     data = frame.data
     try:
         parts = split_payload(data, at, frame.size)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mqsniff.model import ConnectionInfo, FlowKey, Frame, PacketProblem, SegmentBatch, Side, packet_capture, packet_id
 from mqsniff.streams.connection import Connection
-from mqsniff.streams.segment import ACK, FIN, RST, SHUT, SYN
+from mqsniff.streams.segment import ACK, FIN, RST, SYN, ZERO_WINDOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class FoundSegment:
         """What a segment without bytes is."""
         names = [(SYN, "SYN"), (FIN, "FIN"), (RST, "RST")]
         told = [name for bit, name in names if self.flags & bit]
-        window = ", which announces a zero window" if self.flags & SHUT else ""
+        window = ", which announces a zero window" if self.flags & ZERO_WINDOW else ""
         if not told:
             return f"a pure TCP ACK{window}"
         return f"a TCP {', '.join(told + ['ACK'] * bool(self.flags & ACK))}{window}"
