@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from mqsniff.decode.conversation import Conversation, Placed, RunContext
 from mqsniff.decode.internal import InternalTopics
+from mqsniff.decode.observer import RunObserver
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import Settings
 from mqsniff.model import (
@@ -76,10 +77,11 @@ class Pipeline:
         *,
         decode_as: Mapping[int, str] | None = None,
         domain: str = "",
+        observer: RunObserver | None = None,
     ) -> None:
         """``domain``: which captures are one, see ``sources.domains``; ValueError for an invalid pattern."""
         self._source = source
-        self._context = RunContext(Registry(load_dissectors(), decode_as), settings)
+        self._context = RunContext(Registry(load_dissectors(), decode_as), settings, observer)
         self._decoder = PacketDecoder(settings.limits)
         self._flows: FlowTable | DomainFlows = FlowTable(settings.limits)
         if domain:
@@ -120,6 +122,8 @@ class Pipeline:
     def _slice(self, batch: PacketBatch) -> Iterator[Item]:
         """The items that some packets release."""
         segments = self._decoder.decode(batch)
+        if self._context.observer is not None:
+            self._context.observer.see_segments(segments)
         self.totals.packets += len(batch)
         self.totals.other_packets += segments.skipped_packets
         self.totals.segments += len(segments)

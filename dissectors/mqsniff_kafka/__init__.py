@@ -87,9 +87,12 @@ class Kafka(FramedDissector):
 
     def spans(self, frame: Frame) -> Iterator[Span]:
         """Every field of a frame beside its bytes."""
-        from mqsniff_kafka.explain import frame_spans  # noqa: PLC0415  # as above
+        from mqsniff_kafka.explain import frame_spans, token_spans  # noqa: PLC0415  # as above
 
-        return frame_spans(frame, self._session.layout_of(frame), self.settings.limits)
+        if self._session.is_token(frame):
+            return token_spans(frame)
+        session = self._session
+        return frame_spans(frame, session.layout_of(frame), self.settings.limits, session.forwarded_of(frame))
 
     @classmethod
     def internal_topic(cls, topic: str) -> bool:

@@ -142,6 +142,8 @@ class Responses:
         self._identity = owner.identity
         self._sessions, self._records = sessions, records
         self._layouts: dict[int, Layout] = {}
+        self._forwarded: dict[int, Version] = {}
+        """Of envelopes: what they forward the response to, by the frame's offset."""
         self._answered_ts = 0
         self.pairing = ResponsePairing(owner, self._fits)
         self._rules: dict[int, ResponseRule] = {
@@ -157,6 +159,10 @@ class Responses:
     def layout_of(self, frame: Frame) -> Layout | None:
         """The layout of a recent response; None unless spans are wanted."""
         return self._layouts.get(frame.offset)
+
+    def forwarded_of(self, frame: Frame) -> Version | None:
+        """The request whose response an envelope forwards; None for another response, or where nobody explains."""
+        return self._forwarded.get(frame.offset)
 
     def message_of(self, frame: Frame) -> Message:
         """The message of a frame that has a correlation id; resolves its request."""
@@ -287,6 +293,7 @@ class Responses:
         """Keep the layout of a response, for ``layout_of``."""
         if len(self._layouts) >= LAYOUTS_MAX:
             self._layouts.clear()
+            self._forwarded.clear()
         self._layouts[frame.offset] = layout
 
     def _read_records(self, reply: ResponseContext, body: KafkaBody) -> None:
@@ -328,4 +335,7 @@ class Responses:
             reply.message.notes += (("release", release),)
 
     def _enveloped(self, reply: ResponseContext) -> None:
-        embedded.open_response(reply.body, reply.request.inner, self._limits, reply.message.problems)
+        inner = reply.request.inner
+        if inner is not None and "spans" in self._settings.wanted:
+            self._forwarded[reply.message.frame.offset] = inner
+        embedded.open_response(reply.body, inner, self._limits, reply.message.problems)

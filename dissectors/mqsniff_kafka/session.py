@@ -21,6 +21,7 @@ from mqsniff.framing import FramedDissector
 from mqsniff.model import Frame, Message, Side, Skipped
 from mqsniff.spec.layout import Layout
 from mqsniff_kafka import detection, heads
+from mqsniff_kafka.bodies import Version
 from mqsniff_kafka.fetching import FetchSessions
 from mqsniff_kafka.logins import Logins
 from mqsniff_kafka.membership import Membership
@@ -54,6 +55,8 @@ class KafkaSession:
         self._requests = Requests(owner, *shared, pairing=self._pairing)
         self._unsure = False
         """Whether a search found the server's frames and none of them has answered a request so far."""
+        self._token_at = [-1, -1]
+        """Stream offset of the last token of each side."""
         self._first_id: int | None = None
         """Correlation id of the first request behind lost ones."""
 
@@ -137,6 +140,7 @@ class KafkaSession:
         """The message of a client's frame."""
         data = frame.data
         if self._logins.is_token(data):
+            self._token_at[Side.CLIENT] = frame.offset
             return self._logins.client_token(frame)
         self._logins.request_seen()
         if len(data) < 12:
@@ -150,6 +154,7 @@ class KafkaSession:
         """The message of a server's frame."""
         unsure, self._unsure = self._unsure, False
         if self._logins.expects_token():
+            self._token_at[Side.SERVER] = frame.offset
             return self._logins.server_token(frame)
         if len(frame.data) < 8:
             self._pairing.lost_responses()
@@ -157,6 +162,14 @@ class KafkaSession:
         message = self._responses.message_of(frame)
         self._unsure = unsure and message.name == UNASKED
         return message
+
+    def is_token(self, frame: Frame) -> bool:
+        """Whether a frame that was decoded a while ago is a token without a header."""
+        return self._token_at[frame.side] == frame.offset
+
+    def forwarded_of(self, frame: Frame) -> Version | None:
+        """The request whose response an envelope, decoded a while ago, forwards."""
+        return self._responses.forwarded_of(frame) if frame.side is Side.SERVER else None
 
     def layout_of(self, frame: Frame) -> Layout | None:
         """The layout of a recent response; None unless spans are wanted."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from mqsniff.model import Frame, Secret, Side, Span, Undecoded, Value
+from mqsniff.model import Frame, Secret, Side, Span, Undecoded, Value, payload
 from mqsniff.spec.wire import Malformed, text_or_bytes
 from mqsniff_nsq import frames, tables
 from mqsniff_nsq.lines import INT32, ParsedCommand, number_or_text, read_command, text
@@ -90,7 +90,7 @@ def _body(data: bytes, read: ParsedCommand, kind: tables.BodyKind) -> Iterator[S
         case "messages":
             yield from _messages(data, start)
         case _:
-            yield Span("body", start, stop, data[start:stop], "message data")
+            yield Span("body", start, stop, payload(data[start:stop]), "message data")
 
 
 def _messages(data: bytes, at: int) -> Iterator[Span]:
@@ -107,7 +107,7 @@ def _messages(data: bytes, at: int) -> Iterator[Span]:
         if size <= 0:
             return
         stop = min(at + 4 + size, len(data))
-        yield Span(f"messages[{index}].body", at + 4, stop, data[at + 4 : stop], "message data")
+        yield Span(f"messages[{index}].body", at + 4, stop, payload(data[at + 4 : stop]), "message data")
         at = stop
 
 
@@ -135,7 +135,7 @@ def _message(data: bytes) -> Iterator[Span]:
             return
         yield Span(path, at, at + size, value, meaning)
         at += size
-    yield Span("body", at, len(data), data[at:], "message data")
+    yield Span("body", at, len(data), payload(data[at:]), "message data")
 
 
 _MESSAGE_FIELDS: Final = (

@@ -1,20 +1,26 @@
 """Every field of a frame beside its bytes, for ``mqsniff explain``.
 
 1. Spans tile the frame: each starts where the one before it stopped, the last one covers the undecoded bytes.
-2. The payload is one span; if it is an uncompressed batch, its messages have spans too.
+2. The slots of a batch have spans of their own, those of a compressed payload in its plain bytes.
+3. Payloads, keys and values of properties are marked as payload.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from mqsniff.limits import Limits
-from mqsniff.model import Frame, Span, Undecoded
+from mqsniff.model import Frame, OpenedBytes, Span, Undecoded, payload
 from mqsniff.spec.wire import Malformed
 from mqsniff_pulsar.commands import PAYLOAD
 from mqsniff_pulsar.frames import HEAD, split_payload
 from mqsniff_pulsar.messages import message_type, read_command
-from mqsniff_pulsar.payload import is_plain
+from mqsniff_pulsar.payload import is_plain, plain_payload
+
+_PAYLOAD: Final = re.compile(r"\.(?:(?:partition|ordering)_key|properties\[\d+\]\.value)$")
+"""Metadata of a message that go with its payload, as ``payload.with_payload`` has them."""
 
 
 def frame_spans(frame: Frame, limits: Limits) -> Iterator[Span]:
@@ -62,13 +68,35 @@ def _behind(frame: Frame, at: int, limits: Limits) -> Iterator[Span]:
 def _sized(data: bytes, name: str, path: str, place: tuple[int, int], limits: Limits) -> Iterator[Span]:
     start, stop = place
     yield _number(data, path, start - 4, start, "size")
-    yield from message_type(name).spans(data, start, min(stop, len(data)), limits, path + ".")
+    for span in message_type(name).spans(data, start, min(stop, len(data)), limits, path + "."):
+        if isinstance(span.value, str | bytes) and _PAYLOAD.search(span.path) is not None:
+            yield span._replace(value=payload(span.value))
+        else:
+            yield span
 
 
 def _payload(frame: Frame, metadata_place: tuple[int, int], limits: Limits) -> Iterator[Span]:
     data, (start, at) = frame.data, metadata_place
     metadata = message_type("MessageMetadata").decode(data, start, min(at, len(data)), limits).body
-    batch = metadata.get("num_messages_in_batch", 0) if is_plain(metadata) and frame.whole else 0
+    if at >= len(data):
+        return
+    if is_plain(metadata) or not frame.whole:
+        batch = metadata.get("num_messages_in_batch", 0) if frame.whole else 0
+        yield from _slots(data, at, batch, limits)
+        return
+    codec = str(metadata.get("compression", "NONE")).lower()
+    plain, problem = plain_payload(metadata, data[at:], limits)
+    if plain is None:
+        why = problem.detail if problem is not None else "encrypted, or a chunk of something compressed"
+        yield Span("payload", at, len(data), payload(data[at:]), f"payload: {why}")
+        return
+    spans = tuple(_slots(plain, 0, metadata.get("num_messages_in_batch", 0), limits))
+    meaning = f"payload in {codec}, {len(plain)} bytes when opened"
+    yield Span("payload", at, len(data), len(data) - at, meaning, OpenedBytes(codec, plain, spans))
+
+
+def _slots(data: bytes, at: int, batch: int, limits: Limits) -> Iterator[Span]:
+    """The messages of a plain batch; what is none is one span."""
     for index in range(min(batch, limits.elements_max)):
         path = f"payload[{index}]"
         single, stop = at + 4, at + 4 + int.from_bytes(data[at : at + 4], "big")
@@ -80,10 +108,10 @@ def _payload(frame: Frame, metadata_place: tuple[int, int], limits: Limits) -> I
         if not 0 <= size <= len(data) - at:
             break
         if size:
-            yield Span(f"{path}.payload", at, at + size, data[at : at + size], "payload")
+            yield Span(f"{path}.payload", at, at + size, payload(data[at : at + size]), "payload")
         at += size
     if at < len(data):
-        yield Span("payload", at, len(data), data[at:], "payload")
+        yield Span("payload", at, len(data), payload(data[at:]), "payload")
 
 
 def _number(data: bytes, path: str, start: int, stop: int, meaning: str) -> Span:

@@ -3,7 +3,8 @@
 1. Spans tile the frame: each starts where the one before it stopped. Commas, brackets and keys of JSON belong to the
    field behind them. The last span covers the undecoded bytes.
 2. Paths are those of the message's body; secrets stay wrapped.
-3. The data of a message is one span, compressed or not.
+3. The data of a message is one span; if it is compressed, or a batch, its plain bytes have spans inside. Bodies and
+   properties of messages are marked as payload.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, Final
 
+from mqsniff.codecs.blocks import CODECS, decompress_partly
 from mqsniff.limits import Limits
-from mqsniff.model import Frame, Secret, Span, Undecoded, Value
+from mqsniff.model import Frame, OpenedBytes, Secret, Span, Undecoded, Value, payload
 from mqsniff.spec.wire import Malformed, text_or_bytes
 from mqsniff_rocketmq import stored
 from mqsniff_rocketmq.explain_json import json_spans
@@ -81,12 +83,18 @@ def _fields(frame: Frame, part: CodePart, limits: Limits) -> Iterator[Span]:
     yield Span("header_size", 5, 8, word & 0xFFFFFF)
     if len(data) < stop:
         return
-    if word >> 24 == BINARY:
-        yield from _binary(data, stop, part)
-    else:
-        yield from json_spans(data, HEAD_SIZE, stop, "", ["header", part.header.name])
+    header = (
+        _binary(data, stop, part)
+        if word >> 24 == BINARY
+        else json_spans(data, HEAD_SIZE, stop, "", ["header", part.header.name])
+    )
+    sys_flag = 0
+    for span in header:
+        if span.path == "ext_fields.sys_flag" and type(span.value) is int:
+            sys_flag = span.value
+        yield span
     if len(data) == frame.size > stop:
-        yield from _body(data, stop, part, limits)
+        yield from _body(data, stop, part, sys_flag, limits)
 
 
 def _number(data: bytes, at: int, path: str, code: str, meaning: str = "") -> Span:
@@ -147,11 +155,11 @@ def _meaning(path: str, value: Any) -> str:
 # ---- bodies
 
 
-def _body(data: bytes, at: int, part: CodePart, limits: Limits) -> Iterator[Span]:
+def _body(data: bytes, at: int, part: CodePart, sys_flag: int, limits: Limits) -> Iterator[Span]:
     kind = part.body
     match kind:
         case "message":
-            yield Span("body", at, len(data), len(data) - at, "message data")
+            yield _message_data(data, (at, len(data)), "body", sys_flag, limits)
         case "message-batch" | "stored-message" | "stored-messages":
             yield from _messages(data, at, kind, limits)
         case "timer-checkpoint" if len(data) - at in (32, 56):
@@ -162,7 +170,7 @@ def _body(data: bytes, at: int, part: CodePart, limits: Limits) -> Iterator[Span
         case "text":
             yield Span("body", at, len(data), text_or_bytes(data[at:]))
         case "register-broker" if data[at : at + 1] == b"\x78":
-            yield Span("body", at, len(data), Undecoded(data[at:]), "zlib")
+            yield _registration(data, at, limits)
         case _:
             yield from json_spans(data, at, len(data), "body", _shape(kind))
 
@@ -189,7 +197,7 @@ def _messages(data: bytes, at: int, kind: str, limits: Limits) -> Iterator[Span]
             path = f"body.messages[{index}]"
             yield from _head(data, at, path, _BATCHED, 4)
             at += stored.BATCH_MIN - 2
-            yield Span(f"{path}.body", at, at + batched.body_size, batched.body_size, "message data")
+            yield _message_data(data, (at, at + batched.body_size), f"{path}.body", 0, limits)
             at += batched.body_size
             yield from _properties(data, at, path)
             at += 2 + batched.properties_stop - batched.properties
@@ -200,13 +208,73 @@ def _messages(data: bytes, at: int, kind: str, limits: Limits) -> Iterator[Span]
             yield span
             at = span.stop
         fits = {True: "CRC fits", False: "CRC does not fit", None: "no CRC"}[message.checksum_ok]
-        yield Span(f"{path}.body", at, at + message.body_size, message.body_size, f"message data, {fits}")
+        held = _message_data(data, (at, at + message.body_size), f"{path}.body", message.sys_flag, limits)
+        yield held._replace(meaning=f"{held.meaning}, {fits}")
         at += message.body_size
         width = 1 if message.magic == STORED_V1 else 2
         end = at + width + int.from_bytes(data[at : at + width], "big")
         yield Span(f"{path}.topic", at, end, message.topic)
         yield from _properties(data, end, path)
         at = end + 2 + message.properties_stop - message.properties
+
+
+def _message_data(data: bytes, place: tuple[int, int], path: str, sys_flag: int, limits: Limits) -> Span:
+    """The body of a message, with its plain bytes inside if it is compressed, or holds a batch."""
+    start, stop = place
+    raw = data[start:stop]
+    codec = stored.codec_of(sys_flag)
+    inner = sys_flag & stored.INNER_BATCH == stored.INNER_BATCH
+    if codec == "none" and not inner:
+        return Span(path, start, stop, payload(raw), "message data")
+    plain, why = raw, None
+    if codec in CODECS:
+        plain, why = decompress_partly(codec, raw, limits.decompress_max)
+    elif codec != "none":
+        plain, why = b"", "a compression type without a name"
+    if not plain:
+        return Span(path, start, stop, payload(raw), f"message data in {codec}: {why}")
+    spans = tuple(_messages(plain, 0, "message-batch", limits)) if inner else ()
+    at = spans[-1].stop if spans else 0
+    rest = (Span(path, at, len(plain), payload(plain[at:]), "message data"),) if at < len(plain) else ()
+    form = "a batch of messages" if codec == "none" else codec
+    meaning = f"message data in {codec}, {why or f'{len(plain)} bytes when opened'}" if codec != "none" else form
+    return Span(path, start, stop, stop - start, meaning, OpenedBytes(form, plain, spans + rest))
+
+
+def _registration(data: bytes, at: int, limits: Limits) -> Span:
+    """A compressed registration of a broker, with its parts inside."""
+    raw = data[at:]
+    plain, why = decompress_partly("zlib", raw, limits.decompress_max)
+    if not plain:
+        return Span("body", at, len(data), Undecoded(raw), why or "zlib")
+    meaning = f"parts in zlib, {why or f'{len(plain)} bytes when opened'}"
+    return Span("body", at, len(data), len(raw), meaning, OpenedBytes("zlib", plain, tuple(_parts(plain))))
+
+
+def _parts(plain: bytes) -> Iterator[Span]:
+    """The parts of a registration, ``length i32 | bytes`` each, and counts, as ``bodies`` reads them."""
+    wrapper = "body.topic_config_serialize_wrapper"
+    at = 0
+    for name, counted in (
+        (f"{wrapper}.data_version", False),
+        (f"{wrapper}.topic_config_table", True),
+        ("body.filter_server_list", False),
+        (f"{wrapper}.topic_queue_mapping_info_map", True),
+    ):
+        if at + 4 > len(plain):
+            break
+        count = _INT32.unpack_from(plain, at)[0] if counted else 1
+        if counted:
+            yield Span(name, at, at + 4, count, "count")
+            at += 4
+        for index in range(max(count, 0)):
+            stop = at + 4 + _INT32.unpack_from(plain, at)[0] if at + 4 <= len(plain) else -1
+            if not at + 4 <= stop <= len(plain):
+                break
+            yield Span(f"{name}[{index}]" if counted else name, at, stop, text_or_bytes(plain[at + 4 : stop]))
+            at = stop
+    if at < len(plain):
+        yield Span("body", at, len(plain), Undecoded(plain[at:]), "undecoded")
 
 
 def _head(data: bytes, at: int, path: str, fields: tuple[tuple[str, str], ...], sys_flag: int) -> Iterator[Span]:
@@ -231,5 +299,6 @@ def _properties(data: bytes, at: int, path: str) -> Iterator[Span]:
     while at < end:
         stop = data.find(b"\x02", at, end) + 1 or end
         name, _, value = data[at:stop].rstrip(b"\x02").partition(b"\x01")
-        yield Span(f"{path}.properties.{name.decode(errors='backslashreplace')}", at, stop, text_or_bytes(value))
+        shown = payload(text_or_bytes(value))
+        yield Span(f"{path}.properties.{name.decode(errors='backslashreplace')}", at, stop, shown)
         at = stop

@@ -25,7 +25,7 @@ from mqsniff import __version__
 from mqsniff.answers.captures import is_capture_name
 from mqsniff.cli.talk import open_standard_streams, say, was_missed
 
-COMMANDS: Final = ("decode", "live", "trace", "sql", "batch", "check", "protocols")
+COMMANDS: Final = ("decode", "live", "trace", "explain", "extract", "sql", "batch", "check", "protocols")
 
 SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
@@ -36,6 +36,8 @@ Examples:
   mqsniff decode capture.pcap | jq .name     NDJSON into a pipe
   mqsniff capture.pcap --topic orders        one topic; many more filters
   mqsniff sql capture.pcap 'from problems'   asked with SQL
+  mqsniff explain capture.pcap 113           a packet, field by field
+  mqsniff extract capture.pcap --errors -w share.pcapng
   tcpdump -w - -U | mqsniff decode -         while it is captured
 
 `mqsniff FILE` is short for `mqsniff decode FILE`. `mqsniff COMMAND --help` says more.

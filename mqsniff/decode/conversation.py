@@ -19,11 +19,23 @@ from typing import Final, TypeAlias, assert_never
 from mqsniff.decode.detection import Detected, Detection
 from mqsniff.decode.foreign import TITLES
 from mqsniff.decode.layers import pieces
+from mqsniff.decode.observer import RunObserver
 from mqsniff.decode.opaque import OpaqueConnection
 from mqsniff.decode.registry import Claim, Registry
 from mqsniff.decode.session import ProtocolSession
 from mqsniff.dissector import Settings
-from mqsniff.model import UNMET, Chunk, ClosedItem, ConnectionInfo, Gap, Item, OpenedItem, Problem, ProblemItem, Side
+from mqsniff.model import (
+    UNMET,
+    Chunk,
+    ClosedItem,
+    ConnectionInfo,
+    Gap,
+    Item,
+    OpenedItem,
+    Problem,
+    ProblemItem,
+    Side,
+)
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.events import (
     ConnectionClosed,
@@ -53,6 +65,7 @@ class RunContext:
 
     registry: Registry
     settings: Settings
+    observer: RunObserver | None = None
 
 
 class Conversation:
@@ -76,6 +89,8 @@ class Conversation:
         self._over = False
         self._told = False
         self.info = _info(connection, self._client)
+        if context.observer is not None:
+            context.observer.see_connection(connection, self.info)
 
     def _detector(self, *, from_start: bool) -> Detection:
         key, shared = self._connection.key, self._context
@@ -211,7 +226,9 @@ class Conversation:
             registry.faults.append(f"{type(error).__name__}: no {claim.dissector.__name__} can be made: {error}")
             return None
         self.info.detected_by = claim.detected_by
-        session = ProtocolSession(dissector, settings, self.info)
+        observer = self._context.observer
+        explains = None if observer is None else observer.wants_spans
+        session = ProtocolSession(dissector, settings, self.info, explains)
         session.begin(in_step=self._from_start)
         return session
 

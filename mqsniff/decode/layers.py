@@ -42,6 +42,8 @@ class Layer(ABC):
         self.side = side
         self.at = at
         self.undecoded = 0
+        self.unread_at: int | None = None
+        """Stream offset of the layer below from which on bytes may have given nothing; None: all were read."""
         self.notices: list[Notice] = []
         """Problems of bytes that were lost on the way; the owner empties it."""
         self._plain = at
@@ -109,11 +111,13 @@ class TransformLayer(Layer):
         for item in output:
             if isinstance(item, Lost):
                 self.undecoded += item.size
+                self.unread_at = self.at if item.size else self.unread_at
                 self.notices.append((Problem(item.kind, "error", item.why, "", self.side, size=item.size), mark))
                 if item.plain != 0:
                     yield self._gap(item.plain, mark)
             elif isinstance(item, Dark):
                 self._dark, self._dark_mark = item, mark
+                self.unread_at = self.at + item.offset if self.unread_at is None else self.unread_at
                 self.undecoded += max(0, self._fed - item.offset)
             else:
                 yield self._chunk(item, mark)
@@ -133,6 +137,7 @@ class TlsLayer(Layer):
 
     def __init__(self, side: Side, at: int, facts: TlsFacts) -> None:
         super().__init__(side, at)
+        self.unread_at = at
         self._walk = RecordWalk(facts)
         self._clear = False
         self._first: Mark | None = None
@@ -187,6 +192,14 @@ class Layers:
     def top(self, side: Side) -> int:
         """The level above all layers of a side: bytes handed back here enter the layer that is pushed next."""
         return len(self._stacks[side])
+
+    def unread_at(self, side: Side) -> int | None:
+        """Stream offset of a side from which on its layers may have given nothing for bytes; None: all were read."""
+        stack = self._stacks[side]
+        if not stack or all(layer.unread_at is None for layer in stack):
+            return None
+        lowest = stack[0].unread_at
+        return stack[0].at if lowest is None else lowest
 
     def through(self, event: LayerEvent, level: int = 0) -> Iterator[LayerEvent]:
         """The events above all layers when an event enters at a level."""

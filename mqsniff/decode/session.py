@@ -9,6 +9,8 @@
    The rest counts as undecoded too, and is reported at the end.
 6. A problem of bytes that a reset cut off says which side reset the connection. It is a warning if a client reset while
    a reply was in flight, which it does not want; in any other case it is an error, since wanted bytes were lost.
+7. Spans of a message cover each of its bytes: what a dissector leaves out, or raises at, is an undecoded span, since
+   whoever hides secrets relies on them.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from mqsniff.model import (
     ConnectionInfo,
     Event,
     ExchangeItem,
+    Frame,
     Gap,
     Item,
     Message,
@@ -34,6 +37,8 @@ from mqsniff.model import (
     RecordItem,
     Side,
     Skipped,
+    Span,
+    Undecoded,
     Upgrade,
 )
 
@@ -43,7 +48,14 @@ SessionInput = TypeVar("SessionInput", Chunk, Gap, Side)
 class ProtocolSession:
     """One dissector at work on one connection."""
 
-    def __init__(self, dissector: Dissector, settings: Settings, info: ConnectionInfo) -> None:
+    def __init__(
+        self,
+        dissector: Dissector,
+        settings: Settings,
+        info: ConnectionInfo,
+        explains: Callable[[ConnectionInfo, Frame], bool] | None = None,
+    ) -> None:
+        """``explains`` tells of which frames the spans are wanted; None: of none."""
         self._dissector = dissector
         self._info = info
         self._layers = Layers(settings.limits)
@@ -56,7 +68,8 @@ class ProtocolSession:
         self._late: set[Side] = set()
         self._broken = self._layered = False
         self._reset_by: Side | None = None
-        self._quiet = "exchanges" not in settings.wanted
+        self._explains = explains
+        self._quiet = "exchanges" not in settings.wanted and explains is None
         self._last: Message | None = None
         """Last message emitted; its links to requests get cleared, else each message would keep all earlier ones."""
         info.identity = dissector.identity
@@ -149,6 +162,9 @@ class ProtocolSession:
             info.client_plain_bytes = self._fed[Side.CLIENT]
         if layers.top(Side.SERVER):
             info.server_plain_bytes = self._fed[Side.SERVER]
+        for side in info.layer_starts:
+            if (unread_at := layers.unread_at(side)) is not None:
+                info.unread_at[side] = unread_at
         info.tls_version, info.tls_cipher = tls.version, tls.cipher
         info.tls_alpn, info.tls_server_name = tls.alpn, tls.server_name
 
@@ -223,6 +239,8 @@ class ProtocolSession:
         self._claimed[frame.side] += len(frame.data) + frame.unread
         info.undecoded_bytes += frame.unread
         items: list[Item] = [MessageItem(info, message, _latency(message))]
+        if self._explains is not None and self._explains(info, frame):
+            items[0] = MessageItem(info, message, _latency(message), self._spans(message))
         if message.problems:
             items += [
                 ProblemItem(info, odd, frame.first_ts_ns, frame.first_packet, message) for odd in message.problems
@@ -232,6 +250,16 @@ class ProtocolSession:
         if message.records or (ended and self._exchanges.waiting):
             items += self._recorded(self._exchanges.records_of(message, ended))
         return items
+
+    def _spans(self, message: Message) -> tuple[Span, ...]:
+        """The fields of a message beside its bytes (rule 7)."""
+        found: tuple[Span, ...] = ()
+        try:
+            found = tuple(self._dissector.spans(message.frame))
+        except Exception as error:  # noqa: BLE001  # the border of the plugin
+            detail = f"{type(error).__name__} in {type(self._dissector).__name__}.spans"
+            message.problems.append(Problem("internal", "error", detail))
+        return _tiled(found, message.frame.data)
 
     def _only(self, message: Message) -> list[Item]:
         """Items of a message if exchanges are not wanted and no records wait. Hot."""
@@ -263,6 +291,8 @@ class ProtocolSession:
         try:
             self._layers.push(upgrade)
             self._layered = True
+            for side, offset in upgrade.at.items():
+                self._info.layer_starts.setdefault(side, offset)
         except KeyError:
             yield ProblemItem(self._info, Problem("internal", "error", f"no layer is called {upgrade.to}"), None, None)
             return
@@ -273,6 +303,24 @@ class ProtocolSession:
             self._again.append((event, levels[event.side]))
             if event.side in self._closed:
                 self._late.add(event.side)
+
+
+def _tiled(spans: tuple[Span, ...], data: bytes) -> tuple[Span, ...]:
+    """Spans that cover ``data``: these, and undecoded ones for what they leave out."""
+    made: list[Span] = []
+    at = 0
+    for span in spans:
+        if span.start > at:
+            made.append(_undecoded_span(data, at, span.start))
+        made.append(span)
+        at = max(at, span.stop)
+    if at < len(data):
+        made.append(_undecoded_span(data, at, len(data)))
+    return tuple(made)
+
+
+def _undecoded_span(data: bytes, start: int, stop: int) -> Span:
+    return Span("undecoded", start, stop, Undecoded(data[start:stop]), "the dissector tells no fields")
 
 
 def _release(event: Chunk | Gap) -> int:

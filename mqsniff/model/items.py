@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from mqsniff.model.messages import ExchangeStatus, Identity, Message, Pending, RecordBatch
-from mqsniff.model.values import Problem
+from mqsniff.model.messages import ExchangeStatus, Identity, Message, Pending, RecordBatch, Span
+from mqsniff.model.values import Problem, Side
 
 ConnectionOutcome: TypeAlias = Literal["established", "refused", "no answer", "mid-stream"]
 UNMET: Final[tuple[ConnectionOutcome, ...]] = ("refused", "no answer")
@@ -47,6 +47,11 @@ class ConnectionInfo:
     open_at_end: bool = False
     forgotten: bool = False
     """Whether it was given up, for its silence or for a limit; no column."""
+    layer_starts: dict[Side, int] = field(default_factory=dict)
+    """By side: the stream offset from which on its bytes pass a layer (TLS, compression); offsets behind it are those
+    of plain bytes. No column."""
+    unread_at: dict[Side, int] = field(default_factory=dict)
+    """By side: the stream offset from which on a layer may have given nothing for its bytes; no column."""
     client_rtt_ns: int | None = None
     server_rtt_ns: int | None = None
     proxy_client: str | None = None
@@ -67,6 +72,11 @@ class ConnectionInfo:
     client_longest_stall_ns: int | None = None
     server_longest_stall_ns: int | None = None
     identity: Identity = field(default_factory=Identity)
+
+    @property
+    def layered(self) -> bool:
+        """Whether bytes of it pass a layer."""
+        return bool(self.layer_starts)
 
     @property
     def client(self) -> str:
@@ -117,6 +127,8 @@ class MessageItem:
     connection: ConnectionInfo
     message: Message
     latency_ns: int | None = None
+    spans: tuple[Span, ...] | None = None
+    """Its fields beside their bytes; None where nobody asked for them (``Pipeline``)."""
 
 
 @dataclass(slots=True)

@@ -59,6 +59,16 @@ class Span(NamedTuple):
     stop: int
     value: Value
     meaning: str = ""
+    inside: OpenedBytes | None = None
+    """What its bytes hold once they are decompressed."""
+
+
+class OpenedBytes(NamedTuple):
+    """Decompressed bytes of a field; the places of ``spans`` count from their first byte."""
+
+    codec: str
+    data: bytes
+    spans: tuple[Span, ...]
 
 
 @dataclass(slots=True)

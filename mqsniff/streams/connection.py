@@ -106,6 +106,11 @@ class Connection:
         """(release, event) of all events so far, in order; each is returned once."""
         return self._ordering.outbox.take()
 
+    def place_of(self, direction: int, seq: int) -> int | None:
+        """The stream offset of a sequence number, the one nearest to the next byte; None before the direction began."""
+        way = self._ordering.directions[direction]
+        return way.offset_of(seq) if way.started else None
+
     # ---- does a packet belong here
 
     def owns(self, segment: Segment) -> bool:

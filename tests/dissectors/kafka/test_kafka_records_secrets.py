@@ -143,5 +143,6 @@ def test_the_bytes_of_a_credential_are_a_secret_beside_their_field_too(value: by
     answer = craft.response(craft.FETCH, 12, 1, {"responses": topics})
     driver = Driver(Kafka).run(chunks([client(fetch(1, topics=pending)), server(answer)]))
     spans = {span.path: span for span in driver.dissector.spans(driver.messages[1].frame)}
-    records = spans["responses[0].partitions[0].records"]
-    assert isinstance(records.value, Secret) == secret
+    record = "responses[0].partitions[0].records.batches[0].records[0]"
+    assert isinstance(spans[f"{record}.value"].value, Secret) == secret
+    assert spans[f"{record}.offset_delta"].value == 0

@@ -20,7 +20,7 @@ from remotingcraft import (
 )
 
 from mqsniff.limits import Limits
-from mqsniff.model import Frame, Secret, Side, Undecoded
+from mqsniff.model import Frame, Secret, Side, Span
 from mqsniff.testing.conversations import chunks, client, server
 from mqsniff.testing.driver import Driver
 from mqsniff_rocketmq import RocketMQ
@@ -72,7 +72,7 @@ def test_the_header_is_named_field_by_field():
         ("serialize_type_current_rpc", "JSON", ""),
         ("version", 513, "5.5.0"),
         ("", None, "end of JSON"),
-        ("body", 5, "message data"),
+        ("body", b"hello", "message data"),
     ]
 
 
@@ -110,7 +110,7 @@ def test_both_serialisations_are_explained_field_by_field(line):
     data = line["frame"]
     header = tables().headers[line["class"]]
     spans = list(frame_spans(whole(data), CodePart(header, body="text"), Limits()))
-    assert spans[-1] == ("body", len(data) - 6, len(data), "a body", "")
+    assert spans[-1] == Span("body", len(data) - 6, len(data), "a body")
     assert {span.path for span in spans} >= {f"ext_fields.{header.fields[wire].name}" for wire in line["fields"]}
     assert [span.start for span in spans[1:]] == [span.stop for span in spans[:-1]]
 
@@ -140,15 +140,19 @@ def test_messages_are_explained_to_their_properties():
     }
     assert found["born_host"] == (8, "10.1.2.3:50123", "")
     assert found["queue_offset"] == (8, 5, "")
-    assert found["body"] == (4, 4, "message data, CRC fits")
+    assert found["body"] == (4, b"five", "message data, CRC fits")
     assert found["topic"] == (7, "orders", "")
     assert found["properties.TAGS"] == (7, "A", "")
 
 
-def test_a_compressed_registration_is_one_span():
+def test_a_compressed_registration_has_its_parts_inside():
     raw = registration("orders")
     ((_, spans),) = explained(client(json_frame(103, 1, {}, raw)))
-    assert (spans[-1].path, spans[-1].value, spans[-1].meaning) == ("body", Undecoded(raw), "zlib")
+    inside = spans[-1].inside
+    assert (spans[-1].path, inside.codec) == ("body", "zlib")
+    assert [span.start for span in inside.spans] == [0, *(span.stop for span in inside.spans)][:-1]
+    assert inside.spans[-1].stop == len(inside.data)
+    assert any("orders" in str(span.value) for span in inside.spans)
 
 
 @pytest.mark.parametrize("size", range(0, 120, 7))

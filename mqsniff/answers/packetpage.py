@@ -1,0 +1,92 @@
+"""What is known of a packet in, the page that ``explain`` shows of it out: text in two panes, or one JSON object."""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO
+
+from mqsniff.answers.explain import Explanation, NearMessage, display_filter, packets_text
+from mqsniff.model import MessageItem, packet_number
+from mqsniff.sinks.lines import packets
+from mqsniff.sinks.paint import Paint, TextPart
+from mqsniff.sinks.panes import PaneOptions, field_objects, pane_lines
+from mqsniff.sinks.text import TextOptions, TextSink
+from mqsniff.tables.escape import safe
+from mqsniff.tables.rows import Captures, rows_of
+from mqsniff.tables.times import rfc3339
+
+
+class PacketPage:
+    """Writes the page of one packet to a binary stream."""
+
+    def __init__(
+        self, stream: BinaryIO, captures: Captures, packet: tuple[str, int], text: TextOptions, panes: PaneOptions
+    ) -> None:
+        """``packet``: the name of its capture, and its number there."""
+        self._stream = stream
+        self._captures = captures
+        self._capture, self._number = packet
+        self._text = text
+        self._panes = panes
+        self._paint = Paint(color=text.color, width=text.width)
+
+    def write_text(self, explanation: Explanation) -> None:
+        """Write the messages, each with its fields, or why there are none."""
+        count = len(explanation.found)
+        what = "no message" if not count else "1 message" if count == 1 else f"{count} messages"
+        title = f"packet {self._number} of {safe(self._capture)}: {what}"
+        self._put([("name", title), ("tcp", f"  Wireshark: frame.number == {self._number}")])
+        if not count:
+            self._put([("", f"  {safe(explanation.why)}")])
+            for word, near in (("before", explanation.before), ("behind", explanation.after)):
+                if near is not None:
+                    self._put([("", f"  nearest message {word} it: {safe(near.name)} in {packets_text(near)}")])
+        sink = TextSink(self._stream, self._captures, self._text)
+        for item in explanation.found:
+            self._put([])
+            sink.write(item)
+            sink.tick()
+            self._write_fields(item)
+        self._stream.flush()
+
+    def _write_fields(self, item: MessageItem) -> None:
+        frame = item.message.frame
+        plain = " of the plain bytes" if item.connection.layered else ""
+        cut = "" if frame.whole else f", {len(frame.data)} of them readable"
+        cells = 3 * self._panes.row - 1
+        self._put([("detail", f"  {packets(frame)}, stream offset {frame.offset}{plain}, {frame.size} bytes{cut}")])
+        self._put([("tcp", f"  Wireshark: {display_filter(item)}")])
+        self._put([("tcp", f"  {'offset':>6} {'size':>6}  {'bytes':<{cells}}  field: value  meaning")])
+        for line in pane_lines(item.spans or (), frame.data, self._panes):
+            self._put(line)
+
+    def _put(self, line: list[TextPart]) -> None:
+        self._stream.write(self._paint.line(line).encode(self._text.encoding, "backslashreplace") + b"\n")
+
+    def write_json(self, explanation: Explanation) -> None:
+        """Write one object."""
+        told: dict[str, Any] = {
+            "capture": self._capture,
+            "packet": self._number,
+            "display_filter": f"frame.number == {self._number}",
+            "messages": [self._message(item) for item in explanation.found],
+        }
+        if not explanation.found:
+            near = {"before": explanation.before, "after": explanation.after}
+            told |= {"why": explanation.why, "nearest": {name: _near_object(each) for name, each in near.items()}}
+        self._stream.write(self._panes.shown.json(told) + b"\n")
+        self._stream.flush()
+
+    def _message(self, item: MessageItem) -> dict[str, Any]:
+        """The row of a message, its fields in the place of its body."""
+        ((_, row),) = rows_of(item, self._captures, ("messages",), self._panes.shown)
+        del row["body"]
+        row |= {name: rfc3339(row[name]) for name in ("ts", "last_ts")}
+        fields = list(field_objects(item.spans or (), item.message.frame.data, self._panes))
+        return row | {"display_filter": display_filter(item), "fields": fields}
+
+
+def _near_object(near: NearMessage | None) -> dict[str, Any] | None:
+    if near is None:
+        return None
+    first, last = packet_number(near.first_packet), packet_number(near.last_packet)
+    return {"name": near.name, "first_packet": first, "last_packet": last}
