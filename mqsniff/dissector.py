@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
@@ -78,6 +78,19 @@ Sized: TypeAlias = int | FrameAnswer | IncrementalSize | LayerChange
 """Size of the frame in bytes, its head included, or why it cannot be told."""
 
 Table: TypeAlias = "list[dict[str, Value]]"
+
+
+class DroppedVersions(NamedTuple):
+    """Versions of a message that newer servers no longer take."""
+
+    before: int
+    """The first version that they take; ``NEVER`` where they take none."""
+    release: str
+    """The first release that refuses the others: "Kafka 4.0"."""
+
+
+NEVER: Final = 1 << 31
+"""A version that no message has."""
 
 
 class Sample(NamedTuple):
@@ -197,6 +210,11 @@ class Dissector(ABC):
     def message_names(cls) -> Collection[str] | None:
         """Names that its messages may have, without names like ``unknown(77)``; None: not known."""
         return None
+
+    @classmethod
+    def dropped_versions(cls) -> Mapping[str, DroppedVersions]:
+        """Messages, by name, of which newer servers no longer take all versions; asked for by statistics."""
+        return {}
 
     @classmethod
     def describe(cls) -> dict[str, Table]:

@@ -7,11 +7,13 @@ from mqsniff.codecs.blocks import BlockError, decompress
 from mqsniff.codecs.transforms import Dark, Lost, Transform
 from mqsniff.dissector import (
     NEED,
+    NEVER,
     NO_FRAME,
     USUAL,
     WAIT_PEER,
     WITH_RECORDS,
     Dissector,
+    DroppedVersions,
     IncrementalSize,
     LayerChange,
     Probed,
@@ -51,6 +53,7 @@ from mqsniff.spec.wire import Malformed
 
 __all__ = [
     "NEED",
+    "NEVER",
     "NO_FRAME",
     "USUAL",
     "WAIT_PEER",
@@ -59,6 +62,7 @@ __all__ = [
     "Chunk",
     "Dark",
     "Dissector",
+    "DroppedVersions",
     "Event",
     "Frame",
     "FramedDissector",

@@ -8,10 +8,10 @@ layouts of ``specs``), ``marks`` (what all APIs have in common), ``records`` (fi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from mqsniff.dissector import Candidate, Probed, Sample, Settings, Sized, Table, Verdict
+from mqsniff.dissector import Candidate, DroppedVersions, Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
 from mqsniff.model import Event, Frame, Gap, Side, Span, Value
 from mqsniff_kafka import heads
@@ -111,6 +111,13 @@ class Kafka(FramedDissector):
         from mqsniff_kafka.description import message_names  # noqa: PLC0415  # as above
 
         return message_names()
+
+    @classmethod
+    def dropped_versions(cls) -> Mapping[str, DroppedVersions]:
+        """What Kafka 4 no longer takes (KIP-896)."""
+        from mqsniff_kafka.description import dropped_versions  # noqa: PLC0415  # as above
+
+        return dropped_versions()
 
     @classmethod
     def describe(cls) -> dict[str, Table]:

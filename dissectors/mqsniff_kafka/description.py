@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from mqsniff.dissector import Table
+from mqsniff.dissector import NEVER, DroppedVersions, Table
 from mqsniff.model import Value
 from mqsniff_kafka import rows, specs
 from mqsniff_kafka.inventory import inventory
@@ -15,6 +15,9 @@ from mqsniff_kafka.oracles import SELF, LayoutPlace, oracles_of, reasons, vouche
 from mqsniff_kafka.ordinary import ORDINARY
 from mqsniff_kafka.responses import UNASKED
 from mqsniff_kafka.sasl import MECHANISMS
+
+_LAST_OF_3: Final = "3.9"
+_FIRST_OF_4: Final = "4.0"
 
 UNANSWERED: Final = {"Produce": "acks is 0"}
 """API -> when nobody answers it."""
@@ -42,6 +45,18 @@ def describe() -> dict[str, Table]:
         "releases": [{"release": name, "apis": len(table)} for name, table in specs.releases().items()],
         "sasl_mechanisms": [{"name": name} for name in sorted(MECHANISMS)],
     }
+
+
+def dropped_versions() -> dict[str, DroppedVersions]:
+    """What the first release of Kafka 4 no longer takes, of what the last of Kafka 3 took (KIP-896)."""
+    releases = specs.releases()
+    old, new = releases[_LAST_OF_3], releases[_FIRST_OF_4]
+    dropped = {
+        specs.apis()[key].name: DroppedVersions(new[key][0] if key in new else NEVER, f"Kafka {_FIRST_OF_4}")
+        for key, (first, _, _) in old.items()
+        if key not in new or new[key][0] > first
+    }
+    return dict(sorted(dropped.items()))
 
 
 def message_names() -> frozenset[str]:

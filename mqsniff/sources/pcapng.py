@@ -109,6 +109,7 @@ class PcapngParser:
                 at, need, over = self._read_single(buffer, at, stop, shift)
         told = self.losses()
         self._info.dropped = lost(told.first) + told.between + lost(told.last or {})
+        self._info.drops_told = self._info.drops_told or self._interfaces.tells_losses
         # Packets are looked at after the blocks between them; their problems come in file order all the same.
         self._info.problems[known:] = sorted(self._info.problems[known:], key=lambda problem: problem.offset or 0)
         return Parsed(join_batches(batches) if batches else None, at, need, over)

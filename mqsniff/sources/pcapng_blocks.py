@@ -88,6 +88,8 @@ class Interfaces:
 
     def __init__(self, first: int) -> None:
         self.first = first
+        self.tells_losses = False
+        """Whether the capturing side said how many packets it lost, be it none."""
         self._rows: list[tuple[int, int, int, int, int]] = []
         self._table = np.array([UNDESCRIBED], np.int64)
         self._exact: dict[int, int] = {}  # ticks a second of interfaces beyond FAST_TICKS, whose rows hold 0
@@ -146,6 +148,7 @@ class Interfaces:
 
     def lose(self, row: Int64s, count: Int64s) -> None:
         """Packets were lost before the packets of these rows."""
+        self.tells_losses = True
         described = row < len(self)
         self._told = _grown(self._told, len(self))
         np.add.at(self._told, row[described], np.clip(count[described], 0, LOSS_MAX))
@@ -160,6 +163,7 @@ class Interfaces:
         ]
         if values and interface < len(self):
             self._totals[interface] = sum(min(value, LOSS_MAX) for value in values if value != NOT_KNOWN)
+            self.tells_losses = self.tells_losses or any(value != NOT_KNOWN for value in values)
 
     def losses(self) -> Losses:
         """Packets that the capturing side says it lost, by interface."""

@@ -1,0 +1,67 @@
+"""Connections in, the hosts of the capture and what runs on them out."""
+
+from __future__ import annotations
+
+from mqsniff.answers.stats.keeping import OTHERS, KeptTallies, StatRow, counted
+from mqsniff.model import ConnectionInfo
+
+_SOFTWARE_NAMES = 20
+"""Names of software of one host that are kept."""
+
+
+class HostTally:
+    """One address in one role."""
+
+    __slots__ = ("connections", "protocols", "received", "sent", "software")
+
+    def __init__(self) -> None:
+        self.connections = self.sent = self.received = 0
+        self.protocols: dict[str, int] = {}
+        self.software: dict[str, int] = {}
+
+    def take(self, protocol: str, software: str | None, sent: int, received: int) -> None:
+        """Count a connection."""
+        self.connections += 1
+        self.sent += sent
+        self.received += received
+        self.protocols[protocol] = self.protocols.get(protocol, 0) + 1
+        if software is not None and (software in self.software or len(self.software) < _SOFTWARE_NAMES):
+            self.software[software] = self.software.get(software, 0) + 1
+
+    def row(self) -> StatRow:
+        """The figures as columns."""
+        return {
+            "protocols": list(counted(self.protocols)),
+            "software": list(counted(self.software)),
+            "connections": self.connections,
+            "sent_bytes": self.sent,
+            "received_bytes": self.received,
+        }
+
+
+class HostStats:
+    """Servers by address and port, clients by address."""
+
+    def __init__(self, limit: int) -> None:
+        self._hosts: KeptTallies[tuple[str, str, int | None], HostTally] = KeptTallies(limit, HostTally)
+
+    def closed(self, connection: ConnectionInfo) -> None:
+        """Count a connection on both sides."""
+        c, identity = connection, connection.identity
+        server = self._hosts.of(("server", c.server_ip, c.server_port))
+        server.take(c.protocol, identity.server_software, c.server_bytes, c.client_bytes)
+        client = self._hosts.of(("client", c.client_ip, None))
+        client.take(c.protocol, identity.client_software, c.client_bytes, c.server_bytes)
+
+    def rows(self) -> list[StatRow]:
+        """Servers first, then clients, those with most connections first."""
+        found = []
+        for key, tally in self._hosts:
+            role, ip, port = key or (OTHERS, OTHERS, None)
+            found.append({"role": role, "host": ip, "port": port, **tally.row()})
+        return sorted(
+            found, key=lambda row: (_ROLES.index(row["role"]), -row["connections"], row["host"], row["port"] or 0)
+        )
+
+
+_ROLES = ("server", "client", OTHERS)

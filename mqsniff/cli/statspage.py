@@ -1,0 +1,348 @@
+"""Rows of the sections of ``mqsniff stats`` in, a page of lines out: what is in it, what is wrong and where, then more.
+
+1. The most important comes first; errors are red. A section without rows takes no line.
+2. Without ``--all`` each section shows its first rows and says how many more there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from mqsniff.answers.stats.keeping import StatRow
+from mqsniff.cli.amounts import count_of, count_text, duration_text, share_text, size_text
+from mqsniff.cli.statsgrid import KEPT, GridCell, GridColumn, GridLines
+from mqsniff.sinks.paint import Role, TextPart
+
+Sections = Mapping[str, Sequence[StatRow]]
+
+_TRUST: Final[dict[str, Role]] = {"bad": "error", "doubtful": "warning", "unknown": "warning", "good": ""}
+_NAMED: Final = 3
+"""Names of errors in a line."""
+_TITLE: Final = 9
+"""Cells of the words before the lines of the head."""
+
+
+class StatsPage:
+    """Makes the page."""
+
+    def __init__(self, lines: GridLines, *, top: int | None = 5, by: str | None = None) -> None:
+        """``top``: rows of a section that are shown; None for all of them and all sections."""
+        self._lines = lines
+        self._top = top
+        self._by = by
+
+    def of(self, sections: Sections) -> Iterator[str]:
+        """The page, line by line."""
+        yield from self._span(sections)
+        yield from self._trust(sections["health"])
+        yield from self._wrong(sections)
+        for part in (self._protocols, self._commands):
+            yield from part(sections)
+        for part in (self._hosts, self._clients, self._network):
+            yield from part(sections)
+        if self._top is None:
+            yield from self._health(sections)
+
+    # ---- head
+
+    def _span(self, sections: Sections) -> Iterator[str]:
+        span = sections["span"][0]
+        names = span["captures"]
+        what = names[0] if len(names) == 1 else count_of(len(names), "capture")
+        yield self._lines.line(("name", what))
+        if span["first_ts"] is None:
+            yield self._said("span", [("", f"{count_of(span['packets'], 'packet')}")])
+            return
+        day, _, rest = span["first_ts"].partition("T")
+        parts = [
+            f"{day} {rest[:12]}Z + {duration_text(span['duration_ns'])}",
+            count_of(span["packets"], "packet"),
+            count_of(span["connections"], "connection"),
+            count_of(span["messages"], "message"),
+            size_text(span["wire_bytes"]),
+        ]
+        yield self._said("span", [("", "  ".join(parts))])
+
+    def _trust(self, health: Sequence[StatRow]) -> Iterator[str]:
+        """How far the capture can be trusted, the worst first."""
+        checks = [row for row in health if row["trust"] is not None]
+        for trust in ("bad", "doubtful", "unknown"):
+            found = [_verdict(row) for row in checks if row["trust"] == trust]
+            if found:
+                yield self._said("trust", [(_TRUST[trust], f"{trust}: {', '.join(found)}")])
+        if not any(row["trust"] in {"bad", "doubtful"} for row in checks):
+            yield self._said("trust", [("", "good: nothing is lost, cut, undecoded or seen by one side")])
+
+    def _wrong(self, sections: Sections) -> Iterator[str]:
+        """What failed, in one line each."""
+        commands, network = sections["commands"], sections["network"]
+        errors = sum(row["errors"] for row in commands)
+        if errors:
+            names: dict[str, int] = {}
+            for row in commands:
+                for name, count in row["errors_by_name"].items():
+                    names[name] = names.get(name, 0) + count
+            yield self._said("errors", [("error", f"{errors:,}: {_most(names)}")])
+        unanswered = {row["name"]: row["unanswered"] for row in commands if row["unanswered"]}
+        if unanswered:
+            text = f"{count_of(sum(unanswered.values()), 'request')}: {_most(unanswered)}"
+            yield self._said("no answer", [("error", text)])
+        trouble = {words: sum(row[name] for row in network) for name, words in _TROUBLES.items()}
+        found = [count_of(count, *words) for words, count in trouble.items() if count]
+        if found:
+            yield self._said("network", [("warning", ", ".join(found))])
+        if not (errors or unanswered or found) and sections["span"][0]["messages"]:
+            yield self._said("errors", [("", "none, and every request that wants an answer has one")])
+
+    # ---- sections
+
+    def _protocols(self, sections: Sections) -> Iterator[str]:
+        columns = (
+            GridColumn("PROTOCOL", right=False),
+            GridColumn("connections"),
+            GridColumn("messages", weight=KEPT),
+            GridColumn("bytes"),
+            GridColumn("on the wire", weight=30),
+            GridColumn("encrypted", weight=80),
+            GridColumn("undecoded", weight=60),
+            GridColumn("errors", weight=KEPT),
+            GridColumn("no answer", weight=KEPT),
+        )
+        yield from self._section(
+            columns,
+            sections["protocols"],
+            lambda row: (
+                row["protocol"],
+                count_text(row["connections"]),
+                count_text(row["messages"]),
+                size_text(row["bytes"]) if row["messages"] else "",
+                size_text(row["wire_bytes"]),
+                share_text(row["encrypted_share"] or None),
+                (size_text(row["undecoded_bytes"]) if row["undecoded_bytes"] else "", "warning"),
+                _bad(row["errors"]),
+                _bad(row["unanswered"]),
+            ),
+        )
+
+    def _commands(self, sections: Sections) -> Iterator[str]:
+        rows = sections["commands"]
+        if not self._by and self._top is not None:
+            rows = sorted(rows, key=lambda row: (-(row["errors"] + row["unanswered"]), -row["count"]))
+        several = len({row["protocol"] for row in rows}) > 1
+        by = (GridColumn(self._by.upper(), right=False, weight=90),) if self._by else ()
+        columns = (
+            GridColumn("COMMAND", right=False),
+            *by,
+            GridColumn("messages", weight=70),
+            GridColumn("bytes", weight=20),
+            GridColumn("errors", weight=KEPT),
+            GridColumn("no answer", weight=KEPT),
+            GridColumn("p50", weight=90),
+            GridColumn("p95", weight=60),
+            GridColumn("p99", weight=40),
+            GridColumn("max", weight=90),
+            GridColumn("waited", weight=30),
+            GridColumn("wait p50", weight=25),
+            GridColumn("error names", right=False, weight=10),
+        )
+        yield from self._section(columns, rows, lambda row: self._command(row, several=several))
+
+    def _command(self, row: StatRow, *, several: bool) -> Sequence[GridCell]:
+        name = f"{row['protocol']} {row['name']}" if several else row["name"]
+        return (
+            (name, "name"),
+            *((str(row[self._by] or "-"),) if self._by else ()),
+            count_text(row["count"]),
+            size_text(row["bytes"]),
+            _bad(row["errors"]),
+            _bad(row["unanswered"]),
+            *(duration_text(row[column]) for column in ("p50_ns", "p95_ns", "p99_ns", "max_ns")),
+            count_text(row["waited"]),
+            duration_text(row["waited_p50_ns"]),
+            (_most(row["errors_by_name"]), "error"),
+        )
+
+    def _hosts(self, sections: Sections) -> Iterator[str]:
+        columns = (
+            GridColumn("HOST", right=False),
+            GridColumn("is", right=False, weight=90),
+            GridColumn("protocols", right=False, weight=70),
+            GridColumn("software", right=False, weight=80),
+            GridColumn("connections", weight=60),
+            GridColumn("sent", weight=40),
+            GridColumn("received", weight=30),
+        )
+        yield from self._section(
+            columns,
+            sections["hosts"],
+            lambda row: (
+                row["host"] if row["port"] is None else f"{row['host']}:{row['port']}",
+                row["role"],
+                ", ".join(row["protocols"]),
+                ", ".join(row["software"]),
+                count_text(row["connections"]),
+                size_text(row["sent_bytes"]),
+                size_text(row["received_bytes"]),
+            ),
+        )
+
+    def _clients(self, sections: Sections) -> Iterator[str]:
+        columns = (
+            GridColumn("CLIENT", right=False),
+            GridColumn("host", right=False, weight=50),
+            GridColumn("library", right=False, weight=90),
+            GridColumn("messages", weight=60),
+            GridColumn("refused by newer brokers", right=False, weight=80),
+            GridColumn("APIs", right=False, weight=20),
+        )
+        yield from self._section(
+            columns,
+            sections["clients"],
+            lambda row: (
+                row["client_id"] or row["host"],
+                row["host"],
+                row["software"] or "",
+                count_text(row["messages"]),
+                (_dropped(row["dropped"]), "error"),
+                " ".join(_api(api) for api in row["apis"]),
+            ),
+        )
+
+    def _network(self, sections: Sections) -> Iterator[str]:
+        columns = (
+            GridColumn("SERVER", right=False),
+            GridColumn("connections", weight=60),
+            GridColumn("mid-stream", weight=40),
+            GridColumn("one-sided", weight=70),
+            GridColumn("refused", weight=80),
+            GridColumn("no answer", weight=80),
+            GridColumn("resets c/s", weight=80),
+            GridColumn("sent again", weight=90),
+            GridColumn("zero windows", weight=70),
+            GridColumn("longest stall", weight=75),
+            GridColumn("handshake", weight=20),
+        )
+        rows = [row for row in sections["network"] if self._top is None or _troubled(row)]
+        yield from self._section(
+            columns,
+            rows,
+            lambda row: (
+                row["server"],
+                count_text(row["connections"]),
+                count_text(row["mid_stream"]),
+                (count_text(row["one_sided"]), "error"),
+                (count_text(row["refused"]), "error"),
+                (count_text(row["no_answer"]), "error"),
+                (_pair(row["resets_by_client"], row["resets_by_server"]), "error"),
+                (count_text(row["retransmitted_segments"]), "warning"),
+                (count_text(row["client_zero_windows"] + row["server_zero_windows"]), "warning"),
+                (duration_text(_longest(row)), "warning"),
+                duration_text(row["handshake_rtt_p50_ns"]),
+            ),
+        )
+
+    def _health(self, sections: Sections) -> Iterator[str]:
+        columns = (
+            GridColumn("CAPTURE", right=False),
+            GridColumn("value", weight=KEPT),
+            GridColumn("share", weight=90),
+            GridColumn("trust", right=False, weight=KEPT),
+            GridColumn("what it means", right=False, weight=50),
+        )
+        yield from self._section(columns, sections["health"], _health_cells)
+
+    # ---- lines
+
+    def _section(self, columns: Sequence[GridColumn], rows: Sequence[StatRow], cells: Any) -> Iterator[str]:
+        if not rows:
+            return
+        shown = rows[: self._top]
+        yield ""
+        yield from self._lines.grid(columns, [cells(row) for row in shown])
+        if len(shown) < len(rows):
+            yield self._lines.line(("time", f"… {len(rows) - len(shown):,} more (--all)"))
+
+    def _said(self, title: str, parts: Sequence[TextPart]) -> str:
+        return self._lines.line(("time", title.ljust(_TITLE + 1)), *parts)
+
+
+_TROUBLES: Final = {
+    "retransmitted_segments": ("segment sent again", "segments sent again"),
+    "resets_by_client": ("reset by a client", "resets by clients"),
+    "resets_by_server": ("reset by a server", "resets by servers"),
+    "refused": ("refused connection", "refused connections"),
+    "no_answer": ("handshake without an answer", "handshakes without an answer"),
+    "stalled": ("stall", "stalls"),
+    "client_zero_windows": ("zero window of a client", "zero windows of clients"),
+    "server_zero_windows": ("zero window of a server", "zero windows of servers"),
+}
+"""Columns of the network that the head names, in words."""
+_CHECKS: Final = {"dropped_packets": "drops"}
+
+
+def _verdict(row: StatRow) -> str:
+    """A check in a few words."""
+    name = _CHECKS.get(row["check"], row["check"].replace("_", " "))
+    if row["value"] is None:
+        return f"{name} (the capture does not tell)"
+    share = f" ({share_text(row['share'])})" if row["share"] else ""
+    value = size_text(row["value"]) if row["check"].endswith("bytes") else f"{row['value']:,}"
+    return f"{value} {name.removesuffix(' bytes')}{share}" if row["check"] != "two_taps" else "two taps"
+
+
+def _health_cells(row: StatRow) -> Sequence[GridCell]:
+    if row["trust"] is None:
+        value = size_text(row["bytes"]) if row["check"] == "reason" and row["bytes"] else count_text(row["value"])
+        role: Role = "error" if row["severity"] == "error" else ""
+        return (f"  {row['kind']}", value, "", (row["severity"], role), row["says"])
+    value = "unknown" if row["value"] is None else f"{row['value']:,}"
+    return (
+        row["check"].replace("_", " "),
+        value,
+        share_text(row["share"] or None),
+        (row["trust"], _TRUST[row["trust"]]),
+        row["says"],
+    )
+
+
+def _most(counts: Mapping[str, int]) -> str:
+    """The most frequent names, each with its count, and how many more there are."""
+    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    text = ", ".join(f"{name} {count:,}" for name, count in ranked[:_NAMED])
+    return f"{text} and {len(ranked) - _NAMED} more" if len(ranked) > _NAMED else text
+
+
+def _bad(count: int) -> GridCell:
+    return count_text(count), "error"
+
+
+def _pair(one: int, other: int) -> str:
+    return f"{one:,}/{other:,}" if one or other else ""
+
+
+def _longest(row: StatRow) -> int | None:
+    stalls = [row[name] for name in ("client_longest_stall_ns", "server_longest_stall_ns") if row[name]]
+    return max(stalls, default=None)
+
+
+def _troubled(row: StatRow) -> bool:
+    from mqsniff.answers.stats.network import TROUBLES
+
+    return any(row[name] for name in TROUBLES)
+
+
+def _dropped(refused: Sequence[StatRow]) -> str:
+    """The APIs of a client that a newer broker refuses, and which release does."""
+    if not refused:
+        return ""
+    apis = ", ".join(f"{one['name']} {_versions(one['versions'])}" for one in refused)
+    return f"{refused[0]['dropped_by']}: {apis}"
+
+
+def _api(api: StatRow) -> str:
+    return f"{api['name']} {_versions(api['versions'])}".rstrip()
+
+
+def _versions(numbers: Sequence[int]) -> str:
+    return ",".join(f"v{number}" for number in numbers)
