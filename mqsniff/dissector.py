@@ -20,7 +20,22 @@ from enum import Enum, IntEnum
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from mqsniff.limits import Limits
-from mqsniff.model import Chunk, Event, Frame, Gap, Identity, Pending, Side, Span, Value
+from mqsniff.model import (
+    Chunk,
+    Event,
+    Frame,
+    Gap,
+    Identity,
+    Message,
+    MessageKind,
+    News,
+    OffsetMeaning,
+    Pending,
+    Side,
+    Span,
+    TopicRole,
+    Value,
+)
 
 
 class Verdict(IntEnum):
@@ -154,6 +169,11 @@ class Dissector(ABC):
     makers: ClassVar[frozenset[str]] = frozenset()
     """Tables and columns of ``describe`` that tell how it was checked: for its developers, not for users."""
 
+    offset_meanings: ClassVar[Mapping[tuple[str, MessageKind], OffsetMeaning]] = {}
+    """(name, kind) of messages -> what offsets in their rows of ``partitions`` are, where they tell of lag."""
+    telling: ClassVar[frozenset[str]] = frozenset()
+    """Names of requests and pushes of which ``news`` is asked; it is asked of every exchange that failed, too."""
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.identity = Identity()
@@ -210,6 +230,16 @@ class Dissector(ABC):
     def message_names(cls) -> Collection[str] | None:
         """Names that its messages may have, without names like ``unknown(77)``; None: not known."""
         return None
+
+    @classmethod
+    def topic_role(cls, topic: str) -> TopicRole | None:  # noqa: ARG003  # contract
+        """What a topic is for, by its name; None for users' data."""
+        return None
+
+    @classmethod
+    def news(cls, request: Message | None, answer: Message | None) -> Iterator[News]:  # noqa: ARG003  # contract
+        """What an exchange tells of groups and of where to connect to; a push is an answer without a request."""
+        return iter(())
 
     @classmethod
     def dropped_versions(cls) -> Mapping[str, DroppedVersions]:

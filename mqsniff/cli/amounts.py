@@ -45,6 +45,11 @@ def count_text(number: int | None) -> str:
     return f"{number:,}" if number else ""
 
 
+def rate_text(per_s: float | None) -> str:
+    """Things a second; empty for none."""
+    return "" if not per_s else "<0.01" if per_s < 0.01 else digits(per_s) if per_s < 999.5 else f"{per_s:,.0f}"
+
+
 def count_of(number: int, noun: str, plural: str = "") -> str:
     """A number and its noun."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

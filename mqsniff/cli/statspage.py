@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mqsniff.answers.stats.keeping import StatRow
-from mqsniff.cli.amounts import count_of, count_text, duration_text, share_text, size_text
+from mqsniff.answers.stats.topics import BESIDE
+from mqsniff.cli.amounts import count_of, count_text, duration_text, rate_text, share_text, size_text
+from mqsniff.cli.groupdetails import GroupDetails
 from mqsniff.cli.statsgrid import KEPT, GridCell, GridColumn, GridLines
 from mqsniff.sinks.paint import Role, TextPart
 
@@ -37,7 +39,7 @@ class StatsPage:
         yield from self._span(sections)
         yield from self._trust(sections["health"])
         yield from self._wrong(sections)
-        for part in (self._protocols, self._commands):
+        for part in (self._protocols, self._commands, self._topics, self._groups):
             yield from part(sections)
         for part in (self._hosts, self._clients, self._network):
             yield from part(sections)
@@ -48,52 +50,52 @@ class StatsPage:
 
     def _span(self, sections: Sections) -> Iterator[str]:
         span = sections["span"][0]
-        names = span["captures"]
-        what = names[0] if len(names) == 1 else count_of(len(names), "capture")
+        names = [name.rpartition("/")[2] for name in span["captures"]]
+        what = names[0] if len(names) == 1 else f"{count_of(len(names), 'capture')}: {', '.join(names)}"
         yield self._lines.line(("name", what))
-        if span["first_ts"] is None:
-            yield self._said("span", [("", f"{count_of(span['packets'], 'packet')}")])
-            return
-        day, _, rest = span["first_ts"].partition("T")
-        parts = [
-            f"{day} {rest[:12]}Z + {duration_text(span['duration_ns'])}",
-            count_of(span["packets"], "packet"),
-            count_of(span["connections"], "connection"),
-            count_of(span["messages"], "message"),
-            size_text(span["wire_bytes"]),
-        ]
-        yield self._said("span", [("", "  ".join(parts))])
+        if span["first_ts"] is not None:
+            day, _, rest = span["first_ts"].partition("T")
+            yield self._said("span", [("", f"{day} {rest[:12]}Z + {duration_text(span['duration_ns'])}")])
+        nouns = ("message", "connection", "packet")
+        volume = ", ".join(count_of(span[f"{noun}s"], noun) for noun in nouns)
+        yield self._said("holds", [("", f"{volume}, {size_text(span['wire_bytes'])} in streams")])
 
     def _trust(self, health: Sequence[StatRow]) -> Iterator[str]:
         """How far the capture can be trusted, the worst first."""
         checks = [row for row in health if row["trust"] is not None]
+        if not any(row["trust"] in {"bad", "doubtful"} for row in checks):
+            yield self._said("trust", [("", "good: nothing is lost, cut, undecoded or seen by one side")])
         for trust in ("bad", "doubtful", "unknown"):
             found = [_verdict(row) for row in checks if row["trust"] == trust]
             if found:
                 yield self._said("trust", [(_TRUST[trust], f"{trust}: {', '.join(found)}")])
-        if not any(row["trust"] in {"bad", "doubtful"} for row in checks):
-            yield self._said("trust", [("", "good: nothing is lost, cut, undecoded or seen by one side")])
 
     def _wrong(self, sections: Sections) -> Iterator[str]:
         """What failed, in one line each."""
         commands, network = sections["commands"], sections["network"]
         errors = sum(row["errors"] for row in commands)
-        if errors:
-            names: dict[str, int] = {}
-            for row in commands:
-                for name, count in row["errors_by_name"].items():
-                    names[name] = names.get(name, 0) + count
-            yield self._said("errors", [("error", f"{errors:,}: {_most(names)}")])
-        unanswered = {row["name"]: row["unanswered"] for row in commands if row["unanswered"]}
-        if unanswered:
-            text = f"{count_of(sum(unanswered.values()), 'request')}: {_most(unanswered)}"
-            yield self._said("no answer", [("error", text)])
+        yield from self._named("errors", _failures(commands))
+        yield from self._named("no answer", {row["name"]: row["unanswered"] for row in commands if row["unanswered"]})
         trouble = {words: sum(row[name] for row in network) for name, words in _TROUBLES.items()}
         found = [count_of(count, *words) for words, count in trouble.items() if count]
         if found:
             yield self._said("network", [("warning", ", ".join(found))])
-        if not (errors or unanswered or found) and sections["span"][0]["messages"]:
+        silent = sum(row["unanswered"] for row in commands)
+        if not (errors or silent or found) and sections["span"][0]["messages"]:
             yield self._said("errors", [("", "none, and every request that wants an answer has one")])
+
+    def _named(self, title: str, counts: Mapping[str, int]) -> Iterator[str]:
+        """How many, then the most frequent names, a line each."""
+        if not counts:
+            return
+        ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+        shown = ranked if self._top is None else ranked[:_NAMED]
+        width = len(f"{shown[0][1]:,}")
+        for index, (name, count) in enumerate(shown):
+            yield self._said("" if index else title, [("error", f"{count:>{width},} {name}")])
+        if len(shown) < len(ranked):
+            rest = sum(count for _, count in ranked[len(shown) :])
+            yield self._said("", [("error", f"{rest:>{width},} of {len(ranked) - len(shown)} other kinds (--all)")])
 
     # ---- sections
 
@@ -163,13 +165,75 @@ class StatsPage:
             (_most(row["errors_by_name"]), "error"),
         )
 
+    def _topics(self, sections: Sections) -> Iterator[str]:
+        columns = (
+            GridColumn("TOPIC", right=False),
+            GridColumn("for", right=False, weight=30),
+            GridColumn("produced", weight=KEPT),
+            GridColumn("bytes", weight=70),
+            GridColumn("per s", weight=50),
+            GridColumn("delivered", weight=KEPT),
+            GridColumn("bytes", weight=60),
+            GridColumn("per s", weight=40),
+            GridColumn("beside", right=False, weight=80),
+        )
+        yield from self._section(
+            columns,
+            sections["topics"],
+            lambda row: (
+                (row["topic"], "topic"),
+                row["role"] or "",
+                count_text(row["produced"]),
+                size_text(row["produced_bytes"]) if row["produced"] else "",
+                rate_text(row["produced_per_s"]),
+                count_text(row["delivered"]),
+                size_text(row["delivered_bytes"]) if row["delivered"] else "",
+                rate_text(row["delivered_per_s"]),
+                (", ".join(f"{row[what]:,} {what.replace('_', ' ')}" for what in BESIDE if row[what]), "warning"),
+            ),
+        )
+
+    def _groups(self, sections: Sections) -> Iterator[str]:
+        columns = (
+            GridColumn("GROUP", right=False),
+            GridColumn("members", weight=70),
+            GridColumn("generation", weight=30),
+            GridColumn("lag", weight=KEPT),
+            GridColumn("uncommitted", weight=50),
+            GridColumn("rebalances", weight=90),
+            GridColumn("deliveries", weight=60),
+            GridColumn("unacked", weight=95),
+            GridColumn("redelivered", weight=90),
+            GridColumn("timed out", weight=80),
+        )
+        yield from self._section(
+            columns,
+            sections["groups"],
+            lambda row: (
+                (row["group"], "topic"),
+                count_text(sum(not member["left"] for member in row["members"])),
+                "" if row["generation"] is None else str(row["generation"]),
+                ("" if row["lag"] is None else f"{row['lag']:,}", "warning" if row["lag"] else ""),
+                "" if row["commit_lag"] is None else f"{row['commit_lag']:,}",
+                count_text(row["rebalances"]),
+                count_text(row["deliveries"]),
+                (count_text(row["unacknowledged"]), "warning"),
+                (count_text(row["redelivered"]), "warning"),
+                (count_text(row["timed_out"]), "warning"),
+            ),
+        )
+        if self._top is None:
+            yield from GroupDetails(self._lines).of(sections["groups"])
+
     def _hosts(self, sections: Sections) -> Iterator[str]:
         columns = (
             GridColumn("HOST", right=False),
             GridColumn("is", right=False, weight=90),
             GridColumn("protocols", right=False, weight=70),
             GridColumn("software", right=False, weight=80),
-            GridColumn("connections", weight=60),
+            GridColumn("told", weight=75),
+            GridColumn("dialled", weight=75),
+            GridColumn("in vain", weight=85),
             GridColumn("sent", weight=40),
             GridColumn("received", weight=30),
         )
@@ -181,7 +245,9 @@ class StatsPage:
                 row["role"],
                 ", ".join(row["protocols"]),
                 ", ".join(row["software"]),
-                count_text(row["connections"]),
+                count_text(row["told_by_lookup"] + row["told_by_redirect"] + row["told_by_move"]),
+                f"{row['connections']:,}" if row["role"] == "server" else count_text(row["connections"]),
+                _bad(row["refused"] + row["no_answer"]),
                 size_text(row["sent_bytes"]),
                 size_text(row["received_bytes"]),
             ),
@@ -279,6 +345,16 @@ _TROUBLES: Final = {
 }
 """Columns of the network that the head names, in words."""
 _CHECKS: Final = {"dropped_packets": "drops"}
+
+
+def _failures(commands: Sequence[StatRow]) -> dict[str, int]:
+    """Errors by command and name."""
+    counts: dict[str, int] = {}
+    for row in commands:
+        for name, count in row["errors_by_name"].items():
+            words = f"{row['name']} {name}"
+            counts[words] = counts.get(words, 0) + count
+    return counts
 
 
 def _verdict(row: StatRow) -> str:

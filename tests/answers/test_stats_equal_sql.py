@@ -11,6 +11,7 @@ import pytest
 
 from mqsniff.answers.stats import SECTIONS, RunFacts, TrafficStats
 from mqsniff.answers.stats.sketch import ERROR
+from mqsniff.answers.stats.topics import BESIDE
 from mqsniff.decode.registry import load_dissectors
 from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.pipeline import Pipeline
@@ -144,3 +145,67 @@ def test_protocols_and_health_equal_connections(sample):
 def test_every_section_is_a_list_of_rows(sample):
     assert tuple(sample.stats) == SECTIONS
     assert all(isinstance(row, dict) for rows in sample.stats.values() for row in rows)
+
+
+TOPICS = """
+with told as (
+  select protocol, coalesce(topic, topic_id) as topic, coalesce(value_size, 0) as size, case
+    when control then 'control'
+    when direction = 'produce' and ack = 'failed' then 'refused'
+    when direction = 'deliver' and reader <> 'consumer' then if(reader = 'follower', 'follower', 'other_readers')
+    when chunk_id is not null and not coalesce(joined, false) then 'chunks'
+    when direction = 'produce' then 'produced'
+    when aborted then 'aborted'
+    when left_out is not null then 'left_out'
+    when before_asked then 'before_asked'
+    when attempts > 1 then 'redelivered'
+    else 'delivered' end as what
+  from records
+)
+select protocol, coalesce(topic, '(no name)') as topic, what, count(*) as count, sum(size)::bigint as size
+from told group by all
+"""
+"""``resent`` is not in it: rows cannot tell it one by one; it is a part of what was produced."""
+
+DELIVERIES = """
+select protocol, coalesce("group", '(no name)') as "group", count(*) as deliveries,
+       count(*) filter (attempts > 1) as redelivered, count(*) filter (timed_out) as timed_out,
+       count(*) filter (status in ('pending', 'unanswered')) as unacknowledged
+from exchanges where link = 'settlement' group by all
+"""
+
+
+def test_topics_equal_records(sample):
+    counted = by(sample.stats["topics"], "protocol", "topic")
+    found = {
+        (*key, what): (row[what], row[f"{what}_bytes"])
+        for key, row in counted.items()
+        for what in ("produced", "delivered", *BESIDE)
+        if row[what]
+    }
+    for key in [key for key in found if key[2] == "resent"]:
+        count, size = found.pop(key)
+        new = found.get((*key[:2], "produced"), (0, 0))
+        found[(*key[:2], "produced")] = (new[0] + count, new[1] + size)
+    asked = {(row["protocol"], row["topic"], row["what"]): (row["count"], row["size"]) for row in sample.ask(TOPICS)}
+    assert found == asked
+
+
+def test_groups_equal_settlements(sample):
+    counted = by(sample.stats["groups"], "protocol", "group")
+    for row in sample.ask(DELIVERIES):
+        group = counted[(row["protocol"], row["group"])]
+        assert {name: group[name] for name in row} == row
+        assert sum(one["deliveries"] for one in group["by_topic"]) == row["deliveries"]
+
+
+def test_clients_equal_messages(sample):
+    counted: dict[tuple[str, str], int] = {}
+    for row in sample.stats["clients"]:
+        for api in row["apis"]:
+            key = (row["protocol"], api["name"])
+            counted[key] = counted.get(key, 0) + api["count"]
+    asked = sample.ask(
+        "select protocol, name, count(*) as n from messages where kind in ('request', 'oneway') group by all"
+    )
+    assert counted == {(row["protocol"], row["name"]): row["n"] for row in asked}

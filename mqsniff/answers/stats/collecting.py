@@ -10,23 +10,30 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Literal, TypeAlias
 
 from mqsniff.answers.stats.clients import ClientStats
-from mqsniff.answers.stats.commands import CommandStats, named
+from mqsniff.answers.stats.commands import FAILED, CommandStats, named
+from mqsniff.answers.stats.groups import GroupStats
 from mqsniff.answers.stats.health import HealthStats, RunFacts
 from mqsniff.answers.stats.hosts import HostStats
 from mqsniff.answers.stats.keeping import CellKey, StatRow
 from mqsniff.answers.stats.network import NetworkStats
 from mqsniff.answers.stats.protocols import ProtocolStats
+from mqsniff.answers.stats.rebalances import NewsPlace
+from mqsniff.answers.stats.topics import TopicStats
 from mqsniff.dissector import Dissector
 from mqsniff.limits import Limits
 from mqsniff.model import (
     ClosedItem,
     ConnectionInfo,
+    EndpointNews,
     Exchange,
     ExchangeItem,
     Item,
     Message,
     MessageItem,
+    PartitionItem,
+    Problem,
     ProblemItem,
+    RecordItem,
 )
 from mqsniff.tables.times import rfc3339
 
@@ -64,6 +71,9 @@ class TrafficStats:
         self._protocols = ProtocolStats()
         self._hosts = HostStats(limit)
         self._clients = ClientStats(limit, known)
+        self._topics = TopicStats(limit, {name: cls.topic_role for cls in known for name in cls.names})
+        self._groups = GroupStats(limit, known)
+        self._tellers = {name: cls for cls in known for name in cls.names}
         self._network = NetworkStats(limit)
         self._health = HealthStats(limit)
         self._open: dict[str, OpenTally] = {}
@@ -76,6 +86,11 @@ class TrafficStats:
             self._message(item.connection, item.message)
         elif isinstance(item, ExchangeItem):
             self._exchange(item.connection, item.exchange)
+        elif isinstance(item, RecordItem):
+            self._topics.take(item.message, item.batch)
+            self._groups.delivered(item.connection, item.message, item.batch)
+        elif isinstance(item, PartitionItem):
+            self._groups.heard(item.connection, item.message)
         elif isinstance(item, ProblemItem):
             self._health.noticed(item.problem)
         elif isinstance(item, ClosedItem):
@@ -85,14 +100,15 @@ class TrafficStats:
         """The rows of every section."""
         for tally in self._open.values():
             self._count(tally)
+        span = self._span(run)
         return {
-            "span": [self._span(run)],
+            "span": [span],
             "hosts": self._hosts.rows(),
             "protocols": self._protocols.rows(self._all_commands.by_protocol()),
             "commands": self._commands.rows(),
-            "topics": [],
+            "topics": self._topics.rows(span["duration_ns"]),
             "clients": self._clients.rows(),
-            "groups": [],
+            "groups": self._groups.rows(),
             "network": self._network.rows(),
             "health": self._health.rows(run),
         }
@@ -113,10 +129,15 @@ class TrafficStats:
         self._last_ns = max(self._last_ns, frame.last_ts_ns)
         if self._first_ns is None or frame.first_ts_ns < self._first_ns:
             self._first_ns = frame.first_ts_ns
+        if message.group is not None or message.partitions:
+            self._groups.heard(connection, message)
+        if message.kind == "push":
+            self._learn(connection, None, message)
 
     def _exchange(self, connection: ConnectionInfo, exchange: Exchange) -> None:
         pending = exchange.pending
         if pending is not None and pending.link == "settlement":
+            self._groups.settled(exchange)
             return
         message = named(exchange)
         protocol, name = (connection.protocol, "?") if message is None else (message.protocol, message.name)
@@ -124,6 +145,29 @@ class TrafficStats:
         if self._by is not None:
             for place in self._places(connection, exchange):
                 self._commands.tallies.of((place, protocol, name)).take(exchange)
+
+        request = None if pending is None else pending.message
+        teller = self._tellers.get(protocol)
+        if request is not None and teller is not None and (name in teller.telling or exchange.status in FAILED):
+            self._learn(connection, request, exchange.answer)
+
+    def _learn(self, connection: ConnectionInfo, request: Message | None, answer: Message | None) -> None:
+        """Take in what an exchange, or a push, tells of groups and servers."""
+        half = request or answer
+        teller = self._tellers.get(half.protocol) if half is not None else None
+        if half is None or teller is None or (request is None and half.name not in teller.telling):
+            return
+        asked_ns, told_ns = half.frame.first_ts_ns, (answer or half).frame.last_ts_ns
+        place = NewsPlace(asked_ns, told_ns, connection.client, half.client_id or connection.identity.client_id)
+        try:
+            for news in teller.news(request, answer):
+                if isinstance(news, EndpointNews):
+                    self._hosts.told(half.protocol, news)
+                else:
+                    self._groups.told(half.protocol, news, place)
+        except Exception as error:  # noqa: BLE001  # the border of the plugin
+            fault = f"{type(error).__name__} in {teller.__name__}.news at {half.name}"
+            self._health.noticed(Problem("internal", "error", fault))
 
     def _places(self, connection: ConnectionInfo, exchange: Exchange) -> Sequence[str | None]:
         """What an exchange is counted by: one thing, or each topic that it names."""

@@ -1,9 +1,9 @@
-"""Connections in, the hosts of the capture and what runs on them out."""
+"""Connections in, the hosts of the capture out: what runs on them, and which servers clients were told to go to."""
 
 from __future__ import annotations
 
 from mqsniff.answers.stats.keeping import OTHERS, KeptTallies, StatRow, counted
-from mqsniff.model import ConnectionInfo
+from mqsniff.model import UNMET, ConnectionInfo, EndpointNews
 
 _SOFTWARE_NAMES = 20
 """Names of software of one host that are kept."""
@@ -12,10 +12,14 @@ _SOFTWARE_NAMES = 20
 class HostTally:
     """One address in one role."""
 
-    __slots__ = ("connections", "protocols", "received", "sent", "software")
+    __slots__ = ("connections", "outcomes", "protocols", "received", "sent", "software", "told")
 
     def __init__(self) -> None:
         self.connections = self.sent = self.received = 0
+        self.told: dict[str, int] = {}
+        """How often clients were told to connect to it, by reason."""
+        self.outcomes: dict[str, int] = {}
+        """Connections that never came about, by outcome."""
         self.protocols: dict[str, int] = {}
         self.software: dict[str, int] = {}
 
@@ -34,6 +38,11 @@ class HostTally:
             "protocols": list(counted(self.protocols)),
             "software": list(counted(self.software)),
             "connections": self.connections,
+            "refused": self.outcomes.get("refused", 0),
+            "no_answer": self.outcomes.get("no answer", 0),
+            "told_by_lookup": self.told.get("lookup", 0),
+            "told_by_redirect": self.told.get("redirect", 0),
+            "told_by_move": self.told.get("move", 0),
             "sent_bytes": self.sent,
             "received_bytes": self.received,
         }
@@ -50,8 +59,16 @@ class HostStats:
         c, identity = connection, connection.identity
         server = self._hosts.of(("server", c.server_ip, c.server_port))
         server.take(c.protocol, identity.server_software, c.server_bytes, c.client_bytes)
+        if c.outcome in UNMET:
+            server.outcomes[c.outcome] = server.outcomes.get(c.outcome, 0) + 1
         client = self._hosts.of(("client", c.client_ip, None))
         client.take(c.protocol, identity.client_software, c.client_bytes, c.server_bytes)
+
+    def told(self, protocol: str, news: EndpointNews) -> None:
+        """Count that a client was told to connect somewhere."""
+        tally = self._hosts.of(("server", news.host, news.port))
+        tally.told[news.reason] = tally.told.get(news.reason, 0) + 1
+        tally.protocols.setdefault(protocol, 0)
 
     def rows(self) -> list[StatRow]:
         """Servers first, then clients, those with most connections first."""

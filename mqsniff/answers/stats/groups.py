@@ -1,0 +1,215 @@
+"""Messages, settlements and news of members in; a row for each group out: members, lag, rebalances, open deliveries.
+
+1. What an offset means, its dissector says (``Dissector.offset_meanings``); a row's ``high_watermark`` is the end of
+   its partition, whoever asked.
+2. Where a request names no group, its reader is of the group that its client names elsewhere: client id and address
+   together, and only while they name one group.
+3. A position is the last offset that was asked for, or the one behind the last record that was delivered.
+4. Lag is the end less the position, ``commit_lag`` the end less the commit; unknown where one of both is.
+5. Memory: ``stats_rows_max`` groups, and ten times as many partitions in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from mqsniff.answers.stats.deliveries import DeliveryTally
+from mqsniff.answers.stats.keeping import OTHERS, KeptTallies, StatRow
+from mqsniff.answers.stats.rebalances import GroupLife, NewsPlace
+from mqsniff.dissector import Dissector
+from mqsniff.model import ConnectionInfo, Exchange, MemberNews, Message, RecordBatch
+
+_PARTITIONS: Final = 10
+
+PartitionPlace = tuple[str, str, int]
+"""(protocol, topic, partition)."""
+ReaderKey = tuple[str | None, str]
+"""(client id, address): who reads where no group is named."""
+
+
+class GroupTally:
+    """What is known of one group."""
+
+    __slots__ = ("commits", "deliveries", "members", "positions")
+
+    def __init__(self) -> None:
+        self.members = GroupLife()
+        self.positions: dict[PartitionPlace, int] = {}
+        self.commits: dict[PartitionPlace, int] = {}
+        self.deliveries: dict[str | None, DeliveryTally] = {}
+
+
+class GroupStats:
+    """Groups by protocol and name."""
+
+    def __init__(self, limit: int, dissectors: Iterable[type[Dissector]]) -> None:
+        self._groups: KeptTallies[tuple[str, str], GroupTally] = KeptTallies(limit, GroupTally)
+        self._meanings = {
+            (name, *key): meaning
+            for cls in dissectors
+            for name in cls.names
+            for key, meaning in cls.offset_meanings.items()
+        }
+        self._positioned = {protocol for protocol, _, _ in self._meanings}
+        self._room = limit * _PARTITIONS
+        self._ends: dict[PartitionPlace, int] = {}
+        self._readers: dict[ReaderKey, dict[PartitionPlace, int]] = {}
+        self._group_of: dict[ReaderKey, tuple[str, str] | None] = {}
+
+    # ---- offsets
+
+    def heard(self, connection: ConnectionInfo, message: Message) -> None:
+        """Take note of a message's group and partitions. Hot: once a message."""
+        if message.group is not None:
+            self._know(connection, message)
+        if message.partitions and message.protocol in self._positioned:
+            self._place(connection, message)
+
+    def _know(self, connection: ConnectionInfo, message: Message) -> None:
+        """The client of this message is of this group."""
+        reader = _reader(connection, message)
+        group = (message.protocol, message.group or "")
+        known = self._group_of.get(reader, group)
+        if known != group:
+            self._group_of[reader] = None
+        elif len(self._group_of) < self._room:
+            self._group_of.setdefault(reader, group)
+
+    def _place(self, connection: ConnectionInfo, message: Message) -> None:
+        protocol = message.protocol
+        meaning = self._meanings.get((protocol, message.name, message.kind))
+        target: dict[PartitionPlace, int] | None = None
+        for row in message.partitions:
+            topic, partition = row.get("topic") or row.get("topic_id"), row.get("partition")
+            if topic is None or not isinstance(partition, int):
+                continue
+            place = (protocol, topic, partition)
+            end = row.get("high_watermark")
+            if isinstance(end, int) and end >= 0:
+                self._put(self._ends, place, end)
+            offset = row.get("offset")
+            if meaning is None or not isinstance(offset, int) or offset < 0 or row.get("reader") == "follower":
+                continue
+            if target is None:
+                target = self._offsets_of(connection, message, commits=meaning == "commit")
+            self._put(target, place, offset)
+
+    def _offsets_of(self, connection: ConnectionInfo, message: Message, *, commits: bool) -> dict[PartitionPlace, int]:
+        """Where offsets of a message belong: to its group, or to its client until a group is known."""
+        if message.group is None:
+            return self._readers.setdefault(_reader(connection, message), {})
+        group = self._groups.of((message.protocol, message.group))
+        return group.commits if commits else group.positions
+
+    def _put(self, offsets: dict[PartitionPlace, int], place: PartitionPlace, offset: int) -> None:
+        if place not in offsets:
+            if not self._room:
+                return
+            self._room -= 1
+        offsets[place] = offset
+
+    def delivered(self, connection: ConnectionInfo, message: Message, batch: RecordBatch) -> None:
+        """Move the position of a reader behind what it got. Hot: once a batch."""
+        constant = batch.constant
+        if message.protocol not in self._positioned or constant.get("direction") != "deliver" or not batch.count:
+            return
+        topic, partition = constant.get("topic") or constant.get("topic_id"), constant.get("partition")
+        offsets = batch.columns.get("offset")
+        if topic is None or partition is None or offsets is None or constant.get("reader") == "follower":
+            return
+        last = offsets[-1]
+        if last is not None:
+            self._put(
+                self._offsets_of(connection, message, commits=False), (message.protocol, topic, partition), last + 1
+            )
+
+    # ---- members and deliveries
+
+    def told(self, protocol: str, news: MemberNews, place: NewsPlace) -> None:
+        """Take note of what happened to a member."""
+        self._groups.of((protocol, news.group)).members.take(news, place)
+
+    def settled(self, exchange: Exchange) -> None:
+        """Count a delivery."""
+        message = exchange.pending.message if exchange.pending is not None else None
+        if message is None:
+            return
+        deliveries = self._groups.of((message.protocol, message.group or "(no name)")).deliveries
+        topic = message.topics[0] if message.topics else None
+        if topic not in deliveries:
+            if not self._room:
+                topic = OTHERS
+            else:
+                self._room -= 1
+        tally = deliveries.get(topic)
+        if tally is None:
+            tally = deliveries[topic] = DeliveryTally()
+        tally.take(exchange)
+
+    # ---- rows
+
+    def rows(self) -> list[StatRow]:
+        """A row a group, the one that lags most first."""
+        self._assign_readers()
+        found = [self._row(key, tally) for key, tally in self._groups]
+        return sorted(found, key=lambda row: (-(row["lag"] or row["commit_lag"] or 0), row["protocol"], row["group"]))
+
+    def _assign_readers(self) -> None:
+        """Give positions of clients to the group that they turned out to be of."""
+        for reader, offsets in list(self._readers.items()):
+            group = self._group_of.get(reader)
+            if group is not None:
+                self._groups.of(group).positions.update(offsets)
+                offsets.clear()
+
+    def _row(self, key: tuple[str, str] | None, tally: GroupTally) -> StatRow:
+        protocol, group = key or (OTHERS, OTHERS)
+        partitions = list(self._partitions(tally)) if key is not None else []
+        deliveries = [{"topic": topic, **one.row()} for topic, one in tally.deliveries.items()]
+        members = tally.members
+        return {
+            "protocol": protocol,
+            "group": group,
+            "generation": members.generation,
+            "members": members.rows(),
+            "lag": _sum(row["lag"] for row in partitions),
+            "commit_lag": _sum(row["commit_lag"] for row in partitions),
+            "partitions": partitions,
+            "rebalances": members.count,
+            "timeline": [rebalance.row() for rebalance in members.timeline],
+            "deliveries": sum(row["deliveries"] for row in deliveries),
+            "redelivered": sum(row["redelivered"] for row in deliveries),
+            "unacknowledged": sum(row["unacknowledged"] for row in deliveries),
+            "timed_out": sum(row["timed_out"] for row in deliveries),
+            "by_topic": deliveries,
+        }
+
+    def _partitions(self, tally: GroupTally) -> Iterator[StatRow]:
+        """Where a group stands in each partition, the one that lags most first."""
+        rows: list[StatRow] = []
+        for place in dict.fromkeys((*tally.positions, *tally.commits)):
+            _, topic, partition = place
+            end, position, commit = self._ends.get(place), tally.positions.get(place), tally.commits.get(place)
+            rows.append(
+                {
+                    "topic": topic,
+                    "partition": partition,
+                    "position": position,
+                    "committed": commit,
+                    "end": end,
+                    "lag": None if end is None or position is None else max(0, end - position),
+                    "commit_lag": None if end is None or commit is None else max(0, end - commit),
+                }
+            )
+        yield from sorted(rows, key=lambda row: (-(row["lag"] or 0), str(row["topic"]), row["partition"]))
+
+
+def _reader(connection: ConnectionInfo, message: Message) -> ReaderKey:
+    return message.client_id or connection.identity.client_id, connection.client_ip
+
+
+def _sum(numbers: Iterable[Any]) -> int | None:
+    """The sum of those that are known; None where none is."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
