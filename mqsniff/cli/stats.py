@@ -23,6 +23,7 @@ from mqsniff.tables.schemas import TABLES
 if TYPE_CHECKING:
     from mqsniff.answers.stats import RunFacts
     from mqsniff.answers.stats.keeping import StatRow
+    from mqsniff.cli.statsgrid import GridLines
     from mqsniff.pipeline import Pipeline
 
 BY: Final = ("broker", "client", "topic", "connection")
@@ -48,6 +49,8 @@ class Collected(NamedTuple):
 
     sections: dict[Any, list[StatRow]]
     code: int
+    ended: bool = False
+    """Whether a signal ended it."""
 
 
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
@@ -55,6 +58,13 @@ class Collected(NamedTuple):
 @option(_PAGE, "--all", "everything", is_flag=True, help="Show every section and every row, not the first screen.")
 @option(_PAGE, "--top", metavar="N", type=click.IntRange(min=1), help=f"Rows of each section.  [default: {TOP}]")
 @option(_PAGE, "--by", type=OneOf("division", BY), help="Count commands apart for each broker, client, ….")
+@option(
+    _PAGE,
+    "--against",
+    multiple=True,
+    metavar="FILE",
+    help="Compare with another capture: new and gone errors, commands, clients, latency that moved; repeatable.",
+)
 @option(_PAGE, "--json", "as_json", is_flag=True, help="Print JSON: a list of rows for each section.")
 @option(_PAGE, "--color", type=OneOf("choice", ("auto", "always", "never")), default="auto", show_default=True,
         help="Colours; auto: on a terminal, unless NO_COLOR is set.")  # fmt: skip
@@ -62,7 +72,7 @@ class Collected(NamedTuple):
 @where_option
 @decode_options
 def command(files: tuple[str, ...], *, everything: bool, top: int | None, by: str | None, as_json: bool,
-            color: str, **options: Any) -> int:  # fmt: skip
+            against: tuple[str, ...], color: str, **options: Any) -> int:  # fmt: skip
     """Count what is in captures: one screen that says what is in them, what is wrong and where.
 
     Span, trust in the capture, errors and missing answers, protocols, commands with their latency, topics, clients,
@@ -70,26 +80,37 @@ def command(files: tuple[str, ...], *, everything: bool, top: int | None, by: st
     """
     wanted = RunOptions.of({**options, "tables": tuple(TABLES)})
     collected = _collected(files, wanted, by)
-    if collected is None:
+    before = _collected(against, wanted, by) if against and collected is not None and not collected.ended else None
+    if collected is None or (against and before is None):
         return 2
+    if before is not None:
+        from mqsniff.answers.stats import changes
+
+        collected.sections["changes"] = changes(collected.sections, before.sections)
+    code = collected.code or (before.code if before is not None else 0)
     if as_json:
         import orjson
 
         from mqsniff.tables.values import escaped
 
         click.echo(orjson.dumps(escaped(collected.sections), option=orjson.OPT_INDENT_2).decode())
-        return collected.code
-    from mqsniff.cli.outputs import wants_color
-    from mqsniff.cli.statsgrid import GridLines
+        return code
     from mqsniff.cli.statspage import StatsPage
 
-    terminal = sys.stdout.isatty()
-    lines = GridLines(
-        color=wants_color(color, terminal=terminal), width=shutil.get_terminal_size().columns if terminal else None
-    )
-    for line in StatsPage(lines, top=None if everything else top or TOP, by=by).of(collected.sections):
+    page = StatsPage(_lines(color), top=None if everything else top or TOP, by=by)
+    for line in page.of(collected.sections):
         click.echo(line, color=True)
-    return collected.code
+    return code
+
+
+def _lines(color: str) -> GridLines:
+    """Lines for stdout, as wide as it is."""
+    from mqsniff.cli.outputs import wants_color
+    from mqsniff.cli.statsgrid import GridLines
+
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else None
+    return GridLines(color=wants_color(color, terminal=terminal), width=width)
 
 
 def _collected(files: tuple[str, ...], options: RunOptions, by: Any) -> Collected | None:
@@ -131,7 +152,7 @@ def _collected(files: tuple[str, ...], options: RunOptions, by: Any) -> Collecte
         say(sentence)
     if (explanation := choice.everything.explanation(pipeline.totals)) is not None:
         say(explanation)
-    return Collected(stats.rows(_facts(pipeline, options)), code or (2 if unreadable else 0))
+    return Collected(stats.rows(_facts(pipeline, options)), code or (2 if unreadable else 0), bool(code))
 
 
 def _facts(pipeline: Pipeline, options: RunOptions) -> RunFacts:

@@ -6,23 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from mqsniff.answers.stats.keeping import StatRow
 from mqsniff.answers.stats.topics import BESIDE
-from mqsniff.cli.amounts import count_of, count_text, duration_text, rate_text, share_text, size_text
+from mqsniff.cli.amounts import count_text, duration_text, rate_text, share_text, size_text
 from mqsniff.cli.groupdetails import GroupDetails
 from mqsniff.cli.statsgrid import KEPT, GridCell, GridColumn, GridLines
-from mqsniff.sinks.paint import Role, TextPart
-
-Sections = Mapping[str, Sequence[StatRow]]
-
-_TRUST: Final[dict[str, Role]] = {"bad": "error", "doubtful": "warning", "unknown": "warning", "good": ""}
-_NAMED: Final = 3
-"""Names of errors in a line."""
-_TITLE: Final = 9
-"""Cells of the words before the lines of the head."""
+from mqsniff.cli.statshead import TRUST_ROLES, Sections, StatsHead, most_of
+from mqsniff.sinks.paint import Role
 
 
 class StatsPage:
@@ -36,66 +29,14 @@ class StatsPage:
 
     def of(self, sections: Sections) -> Iterator[str]:
         """The page, line by line."""
-        yield from self._span(sections)
-        yield from self._trust(sections["health"])
-        yield from self._wrong(sections)
+        yield from StatsHead(self._lines, top=self._top).of(sections)
+        yield from self._changes(sections)
         for part in (self._protocols, self._commands, self._topics, self._groups):
             yield from part(sections)
         for part in (self._hosts, self._clients, self._network):
             yield from part(sections)
         if self._top is None:
             yield from self._health(sections)
-
-    # ---- head
-
-    def _span(self, sections: Sections) -> Iterator[str]:
-        span = sections["span"][0]
-        names = [name.rpartition("/")[2] for name in span["captures"]]
-        what = names[0] if len(names) == 1 else f"{count_of(len(names), 'capture')}: {', '.join(names)}"
-        yield self._lines.line(("name", what))
-        if span["first_ts"] is not None:
-            day, _, rest = span["first_ts"].partition("T")
-            yield self._said("span", [("", f"{day} {rest[:12]}Z + {duration_text(span['duration_ns'])}")])
-        nouns = ("message", "connection", "packet")
-        volume = ", ".join(count_of(span[f"{noun}s"], noun) for noun in nouns)
-        yield self._said("holds", [("", f"{volume}, {size_text(span['wire_bytes'])} in streams")])
-
-    def _trust(self, health: Sequence[StatRow]) -> Iterator[str]:
-        """How far the capture can be trusted, the worst first."""
-        checks = [row for row in health if row["trust"] is not None]
-        if not any(row["trust"] in {"bad", "doubtful"} for row in checks):
-            yield self._said("trust", [("", "good: nothing is lost, cut, undecoded or seen by one side")])
-        for trust in ("bad", "doubtful", "unknown"):
-            found = [_verdict(row) for row in checks if row["trust"] == trust]
-            if found:
-                yield self._said("trust", [(_TRUST[trust], f"{trust}: {', '.join(found)}")])
-
-    def _wrong(self, sections: Sections) -> Iterator[str]:
-        """What failed, in one line each."""
-        commands, network = sections["commands"], sections["network"]
-        errors = sum(row["errors"] for row in commands)
-        yield from self._named("errors", _failures(commands))
-        yield from self._named("no answer", {row["name"]: row["unanswered"] for row in commands if row["unanswered"]})
-        trouble = {words: sum(row[name] for row in network) for name, words in _TROUBLES.items()}
-        found = [count_of(count, *words) for words, count in trouble.items() if count]
-        if found:
-            yield self._said("network", [("warning", ", ".join(found))])
-        silent = sum(row["unanswered"] for row in commands)
-        if not (errors or silent or found) and sections["span"][0]["messages"]:
-            yield self._said("errors", [("", "none, and every request that wants an answer has one")])
-
-    def _named(self, title: str, counts: Mapping[str, int]) -> Iterator[str]:
-        """How many, then the most frequent names, a line each."""
-        if not counts:
-            return
-        ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-        shown = ranked if self._top is None else ranked[:_NAMED]
-        width = len(f"{shown[0][1]:,}")
-        for index, (name, count) in enumerate(shown):
-            yield self._said("" if index else title, [("error", f"{count:>{width},} {name}")])
-        if len(shown) < len(ranked):
-            rest = sum(count for _, count in ranked[len(shown) :])
-            yield self._said("", [("error", f"{rest:>{width},} of {len(ranked) - len(shown)} other kinds (--all)")])
 
     # ---- sections
 
@@ -154,7 +95,7 @@ class StatsPage:
         name = f"{row['protocol']} {row['name']}" if several else row["name"]
         return (
             (name, "name"),
-            *((str(row[self._by] or "-"),) if self._by else ()),
+            *((_division(row, self._by),) if self._by else ()),
             count_text(row["count"]),
             size_text(row["bytes"]),
             _bad(row["errors"]),
@@ -162,8 +103,25 @@ class StatsPage:
             *(duration_text(row[column]) for column in ("p50_ns", "p95_ns", "p99_ns", "max_ns")),
             count_text(row["waited"]),
             duration_text(row["waited_p50_ns"]),
-            (_most(row["errors_by_name"]), "error"),
+            (most_of(row["errors_by_name"]), "error"),
         )
+
+    def _changes(self, sections: Sections) -> Iterator[str]:
+        """What differs from the captures that it is compared with."""
+        if "changes" not in sections:
+            return
+        if not sections["changes"]:
+            yield ""
+            yield self._lines.line(("", "nothing changed: the same errors, commands, clients, topics and latency"))
+        columns = (
+            GridColumn("CHANGED", right=False),
+            GridColumn("what", right=False, weight=KEPT),
+            GridColumn("which", right=False, weight=95),
+            GridColumn("now", weight=80),
+            GridColumn("before", weight=70),
+            GridColumn("times", weight=60),
+        )
+        yield from self._section(columns, sections["changes"], _changed)
 
     def _topics(self, sections: Sections) -> Iterator[str]:
         columns = (
@@ -329,42 +287,23 @@ class StatsPage:
         if len(shown) < len(rows):
             yield self._lines.line(("time", f"… {len(rows) - len(shown):,} more (--all)"))
 
-    def _said(self, title: str, parts: Sequence[TextPart]) -> str:
-        return self._lines.line(("time", title.ljust(_TITLE + 1)), *parts)
+
+def _division(row: StatRow, by: str) -> str:
+    """What a row of commands is of; a connection goes by its ends."""
+    return f"{row['client']} > {row['server']}" if by == "connection" and "client" in row else str(row[by] or "-")
 
 
-_TROUBLES: Final = {
-    "retransmitted_segments": ("segment sent again", "segments sent again"),
-    "resets_by_client": ("reset by a client", "resets by clients"),
-    "resets_by_server": ("reset by a server", "resets by servers"),
-    "refused": ("refused connection", "refused connections"),
-    "no_answer": ("handshake without an answer", "handshakes without an answer"),
-    "stalled": ("stall", "stalls"),
-    "client_zero_windows": ("zero window of a client", "zero windows of clients"),
-    "server_zero_windows": ("zero window of a server", "zero windows of servers"),
-}
-"""Columns of the network that the head names, in words."""
-_CHECKS: Final = {"dropped_packets": "drops"}
-
-
-def _failures(commands: Sequence[StatRow]) -> dict[str, int]:
-    """Errors by command and name."""
-    counts: dict[str, int] = {}
-    for row in commands:
-        for name, count in row["errors_by_name"].items():
-            words = f"{row['name']} {name}"
-            counts[words] = counts.get(words, 0) + count
-    return counts
-
-
-def _verdict(row: StatRow) -> str:
-    """A check in a few words."""
-    name = _CHECKS.get(row["check"], row["check"].replace("_", " "))
-    if row["value"] is None:
-        return f"{name} (the capture does not tell)"
-    share = f" ({share_text(row['share'])})" if row["share"] else ""
-    value = size_text(row["value"]) if row["check"].endswith("bytes") else f"{row['value']:,}"
-    return f"{value} {name.removesuffix(' bytes')}{share}" if row["check"] != "two_taps" else "two taps"
+def _changed(row: StatRow) -> Sequence[GridCell]:
+    bad = row["change"] == "slower" or (row["change"] == "new" and row["what"] in {"error", "unanswered"})
+    text = duration_text if row["what"].startswith("latency") else count_text
+    return (
+        (row["change"], "error" if bad else ""),
+        row["what"],
+        row["name"],
+        text(row["now"]),
+        text(row["before"]),
+        "" if row["factor"] is None else f"{row['factor']:.3g}",
+    )
 
 
 def _health_cells(row: StatRow) -> Sequence[GridCell]:
@@ -377,16 +316,9 @@ def _health_cells(row: StatRow) -> Sequence[GridCell]:
         row["check"].replace("_", " "),
         value,
         share_text(row["share"] or None),
-        (row["trust"], _TRUST[row["trust"]]),
+        (row["trust"], TRUST_ROLES[row["trust"]]),
         row["says"],
     )
-
-
-def _most(counts: Mapping[str, int]) -> str:
-    """The most frequent names, each with its count, and how many more there are."""
-    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    text = ", ".join(f"{name} {count:,}" for name, count in ranked[:_NAMED])
-    return f"{text} and {len(ranked) - _NAMED} more" if len(ranked) > _NAMED else text
 
 
 def _bad(count: int) -> GridCell:

@@ -9,6 +9,7 @@
 """
 
 from mqsniff.answers.stats.collecting import SECTIONS, TrafficStats
+from mqsniff.answers.stats.comparing import changes
 from mqsniff.answers.stats.health import RunFacts
 
-__all__ = ["SECTIONS", "RunFacts", "TrafficStats"]
+__all__ = ["SECTIONS", "RunFacts", "TrafficStats", "changes"]

@@ -184,7 +184,7 @@ class TrafficStats:
             case "client":
                 return connection.identity.client_id or connection.client_ip
             case "connection":
-                return f"{connection.client} {connection.server}"
+                return connection.connection_id
         return None
 
     def _closed(self, connection: ConnectionInfo) -> None:
@@ -200,6 +200,9 @@ class TrafficStats:
     def _count(self, tally: OpenTally) -> None:
         """Count the cells of a connection, which are empty then."""
         place = self._place(tally.connection)
+        if self._by == "connection":
+            c = tally.connection
+            self._commands.ends.of(c.connection_id).update(client=c.client, server=c.server)
         for cell, (count, size) in tally.cells.items():
             protocol, name, version, kind, topic = cell
             self._all_commands.tallies.of((None, protocol, name)).count_messages(kind, version, count, size)

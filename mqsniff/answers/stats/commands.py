@@ -111,6 +111,8 @@ class CommandStats:
     def __init__(self, limit: int, by: str | None = None) -> None:
         self.by = by
         self.tallies: KeptTallies[CommandKey, CommandTally] = KeptTallies(limit, CommandTally)
+        self.ends: KeptTallies[str, dict[str, str]] = KeptTallies(limit, dict)
+        """Of each connection its client and server, where commands are counted by it."""
 
     def rows(self) -> list[StatRow]:
         """A row a command, what there is most of first."""
@@ -119,7 +121,8 @@ class CommandStats:
 
     def _row(self, key: CommandKey | None, tally: CommandTally) -> StatRow:
         by, protocol, name = key or (OTHERS, OTHERS, OTHERS)
-        return {"protocol": protocol, "name": name, **({self.by: by} if self.by else {}), **tally.row()}
+        own = {self.by: by, **self.ends.kept.get(by or "", {})} if self.by else {}
+        return {"protocol": protocol, "name": name, **own, **tally.row()}
 
     def by_protocol(self) -> dict[str, CommandTally]:
         """One tally a protocol."""

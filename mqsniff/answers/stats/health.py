@@ -122,7 +122,10 @@ class HealthStats:
         undecoded = "captured bytes that nobody decoded; the reasons are below"
         share = sums.undecoded / sums.size if sums.size else 0.0
         trust: Trust = "good" if not sums.undecoded else "bad" if share >= _DOUBTFUL_UNDECODED else "doubtful"
+        damaged = "what stands there, or behind it, could not be read"
+        faults = sum(tally.count for key, tally in self._problems if key is not None and key[0] == "input")
         return [
+            _check("damaged_captures", faults, _bad_if(faults), damaged),
             _check("gap_bytes", sums.gap_bytes, _bad_if(sums.gap_bytes), gaps, of=sums.size),
             _check("cut_packets", run.cut_packets, _bad_if(run.cut_packets), cut, of=run.packets),
             _check("undecoded_bytes", sums.undecoded, trust, undecoded, of=sums.size),
