@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from mqsniff.dissector import NEVER, DroppedVersions, Table
+from mqsniff.dissector import DroppedVersions, Table
 from mqsniff.model import Value
 from mqsniff_kafka import rows, specs
 from mqsniff_kafka.inventory import inventory
@@ -48,13 +48,16 @@ def describe() -> dict[str, Table]:
 
 
 def dropped_versions() -> dict[str, DroppedVersions]:
-    """What the first release of Kafka 4 no longer takes, of what the last of Kafka 3 took (KIP-896)."""
+    """What the first release of Kafka 4 no longer takes of its APIs, and the last of Kafka 3 took (KIP-896).
+
+    APIs that went with ZooKeeper were spoken between brokers only.
+    """
     releases = specs.releases()
     old, new = releases[_LAST_OF_3], releases[_FIRST_OF_4]
     dropped = {
-        specs.apis()[key].name: DroppedVersions(new[key][0] if key in new else NEVER, f"Kafka {_FIRST_OF_4}")
+        specs.apis()[key].name: DroppedVersions(new[key][0], f"Kafka {_FIRST_OF_4}")
         for key, (first, _, _) in old.items()
-        if key not in new or new[key][0] > first
+        if key in new and new[key][0] > first
     }
     return dict(sorted(dropped.items()))
 

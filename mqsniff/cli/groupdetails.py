@@ -53,7 +53,7 @@ class GroupDetails:
             GridColumn("position"),
             GridColumn("committed"),
             GridColumn("lag", weight=KEPT),
-            GridColumn("uncommitted"),
+            GridColumn("commit lag"),
         )
         names = ("end", "position", "committed", "lag", "commit_lag")
         yield from self._grid(

@@ -130,9 +130,9 @@ class StatsHead:
             duration, row, one = max(timed, key=lambda each: each[0])
             names = {member["member"]: member["client_id"] for member in row["members"]}
             waited_for = one["waited_for"]
-            whom = f", waiting for {names.get(waited_for) or waited_for}" if waited_for else ""
+            whom = f" waited for {names.get(waited_for) or waited_for}" if waited_for else ""
             count = count_of(sum(row["rebalances"] for row in groups), "rebalance")
-            text = f"{count}, the longest {duration_text(duration)} in {row['group']}{whom}"
+            text = f"{count}, the longest {duration_text(duration)}: {row['group']}{whom}"
             yield self._said("" if found else "groups", [("", text)])
 
     def _clients(self, clients: Sequence[StatRow]) -> Iterator[str]:

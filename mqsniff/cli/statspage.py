@@ -157,7 +157,7 @@ class StatsPage:
             GridColumn("members", weight=70),
             GridColumn("generation", weight=30),
             GridColumn("lag", weight=KEPT),
-            GridColumn("uncommitted", weight=50),
+            GridColumn("commit lag", weight=50),
             GridColumn("rebalances", weight=90),
             GridColumn("deliveries", weight=60),
             GridColumn("unacked", weight=95),

@@ -246,6 +246,13 @@ def test_a_rebalance_tells_who_was_waited_for():
     ]
 
 
+def test_notices_within_a_second_are_one_rebalance():
+    life = GroupLife()
+    for at in (0, SECOND // 2, 3 * SECOND):
+        life.take(MemberNews("g", "told"), place(at, at, f"client{at}"))
+    assert [len(one.members) for one in life.timeline] == [2, 1]
+
+
 def test_a_timeline_is_bounded():
     life = GroupLife()
     for generation in range(1_000):
@@ -266,7 +273,7 @@ def test_lag_is_the_end_less_the_position_and_the_commit():
     assert [(row["group"], row["lag"], row["commit_lag"]) for row in found] == [("g", 3, 5)]
 
 
-def test_a_client_of_two_groups_gives_its_position_to_none():
+def test_a_client_of_two_groups_gives_its_position_to_the_one_that_reads_there():
     groups = GroupStats(100, [Told])
     info = connection(identity=Identity(client_id="c"))
     for name in ("g", "h"):
@@ -274,6 +281,8 @@ def test_a_client_of_two_groups_gives_its_position_to_none():
     row = {"topic": "t", "partition": 0, "offset": 7}
     groups.heard(info, replace(pub(), name="FETCH", kind="request", partitions=(row,)))
     assert groups.rows() == []
+    groups.told("nsq", MemberNews("h", "assigned", "m", 1, (("t", (0,)),)), place(1, 2))
+    assert [(one["group"], one["partitions"][0]["position"]) for one in groups.rows()] == [("h", 7)]
 
 
 def test_deliveries_that_nobody_settled_are_counted():

@@ -2,8 +2,8 @@
 
 1. What an offset means, its dissector says (``Dissector.offset_meanings``); a row's ``high_watermark`` is the end of
    its partition, whoever asked.
-2. Where a request names no group, its reader is of the group that its client names elsewhere: client id and address
-   together, and only while they name one group.
+2. Where a request names no group, its reader is of the group that its client names elsewhere (client id and address
+   together); of several, of the one that has something to do with the topic, if that is one.
 3. A position is the last offset that was asked for, or the one behind the last record that was delivered.
 4. Lag is the end less the position, ``commit_lag`` the end less the commit; unknown where one of both is.
 5. Memory: ``stats_rows_max`` groups, and ten times as many partitions in all.
@@ -21,7 +21,11 @@ from mqsniff.dissector import Dissector
 from mqsniff.model import ConnectionInfo, Exchange, MemberNews, Message, RecordBatch
 
 _PARTITIONS: Final = 10
+_GROUPS_OF_A_READER: Final = 8
+"""Groups of one client that are remembered."""
 
+GroupKey = tuple[str, str]
+"""(protocol, group)."""
 PartitionPlace = tuple[str, str, int]
 """(protocol, topic, partition)."""
 ReaderKey = tuple[str | None, str]
@@ -39,12 +43,21 @@ class GroupTally:
         self.commits: dict[PartitionPlace, int] = {}
         self.deliveries: dict[str | None, DeliveryTally] = {}
 
+    def reads(self, place: PartitionPlace) -> bool:
+        """Whether it committed an offset of this partition, or has a member that it is assigned to."""
+        _, topic, partition = place
+        return place in self.commits or any(
+            topic == name and partition in partitions
+            for member in self.members.members.values()
+            for name, partitions in member.assignment or ()
+        )
+
 
 class GroupStats:
     """Groups by protocol and name."""
 
     def __init__(self, limit: int, dissectors: Iterable[type[Dissector]]) -> None:
-        self._groups: KeptTallies[tuple[str, str], GroupTally] = KeptTallies(limit, GroupTally)
+        self._groups: KeptTallies[GroupKey, GroupTally] = KeptTallies(limit, GroupTally)
         self._meanings = {
             (name, *key): meaning
             for cls in dissectors
@@ -55,7 +68,7 @@ class GroupStats:
         self._room = limit * _PARTITIONS
         self._ends: dict[PartitionPlace, int] = {}
         self._readers: dict[ReaderKey, dict[PartitionPlace, int]] = {}
-        self._group_of: dict[ReaderKey, tuple[str, str] | None] = {}
+        self._groups_of: dict[ReaderKey, set[GroupKey]] = {}
 
     # ---- offsets
 
@@ -69,12 +82,13 @@ class GroupStats:
     def _know(self, connection: ConnectionInfo, message: Message) -> None:
         """The client of this message is of this group."""
         reader = _reader(connection, message)
-        group = (message.protocol, message.group or "")
-        known = self._group_of.get(reader, group)
-        if known != group:
-            self._group_of[reader] = None
-        elif len(self._group_of) < self._room:
-            self._group_of.setdefault(reader, group)
+        known = self._groups_of.get(reader)
+        if known is None:
+            if len(self._groups_of) >= self._room:
+                return
+            known = self._groups_of[reader] = set()
+        if len(known) < _GROUPS_OF_A_READER:
+            known.add((message.protocol, message.group or ""))
 
     def _place(self, connection: ConnectionInfo, message: Message) -> None:
         protocol = message.protocol
@@ -157,13 +171,19 @@ class GroupStats:
 
     def _assign_readers(self) -> None:
         """Give positions of clients to the group that they turned out to be of."""
-        for reader, offsets in list(self._readers.items()):
-            group = self._group_of.get(reader)
-            if group is not None:
-                self._groups.of(group).positions.update(offsets)
-                offsets.clear()
+        for reader, offsets in self._readers.items():
+            groups = self._groups_of.get(reader, set())
+            for place, offset in list(offsets.items()):
+                fitting = [group for group in groups if len(groups) == 1 or self._reads(group, place)]
+                if len(fitting) == 1:
+                    self._groups.of(fitting[0]).positions[place] = offset
+                    del offsets[place]
 
-    def _row(self, key: tuple[str, str] | None, tally: GroupTally) -> StatRow:
+    def _reads(self, group: GroupKey, place: PartitionPlace) -> bool:
+        tally = self._groups.kept.get(group)
+        return tally is not None and tally.reads(place)
+
+    def _row(self, key: GroupKey | None, tally: GroupTally) -> StatRow:
         protocol, group = key or (OTHERS, OTHERS)
         partitions = list(self._partitions(tally)) if key is not None else []
         deliveries = [{"topic": topic, **one.row()} for topic, one in tally.deliveries.items()]

@@ -23,12 +23,13 @@ class HostTally:
         self.protocols: dict[str, int] = {}
         self.software: dict[str, int] = {}
 
-    def take(self, protocol: str, software: str | None, sent: int, received: int) -> None:
-        """Count a connection."""
+    def take(self, protocol: str | None, software: str | None, sent: int, received: int) -> None:
+        """Count a connection; without a protocol where it never came about."""
         self.connections += 1
         self.sent += sent
         self.received += received
-        self.protocols[protocol] = self.protocols.get(protocol, 0) + 1
+        if protocol is not None:
+            self.protocols[protocol] = self.protocols.get(protocol, 0) + 1
         if software is not None and (software in self.software or len(self.software) < _SOFTWARE_NAMES):
             self.software[software] = self.software.get(software, 0) + 1
 
@@ -58,11 +59,12 @@ class HostStats:
         """Count a connection on both sides."""
         c, identity = connection, connection.identity
         server = self._hosts.of(("server", c.server_ip, c.server_port))
-        server.take(c.protocol, identity.server_software, c.server_bytes, c.client_bytes)
+        protocol = None if c.outcome in UNMET else c.protocol
+        server.take(protocol, identity.server_software, c.server_bytes, c.client_bytes)
         if c.outcome in UNMET:
             server.outcomes[c.outcome] = server.outcomes.get(c.outcome, 0) + 1
         client = self._hosts.of(("client", c.client_ip, None))
-        client.take(c.protocol, identity.client_software, c.client_bytes, c.server_bytes)
+        client.take(protocol, identity.client_software, c.client_bytes, c.server_bytes)
 
     def told(self, protocol: str, news: EndpointNews) -> None:
         """Count that a client was told to connect somewhere."""

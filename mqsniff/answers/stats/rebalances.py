@@ -2,7 +2,7 @@
 
 1. A rebalance is a generation: it begins with the first member that asked to join it, and ends with the last answer
    that took a member in or gave it its partitions. Who asked last is the one that all others waited for.
-2. Without generations every notice of the server is a rebalance of its own.
+2. Without generations, notices of the server within a second are a rebalance.
 3. The last ``REBALANCES_KEPT`` of a group are kept, all are counted.
 """
 
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from mqsniff.answers.stats.keeping import StatRow
 from mqsniff.model import Assignment, MemberNews
-from mqsniff.tables.times import rfc3339
+from mqsniff.tables.times import SECOND_NS, rfc3339
 
 REBALANCES_KEPT: Final = 100
 MEMBERS_KEPT: Final = 1000
@@ -88,7 +88,7 @@ class GroupLife:
 
     def take(self, news: MemberNews, place: NewsPlace) -> None:
         """Take note of what happened."""
-        name = news.member or place.client
+        name = news.member or (place.client_id if news.event == "told" else None) or place.client
         member = self.members.get(name)
         if member is None and len(self.members) < MEMBERS_KEPT:
             member = self.members[name] = GroupMember()
@@ -103,7 +103,9 @@ class GroupLife:
             if news.event == "joined" and len(rebalance.members) < MEMBERS_KEPT:
                 rebalance.members[name] = (place.asked_ns, place.told_ns)
         elif news.event == "told":
-            self._of(None, place).members[name] = (place.asked_ns, place.told_ns)
+            rebalance = self._of(None, place)
+            rebalance.take(place)
+            rebalance.members[name] = (place.asked_ns, place.told_ns)
 
     def _note(self, member: GroupMember, news: MemberNews, place: NewsPlace) -> None:
         member.gone = news.event == "left"
@@ -115,7 +117,7 @@ class GroupLife:
 
     def _of(self, generation: int | None, place: NewsPlace) -> Rebalance:
         """The rebalance of a generation; a new one where there is none."""
-        found = self._last.get(generation) if generation is not None else None
+        found = self._last.get(generation) if generation is not None else self._notices(place)
         if found is None:
             found = Rebalance(generation, place)
             self.count += 1
@@ -125,6 +127,13 @@ class GroupLife:
             if generation is not None:
                 self._last[generation] = found
         return found
+
+    def _notices(self, place: NewsPlace) -> Rebalance | None:
+        """The last rebalance, if it is one of notices and not over."""
+        last = self.timeline[-1] if self.timeline else None
+        if last is None or last.generation is not None or place.told_ns - last.ended_ns > SECOND_NS:
+            return None
+        return last
 
     def rows(self) -> list[StatRow]:
         """The members, those that left last."""
