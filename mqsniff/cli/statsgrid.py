@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from mqsniff.sinks.escape import safe
 from mqsniff.sinks.paint import Paint, Role, TextPart
+from mqsniff.tables.escape import safe
 
 GAP: Final = 2
 NAME_MIN: Final = 12
