@@ -100,13 +100,9 @@ class DroppedVersions(NamedTuple):
     """Versions of a message that newer servers no longer take."""
 
     before: int
-    """The first version that they take; ``NEVER`` where they take none."""
+    """The first version that they take."""
     release: str
     """The first release that refuses the others: "Kafka 4.0"."""
-
-
-NEVER: Final = 1 << 31
-"""A version that no message has."""
 
 
 class Sample(NamedTuple):

@@ -7,7 +7,6 @@ from mqsniff.codecs.blocks import BlockError, decompress
 from mqsniff.codecs.transforms import Dark, Lost, Transform
 from mqsniff.dissector import (
     NEED,
-    NEVER,
     NO_FRAME,
     USUAL,
     WAIT_PEER,
@@ -58,7 +57,6 @@ from mqsniff.spec.wire import Malformed
 
 __all__ = [
     "NEED",
-    "NEVER",
     "NO_FRAME",
     "USUAL",
     "WAIT_PEER",

@@ -49,7 +49,7 @@ def _classic(request: Message, answer: Message) -> Iterator[News]:
             member, generation = as_name(asked.get("member_id")), _number(asked.get("generation_id"))
             yield MemberNews(group, "assigned", member, generation, assignment)
         case "LeaveGroup":
-            for one in asked.get("members", [asked]):
+            for one in asked.get("members", [asked]) or ():
                 yield MemberNews(group, "left", as_name(one.get("member_id")))
 
 

@@ -71,7 +71,7 @@ class StatsPage:
     def _commands(self, sections: Sections) -> Iterator[str]:
         rows = sections["commands"]
         if not self._by and self._top is not None:
-            rows = sorted(rows, key=lambda row: (-(row["errors"] + row["unanswered"]), -row["count"]))
+            rows = sorted(rows, key=_urgency)
         several = len({row["protocol"] for row in rows}) > 1
         by = (GridColumn(self._by.upper(), right=False, weight=90),) if self._by else ()
         columns = (
@@ -286,6 +286,11 @@ class StatsPage:
         yield from self._lines.grid(columns, [cells(row) for row in shown])
         if len(shown) < len(rows):
             yield self._lines.line(("time", f"… {len(rows) - len(shown):,} more (--all)"))
+
+
+def _urgency(row: StatRow) -> tuple[int, bool, int]:
+    """What failed comes first; answers that have a name of their own come last."""
+    return -(row["errors"] + row["unanswered"]), row["responses"] == row["count"], -row["count"]
 
 
 def _division(row: StatRow, by: str) -> str:

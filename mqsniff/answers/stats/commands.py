@@ -99,6 +99,8 @@ class CommandTally:
             "waited_p50_ns": waited,
             "waited_max_ns": self.waits.greatest if self.waits.count else None,
             "requests": self.kinds.get("request", 0) + self.kinds.get("oneway", 0),
+            "responses": self.kinds.get("response", 0),
+            "pushes": self.kinds.get("push", 0),
             "errors_by_name": counted(self.error_names),
             **{status: self.statuses.get(status, 0) for status in _BESIDE[1:]},
             "versions": {str(version): self.versions[version] for version in sorted(self.versions)},
