@@ -269,8 +269,23 @@ def test_lag_is_the_end_less_the_position_and_the_commit():
         group=None,
         partitions=({"topic": "t", "partition": 0, "offset": 7, "high_watermark": 10},),
     )
-    found = rows(MessageItem(info, commit), MessageItem(info, fetch))["groups"]
+    done, refused = (ExchangeItem(info, exchange(status, message=commit)) for status in ("ok", "error"))
+    found = rows(MessageItem(info, commit), done, MessageItem(info, fetch))["groups"]
     assert [(row["group"], row["lag"], row["commit_lag"]) for row in found] == [("g", 3, 5)]
+    found = rows(MessageItem(info, commit), refused, MessageItem(info, fetch))["groups"]
+    assert [(row["lag"], row["commit_lag"]) for row in found] == [(3, None)]
+
+
+def test_an_open_connection_is_all_that_is_kept_of_messages():
+    made = stats_of()
+    for number in range(100):
+        info = connection(connection_id=str(number))
+        made.take(MessageItem(info, pub()))
+        made.take(ExchangeItem(info, exchange()))
+        made.take(ClosedItem(info))
+    assert not made._open
+    found = made.rows(RunFacts())
+    assert [len(found[name]) for name in ("commands", "hosts", "clients", "network")] == [1, 2, 1, 1]
 
 
 def test_a_client_of_two_groups_gives_its_position_to_the_one_that_reads_there():

@@ -147,6 +147,8 @@ class TrafficStats:
                 self._commands.tallies.of((place, protocol, name)).take(exchange)
 
         request = None if pending is None else pending.message
+        if request is not None and request.partitions and exchange.status not in FAILED:
+            self._groups.exchanged(connection, request)
         teller = self._tellers.get(protocol)
         if request is not None and teller is not None and (name in teller.telling or exchange.status in FAILED):
             self._learn(connection, request, exchange.answer)

@@ -5,8 +5,9 @@
 2. Where a request names no group, its reader is of the group that its client names elsewhere (client id and address
    together); of several, of the one that has something to do with the topic, if that is one.
 3. A position is the last offset that was asked for, or the one behind the last record that was delivered.
-4. Lag is the end less the position, ``commit_lag`` the end less the commit; unknown where one of both is.
-5. Memory: ``stats_rows_max`` groups, and ten times as many partitions in all.
+4. A commit that is answered counts unless the answer refuses it, others at once.
+5. Lag is the end less the position, ``commit_lag`` the end less the commit; unknown where one of both is.
+6. Memory: ``stats_rows_max`` groups, and ten times as many partitions in all.
 """
 
 from __future__ import annotations
@@ -90,9 +91,15 @@ class GroupStats:
         if len(known) < _GROUPS_OF_A_READER:
             known.add((message.protocol, message.group or ""))
 
-    def _place(self, connection: ConnectionInfo, message: Message) -> None:
+    def exchanged(self, connection: ConnectionInfo, request: Message) -> None:
+        """Take note of what a request committed, which did not fail."""
+        if self._meanings.get((request.protocol, request.name, request.kind)) == "commit" and request.partitions:
+            self._place(connection, request, answered=True)
+
+    def _place(self, connection: ConnectionInfo, message: Message, *, answered: bool = False) -> None:
         protocol = message.protocol
         meaning = self._meanings.get((protocol, message.name, message.kind))
+        waits = meaning == "commit" and message.kind == "request" and not answered
         target: dict[PartitionPlace, int] | None = None
         for row in message.partitions:
             topic, partition = row.get("topic") or row.get("topic_id"), row.get("partition")
@@ -103,7 +110,7 @@ class GroupStats:
             if isinstance(end, int) and end >= 0:
                 self._put(self._ends, place, end)
             offset = row.get("offset")
-            if meaning is None or not isinstance(offset, int) or offset < 0 or row.get("reader") == "follower":
+            if meaning is None or waits or not isinstance(offset, int) or offset < 0 or row.get("reader") == "follower":
                 continue
             if target is None:
                 target = self._offsets_of(connection, message, commits=meaning == "commit")
