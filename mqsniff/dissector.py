@@ -115,8 +115,9 @@ class Sample(NamedTuple):
     """Whether ``data`` begins with the first byte of the stream."""
 
 
-Wanted: TypeAlias = Literal["records", "partitions", "exchanges", "notes", "spans"]
-"""``records``: record batches, opened; ``partitions``: rows of that table; ``exchanges``: what became of requests, and
+Wanted: TypeAlias = Literal["records", "amounts", "partitions", "exchanges", "notes", "spans"]
+"""``records``: record batches, opened; ``amounts``: of these the number and the sizes of values are enough, so that a
+dissector may leave out what costs more; ``partitions``: rows of that table; ``exchanges``: what became of requests, and
 how long it took; ``notes``: what lines of text show; ``spans``: fields beside their bytes, for which a dissector has to
 remember how it read its answers."""
 USUAL: Final[frozenset[Wanted]] = frozenset(("partitions", "exchanges", "notes"))

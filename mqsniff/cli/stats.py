@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mqsniff.answers.stats import RunFacts
     from mqsniff.answers.stats.keeping import StatRow
     from mqsniff.cli.statsgrid import GridLines
+    from mqsniff.dissector import Settings
     from mqsniff.pipeline import Pipeline
 
 BY: Final = ("broker", "client", "topic", "connection")
@@ -126,7 +128,7 @@ def _collected(files: tuple[str, ...], options: RunOptions, by: Any) -> Collecte
     progress = Progress(silent_stdout=True)
     pipeline = Pipeline(
         FileSource(files, options.limits, progress),
-        options.settings("ndjson"),
+        _settings(options),
         decode_as=options.decode_as,
         domain=options.domain,
     )
@@ -153,6 +155,14 @@ def _collected(files: tuple[str, ...], options: RunOptions, by: Any) -> Collecte
     if (explanation := choice.everything.explanation(pipeline.totals)) is not None:
         say(explanation)
     return Collected(stats.rows(_facts(pipeline, options)), code or (2 if unreadable else 0), bool(code))
+
+
+def _settings(options: RunOptions) -> Settings:
+    """What is asked of dissectors: of records their number and size, unless filters look at them."""
+    settings = options.settings("ndjson")
+    if options.filters or options.where is not None:
+        return settings
+    return replace(settings, wanted=settings.wanted | {"amounts"})
 
 
 def _facts(pipeline: Pipeline, options: RunOptions) -> RunFacts:

@@ -64,6 +64,7 @@ class Sample:
     """A capture as its tables and as its statistics."""
 
     def __init__(self, path: Path, **options: Any) -> None:
+        self.path = path
         pipeline = Pipeline(FileSource([str(path)]), Settings(wanted=WITH_RECORDS))
         known = [entry.dissector for entry in load_dissectors() if entry.dissector is not None]
         stats = TrafficStats(known, **options)
@@ -140,6 +141,16 @@ def test_protocols_and_health_equal_connections(sample):
     assert (health[("gap_bytes",)]["value"], health[("undecoded_bytes",)]["value"]) == (sums[0]["gap"], sums[0]["un"])
     problems = sum(row["value"] for row in sample.stats["health"] if row["trust"] is None)
     assert problems == sample.ask("select count(*) as n from problems")[0]["n"]
+
+
+def test_amounts_of_records_are_enough(sample):
+    pipeline = Pipeline(FileSource([str(sample.path)]), Settings(wanted=WITH_RECORDS | {"amounts"}))
+    stats = TrafficStats(entry.dissector for entry in load_dissectors() if entry.dissector is not None)
+    for item in pipeline.items():
+        if item is not None:
+            stats.take(item)
+    found = stats.rows(RunFacts(captures=pipeline.captures, packets=pipeline.totals.packets))
+    assert found == sample.stats
 
 
 def test_every_section_is_a_list_of_rows(sample):
