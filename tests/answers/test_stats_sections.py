@@ -241,9 +241,16 @@ def test_a_rebalance_tells_who_was_waited_for():
     (row,) = [one.row() for one in life.timeline]
     assert (row["generation"], row["duration_ns"], row["waited_for"]) == (3, 120, "late")
     assert [(one["member"], one["waited_ns"]) for one in row["members"]] == [("early", 100), ("late", 11)]
-    assert [one["assigned"] for one in life.rows() if one["member"] == "late"] == [
+    assert [one["assigned"] for one in life.rows({}) if one["member"] == "late"] == [
         [{"topic": "t", "partitions": [0, 1]}]
     ]
+
+
+def test_assignments_by_id_are_shown_by_name():
+    life = GroupLife()
+    life.take(MemberNews("g", "assigned", "m", 3, (("ID", (0,)), ("T", (1,)))), place(1, 2))
+    (member,) = life.rows({"ID": "orders"})
+    assert [one["topic"] for one in member["assigned"]] == ["orders", "T"]
 
 
 def test_notices_within_a_second_are_one_rebalance():

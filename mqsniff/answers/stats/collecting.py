@@ -34,6 +34,7 @@ from mqsniff.model import (
     Problem,
     ProblemItem,
     RecordItem,
+    TopicItem,
 )
 from mqsniff.tables.times import rfc3339
 
@@ -95,6 +96,8 @@ class TrafficStats:
             self._health.noticed(item.problem)
         elif isinstance(item, ClosedItem):
             self._closed(item.connection)
+        elif isinstance(item, TopicItem):
+            self._groups.named(item.topic_id, item.name)
 
     def rows(self, run: RunFacts) -> dict[SectionName, list[StatRow]]:
         """The rows of every section."""

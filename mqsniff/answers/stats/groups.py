@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from mqsniff.answers.stats.deliveries import DeliveryTally
@@ -44,11 +44,11 @@ class GroupTally:
         self.commits: dict[PartitionPlace, int] = {}
         self.deliveries: dict[str | None, DeliveryTally] = {}
 
-    def reads(self, place: PartitionPlace) -> bool:
+    def reads(self, place: PartitionPlace, names: Mapping[str, str]) -> bool:
         """Whether it committed an offset of this partition, or has a member that it is assigned to."""
         _, topic, partition = place
         return place in self.commits or any(
-            topic == name and partition in partitions
+            topic in {name, names.get(name)} and partition in partitions
             for member in self.members.members.values()
             for name, partitions in member.assignment or ()
         )
@@ -69,6 +69,7 @@ class GroupStats:
         self._room = limit * _PARTITIONS
         self._ends: dict[PartitionPlace, int] = {}
         self._readers: dict[ReaderKey, dict[PartitionPlace, int]] = {}
+        self._names: dict[str, str] = {}
         self._groups_of: dict[ReaderKey, set[GroupKey]] = {}
 
     # ---- offsets
@@ -147,6 +148,11 @@ class GroupStats:
 
     # ---- members and deliveries
 
+    def named(self, topic_id: str, name: str) -> None:
+        """Learn the name of a topic id: assignments may hold ids."""
+        if len(self._names) < self._room:
+            self._names[topic_id] = name
+
     def told(self, protocol: str, news: MemberNews, place: NewsPlace) -> None:
         """Take note of what happened to a member."""
         self._groups.of((protocol, news.group)).members.take(news, place)
@@ -188,7 +194,7 @@ class GroupStats:
 
     def _reads(self, group: GroupKey, place: PartitionPlace) -> bool:
         tally = self._groups.kept.get(group)
-        return tally is not None and tally.reads(place)
+        return tally is not None and tally.reads(place, self._names)
 
     def _row(self, key: GroupKey | None, tally: GroupTally) -> StatRow:
         protocol, group = key or (OTHERS, OTHERS)
@@ -199,7 +205,7 @@ class GroupStats:
             "protocol": protocol,
             "group": group,
             "generation": members.generation,
-            "members": members.rows(),
+            "members": members.rows(self._names),
             "lag": _sum(row["lag"] for row in partitions),
             "commit_lag": _sum(row["commit_lag"] for row in partitions),
             "partitions": partitions,

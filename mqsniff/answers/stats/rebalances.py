@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from mqsniff.answers.stats.keeping import StatRow
@@ -135,8 +136,8 @@ class GroupLife:
             return None
         return last
 
-    def rows(self) -> list[StatRow]:
-        """The members, those that left last."""
+    def rows(self, names: Mapping[str, str]) -> list[StatRow]:
+        """The members, those that left last; ``names`` are those of topic ids."""
         found = [
             {
                 "member": name,
@@ -144,7 +145,9 @@ class GroupLife:
                 "host": member.host,
                 "leader": member.leader,
                 "left": member.gone,
-                "assigned": [{"topic": topic, "partitions": list(of)} for topic, of in member.assignment or ()],
+                "assigned": [
+                    {"topic": names.get(topic, topic), "partitions": list(of)} for topic, of in member.assignment or ()
+                ],
             }
             for name, member in self.members.items()
         ]
