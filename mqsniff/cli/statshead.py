@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from mqsniff.answers.stats.keeping import StatRow
+from mqsniff.answers.stats.keeping import StatRow, add_all
 from mqsniff.cli.amounts import count_of, duration_text, share_text, size_text
 from mqsniff.cli.statsgrid import GridLines
 from mqsniff.sinks.paint import Role, TextPart
@@ -90,16 +90,15 @@ class StatsHead:
 
     def _wrong(self, sections: Sections) -> Iterator[str]:
         """What failed, in one line each."""
-        commands, network = sections["commands"], sections["network"]
-        errors = sum(row["errors"] for row in commands)
-        yield from self._named("errors", _failures(commands))
-        yield from self._named("no answer", {row["name"]: row["unanswered"] for row in commands if row["unanswered"]})
+        protocols, network = sections["protocols"], sections["network"]
+        errors, unanswered = (_added(protocols, f"{what}_by_command") for what in ("errors", "unanswered"))
+        yield from self._named("errors", errors)
+        yield from self._named("no answer", unanswered)
         trouble = {words: sum(row[name] for row in network) for name, words in _TROUBLES.items()}
         found = [count_of(count, *words) for words, count in trouble.items() if count]
         if found:
             yield self._said("network", [("warning", ", ".join(found))])
-        silent = sum(row["unanswered"] for row in commands)
-        if not (errors or silent or found) and sections["span"][0]["messages"]:
+        if not (errors or unanswered or found) and sections["span"][0]["messages"]:
             yield self._said("errors", [("", "none, and every request that wants an answer has one")])
 
     def _named(self, title: str, counts: Mapping[str, int]) -> Iterator[str]:
@@ -149,13 +148,11 @@ class StatsHead:
         return self._lines.line(("time", title.ljust(_TITLE)), *parts)
 
 
-def _failures(commands: Sequence[StatRow]) -> dict[str, int]:
-    """Errors by command and name."""
+def _added(rows: Sequence[StatRow], column: str) -> dict[str, int]:
+    """Counts by name, of all protocols together."""
     counts: dict[str, int] = {}
-    for row in commands:
-        for name, count in row["errors_by_name"].items():
-            words = f"{row['name']} {name}"
-            counts[words] = counts.get(words, 0) + count
+    for row in rows:
+        add_all(counts, row[column])
     return counts
 
 

@@ -105,6 +105,7 @@ def test_commands_by_something_add_up(by):
         for row in rows:
             found[row["name"]] = found.get(row["name"], 0) + row["count"]
     assert counts[0] == counts[1]
+    assert sections("--by", by, KAFKA)["protocols"] == sections(KAFKA)["protocols"]
     assert run("--by", by, KAFKA).stdout.count(by.upper())
 
 

@@ -107,7 +107,7 @@ class TrafficStats:
         return {
             "span": [span],
             "hosts": self._hosts.rows(),
-            "protocols": self._protocols.rows(self._all_commands.by_protocol()),
+            "protocols": self._protocols.rows(self._all_commands.by_protocol(), self._all_commands.rows()),
             "commands": self._commands.rows(),
             "topics": self._topics.rows(span["duration_ns"]),
             "clients": self._clients.rows(),

@@ -16,6 +16,8 @@ from mqsniff.answers.stats.keeping import StatRow
 FACTOR: Final = 1.5
 LEAST_NS: Final = 100_000
 TIMED_MIN: Final = 5
+_DIVISIONS: Final = ("broker", "client", "topic")
+"""What commands of two captures may be divided by and still be compared; connections are never the same."""
 _PERCENTILES: Final = ("p50_ns", "p99_ns")
 
 RunSections: TypeAlias = Mapping[str, Sequence[StatRow]]
@@ -99,7 +101,8 @@ def _servers(run: RunSections) -> dict[str, int]:
 
 
 def _command(row: StatRow) -> str:
-    return f"{row['protocol']} {row['name']}"
+    """A command, and what it was divided by."""
+    return " ".join(str(row[part]) for part in ("protocol", "name", *_DIVISIONS) if row.get(part) is not None)
 
 
 def _client(row: StatRow) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mqsniff.answers.stats.commands import CommandTally
-from mqsniff.answers.stats.keeping import StatRow
+from mqsniff.answers.stats.keeping import StatRow, counted
 from mqsniff.model import ConnectionInfo
 
 _TLS = "tls"
@@ -38,8 +40,11 @@ class ProtocolStats:
         """Count a connection."""
         self.tallies.setdefault(connection.protocol, ProtocolTally()).take(connection)
 
-    def rows(self, commands: dict[str, CommandTally]) -> list[StatRow]:
-        """A row a protocol, the one with most bytes on the wire first; ``commands`` are tallies by protocol."""
+    def rows(self, commands: dict[str, CommandTally], by_name: Sequence[StatRow]) -> list[StatRow]:
+        """A row a protocol, the one with most bytes on the wire first.
+
+        ``commands`` are tallies by protocol, ``by_name`` rows of commands that are divided by nothing else.
+        """
         none, nothing = ProtocolTally(), CommandTally()
         rows = []
         for name in {**self.tallies, **commands}:
@@ -57,6 +62,22 @@ class ProtocolStats:
                     "undecoded_bytes": tally.undecoded,
                     "errors": messages.errors,
                     "unanswered": messages.statuses.get("unanswered", 0),
+                    "errors_by_command": counted(_failures(name, by_name)),
+                    "unanswered_by_command": counted(_unanswered(name, by_name)),
                 }
             )
         return sorted(rows, key=lambda row: (-row["wire_bytes"], -row["messages"], row["protocol"]))
+
+
+def _failures(protocol: str, commands: Sequence[StatRow]) -> dict[str, int]:
+    """Errors of a protocol by command and name."""
+    return {
+        f"{row['name']} {error}": count
+        for row in commands
+        if row["protocol"] == protocol
+        for error, count in row["errors_by_name"].items()
+    }
+
+
+def _unanswered(protocol: str, commands: Sequence[StatRow]) -> dict[str, int]:
+    return {row["name"]: row["unanswered"] for row in commands if row["protocol"] == protocol and row["unanswered"]}
