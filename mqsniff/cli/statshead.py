@@ -36,6 +36,7 @@ _CHECKS: Final = {
     "damaged_captures": ("damaged place of a capture", "damaged places of captures"),
     "gap_bytes": ("lost", "lost"),
     "undecoded_bytes": ("undecoded", "undecoded"),
+    "encrypted_bytes": ("of it encrypted", "of it encrypted"),
     "cut_packets": ("cut packet", "cut packets"),
     "one_sided_connections": ("one-sided connection", "one-sided connections"),
     "mid_stream_connections": ("mid-stream connection", "mid-stream connections"),

@@ -342,6 +342,8 @@ def test_drops_that_nobody_told_are_unknown():
         ("two_taps", {"client_packets": 100, "duplicate_packets": 50}, (1, "doubtful")),
         ("undecoded_bytes", {"client_bytes": 1_000_000, "undecoded_bytes": 1}, (1, "doubtful")),
         ("undecoded_bytes", {"client_bytes": 100, "undecoded_bytes": 50}, (50, "bad")),
+        ("encrypted_bytes", {"client_bytes": 100, "undecoded_bytes": 50}, (0, "good")),
+        ("encrypted_bytes", {"client_bytes": 100, "undecoded_bytes": 50, "tls_version": "TLS 1.3"}, (50, "bad")),
     ],
 )
 def test_what_speaks_against_a_capture_is_told(check, fields, expected):

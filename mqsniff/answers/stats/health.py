@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from mqsniff.answers.stats.keeping import OTHERS, KeptTallies, StatRow
+from mqsniff.answers.stats.protocols import is_encrypted
 from mqsniff.model import CaptureInfo, ConnectionInfo, Problem
 
 Trust: TypeAlias = Literal["good", "doubtful", "bad", "unknown"]
@@ -59,6 +60,8 @@ class ConnectionSums:
     gap_bytes: int = 0
     with_gaps: int = 0
     undecoded: int = 0
+    encrypted: int = 0
+    """Undecoded bytes of connections with TLS."""
     doubled: int = 0
     one_sided: int = 0
     mid_stream: int = 0
@@ -93,6 +96,7 @@ class HealthStats:
         sums.gap_bytes += c.gap_bytes
         sums.with_gaps += c.gap_bytes > 0
         sums.undecoded += c.undecoded_bytes
+        sums.encrypted += c.undecoded_bytes if is_encrypted(c) else 0
         sums.doubled += c.duplicate_packets
         sums.one_sided += c.sides_seen != "both" and c.outcome in {"established", "mid-stream"}
         sums.mid_stream += c.outcome == "mid-stream"
@@ -120,6 +124,7 @@ class HealthStats:
         gaps = f"{sums.with_gaps} connections lack bytes: messages of them are missing or cut, answers may be lost"
         cut = "packets are cut by the snap length: what lies behind is missing (capture with -s 0)"
         undecoded = "captured bytes that nobody decoded; the reasons are below"
+        encrypted = "a part of the undecoded bytes: TLS that is not opened"
         share = sums.undecoded / sums.size if sums.size else 0.0
         trust: Trust = "good" if not sums.undecoded else "bad" if share >= _DOUBTFUL_UNDECODED else "doubtful"
         damaged = "what stands there, or behind it, could not be read"
@@ -129,6 +134,7 @@ class HealthStats:
             _check("gap_bytes", sums.gap_bytes, _bad_if(sums.gap_bytes), gaps, of=sums.size),
             _check("cut_packets", run.cut_packets, _bad_if(run.cut_packets), cut, of=run.packets),
             _check("undecoded_bytes", sums.undecoded, trust, undecoded, of=sums.size),
+            _check("encrypted_bytes", sums.encrypted, _bad_if(sums.encrypted), encrypted, of=sums.size),
         ]
 
     def _seen_in_part(self) -> list[StatRow]:

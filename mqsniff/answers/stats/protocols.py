@@ -11,6 +11,11 @@ from mqsniff.model import ConnectionInfo
 _TLS = "tls"
 
 
+def is_encrypted(connection: ConnectionInfo) -> bool:
+    """Whether a connection has TLS."""
+    return connection.protocol == _TLS or connection.tls_version is not None
+
+
 class ProtocolTally:
     """Connections of one protocol."""
 
@@ -25,7 +30,7 @@ class ProtocolTally:
         self.connections += 1
         self.wire_bytes += size
         self.undecoded += connection.undecoded_bytes
-        if connection.protocol == _TLS or connection.tls_version is not None:
+        if is_encrypted(connection):
             self.encrypted += 1
             self.encrypted_bytes += size
 

@@ -112,6 +112,8 @@ class GroupLife:
         member.gone = news.event == "left"
         member.client_id, member.host = place.client_id, place.client.rpartition(":")[0]
         if news.event in {"joined", "told"}:
+            for other in self.members.values() if news.leader else ():
+                other.leader = False
             member.leader = news.leader
         if news.assignment is not None:
             member.assignment = news.assignment
