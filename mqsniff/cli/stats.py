@@ -83,7 +83,7 @@ def command(files: tuple[str, ...], *, everything: bool, top: int | None, by: st
     wanted = RunOptions.of({**options, "tables": tuple(TABLES)})
     collected = _collected(files, wanted, by)
     before = _collected(against, wanted, by) if against and collected is not None and not collected.ended else None
-    if collected is None or (against and before is None):
+    if collected is None or (against and before is None and not collected.ended):
         return 2
     if before is not None:
         from mqsniff.answers.stats import changes
@@ -93,9 +93,7 @@ def command(files: tuple[str, ...], *, everything: bool, top: int | None, by: st
     if as_json:
         import orjson
 
-        from mqsniff.tables.values import escaped
-
-        click.echo(orjson.dumps(escaped(collected.sections), option=orjson.OPT_INDENT_2).decode())
+        click.echo(orjson.dumps(wanted.shown.plain(collected.sections), option=orjson.OPT_INDENT_2).decode())
         return code
     from mqsniff.cli.statspage import StatsPage
 
@@ -154,7 +152,7 @@ def _collected(files: tuple[str, ...], options: RunOptions, by: Any) -> Collecte
         say(sentence)
     if (explanation := choice.everything.explanation(pipeline.totals)) is not None:
         say(explanation)
-    return Collected(stats.rows(_facts(pipeline, options)), code or (2 if unreadable else 0), bool(code))
+    return Collected(stats.rows(_facts(pipeline)), code or (2 if unreadable else 0), bool(code))
 
 
 def _settings(options: RunOptions) -> Settings:
@@ -165,7 +163,8 @@ def _settings(options: RunOptions) -> Settings:
     return replace(settings, wanted=settings.wanted | {"amounts"})
 
 
-def _facts(pipeline: Pipeline, options: RunOptions) -> RunFacts:
+def _facts(pipeline: Pipeline) -> RunFacts:
+    """What the run knows beside its items."""
     from mqsniff.answers.stats import RunFacts
 
     totals = pipeline.totals
@@ -175,5 +174,4 @@ def _facts(pipeline: Pipeline, options: RunOptions) -> RunFacts:
         other_packets=totals.other_packets,
         cut_packets=totals.cut_packets,
         backward_packets=totals.backward_packets,
-        chosen=bool(options.filters) or options.where is not None,
     )

@@ -15,6 +15,7 @@ from mqsniff.cli.amounts import count_text, duration_text, rate_text, share_text
 from mqsniff.cli.groupdetails import GroupDetails
 from mqsniff.cli.statsgrid import KEPT, GridCell, GridColumn, GridLines
 from mqsniff.cli.statshead import TRUST_ROLES, Sections, StatsHead, most_of
+from mqsniff.model import endpoint
 from mqsniff.sinks.paint import Role
 
 
@@ -199,7 +200,7 @@ class StatsPage:
             columns,
             sections["hosts"],
             lambda row: (
-                row["host"] if row["port"] is None else f"{row['host']}:{row['port']}",
+                row["host"] if row["port"] is None else endpoint(row["host"], row["port"]),
                 row["role"],
                 ", ".join(row["protocols"]),
                 ", ".join(row["software"]),

@@ -118,6 +118,28 @@ def test_against_another_capture():
     assert "nothing changed" in run(KAFKA, "--against", KAFKA).stdout
 
 
+def test_numbers_that_no_int64_holds_are_numbers_of_json(sample, monkeypatch):
+    monkeypatch.setattr("mqsniff.answers.stats.TrafficStats.rows", lambda *_: {"span": [{"packets": 1 << 80}]})
+    assert json.loads(run("--json", sample).stdout) == {"span": [{"packets": 1 << 80}]}
+
+
+def test_an_interrupt_shows_what_was_counted(sample, monkeypatch):
+    from mqsniff.answers.stats import TrafficStats
+
+    taken = []
+
+    def take(_stats, item):
+        if len(taken) == 5:
+            raise KeyboardInterrupt
+        taken.append(item)
+
+    monkeypatch.setattr(TrafficStats, "take", take)
+    for arguments in ((sample,), (sample, "--against", sample)):
+        taken.clear()
+        done = run(*arguments)
+        assert (done.exit_code, done.stdout.splitlines()[0]) == (130, "sample.pcap")
+
+
 def test_top_and_all_choose_how_much_is_shown():
     assert run("--top", "1", KAFKA).stdout.count("(--all)") > run(KAFKA).stdout.count("(--all)")
     everything = run("--all", KAFKA).stdout

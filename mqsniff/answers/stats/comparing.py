@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from mqsniff.answers.stats.keeping import StatRow
+from mqsniff.model import endpoint
 
 FACTOR: Final = 1.5
 LEAST_NS: Final = 100_000
@@ -97,7 +98,7 @@ def _unanswered(run: RunSections) -> dict[str, int]:
 
 def _servers(run: RunSections) -> dict[str, int]:
     rows = [row for row in run["hosts"] if row["role"] == "server"]
-    return {f"{row['host']}:{row['port']}": row["connections"] for row in rows}
+    return {endpoint(row["host"], row["port"] or 0): row["connections"] for row in rows}
 
 
 def _command(row: StatRow) -> str:

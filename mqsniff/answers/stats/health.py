@@ -36,8 +36,6 @@ class RunFacts:
     other_packets: int = 0
     cut_packets: int = 0
     backward_packets: int = 0
-    chosen: bool = False
-    """Whether filters left something out: sums of messages are those of what was chosen, figures of packets are not."""
 
 
 @dataclass(slots=True)
