@@ -29,10 +29,14 @@ from mqsniff.model import (
     Gap,
     Identity,
     Message,
+    MessageKind,
+    News,
+    OffsetMeaning,
     Pending,
     RecordOrigin,
     Side,
     Span,
+    TopicRole,
     Value,
 )
 
@@ -94,6 +98,15 @@ Sized: TypeAlias = int | FrameAnswer | IncrementalSize | LayerChange
 Table: TypeAlias = "list[dict[str, Value]]"
 
 
+class DroppedVersions(NamedTuple):
+    """Versions of a message that newer servers no longer take."""
+
+    before: int
+    """The first version that they take."""
+    release: str
+    """The first release that refuses the others: "Kafka 4.0"."""
+
+
 class Sample(NamedTuple):
     """The first bytes of a side that wait for a verdict."""
 
@@ -104,8 +117,9 @@ class Sample(NamedTuple):
     """Whether ``data`` begins with the first byte of the stream."""
 
 
-Wanted: TypeAlias = Literal["records", "partitions", "exchanges", "notes", "spans"]
-"""``records``: record batches, opened; ``partitions``: rows of that table; ``exchanges``: what became of requests, and
+Wanted: TypeAlias = Literal["records", "amounts", "partitions", "exchanges", "notes", "spans"]
+"""``records``: record batches, opened; ``amounts``: of these the number and the sizes of values are enough, so that a
+dissector may leave out what costs more; ``partitions``: rows of that table; ``exchanges``: what became of requests, and
 how long it took; ``notes``: what lines of text show; ``spans``: fields beside their bytes, for which a dissector has to
 remember how it read its answers."""
 USUAL: Final[frozenset[Wanted]] = frozenset(("partitions", "exchanges", "notes"))
@@ -158,6 +172,11 @@ class Dissector(ABC):
     """Well-known server ports: hints, never proof."""
     makers: ClassVar[frozenset[str]] = frozenset()
     """Tables and columns of ``describe`` that tell how it was checked: for its developers, not for users."""
+
+    offset_meanings: ClassVar[Mapping[tuple[str, MessageKind], OffsetMeaning]] = {}
+    """(name, kind) of messages -> what offsets in their rows of ``partitions`` are, where they tell of lag."""
+    telling: ClassVar[frozenset[str]] = frozenset()
+    """Names of requests and pushes of which ``news`` is asked; it is asked of every exchange that failed, too."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -225,6 +244,21 @@ class Dissector(ABC):
     def message_names(cls) -> Collection[str] | None:
         """Names that its messages may have, without names like ``unknown(77)``; None: not known."""
         return None
+
+    @classmethod
+    def topic_role(cls, topic: str) -> TopicRole | None:  # noqa: ARG003  # contract
+        """What a topic is for, by its name; None for users' data."""
+        return None
+
+    @classmethod
+    def news(cls, request: Message | None, answer: Message | None) -> Iterator[News]:  # noqa: ARG003  # contract
+        """What an exchange tells of groups and of where to connect to; a push is an answer without a request."""
+        return iter(())
+
+    @classmethod
+    def dropped_versions(cls) -> Mapping[str, DroppedVersions]:
+        """Messages, by name, of which newer servers no longer take all versions; asked for by statistics."""
+        return {}
 
     @classmethod
     def describe(cls) -> dict[str, Table]:

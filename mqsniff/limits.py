@@ -238,6 +238,9 @@ class Limits:
     swept_max: int = _count(16_384, 1, 1 << 26,
         "ended connections that are remembered to tell when a wrong clock ended them",
         "raise it where clocks jump in captures of very many connections")
+    stats_rows_max: int = _count(10_000, 1, 1 << 26,
+        "rows that each list of `mqsniff stats` keeps, in the order of their coming; the rest is counted together",
+        "raise it where a list of `mqsniff stats` ends with (others)")
     # fmt: on
 
     @classmethod

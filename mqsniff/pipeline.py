@@ -60,6 +60,10 @@ class Totals:
     packets: int = 0
     other_packets: int = 0
     """Packets that carry no TCP."""
+    cut_packets: int = 0
+    """Packets of which the capture holds only the beginning."""
+    backward_packets: int = 0
+    """Packets that are older than the one before them."""
     segments: int = 0
     connections: int = 0
     messages: int = 0
@@ -91,6 +95,7 @@ class Pipeline:
         self._topics = TopicDirectory(limit=settings.limits.topics_max)
         self._internal = InternalTopics(self._context.registry.dissectors)
         self.totals = Totals()
+        self._last_ns = -(1 << 63)
 
     @property
     def captures(self) -> list[CaptureInfo]:
@@ -126,6 +131,7 @@ class Pipeline:
             self._context.observer.see_segments(segments)
         self.totals.packets += len(batch)
         self.totals.other_packets += segments.skipped_packets
+        self._look_at(batch)
         self.totals.segments += len(segments)
         odd: Iterator[Placed] = (
             (each.ordinal, -1, ProblemItem(None, each.problem, each.ts_ns, each.packet)) for each in segments.problems
@@ -142,6 +148,14 @@ class Pipeline:
             flows.append(apart)
         streams = [self._flow(events) for events in flows]
         return self._merged([*streams, odd] if segments.problems else streams)
+
+    def _look_at(self, batch: PacketBatch) -> None:
+        """Count what is odd about packets as such."""
+        totals, times = self.totals, batch.ts_ns
+        totals.cut_packets += int((batch.caplen < batch.wirelen).sum())
+        if len(times):
+            totals.backward_packets += int((times[1:] < times[:-1]).sum()) + int(times[0] < self._last_ns)
+            self._last_ns = int(times[-1])
 
     def _flow(self, events: FlowEvents) -> Iterator[Placed]:
         """The items of one flow, whose connections follow each other, or of several whose events are in order."""

@@ -26,7 +26,8 @@ def test_every_line_that_the_readme_shows_is_printed(command, output, monkeypatc
     monkeypatch.chdir(HOME)
     program, *arguments = shlex.split(command.split(" | ")[0])
     assert program == "mqsniff"
-    as_on_a_terminal = [] if {"--table", "-o", "explain"} & {*arguments} else ["-o", "text"]
+    chosen = arguments[0] in ("explain", "stats") or {"--table", "-o"} & {*arguments}
+    as_on_a_terminal = [] if chosen else ["-o", "text"]
     printed = lines(CliRunner().invoke(main, [*arguments, *as_on_a_terminal]).output)
     wanted = [line for line in lines(output) if line != "…"]
     assert wanted

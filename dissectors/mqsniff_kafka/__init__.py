@@ -11,9 +11,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from mqsniff.dissector import Candidate, Probed, Sample, Settings, Sized, Table, Verdict
+from mqsniff.dissector import Candidate, DroppedVersions, Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Act, Event, Frame, Gap, Message, RecordOrigin, Side, Span, Value
+from mqsniff.model import (
+    Act,
+    Event,
+    Frame,
+    Gap,
+    Message,
+    MessageKind,
+    News,
+    OffsetMeaning,
+    RecordOrigin,
+    Side,
+    Span,
+    TopicRole,
+    Value,
+)
 from mqsniff_kafka import heads
 
 if TYPE_CHECKING:
@@ -25,6 +39,18 @@ class Kafka(FramedDissector):
 
     names: ClassVar[tuple[str, ...]] = ("kafka",)
     ports: ClassVar[frozenset[int]] = frozenset({9092, 9093, 9094, 9095, 9096, 9097, 9098})
+    offset_meanings: ClassVar[Mapping[tuple[str, MessageKind], OffsetMeaning]] = {
+        ("Fetch", "request"): "position",
+        ("OffsetCommit", "request"): "commit",
+        ("OffsetFetch", "response"): "commit",
+        ("TxnOffsetCommit", "request"): "commit",
+    }
+    telling: ClassVar[frozenset[str]] = frozenset(
+        (
+            *("JoinGroup", "SyncGroup", "LeaveGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat"),
+            *("Metadata", "FindCoordinator", "DescribeCluster"),
+        )
+    )
     makers: ClassVar[frozenset[str]] = frozenset({"coverage", "oracles", "without_oracle"})
     head_max: ClassVar[int] = heads.HEAD_MAX
 
@@ -128,6 +154,25 @@ class Kafka(FramedDissector):
         from mqsniff_kafka.description import message_names  # noqa: PLC0415  # as above
 
         return message_names()
+
+    @classmethod
+    def topic_role(cls, topic: str) -> TopicRole | None:
+        """Topics of Kafka's own begin with two underscores."""
+        return "internal" if topic.startswith("__") else None
+
+    @classmethod
+    def news(cls, request: Message | None, answer: Message | None) -> Iterator[News]:
+        """Members of groups, and brokers to connect to."""
+        from mqsniff_kafka.news import news_of  # noqa: PLC0415  # as above
+
+        return news_of(request, answer)
+
+    @classmethod
+    def dropped_versions(cls) -> Mapping[str, DroppedVersions]:
+        """What Kafka 4 no longer takes (KIP-896)."""
+        from mqsniff_kafka.description import dropped_versions  # noqa: PLC0415  # as above
+
+        return dropped_versions()
 
     @classmethod
     def describe(cls) -> dict[str, Table]:

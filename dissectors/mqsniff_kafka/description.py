@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from mqsniff.dissector import Table
+from mqsniff.dissector import DroppedVersions, Table
 from mqsniff.model import Value
 from mqsniff_kafka import rows, specs
 from mqsniff_kafka.formats import EXPECTED, TEXTS
@@ -24,6 +24,9 @@ from mqsniff_kafka.records.batches import HEAD_FIELDS
 from mqsniff_kafka.records.compression import CODECS
 from mqsniff_kafka.responses import UNASKED
 from mqsniff_kafka.sasl import MECHANISMS
+
+_LAST_OF_3: Final = "3.9"
+_FIRST_OF_4: Final = "4.0"
 
 UNANSWERED: Final = {"Produce": "acks is 0"}
 """API -> when it gets no response."""
@@ -51,6 +54,21 @@ def describe() -> dict[str, Table]:
         "releases": [{"release": name, "apis": len(table)} for name, table in specs.releases().items()],
         "sasl_mechanisms": [{"name": name} for name in sorted(MECHANISMS)],
     }
+
+
+def dropped_versions() -> dict[str, DroppedVersions]:
+    """What the first release of Kafka 4 no longer takes of its APIs, and the last of Kafka 3 took (KIP-896).
+
+    APIs that went with ZooKeeper were spoken between brokers only.
+    """
+    releases = specs.releases()
+    old, new = releases[_LAST_OF_3], releases[_FIRST_OF_4]
+    dropped = {
+        specs.apis()[key].name: DroppedVersions(new[key][0], f"Kafka {_FIRST_OF_4}")
+        for key, (first, _, _) in old.items()
+        if key in new and new[key][0] > first
+    }
+    return dict(sorted(dropped.items()))
 
 
 def message_names() -> frozenset[str]:

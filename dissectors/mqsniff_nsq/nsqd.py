@@ -15,7 +15,7 @@ from typing import Final
 from mqsniff.codecs.snappy_chunks import IDENTIFIER
 from mqsniff.dissector import NEED, WAIT_PEER, IncrementalSize, Probed, Sample, Settings, Sized, Table, Verdict, Walked
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Act, Chunk, Event, Frame, Gap, Message, Pending, Side, Span, Upgrade
+from mqsniff.model import Act, Chunk, Event, Frame, Gap, MemberNews, Message, News, Pending, Side, Span, Upgrade
 from mqsniff_nsq import commands, frames
 from mqsniff_nsq.client import ClientSide
 from mqsniff_nsq.joining import PLAIN, Joining, begins_in_snappy, packets_of, probe_identifier
@@ -38,6 +38,7 @@ class Nsq(FramedDissector):
     ports = frozenset({4150})
     head_max = HEAD_MAX
     probe_max = 256
+    telling = frozenset(("SUB", "CLS"))
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -55,6 +56,12 @@ class Nsq(FramedDissector):
         from mqsniff_nsq.acts import acts_of  # noqa: PLC0415  # for ``mqsniff trace`` alone
 
         return acts_of(message)
+
+    @classmethod
+    def news(cls, request: Message | None, answer: Message | None) -> Iterator[News]:
+        """Consumers of channels: one a connection."""
+        if request is not None and request.group is not None and answer is not None and not answer.error_count:
+            yield MemberNews(request.group, "joined" if request.name == "SUB" else "left")
 
     @classmethod
     def message_names(cls) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from mqsniff.dissector import Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Act, Event, Frame, Message, RecordOrigin, Side, Span
-from mqsniff_pulsar import frames
+from mqsniff.model import Act, Event, Frame, Message, News, RecordOrigin, Side, Span, TopicRole
+from mqsniff_pulsar import frames, news
 
 if TYPE_CHECKING:
     from mqsniff_pulsar.session import PulsarSession
@@ -26,6 +26,7 @@ class Pulsar(FramedDissector):
     names = ("pulsar",)
     ports = frozenset({6650})
     head_max = frames.HEAD_MAX
+    telling = news.TELLING
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -72,6 +73,16 @@ class Pulsar(FramedDissector):
         from mqsniff_pulsar.explain import frame_spans  # noqa: PLC0415  # as above
 
         return frame_spans(frame, self.settings.limits)
+
+    @classmethod
+    def topic_role(cls, topic: str) -> TopicRole | None:
+        """What a topic is for, by its name."""
+        return news.topic_role(topic)
+
+    @classmethod
+    def news(cls, request: Message | None, answer: Message | None) -> Iterator[News]:
+        """Consumers of groups, and brokers to connect to."""
+        return news.news_of(request, answer)
 
     @classmethod
     def acts(cls, message: Message) -> Iterable[Act]:

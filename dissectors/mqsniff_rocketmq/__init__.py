@@ -15,8 +15,21 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mqsniff.dissector import Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Act, Event, Frame, Message, RecordOrigin, Side, Span, Value
-from mqsniff_rocketmq import heads
+from mqsniff.model import (
+    Act,
+    Event,
+    Frame,
+    Message,
+    MessageKind,
+    News,
+    OffsetMeaning,
+    RecordOrigin,
+    Side,
+    Span,
+    TopicRole,
+    Value,
+)
+from mqsniff_rocketmq import heads, news
 from mqsniff_rocketmq.detection import is_proof, sides_swapped
 from mqsniff_rocketmq.ha import RocketMQHa
 
@@ -32,6 +45,14 @@ class RocketMQ(FramedDissector):
     names: ClassVar[tuple[str, ...]] = ("rocketmq",)
     ports: ClassVar[frozenset[int]] = frozenset({9876, 10911, 10909, 8080, 10811, 19876, 20911})
     head_max: ClassVar[int] = heads.HEAD_SIZE
+    offset_meanings: ClassVar[Mapping[tuple[str, MessageKind], OffsetMeaning]] = {
+        ("PULL_MESSAGE", "request"): "position",
+        ("LITE_PULL_MESSAGE", "request"): "position",
+        ("UPDATE_CONSUMER_OFFSET", "request"): "commit",
+        ("UPDATE_CONSUMER_OFFSET", "oneway"): "commit",
+        ("QUERY_CONSUMER_OFFSET", "response"): "commit",
+    }
+    telling: ClassVar[frozenset[str]] = news.TELLING
     probe_max: ClassVar[int] = heads.PROBE_MAX
 
     def __init__(self, settings: Settings) -> None:
@@ -93,6 +114,16 @@ class RocketMQ(FramedDissector):
         from mqsniff_rocketmq.trace import TRACE_TOPIC, read_trace  # noqa: PLC0415  # as above
 
         return read_trace(value) if value is not None and topic.startswith(TRACE_TOPIC) else None
+
+    @classmethod
+    def topic_role(cls, topic: str) -> TopicRole | None:
+        """What a topic is for, by its name."""
+        return news.topic_role(topic)
+
+    @classmethod
+    def news(cls, request: Message | None, answer: Message | None) -> Iterator[News]:
+        """Consumers of groups, and brokers to connect to."""
+        return news.news_of(request, answer)
 
     @classmethod
     def acts(cls, message: Message) -> Iterable[Act]:

@@ -32,6 +32,8 @@ class CaptureInfo:
     packets: int = 0
     dropped: int = 0
     """Packets that the capturing side says it lost (pcapng statistics and options, the kernel's counter)."""
+    drops_told: bool = False
+    """Whether it says how many; where it does not, 0 above means nothing."""
     linktypes: set[int] = field(default_factory=set)
     first_ts_ns: int | None = None
     last_ts_ns: int | None = None

@@ -90,6 +90,7 @@ class LiveSource:
                 yield live_batch(self.captures[0], packets) if packets else empty_batch()
         finally:
             self.captures[0].dropped = _dropped(self._socket.ins)
+            self.captures[0].drops_told = True
             self._socket.close()
 
     def _over(self) -> bool:

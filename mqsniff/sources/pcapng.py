@@ -109,6 +109,7 @@ class PcapngParser:
                 at, need, over = self._read_single(buffer, at, stop, shift)
         losses = self.losses()
         self._info.dropped = lost(losses.first) + losses.between + lost(losses.last or {})
+        self._info.drops_told = self._info.drops_told or self._interfaces.tells_losses
         # Packets are read after the blocks between them; their problems come in file order nevertheless.
         self._info.problems[known:] = sorted(self._info.problems[known:], key=lambda problem: problem.offset or 0)
         return Parsed(join_batches(batches) if batches else None, at, need, over)

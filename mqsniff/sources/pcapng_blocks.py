@@ -87,6 +87,8 @@ class Interfaces:
 
     def __init__(self, first: int) -> None:
         self.first = first
+        self.tells_losses = False
+        """Whether the capturing side said how many packets it lost, be it none."""
         self._rows: list[tuple[int, int, int, int, int]] = []
         self._table = np.array([UNDESCRIBED], np.int64)
         self._exact: dict[int, int] = {}  # ticks per second above FAST_TICKS; the row holds 0 then
@@ -145,6 +147,7 @@ class Interfaces:
 
     def lose(self, row: Int64s, count: Int64s) -> None:
         """Count packets that were lost before the packets of these rows."""
+        self.tells_losses = True
         described = row < len(self)
         self._counted = _grown(self._counted, len(self))
         np.add.at(self._counted, row[described], np.clip(count[described], 0, LOSS_MAX))
@@ -159,6 +162,7 @@ class Interfaces:
         ]
         if values and interface < len(self):
             self._totals[interface] = sum(min(value, LOSS_MAX) for value in values if value != NOT_KNOWN)
+            self.tells_losses = self.tells_losses or any(value != NOT_KNOWN for value in values)
 
     def losses(self) -> Losses:
         """Packets that the capturing side says it lost, by interface."""

@@ -36,7 +36,16 @@ class Produced:
     topic: str | None
     """Name or id."""
     partition: int | None
-    reading: RecordDataReading
+    reading: RecordDataReading | None
+    lone: RecordBatch | None = None
+    """In place of a reading, where nobody wants more than amounts."""
+
+    @property
+    def records(self) -> tuple[RecordBatch, ...]:
+        """The batches."""
+        if self.reading is not None:
+            return self.reading.records
+        return () if self.lone is None else (self.lone,)
 
 
 def replace_all(branch: Branch, body: BodyFields) -> None:
@@ -78,9 +87,13 @@ class RecordData:
         """Read a Produce request; its message gets the records."""
         fields = self._fields(message, layout, "client")
         found: list[Produced] = []
+        wanted = self._settings.wanted
+        opened, amounts = "records" in wanted, "amounts" in wanted
         for path, topic, partition in _partitions(message.body, "topic_data", "partition_data"):
-            reading = fields.read(partition, "records", path, opened="records" in self._settings.wanted)
+            reading = fields.read(partition, "records", path, opened=opened, amounts=amounts)
             if reading is None:
+                if fields.lone is not None:
+                    found.append(_produced_lone(topic, partition, fields.lone))
                 continue
             if reading.cut and not reading.lost:
                 detail = "a batch without its end"
@@ -92,7 +105,7 @@ class RecordData:
                 self._hide(reading, name)
                 reading.data = b""  # the response needs no bytes, and may never come
                 found.append(Produced(name, partition.get("index"), reading))
-        message.records = tuple(batch for one in found for batch in one.reading.records)
+        message.records = tuple(batch for one in found for batch in one.records)
         return found
 
     def snapshot(self, message: Message, layout: Layout) -> None:
@@ -166,6 +179,14 @@ def _aborted(named: list[BodyFields] | None) -> list[tuple[int, int]] | None:
     return [(one["producer_id"], one["first_offset"]) for one in named if len(one) >= ABORTED_FIELDS]
 
 
+def _produced_lone(topic: BodyFields, partition: BodyFields, lone: RecordBatch) -> Produced:
+    """Records of a partition of which only amounts are known."""
+    name, constant = _topic(topic)
+    number = partition.get("index")
+    lone.constant |= constant | {"partition": number, "direction": "produce"}
+    return Produced(name, number, None, lone)
+
+
 def _count_deliveries(batch: RecordBatch, acquired: list[BodyFields] | None) -> None:
     """Fill in how often a share group got each record, this time included; ranges are in order."""
     if not acquired:
@@ -195,8 +216,8 @@ def complete(produced: Sequence[Produced], answer: Message) -> None:
         if partition is None or partition.get("error_code") is None:
             continue
         failed = partition["error_code"] != 0
-        for batch in one.reading.records:
+        for batch in one.records:
             batch.constant["ack"] = "failed" if failed else "acked"
-        if not failed:
+        if not failed and one.reading is not None:
             log_append_time_ms = partition.get("log_append_time_ms", -1)
             mark_answered(one.reading, partition.get("base_offset", -1), log_append_time_ms)

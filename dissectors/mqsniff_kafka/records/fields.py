@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mqsniff.model import Problem
+from mqsniff.model import Problem, RecordBatch
 from mqsniff.spec.wire import Extent, Malformed, read_uvarint
 from mqsniff_kafka.fieldpaths import BodyFields
-from mqsniff_kafka.records.batches import RecordDataReading, lone_head, read_batches
+from mqsniff_kafka.records.batches import RecordDataReading, lone_amounts, lone_head, read_batches
 from mqsniff_kafka.records.snapshots import Snapshots
 
 UNALIGNED: Final = "unaligned_records"
@@ -34,19 +34,31 @@ class RecordFields:
     cut_by: str
     """The sender, who cut the last batch of a field if it has no end."""
     wrapper_depth: int
+    lone: RecordBatch | None = None
+    """What the field that was read last amounts to, where it was read by its head."""
 
-    def read(self, body: BodyFields, field: str, path: str, *, opened: bool) -> RecordDataReading | None:
+    def read(
+        self, body: BodyFields, field: str, path: str, *, opened: bool, amounts: bool = False
+    ) -> RecordDataReading | None:
         """Read and replace one field of record data; None if there is none, or nothing more than the body shows.
 
-        ``path``: path of the body, for problems. ``opened``: whether its records are wanted.
+        ``path``: path of the body, for problems. ``opened``: whether its records are wanted; ``amounts``: whether
+        ``lone`` is enough of them.
         """
+        self.lone = None
         extent = body.get(field)
         if not isinstance(extent, Extent):
             return None
         size, lost = self._wire_size(extent)
-        if not (opened or lost) and (head := lone_head(self.data, extent.start, extent.stop)) is not None:
-            body[field] = {"size": size, "batches": [head]}
-            return None
+        if (
+            (amounts or not opened)
+            and not lost
+            and (head := lone_head(self.data, extent.start, extent.stop)) is not None
+        ):
+            self.lone = lone_amounts(self.data, extent.start, extent.stop, head) if amounts else None
+            if self.lone is not None or not opened:
+                body[field] = {"size": size, "batches": [head]}
+                return None
         cut = lost and size > extent.stop - extent.start
         reading = self._batches(self.data, extent, opened=opened, lost=cut)
         body[field] = shown = reading.body(size)

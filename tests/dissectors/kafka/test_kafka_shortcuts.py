@@ -18,7 +18,7 @@ from mqsniff_kafka import bodies, embedded
 from mqsniff_kafka.bodies import REPEATED, REPEATED_SIZE, read_request_body, read_response_body, version_of
 from mqsniff_kafka.fieldpaths import field_paths_of
 from mqsniff_kafka.records import batches, fields
-from mqsniff_kafka.records.batches import CHECKED_FROM, CONTROL, HEAD, lone_head, read_batches
+from mqsniff_kafka.records.batches import CHECKED_FROM, CONTROL, HEAD, lone_amounts, lone_head, read_batches
 from mqsniff_kafka.specs import apis
 
 SAMPLES = sorted((Path(__file__).parents[3] / "pcaps" / "kafka").glob("*.pcap*"))
@@ -147,3 +147,29 @@ def test_a_lone_batch_has_the_head_that_batches_have(fields):
 )
 def test_anything_else_is_left_to_who_reads_batches(data):
     assert lone_head(data, 0, len(data)) is None
+
+
+RECORD = bytes.fromhex("14000000026b0661626300")
+"""A record without headers: key "k", value "abc"."""
+
+
+def with_records(records: bytes, count: int, **fields: int) -> bytes:
+    data = bytearray(batch(records_count=count, batch_length=HEAD.size - 12 + len(records), **fields) + records)
+    data[17:21] = batches.crc32c(data[CHECKED_FROM:]).to_bytes(4, "big")
+    return bytes(data)
+
+
+def test_a_lone_batch_amounts_to_what_its_records_do():
+    data = with_records(RECORD + RECORD, 2, producer_id=7, producer_epoch=1, base_sequence=5)
+    amounts = lone_amounts(data, 0, len(data), lone_head(data, 0, len(data)))
+    (records,) = read_batches(data, 0, len(data), decompress_max=1, open_records=True).records
+    assert (amounts.count, list(map(list, amounts.values))) == (2, list(map(list, records.values)))
+    assert amounts.constant == {"control": False, "producer_id": 7, "producer_epoch": 1, "sequence": 5}
+    assert records.columns["sequence"][0] == 5
+
+
+@pytest.mark.parametrize(
+    "data", [with_records(RECORD, 2), with_records(RECORD + b"x", 1), with_records(RECORD, 1, attributes=2)]
+)
+def test_amounts_of_what_is_odd_or_compressed_are_left_to_who_opens_records(data):
+    assert lone_amounts(data, 0, len(data), lone_head(data, 0, len(data))) is None
