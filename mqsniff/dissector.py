@@ -20,7 +20,7 @@ from enum import Enum, IntEnum
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from mqsniff.limits import Limits
-from mqsniff.model import Chunk, Event, Frame, Gap, Identity, Pending, Side, Span, Value
+from mqsniff.model import Chunk, Event, Frame, Gap, Identity, Message, Pending, Side, Span, Value
 
 
 class Verdict(IntEnum):
@@ -191,6 +191,11 @@ class Dissector(ABC):
     @classmethod
     def decode_record(cls, topic: str, key: bytes | None, value: bytes | None) -> Value | None:  # noqa: ARG003  # contract
         """The content of a record of an internal topic; None for another topic, and for bytes that do not fit."""
+        return None
+
+    @classmethod
+    def code_name(cls, message: Message, field: str, code: int) -> str | None:  # noqa: ARG003  # contract
+        """What the specification calls a number in a field of a message's body; None where it has no name for it."""
         return None
 
     @classmethod

@@ -23,8 +23,11 @@ from mqsniff.dissector import Settings
 from mqsniff.model import (
     CaptureInfo,
     Chunk,
+    ClosedItem,
+    ConnectionInfo,
     Item,
     MessageItem,
+    OpenedItem,
     PacketBatch,
     Problem,
     ProblemItem,
@@ -89,6 +92,7 @@ class Pipeline:
         self._conversations: dict[Connection, Conversation] = {}
         self._names = TopicNames(settings.limits.topics_max)
         self._internal = InternalTopics(self._context.registry.dissectors)
+        self._numbered = 0
         self.totals = Totals()
 
     @property
@@ -163,8 +167,12 @@ class Pipeline:
                 totals = self.totals
                 totals.messages += 1
                 totals.by_protocol[message.protocol] = totals.by_protocol.get(message.protocol, 0) + 1
+            elif isinstance(item, OpenedItem | ClosedItem):
+                self._number(item.connection)
             elif isinstance(item, ProblemItem):
                 self._count(item.problem)
+                if item.connection is not None:
+                    self._number(item.connection)
             elif isinstance(item, RecordItem):
                 self._names.resolve_records(item.message.protocol, item.batch)
                 item.batch = self._internal.decoded(item.message.protocol, item.batch)
@@ -174,6 +182,12 @@ class Pipeline:
         """What dissectors raised at records of internal topics."""
         while self._internal.faults:
             yield self._notice(Problem("internal", "error", self._internal.faults.pop()))
+
+    def _number(self, connection: ConnectionInfo) -> None:
+        """Count a connection that shows for the first time: before any of its messages, which come when it is open."""
+        if not connection.number:
+            self._numbered += 1
+            connection.number = self._numbered
 
     def _count(self, problem: Problem) -> None:
         self.totals.problems[problem.kind] = self.totals.problems.get(problem.kind, 0) + 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mqsniff.dissector import Candidate, Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Event, Frame, Gap, Side, Span, Value
+from mqsniff.model import Event, Frame, Gap, Message, Side, Span, Value
 from mqsniff_kafka import heads
 
 if TYPE_CHECKING:
@@ -104,6 +104,13 @@ class Kafka(FramedDissector):
         from mqsniff_kafka.formats import decode_record  # noqa: PLC0415  # as above
 
         return decode_record(topic, key, value)
+
+    @classmethod
+    def code_name(cls, message: Message, field: str, code: int) -> str | None:
+        """Errors, APIs, and the enums of the specification."""
+        from mqsniff_kafka.explain import code_name  # noqa: PLC0415  # as above
+
+        return code_name(message, field, code)
 
     @classmethod
     def message_names(cls) -> Collection[str]:

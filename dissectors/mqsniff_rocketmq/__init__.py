@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mqsniff.dissector import Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Event, Frame, Side, Span, Value
+from mqsniff.model import Event, Frame, Message, Side, Span, Value
 from mqsniff_rocketmq import heads
 from mqsniff_rocketmq.detection import is_proof, sides_swapped
 from mqsniff_rocketmq.ha import RocketMQHa
@@ -93,6 +93,13 @@ class RocketMQ(FramedDissector):
         from mqsniff_rocketmq.trace import TRACE_TOPIC, read_trace  # noqa: PLC0415  # as above
 
         return read_trace(value) if value is not None and topic.startswith(TRACE_TOPIC) else None
+
+    @classmethod
+    def code_name(cls, message: Message, field: str, code: int) -> str | None:
+        """Codes of requests and responses, versions, languages and the bits of the flag."""
+        from mqsniff_rocketmq.explain import code_name  # noqa: PLC0415  # as above
+
+        return code_name(message, field, code)
 
     @classmethod
     def message_names(cls) -> Collection[str]:

@@ -16,6 +16,7 @@ from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.options import decode_options
 from mqsniff.cli.sections import SectionedCommand, all_of, option
 from mqsniff.cli.talk import say
+from mqsniff.filters.itemfilter import SHORT_NAME
 from mqsniff.tables.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ def _options(given: dict[str, Any]) -> JobOptions:
     split_size = _size(given.pop("split_size"))
     if split_size < SPLIT_SIZE_MIN:
         raise click.UsageError(f"--split-size must be at least {SPLIT_SIZE_MIN} bytes")
+    if any(map(SHORT_NAME.fullmatch, given["connections"])):
+        raise click.UsageError("--connection c1 counts the connections of one run; batch takes their connection_id")
     filters, body = filters_of(given), not given.pop("no_body")
     tables, tasks = given.pop("tables") or tuple(TABLES), given.pop("tasks")
     return JobOptions(

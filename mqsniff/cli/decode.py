@@ -53,6 +53,6 @@ def command(files: tuple[str, ...], **options: Any) -> int:
     from mqsniff.cli.run import run
     from mqsniff.sources.files import FileSource
 
-    wanted = RunOptions.of(options)
+    wanted = RunOptions.of({**options, "live": "-" in files})
     progress = Progress(silent_stdout=wanted.output == "parquet")
     return run(FileSource(files, wanted.limits, progress), wanted, progress)

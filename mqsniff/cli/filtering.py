@@ -18,7 +18,7 @@ import click
 from mqsniff.cli.known import did_you_mean, unknown
 from mqsniff.cli.sections import all_of, option
 from mqsniff.cli.talk import say
-from mqsniff.filters.itemfilter import Filters, Network
+from mqsniff.filters.itemfilter import SHORT_NAME, Filters, Network
 from mqsniff.filters.patterns import Patterns
 from mqsniff.filters.recordfilter import OFFSET_MAX, OffsetRange
 from mqsniff.sinks.escape import safe
@@ -102,9 +102,11 @@ def read_network(text: str) -> Network:
 
 
 def read_connection(text: str) -> str:
-    """A ``connection_id``, or how it begins."""
+    """A short name such as c3, a ``connection_id``, or how that begins."""
+    if SHORT_NAME.fullmatch(text):
+        return text
     if not _CONNECTION.match(read_name(text)):
-        raise ValueError(f"{text!r} is no connection_id, nor how one begins: up to 32 hex digits")
+        raise ValueError(f"{text!r} is no name such as c3, no connection_id, nor how one begins: up to 32 hex digits")
     return text.lower()
 
 
@@ -171,7 +173,7 @@ filter_options: Final = all_of((
     _many("--host", into="hosts", metavar="IP", read=read_network, text="Address of either end, or a network"),
     _many("--port", into="ports", metavar="N", type=click.IntRange(1, 65_535), text="Port of either end"),
     _many("--connection", into="connections", metavar="ID", read=read_connection,
-          text="connection_id, or how it begins"),
+          text="Short name, as text shows it for these inputs (c3), or connection_id, or how that begins"),
     option(_SECTION, "--errors", is_flag=True,
            help="What went wrong: answers with an error, exchanges that failed or had no answer, records that were not "
                 "accepted, connections that were refused, problems of severity error."),

@@ -44,7 +44,7 @@ def command(interface: str, bpf: str | None, packets: int | None, duration: floa
     from mqsniff.cli.run import run
     from mqsniff.sources.live import CaptureError, LiveSource
 
-    wanted = RunOptions.of(options)
+    wanted = RunOptions.of({**options, "live": True})
     duration_ns = None if duration is None else int(duration * SECOND_NS)
     try:
         source = LiveSource(interface, bpf=bpf, count=packets, duration_ns=duration_ns)

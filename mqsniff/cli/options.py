@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 OUTPUTS: Final = ("text", "ndjson", "csv", "parquet")
 
-CONDITIONS: Final = ("empty", "answer-error")
+CONDITIONS: Final = ("empty", "answer-error", "unanswered", "reset", "timeout")
 FAIL_ON: Final = (*get_args(Severity), *get_args(ProblemKind), *CONDITIONS)
 TIME_MODES: Final = get_args(TimeMode)
 
@@ -51,6 +51,10 @@ class RunOptions:
     records: bool = False
     fail_on: tuple[str, ...] = ()
     count: int | None = None
+    wide: bool = False
+    packets: bool = False
+    live: bool = False
+    """Whether packets come while somebody watches."""
     domain: str = ""
     time: TimeMode = "utc"
     color: str = "auto"
@@ -183,12 +187,16 @@ run_options: Final = all_of((
            help="Times in text."),
     option(_OUTPUT, "--color", type=OneOf("choice", ("auto", "always", "never")), default="auto", show_default=True,
            help="Colours in text; auto: on a terminal, unless NO_COLOR is set."),
+    option(_OUTPUT, "--wide", is_flag=True, help="Text on a terminal: wrap long lines instead of cutting them."),
+    option(_OUTPUT, "--packets", is_flag=True,
+           help="Text: show the number of the packet in which each message begins (#113)."),
     option(_OUTPUT, "--max-bytes", metavar="N", type=click.IntRange(min=0),
            help="Bytes of a record's key or value that are shown.  [default: 256 in text, else all]"),
     option(_OUTPUT, "--fail-on", multiple=True, type=OneOf("kind", FAIL_ON), metavar="KIND",
            help="Exit 1 when this was found in what the filters chose: a kind of problem (see mqsniff protocols "
-                "problems), a severity (that one or worse), empty (no message) or answer-error (a broker answered with "
-                "an error); repeatable."),
+                "problems), a severity (that one or worse), empty (no message), answer-error (a broker answered with "
+                "an error), unanswered (a request got no answer), reset (a side reset a connection) or timeout (an "
+                "answer, a handshake, a heartbeat or a client that gave up says so); repeatable."),
     filter_options,
     where_option,
     decode_options,

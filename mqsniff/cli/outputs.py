@@ -17,6 +17,8 @@ from mqsniff.model import CaptureInfo, Message
 
 if TYPE_CHECKING:
     from mqsniff.sinks import Sink
+    from mqsniff.sinks.text import TextSink
+    from mqsniff.sinks.textoptions import CodeNames
 
 TEXT_MAX_BYTES: Final = 256
 """Bytes of a record's key or value in text, where the user does not say."""
@@ -53,6 +55,9 @@ def make_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
             raise click.UsageError(str(error)) from None
         sink = ParquetSink(folder, captures, options.wanted("parquet"), options.shown, limits=options.limits)
         return SinkOutput(sink, sink.close, sink.teachings.learn)
+    if output_of(options) == "text":
+        text = _text_sink(options, captures)
+        return SinkOutput(text, text.close)
     stream = _stream_sink(options, captures)
     return SinkOutput(stream, stream.tick)
 
@@ -80,7 +85,7 @@ def _stream_sink(options: RunOptions, captures: list[CaptureInfo]) -> Sink:
 
             (table,) = options.wanted(output)
             return CsvSink(_stdout(), captures, table, options.shown, terminal=sys.stdout.isatty())
-    return _text_sink(options, captures)
+    raise AssertionError(output)
 
 
 def wants_color(choice: str, *, terminal: bool) -> bool:
@@ -90,10 +95,17 @@ def wants_color(choice: str, *, terminal: bool) -> bool:
     return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _text_sink(options: RunOptions, captures: list[CaptureInfo]) -> Sink:
+def _code_names() -> CodeNames:
+    from mqsniff.decode.registry import code_names, load_dissectors
+
+    return code_names(load_dissectors())
+
+
+def _text_sink(options: RunOptions, captures: list[CaptureInfo]) -> TextSink:
     from dataclasses import replace
 
-    from mqsniff.sinks.text import TextOptions, TextSink
+    from mqsniff.sinks.text import TextSink
+    from mqsniff.sinks.textoptions import TextOptions
 
     terminal = sys.stdout.isatty()
     shown = options.shown if options.max_bytes is not None else replace(options.shown, max_bytes=TEXT_MAX_BYTES)
@@ -104,6 +116,10 @@ def _text_sink(options: RunOptions, captures: list[CaptureInfo]) -> Sink:
         network=options.verbose or bool(options.tables),
         color=wants_color(options.color, terminal=terminal),
         width=shutil.get_terminal_size().columns if terminal else None,
+        wide=options.wide,
+        packets=options.packets,
+        live=options.live,
+        code_name=_code_names() if options.verbose else None,
         encoding=sys.stdout.encoding if terminal else "utf-8",
         tables=options.wanted("text"),
         shown=shown,

@@ -17,6 +17,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -49,6 +50,9 @@ Option: TypeAlias = Literal[
     "protocol", "name", "place", "group", "client", "host", "port", "connection", "errors", "time"
 ]
 """What is decided together; ``place`` is topic, partition, offset and key, which one part of a message must meet."""
+
+SHORT_NAME: Final = re.compile(r"c[1-9]\d{0,5}", re.ASCII)
+"""Short name of a connection. An id that begins like one has to be given with more of its digits, or fewer."""
 
 _BY_CONNECTION: Final[frozenset[Option]] = frozenset(
     ("protocol", "client", "host", "port", "connection", "errors", "time")
@@ -99,6 +103,8 @@ class ItemFilter:
         self._groups = Patterns(filters.groups)
         self._clients = Patterns(filters.clients)
         self._place = RecordFilter(Patterns(filters.topics), filters.partitions, filters.offsets, filters.keys)
+        self._numbers = frozenset(int(name[1:]) for name in filters.connections if SHORT_NAME.fullmatch(name))
+        self._ids = tuple(name for name in filters.connections if not SHORT_NAME.fullmatch(name))
         self._given: tuple[Option, ...] = tuple(_given(filters))
         self._whole_connections = _BY_CONNECTION.issuperset(self._given)
         self._waiting: dict[str, OpenedItem] = {}
@@ -266,7 +272,7 @@ class ItemFilter:
             case "port":
                 return connection.client_port in filters.ports or connection.server_port in filters.ports
             case "connection":
-                return connection.connection_id.startswith(filters.connections)
+                return connection.number in self._numbers or connection.connection_id.startswith(self._ids)
         return False
 
     def _in_time(self, first_ns: int, last_ns: int) -> bool:

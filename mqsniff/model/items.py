@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from mqsniff.model.messages import ExchangeStatus, Identity, Message, Pending, RecordBatch
-from mqsniff.model.values import Problem
+from mqsniff.model.values import Problem, Side
 
 ConnectionOutcome: TypeAlias = Literal["established", "refused", "no answer", "mid-stream"]
 UNMET: Final[tuple[ConnectionOutcome, ...]] = ("refused", "no answer")
@@ -47,6 +47,9 @@ class ConnectionInfo:
     open_at_end: bool = False
     forgotten: bool = False
     """Whether it was given up, for its silence or for a limit; no column."""
+    number: int = 0
+    """Its place among the connections of the run, in the order in which they first show, from 1; 0 where nobody counts
+    (batch). No column: text calls it c1, c2, …"""
     client_rtt_ns: int | None = None
     server_rtt_ns: int | None = None
     proxy_client: str | None = None
@@ -99,6 +102,12 @@ class Exchange:
     total_ns: int | None = None
     queue_ns: int | None = None
     work_ns: int | None = None
+    ended_ns: int | None = None
+    """When it was known that no reply would come: the time of a later reply, or of the connection's end."""
+    ended_by: Side | None = None
+    """The side whose FIN or RST ended the connection that a request waited on."""
+    was_reset: bool = False
+    """Whether it was a RST."""
 
 
 @dataclass(slots=True)

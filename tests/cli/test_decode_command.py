@@ -66,7 +66,7 @@ def test_a_terminal_gets_coloured_lines_of_its_width(sample):
     assert plain != done.shown
     assert plain.splitlines()[0] == "2026-11-21"
     assert all(len(line) <= 80 for line in plain.splitlines())
-    assert "09:38:50.003000Z  40000 > 4150  nsq  MAGIC" in plain
+    assert "09:38:50.003000Z  c1 > 4150  MAGIC" in plain
 
 
 @pytest.mark.parametrize(
@@ -469,3 +469,21 @@ def test_a_full_disk_behind_stdout_is_one_line_and_exit_2(sample, output):
             [*COMMAND, "decode", "-o", output, str(sample)], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert (done.returncode, done.stderr) == (2, "mqsniff: stdout: No space left on device\n")
+
+
+def test_a_connection_is_chosen_by_the_short_name_that_text_shows(tmp_path):
+    capture = tmp_path / "two.pcap"
+    capture.write_bytes(pcap([*conversation(NSQ), *conversation(NSQ, client=40_001)]))
+    everything = run(capture, "-o", "text").stdout.splitlines()
+    second = [line for line in everything if "  c2 " in line]
+    assert 0 < len(second) < len(everything)
+    assert run(capture, "-o", "text", "--connection", "c2").stdout.splitlines()[1:] == second
+
+
+def test_a_request_without_an_answer_is_told_everywhere(tmp_path):
+    sample = written(tmp_path / "open.pcap", conversation([*NSQ, ("c", PUB)]))
+    done = run(sample, "-o", "text", "--fail-on", "unanswered")
+    assert "  NO ANSWER  after" in done.stdout
+    assert ", 1 unanswered, no problems" in done.stderr
+    assert done.exit_code == 1
+    assert ", 1 unanswered, no problems" in run(sample).stderr

@@ -81,7 +81,8 @@ def test_no_filters_choose_everything():
         ({"ports": (4150,)}, True),
         ({"ports": (57938,)}, True),
         ({"ports": (9092,)}, False),
-        ({"connections": ("c1",)}, True),
+        ({"connections": ("c1",)}, False),  # a short name, and nobody counted
+        ({"connections": ("c",)}, True),
         ({"connections": ("x", "c")}, True),
         ({"connections": ("1",)}, False),
         ({"errors": True}, False),
