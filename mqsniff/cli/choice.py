@@ -69,7 +69,8 @@ class FilterChain:
         if self._chosen is not None:
             yield self._chosen.sentence()
         if self._where is not None:
-            yield f"{self._where.met:,} of {self._where.rows:,} rows met --where"
+            tables = ", ".join(self._where.tables)
+            yield f"{self._where.met:,} of {self._where.rows:,} rows met --where ({tables})"
 
 
 def filter_chain(options: RunOptions, captures: list[CaptureInfo]) -> FilterChain:

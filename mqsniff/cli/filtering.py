@@ -18,6 +18,7 @@ import click
 from mqsniff.cli.known import did_you_mean, unknown
 from mqsniff.cli.sections import all_of, option
 from mqsniff.cli.talk import say
+from mqsniff.filters.contents import ContentSearch
 from mqsniff.filters.itemfilter import SHORT_NAME, Filters, Network
 from mqsniff.filters.patterns import Patterns
 from mqsniff.filters.recordfilter import OFFSET_MAX, OffsetRange
@@ -28,6 +29,10 @@ _SECTION: Final = "Filters (any of the values of one option, all of the options)
 _YEAR_10000_S: Final = 253_402_300_800
 _FRACTION: Final = re.compile(r"\.(\d+)")
 _OFFSETS: Final = re.compile(r"(\d{1,19})(?:(-)(\d{0,19}))?\Z", re.ASCII)
+_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h)\Z", re.ASCII)
+_UNITS_NS: Final = {
+    "ns": 1, "us": 1000, "µs": 1000, "ms": 1_000_000, "s": SECOND_NS, "m": 60 * SECOND_NS, "h": 3600 * SECOND_NS
+}  # fmt: skip
 _CONNECTION: Final = re.compile(r"[0-9a-fA-F]{1,32}\Z")
 _ZONE: Final = re.compile(r"%[^/]*")
 _MAPPED: Final = IPv6Network("::ffff:0:0/96")
@@ -132,6 +137,27 @@ def read_key(text: str) -> bytes:
         raise ValueError(f"{text!r} has an odd number of hex digits, or other characters") from None
 
 
+def read_duration(text: str) -> int:
+    """A span of time with its unit as nanoseconds: 100ms, 1.5s, 2m."""
+    found = _DURATION.match(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no span of time, such as 100ms, 1.5s or 250us")
+    return int(Decimal(found[1]) * _UNITS_NS[found[2]])
+
+
+def read_contents(text: str) -> str:
+    """Text to look for, or a regular expression between slashes."""
+    ContentSearch((read_name(text),))
+    return text
+
+
+def read_header(text: str) -> str:
+    """The name of a header, or NAME=VALUE."""
+    if not text.partition("=")[0]:
+        raise ValueError(f"{text!r} names no header; write NAME=VALUE, or NAME alone")
+    return text
+
+
 def reading(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
     """A callback of click that reads one value, or each of many; a ValueError of ``read`` is told in one line."""
 
@@ -168,6 +194,11 @@ filter_options: Final = all_of((
     _many("--offset", into="offsets", metavar="N[-M]", read=read_offsets,
           text="Offset at the broker, or a range of them"),
     _many("--key", into="keys", metavar="TEXT", read=read_key, text="Key of a record, exact; 0x… for bytes"),
+    _many("--header", into="headers", metavar="NAME=VALUE", read=read_header,
+          text="Records with this header (a property, in Pulsar and RocketMQ); * fits any text, NAME alone any value"),
+    _many("--grep", into="contents", metavar="TEXT|/RE/", read=read_contents,
+          text="Text that a key, a value, a header or a body holds, or a regular expression (RE2) between slashes, "
+               "/…/i in any case; of one value the first MiB is searched, secrets are not"),
     _many("--client", into="clients", metavar="NAME", read=read_name,
           text="Client by its id, ip or ip:port; * fits any text"),
     _many("--host", into="hosts", metavar="IP", read=read_network, text="Address of either end, or a network"),
@@ -177,6 +208,9 @@ filter_options: Final = all_of((
     option(_SECTION, "--errors", is_flag=True,
            help="What went wrong: answers with an error, exchanges that failed or had no answer, records that were not "
                 "accepted, connections that were refused, problems of severity error."),
+    option(_SECTION, "--slower", "slower_ns", metavar="TIME", callback=reading(read_duration),
+           help="Exchanges on which the broker worked so long (100ms, 1.5s), without what it waited for data or behind "
+                "an earlier answer; requests that waited so long and got no answer."),
     option(_SECTION, "--from", "from_ns", metavar="TIME", callback=reading(read_time),
            help="From this time on: RFC 3339 (UTC without a zone) or seconds since 1970."),
     option(_SECTION, "--to", "to_ns", metavar="TIME", callback=reading(read_time), help="Before this time."),
@@ -185,7 +219,8 @@ filter_options: Final = all_of((
 
 where_option: Final = option(
     _SECTION, "--where", metavar="SQL", callback=reading(read_name),
-    help="Rows for which this is true, such as 'latency_ns > 5e6', of the tables that have its columns; decides last."
+    help="Rows for which this is true, of the tables that have its columns: 'size > 1e6' fits messages, 'work_ns > 5e6'"
+         " --table exchanges, 'value_size > 1e6' --table records; decides last."
 )  # fmt: skip
 
 

@@ -50,6 +50,8 @@ class RunOptions:
     verbose: bool = False
     records: bool = False
     fail_on: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    """Columns that go out; none: those of the form."""
     count: int | None = None
     wide: bool = False
     packets: bool = False
@@ -68,6 +70,11 @@ class RunOptions:
         made = cls(filters=filters_of(options), **options)
         if made.output == "csv" and len(made.wanted("csv")) > 1:
             raise click.UsageError("-o csv writes one table at a time; choose one with --table")
+        tables = made.wanted("csv")
+        known = dict.fromkeys(column.name for table in tables for column in TABLES[table])
+        for name in made.fields:
+            if name not in known:
+                raise click.UsageError(f"--fields: {unknown('field', name, list(known))} (of {', '.join(tables)})")
         if made.output == "parquet" and made.out is None:
             raise click.UsageError("-o parquet needs --out DIR, a folder to write to")
         if made.output != "parquet" and (made.out is not None or made.overwrite):
@@ -80,6 +87,8 @@ class RunOptions:
             case "parquet":
                 return self.tables or tuple(TABLES)
             case "csv":
+                return self.tables or (("records",) if self.records else ("messages",))
+            case "text" if self.fields:
                 return self.tables or (("records",) if self.records else ("messages",))
         chosen = self.tables or STREAM_TABLES
         if self.records and output == "ndjson" and "records" not in chosen:
@@ -125,6 +134,11 @@ def _decode_as(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
             raise click.BadParameter(unknown("protocol", name, known), ctx, param)
         chosen[int(port)] = name
     return chosen
+
+
+def _fields(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, ...]:  # noqa: ARG001  # click's
+    """Names between commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Limits:
@@ -174,6 +188,9 @@ run_options: Final = all_of((
     option(_OUTPUT, "--table", "tables", multiple=True, type=OneOf("table", TABLES), metavar="NAME",
            help=f"Table to show, of {', '.join(TABLES)}; repeatable.  [default: {', '.join(STREAM_TABLES)}; "
                 "csv: messages; parquet: all]"),
+    option(_OUTPUT, "--fields", metavar="A,B,C", default="", callback=_fields,
+           help="Text and CSV: these columns of the table, in this order (docs/tables.md, or `mqsniff sql FILE TABLE`, "
+                "tells what they mean)."),
     option(_OUTPUT, "--out", metavar="DIR", type=click.Path(path_type=Path),
            help="Parquet: folder to write to, a folder a table in it."),
     option(_OUTPUT, "--overwrite", is_flag=True, help="Parquet: replace the tables that stand in the folder."),

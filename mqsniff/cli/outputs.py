@@ -18,7 +18,7 @@ from mqsniff.model import CaptureInfo, Message
 if TYPE_CHECKING:
     from mqsniff.sinks import Sink
     from mqsniff.sinks.text import TextSink
-    from mqsniff.sinks.textoptions import CodeNames
+    from mqsniff.sinks.textoptions import CodeNames, TextOptions
 
 TEXT_MAX_BYTES: Final = 256
 """Bytes of a record's key or value in text, where the user does not say."""
@@ -55,7 +55,9 @@ def make_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
             raise click.UsageError(str(error)) from None
         sink = ParquetSink(folder, captures, options.wanted("parquet"), options.shown, limits=options.limits)
         return SinkOutput(sink, sink.close, sink.teachings.learn)
-    if output_of(options) == "text":
+    if options.fields and output_of(options) not in ("text", "csv"):
+        raise click.UsageError(f"--fields belongs to -o text and -o csv, and this is {output_of(options)}")
+    if output_of(options) == "text" and not options.fields:
         text = _text_sink(options, captures)
         return SinkOutput(text, text.close)
     stream = _stream_sink(options, captures)
@@ -84,8 +86,10 @@ def _stream_sink(options: RunOptions, captures: list[CaptureInfo]) -> Sink:
             from mqsniff.sinks.csv import CsvSink
 
             (table,) = options.wanted(output)
-            return CsvSink(_stdout(), captures, table, options.shown, terminal=sys.stdout.isatty())
-    raise AssertionError(output)
+            return CsvSink(_stdout(), captures, table, options.shown, options.fields, terminal=sys.stdout.isatty())
+    from mqsniff.sinks.columns import ColumnSink
+
+    return ColumnSink(_stdout(), captures, options.fields, _text_options(options))
 
 
 def wants_color(choice: str, *, terminal: bool) -> bool:
@@ -102,14 +106,19 @@ def _code_names() -> CodeNames:
 
 
 def _text_sink(options: RunOptions, captures: list[CaptureInfo]) -> TextSink:
+    from mqsniff.sinks.text import TextSink
+
+    return TextSink(_stdout(), captures, _text_options(options))
+
+
+def _text_options(options: RunOptions) -> TextOptions:
     from dataclasses import replace
 
-    from mqsniff.sinks.text import TextSink
     from mqsniff.sinks.textoptions import TextOptions
 
     terminal = sys.stdout.isatty()
     shown = options.shown if options.max_bytes is not None else replace(options.shown, max_bytes=TEXT_MAX_BYTES)
-    text = TextOptions(
+    return TextOptions(
         time=options.time,
         body=options.verbose,
         records=options.records,
@@ -124,4 +133,3 @@ def _text_sink(options: RunOptions, captures: list[CaptureInfo]) -> TextSink:
         tables=options.wanted("text"),
         shown=shown,
     )
-    return TextSink(_stdout(), captures, text)

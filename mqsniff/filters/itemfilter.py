@@ -5,8 +5,9 @@
    its own). Its problems come along. A request is written before its answer is known, so it is never chosen by it.
 3. An exchange is chosen when each option is met by either half; ``--errors`` also by its status.
 4. Records come when their message is chosen; those of a request wait for the answer, and ``--errors`` takes them when
-   it failed them. ``--topic``, ``--partition``, ``--offset`` and ``--key`` select rows of ``records`` and
-   ``partitions`` too, so that one topic of a large answer comes alone; ``--errors`` those partitions that failed.
+   it failed them. ``--topic``, ``--partition``, ``--offset``, ``--key``, ``--header`` and ``--grep`` select rows of
+   ``records`` and ``partitions`` too, so that one topic of a large answer comes alone; ``--errors`` those partitions
+   that failed.
 5. A connection comes when something of it is chosen. Where all options are such as a connection can meet by itself
    (protocol, client, host, port, connection, time, errors), it comes when it meets them.
 6. A problem without message comes when its connection meets all options by itself; one of a whole input always comes.
@@ -27,6 +28,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from mqsniff.filters.patterns import Patterns
 from mqsniff.filters.recordfilter import OffsetRange, RecordFilter
+from mqsniff.filters.slow import SlowFilter
 from mqsniff.model import (
     UNMET,
     ClosedItem,
@@ -47,9 +49,10 @@ from mqsniff.model import (
 Network: TypeAlias = IPv4Network | IPv6Network
 
 Option: TypeAlias = Literal[
-    "protocol", "name", "place", "group", "client", "host", "port", "connection", "errors", "time"
+    "protocol", "name", "place", "group", "client", "host", "port", "connection", "errors", "time", "slower"
 ]
-"""What is decided together; ``place`` is topic, partition, offset and key, which one part of a message must meet."""
+"""What is decided together; ``place`` is topic, partition, offset, key, header and content: one part of a message must
+meet all of them. ``slower`` is decided before (``slow``)."""
 
 SHORT_NAME: Final = re.compile(r"c[1-9]\d{0,5}", re.ASCII)
 """Short name of a connection. An id that begins like one has to be given with more of its digits, or fewer."""
@@ -71,11 +74,17 @@ class Filters:
     partitions: tuple[int, ...] = ()
     offsets: tuple[OffsetRange, ...] = ()
     keys: tuple[bytes, ...] = ()
+    headers: tuple[str, ...] = ()
+    """``NAME`` or ``NAME=VALUE`` (``contents``)."""
+    contents: tuple[str, ...] = ()
+    """Text, or ``/regular expression/``."""
     clients: tuple[str, ...] = ()
     hosts: tuple[Network, ...] = ()
     ports: tuple[int, ...] = ()
     connections: tuple[str, ...] = ()
     errors: bool = False
+    slower_ns: int | None = None
+    """The least time that was worked on an exchange."""
     from_ns: int | None = None
     """First time that is chosen."""
     to_ns: int | None = None
@@ -87,7 +96,7 @@ class Filters:
     @property
     def needs_records(self) -> bool:
         """Whether record batches have to be opened to decide."""
-        return bool(self.offsets or self.keys)
+        return bool(self.offsets or self.keys or self.headers or self.contents)
 
 
 NO_FILTERS: Final = Filters()
@@ -102,7 +111,15 @@ class ItemFilter:
         self._names = Patterns(filters.names, ignore_case=True)
         self._groups = Patterns(filters.groups)
         self._clients = Patterns(filters.clients)
-        self._place = RecordFilter(Patterns(filters.topics), filters.partitions, filters.offsets, filters.keys)
+        self._place = RecordFilter(
+            Patterns(filters.topics),
+            filters.partitions,
+            filters.offsets,
+            filters.keys,
+            headers=filters.headers,
+            contents=filters.contents,
+        )
+        self._slow = None if filters.slower_ns is None else SlowFilter(filters.slower_ns)
         self._numbers = frozenset(int(name[1:]) for name in filters.connections if SHORT_NAME.fullmatch(name))
         self._ids = tuple(name for name in filters.connections if not SHORT_NAME.fullmatch(name))
         self._given: tuple[Option, ...] = tuple(_given(filters))
@@ -112,6 +129,13 @@ class ItemFilter:
 
     def choose(self, item: Item) -> Iterator[Item]:
         """What goes out instead of an item: nothing, itself, or the part of it that was chosen."""
+        if self._slow is None:
+            yield from self._choose(item)
+            return
+        for slow in self._slow.of(item):
+            yield from self._choose(slow)
+
+    def _choose(self, item: Item) -> Iterator[Item]:
         match item:
             case OpenedItem(connection):
                 self._waiting[connection.connection_id] = item
@@ -235,6 +259,8 @@ class ItemFilter:
                     met = any(self._in_time(m.frame.first_ts_ns, m.frame.first_ts_ns) for m in itself)
                 case "host" | "port" | "connection":
                     met = self._own(option, connection)
+                case "slower":
+                    met = bool(itself)
                 case _:
                     met = any(self._says(option, connection, message) for message in about)
                     met = met or (not about and self._own(option, connection))
@@ -309,6 +335,15 @@ def _given(filters: Filters) -> Iterator[Option]:
         ("group", filters.groups),
         ("client", filters.clients),
         ("errors", filters.errors),
-        ("place", filters.topics or filters.partitions or filters.offsets or filters.keys),
+        ("slower", filters.slower_ns is not None),
+        (
+            "place",
+            filters.topics
+            or filters.partitions
+            or filters.offsets
+            or filters.keys
+            or filters.headers
+            or filters.contents,
+        ),
     )
     return (option for option, value in given if value)

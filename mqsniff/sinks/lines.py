@@ -16,17 +16,13 @@ from mqsniff.sinks.escape import quoted, safe
 from mqsniff.sinks.paint import TextPart
 from mqsniff.sinks.tree import brief
 from mqsniff.tables.rows import Captures, Row
-from mqsniff.tables.schemas import TableName, names_of
-from mqsniff.tables.times import SECOND_NS, rfc3339
+from mqsniff.tables.times import SECOND_NS
 from mqsniff.tables.values import Redaction, base64
 
 STALL_SHOWN_NS: Final = Limits().stall_ns
 _TOPICS_SHOWN: Final = 3
 _ENDINGS: Final = {"rst": "RESET", "keepalive missed": "TIME-OUT"}
 """Why a connection was closed -> what the line at its end is called."""
-_COLUMNS_LEFT_OUT: Final = frozenset(
-    ("connection_id", "side", "client", "server", "ts", "ts_ns", "protocol", "body", "key_encoding", "value_encoding")
-)
 
 
 def message_parts(message: Message, latency_ns: int | None, shown: Redaction) -> list[TextPart]:
@@ -38,6 +34,8 @@ def message_parts(message: Message, latency_ns: int | None, shown: Redaction) ->
     settles = pending is not None and pending.link == "settlement"
     if latency_ns is not None:
         parts.append(("latency", f"  {'after' if settles else 'in'} {milliseconds(latency_ns)}"))
+        if pending is not None and pending.held:
+            parts.append(("detail", "  held"))
     _tell_topics(message, shown, parts)
     if error is None and message.error_code:
         parts.append(("detail", "  code=" + safe(message.error_name or str(message.error_code))))
@@ -178,10 +176,12 @@ def record_text(row: Row, shown: Redaction) -> str:
     if row["message_id"] is not None:
         parts.append("id=" + brief(row["message_id"], shown))
     if row["key_encoding"] is not None:
-        parts.append("key=" + _data(row["key"], row["key_encoding"]))
+        parts.append("key=" + data_text(row["key"], row["key_encoding"]))
     if row["ordering_key_encoding"] is not None:
-        parts.append("ordering_key=" + _data(row["ordering_key"], row["ordering_key_encoding"]))
-    parts.append("value=" + ("null" if row["value_encoding"] is None else _data(row["value"], row["value_encoding"])))
+        parts.append("ordering_key=" + data_text(row["ordering_key"], row["ordering_key_encoding"]))
+    parts.append(
+        "value=" + ("null" if row["value_encoding"] is None else data_text(row["value"], row["value_encoding"]))
+    )
     if row["value_size"] is not None:
         parts.append(f"{row['value_size']} B")
     if row["left_out"] is not None:
@@ -192,25 +192,7 @@ def record_text(row: Row, shown: Redaction) -> str:
     return "- " + "  ".join(parts)
 
 
-def row_text(table: TableName, row: Row, shown: Redaction) -> str:
-    """A row of any table as ``name=value`` pairs, without what stands in the line's columns and without nulls."""
-    times, payloads = names_of(table, "timestamp"), names_of(table, "payload")
-    pairs = []
-    for name in names_of(table):
-        value = row[name]
-        if value is None or name in _COLUMNS_LEFT_OUT:
-            continue
-        if name in times:
-            text = rfc3339(value) or "?"
-        elif name in payloads:
-            text = _data(value, row[f"{name}_encoding"])
-        else:
-            text = brief(value, shown)
-        pairs.append(f"  {name}={text}")
-    return "".join(pairs)
-
-
-def _data(data: bytes | None, encoding: str) -> str:
+def data_text(data: bytes | None, encoding: str) -> str:
     """A record's key or value by its encoding."""
     match encoding:
         case "redacted":

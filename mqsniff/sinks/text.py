@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import BinaryIO, Final, assert_never
 
 from mqsniff.model import (
@@ -49,9 +50,9 @@ from mqsniff.sinks.lines import (
     packets,
     problem_parts,
     record_text,
-    row_text,
 )
 from mqsniff.sinks.paint import Paint, Role, TextPart
+from mqsniff.sinks.rowlines import row_parts
 from mqsniff.sinks.textoptions import TextOptions
 from mqsniff.sinks.tree import tree_lines
 from mqsniff.tables.rows import Captures, record_rows, rows_of
@@ -288,14 +289,15 @@ class TextSink:
             self._unfold()
             ts_ns = row.get("ts") or row.get("response_ts") or row.get("request_ts") or row.get("first_ts")
             connection = None if isinstance(item, TopicItem) else item.connection
-            text = row_text(table, row, self._options.shown)
+            when = partial(self._clock.mention, line_ns=max(ts_ns or 0, self._now_ns or 0))
+            parts = row_parts(table, row, self._options.shown, when, several=len(self._captures) > 1)
             self._later_line(
                 ts_ns,
                 connection,
                 None,
                 protocol=row["protocol"],
                 name=f"{table}:",
-                parts=[("detail", text)],
+                parts=parts,
                 role="tcp",
             )
 

@@ -330,7 +330,7 @@ def test_a_filter_that_cannot_be_meant_is_refused_in_one_line(sample, option, va
 def test_a_condition_says_what_it_leaves_out_and_what_came_of_it(sample):
     done = run("--where", "size > 10", sample)
     assert done.stderr.splitlines()[0] == "mqsniff: --where leaves out connections: it does not fit their columns"
-    assert done.stderr.splitlines()[-1] == "1 of 3 rows met --where"
+    assert done.stderr.splitlines()[-1] == "1 of 3 rows met --where (messages, problems)"
 
 
 def test_records_are_found_by_their_key(tmp_path):
@@ -487,3 +487,41 @@ def test_a_request_without_an_answer_is_told_everywhere(tmp_path):
     assert ", 1 unanswered, no problems" in done.stderr
     assert done.exit_code == 1
     assert ", 1 unanswered, no problems" in run(sample).stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--slower", "fast"), "no span of time, such as 100ms"),
+        (("--slower", "100"), "no span of time, such as 100ms"),
+        (("--grep", "/(/"), "missing ): ("),
+        (("--grep", ""), "the value is empty"),
+        (("--header", "=x"), "names no header"),
+        (("--fields", "naem,size", "-o", "csv"), "no field 'naem', did you mean name?"),
+        (("--fields", "name", "-o", "ndjson"), "--fields belongs to -o text and -o csv, and this is ndjson"),
+    ],
+)
+def test_a_search_that_cannot_be_meant_is_one_line(sample, options, told):
+    done = run(sample, *options)
+    assert done.exit_code == 2
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_searches_are_filters_as_the_others(sample):
+    assert names(run(sample, "--slower", "1us")) == ["PUB", "RESPONSE"]
+    assert names(run(sample, "--slower", "1s")) == []
+    done = run(sample, "--grep", "hello", "--table", "records")
+    assert [row["value"] for row in rows(done)] == ["hello"]
+    assert "2 of 3 messages matched --grep hello" in done.stderr
+    assert (
+        "0 of 3 messages matched --header a=b --slower 1.5ms"
+        in run(sample, "--slower", "1.5ms", "--header", "a=b").stderr
+    )
+
+
+def test_fields_choose_columns(sample):
+    assert run(sample, "-o", "csv", "--fields", "size,name").stdout.splitlines() == [
+        "size,name", "4,MAGIC", "19,PUB", "10,RESPONSE"
+    ]  # fmt: skip
+    assert run(sample, "-o", "text", "--fields", "name, size").stdout.splitlines()[:2] == ["name   size", "MAGIC  4"]

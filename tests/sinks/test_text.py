@@ -394,14 +394,15 @@ def test_a_close_tells_what_was_wrong_with_it():
     )
 
 
-def test_tables_without_a_form_of_their_own_are_pairs():
-    pending = Pending("pub", "answer", frame(), message=pub())
-    item = ExchangeItem(connection(), Exchange(pending, None, "unanswered"))
+def test_tables_without_a_form_of_their_own_are_for_people_too():
+    answer, pending = answer_to(pub(version=3, correlation="5"), topics=("retry",), topic_ids=("AAAA",))
+    answer.error_name, answer.error_code, answer.error_count = "E_BAD", 5, 1
+    item = ExchangeItem(connection(), Exchange(pending, answer, "error", 78_000, 90_000, 0, 78_000))
     assert line(item, tables=["exchanges"]) == (
-        "nsq  exchanges:  stream_offset=4  link=answer  name=PUB  request_ts=2026-11-21T09:38:50.702681250Z"
-        "  request_capture=a.pcap  request_packet=7  request_size=50  request_stream_offset=4  status=unanswered"
-        '  topics=["retry"]'
-    )
+        "nsq  exchanges:  PUB v3  error  E_BAD  latency=0.078 ms  retry  link=answer  correlation=5"
+        "  sent=09:38:50.702681Z  request_capture=a.pcap  request_packet=#7  request_size=50  response_packet=#9"
+        "  response_size=10  total=0.090 ms  response_name=RESPONSE"
+    ).replace("  link=answer", "")
 
 
 def test_only_chosen_tables_are_shown():
