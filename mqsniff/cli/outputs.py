@@ -54,7 +54,7 @@ def make_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
         except OutputFolderError as error:
             raise click.UsageError(str(error)) from None
         sink = ParquetSink(folder, captures, options.wanted("parquet"), options.shown, limits=options.limits)
-        return SinkOutput(sink, sink.close, sink.teachings.learn)
+        return SinkOutput(sink, sink.close, sink.topics.learn)
     if options.fields and output_of(options) not in ("text", "csv"):
         raise click.UsageError(f"--fields belongs to -o text and -o csv, and this is {output_of(options)}")
     if output_of(options) == "text" and not options.fields:

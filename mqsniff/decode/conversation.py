@@ -5,19 +5,20 @@
 2. Detection of an opaque connection is repeated at each later segment if the capture does not hold its beginning and it
    is unknown or only named (``foreign``). If the capture does hold it, detection is repeated with the first bytes of
    the peer: a broker refuses foreign protocols with messages of its own protocol.
-3. Directions become sides here: by handshake, else by content, else by port.
+3. Here a direction of the stream becomes a ``Side``: by handshake, else by content, else by port. Events that wait for
+   it stay as the stream gave them.
 """
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
 
 from mqsniff.decode.detection import Detected, Detection
 from mqsniff.decode.foreign import TITLES
-from mqsniff.decode.layers import packets_of
+from mqsniff.decode.layers import pieces
 from mqsniff.decode.opaque import OpaqueConnection
 from mqsniff.decode.registry import Claim, Registry
 from mqsniff.decode.session import ProtocolSession, SessionEnd
@@ -29,12 +30,18 @@ from mqsniff.streams.events import (
     ConnectionEstablished,
     ConnectionOpened,
     ConnectionStats,
-    SideClosed,
+    StreamChunk,
+    StreamClosed,
     StreamEvent,
+    StreamGap,
     StreamProblem,
 )
 
-_SIDES: Final = tuple(Side)
+_SIDES: Final = ((Side.CLIENT, Side.SERVER), (Side.SERVER, Side.CLIENT))
+"""By the direction of the client: the side of each direction."""
+
+StreamInput: TypeAlias = StreamChunk | StreamGap | StreamClosed
+"""What a session or an opaque connection gets, once its sides are known."""
 
 Placed: TypeAlias = tuple[int, int, Item]
 """(ordinal of the packet that released it, ordinal of the connection's first packet, item)."""
@@ -56,14 +63,15 @@ class Conversation:
         self._context = context
         self._first = connection.first_ordinal
         self._now = self._first
-        self._waiting: list[tuple[int, Chunk | Gap | SideClosed]] = []
+        self._waiting: list[StreamInput] = []
         self._detection: Detection | None = None
         self._session: ProtocolSession | None = None
         self._opaque: OpaqueConnection | None = None
-        self._doubt: list[tuple[int, Chunk | Gap | SideClosed]] | None = None
+        self._doubt: list[StreamInput] | None = None
         """Events of an opaque connection so far, while its peer's first bytes may still tell the protocol (rule 2)."""
         self._from_start = True
         self._client = self._detector(from_start=False).likely_client()
+        self._sides = _SIDES[self._client]
         self._closed = [False, False]
         self._ended_by: Side | None = None
         self._was_reset = False
@@ -84,13 +92,12 @@ class Conversation:
         """
         self._now = max(self._now, release)
         session = self._session
-        if session is None or not isinstance(event, Chunk):
+        if session is None or not isinstance(event, StreamChunk):
             return self._placed(self._event(event))
-        event.side = _SIDES[event.side ^ self._client]
-        items = session.take(event)
-        if type(items) is not list:
+        items = session.take(Chunk(self._sides[event.direction], event.offset, event.data, event.marks))
+        if not isinstance(items, list):
             return self._placed(items)
-        now, first = session.now, self._first
+        now, first = session.now, self._first  # what ``_placed`` gives too, without a generator
         if now > self._now:
             self._now = now
         else:
@@ -106,11 +113,11 @@ class Conversation:
 
     def _event(self, event: StreamEvent) -> Iterator[Item]:
         match event:
-            case Chunk() | SideClosed():
-                yield from self._stream(event.side, event)
-            case Gap():
+            case StreamChunk() | StreamClosed():
+                yield from self._stream(event)
+            case StreamGap():
                 yield self._lost(event)
-                yield from self._stream(event.side, event)
+                yield from self._stream(event)
             case ConnectionOpened():
                 if event.client_direction is not None:
                     self._turn(event.client_direction)
@@ -123,9 +130,6 @@ class Conversation:
             case _:
                 assert_never(event)
 
-    def _side(self, direction: int) -> Side:
-        return _SIDES[direction ^ self._client]
-
     def _tell(self, ts_ns: int) -> Iterator[Item]:
         if not self._told:
             self._told = True
@@ -133,14 +137,15 @@ class Conversation:
 
     # ---- bytes, losses and ends of a direction
 
-    def _stream(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
+    def _stream(self, event: StreamInput) -> Iterator[Item]:
         """Hand an event on; bytes go packet by packet while the verdict may still change."""
-        if isinstance(event, Chunk) and not self._settled:
-            for packet in packets_of(event):
-                self._now = max(self._now, packet.marks[0].release)
-                yield from self._take(direction, packet)
+        if isinstance(event, StreamChunk) and not self._settled:
+            for mark, data in pieces(event):
+                self._now = max(self._now, mark.release)
+                packet = StreamChunk(event.direction, max(mark.offset, event.offset), data, [mark])
+                yield from self._take(packet)
         else:
-            yield from self._take(direction, event)
+            yield from self._take(event)
 
     @property
     def _settled(self) -> bool:
@@ -157,18 +162,18 @@ class Conversation:
         named = self.info.protocol == "unknown" or self.info.protocol in TITLES
         return self._doubt is not None or (named and not self._from_start)
 
-    def _take(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
+    def _take(self, event: StreamInput) -> Iterator[Item]:
         if self._session is not None or self._opaque is not None or self._over:
-            yield from self._hand_on(direction, event)
+            yield from self._hand_on(event)
             return
         if self._detection is None:
             self._from_start = self._connection.seen_from_start
             self._detection = self._detector(from_start=self._from_start)
-        self._waiting.append((direction, event))
-        if isinstance(event, Gap):
-            self._detection.gap(direction)
-        elif isinstance(event, Chunk):
-            verdict = self._detection.chunk(direction, event)
+        self._waiting.append(event)
+        if isinstance(event, StreamGap):
+            self._detection.gap(event.direction)
+        elif isinstance(event, StreamChunk):
+            verdict = self._detection.chunk(event)
             yield from self._faults()
             if verdict is not None:
                 yield from self._take_up(verdict)
@@ -191,11 +196,11 @@ class Conversation:
         if self.info.outcome not in UNMET:
             yield from self._tell(self.info.first_ts_ns)
         waiting, self._waiting = self._waiting, []
-        for direction, event in waiting:
-            skip = head.size if head is not None and direction == verdict.client_direction else 0
-            kept = _behind(event, skip) if isinstance(event, Chunk) else event
+        for event in waiting:
+            skip = head.size if head is not None and event.direction == verdict.client_direction else 0
+            kept = _behind(event, skip) if isinstance(event, StreamChunk) else event
             if kept is not None:
-                yield from self._hand_on(direction, kept)
+                yield from self._hand_on(kept)
         if self._opaque is not None and verdict.claim is None and self._may_be_answered:
             self._doubt = waiting
 
@@ -212,54 +217,61 @@ class Conversation:
         session.begin(in_step=self._from_start)
         return session
 
-    def _hand_on(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
-        side = self._side(direction)
-        event.side = side
-        if self._doubt is not None and (verdict := self._answered(self._doubt, direction, event)) is not None:
+    def _hand_on(self, event: StreamInput) -> Iterator[Item]:
+        if self._doubt is not None and (verdict := self._answered(self._doubt, event)) is not None:
             self._waiting, self._doubt, self._opaque = self._doubt, None, None
             yield from self._take_up(verdict)
             return
-        if isinstance(event, SideClosed):
-            self._closed[side] = True
-            reset_by = _reset_by(side, own=event.reason == "rst", peers=event.peer_reset)
-            self._ended_by = reset_by or self._ended_by or side
-            self._was_reset = self._was_reset or reset_by is not None
-            if self._session is not None:
-                yield from self._session.close(side, reset_by)
-                if all(self._closed):
-                    ended = SessionEnd(event.mark.ts_ns, by=self._ended_by, was_reset=self._was_reset)
-                    yield from self._end_session(self._session, ended, (True, True))
+        if isinstance(event, StreamClosed):
+            yield from self._close(event)
         elif self._session is not None:
-            yield from self._session.take(event)
+            yield from self._session.take(self._sided(event))
         elif self._opaque is not None:
-            if isinstance(event, Chunk) and (verdict := self._second_look(direction, event)) is not None:
+            if isinstance(event, StreamChunk) and (verdict := self._second_look(event)) is not None:
                 yield from self._opaque.end()
                 self._opaque = None
-                self._waiting = [(direction, event)]
+                self._waiting = [event]
                 yield from self._take_up(verdict)
                 return
-            self._opaque.take(event)
+            self._opaque.take(self._sided(event))
 
-    def _answered(
-        self, doubt: list[tuple[int, Chunk | Gap | SideClosed]], direction: int, event: Chunk | Gap | SideClosed
-    ) -> Detected | None:
+    def _close(self, event: StreamClosed) -> Iterator[Item]:
+        side = self._sides[event.direction]
+        self._closed[side] = True
+        reset_by = _reset_by(side, own=event.reason == "rst", peers=event.peer_reset)
+        self._ended_by = reset_by or self._ended_by or side
+        self._was_reset = self._was_reset or reset_by is not None
+        if self._session is not None:
+            yield from self._session.close(side, reset_by)
+            if all(self._closed):
+                ended = SessionEnd(event.mark.ts_ns, by=self._ended_by, was_reset=self._was_reset)
+                yield from self._end_session(self._session, ended, (True, True))
+
+    def _sided(self, event: StreamChunk | StreamGap) -> Chunk | Gap:
+        """An event with the side of its direction."""
+        side = self._sides[event.direction]
+        if isinstance(event, StreamGap):
+            return Gap(side, event.offset, event.length, event.mark, event.known)
+        return Chunk(side, event.offset, event.data, event.marks)
+
+    def _answered(self, doubt: list[StreamInput], event: StreamInput) -> Detected | None:
         """The verdict on an opaque connection after an event of its peer; None: it stays opaque."""
-        doubt.append((direction, event))
+        doubt.append(event)
         verdict = None
-        if isinstance(event, Chunk) and self._detection is not None:
-            verdict = self._detection.reply_to(direction, event)
-        if verdict is None and (isinstance(event, Gap) or not self._may_be_answered):
+        if isinstance(event, StreamChunk) and self._detection is not None:
+            verdict = self._detection.reply_to(event)
+        if verdict is None and (isinstance(event, StreamGap) or not self._may_be_answered):
             self._doubt = None
         return verdict
 
-    def _second_look(self, direction: int, chunk: Chunk) -> Detected | None:
+    def _second_look(self, chunk: StreamChunk) -> Detected | None:
         """The verdict on a later segment of a connection that was joined in the middle; None: it stays opaque.
 
         If the segment shows a foreign protocol, an unknown connection gets its name.
         """
         if not self._may_change or self._from_start:
             return None
-        verdict = self._detector(from_start=False).chunk(direction, chunk)
+        verdict = self._detector(from_start=False).chunk(chunk)
         if verdict is None or verdict.claim is not None:
             return verdict
         if self._opaque is not None and self.info.protocol == "unknown" and verdict.protocol in TITLES:
@@ -269,7 +281,7 @@ class Conversation:
     def _turn(self, client: int) -> None:
         """Set which direction is the client; swaps the endpoints of ``info`` if it was the other."""
         if client != self._client:
-            self._client = client
+            self._client, self._sides = client, _SIDES[client]
             info = self.info
             info.client_ip, info.server_ip = info.server_ip, info.client_ip
             info.client_port, info.server_port = info.server_port, info.client_port
@@ -282,16 +294,16 @@ class Conversation:
             problem = Problem("internal", "error", faults.pop(0))
             yield ProblemItem(self.info, problem, self.info.first_ts_ns, self.info.first_packet)
 
-    def _lost(self, gap: Gap) -> Item:
-        side = self._side(gap.side)
+    def _lost(self, gap: StreamGap) -> Item:
+        side = self._sides[gap.direction]
         detail = f"{gap.length} bytes were lost by the capture"
         problem = Problem("gap", "error", detail, "", side, gap.offset, gap.length)
         return ProblemItem(self.info, problem, gap.mark.ts_ns, gap.mark.packet)
 
     def _odd(self, event: StreamProblem) -> Item:
         problem = event.problem
-        if problem.side is not None:
-            problem.side = self._side(problem.side)
+        if event.direction is not None:
+            problem = replace(problem, side=self._sides[event.direction])
         return ProblemItem(self.info, problem, event.mark.ts_ns, event.mark.packet)
 
     # ---- the end
@@ -307,7 +319,7 @@ class Conversation:
                     reset_by = _reset_by(side, own=own, peers=peers)
                     yield from self._session.close(side, reset_by, open_at_end=facts.open_at_end)
             seen = (facts.seen[self._client], facts.seen[1 - self._client])
-            closer = None if facts.closed_by is None else self._side(facts.closed_by)
+            closer = None if facts.closed_by is None else self._sides[facts.closed_by]
             ended = SessionEnd(facts.last_ts_ns, facts.open_at_end, closer, was_reset=facts.close_reason == "rst")
             yield from self._end_session(self._session, ended, seen)
         elif self._opaque is not None:
@@ -335,7 +347,7 @@ class Conversation:
         info.close_reason = info.identity.close_reason or facts.close_reason
         info.open_at_end = facts.open_at_end
         info.client_rtt_ns, info.server_rtt_ns = facts.client_rtt_ns, facts.server_rtt_ns
-        info.closed_by = None if facts.closed_by is None else self._side(facts.closed_by).text
+        info.closed_by = None if facts.closed_by is None else self._sides[facts.closed_by].text
         info.client_zero_windows, info.server_zero_windows = facts.zero_windows[client], facts.zero_windows[server]
         stalls = facts.longest_stall_ns
         info.client_longest_stall_ns, info.server_longest_stall_ns = stalls[client], stalls[server]
@@ -367,7 +379,7 @@ def _info(connection: Connection, client: int) -> ConnectionInfo:
     )
 
 
-def _behind(chunk: Chunk, offset: int) -> Chunk | None:
+def _behind(chunk: StreamChunk, offset: int) -> StreamChunk | None:
     """The part of a chunk from a stream offset on."""
     if chunk.offset >= offset:
         return chunk
@@ -375,4 +387,4 @@ def _behind(chunk: Chunk, offset: int) -> Chunk | None:
         return None
     marks = [mark for mark in chunk.marks if mark.offset > offset]
     first = [mark for mark in chunk.marks if mark.offset <= offset][-1]
-    return Chunk(chunk.side, offset, chunk.data[offset - chunk.offset :], [first, *marks])
+    return StreamChunk(chunk.direction, offset, chunk.data[offset - chunk.offset :], [first, *marks])

@@ -17,6 +17,7 @@ from mqsniff.codecs.transforms import TransformOutput as Output
 from mqsniff.decode.tls import RecordWalk, TlsFacts
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Gap, Mark, Problem, Side, Upgrade
+from mqsniff.streams.events import StreamChunk
 
 LayerEvent: TypeAlias = Chunk | Gap
 Notice: TypeAlias = tuple[Problem, Mark]
@@ -24,7 +25,7 @@ Notice: TypeAlias = tuple[Problem, Mark]
 START: Final = Mark(0, 0, 0, 0)
 
 
-def pieces(chunk: Chunk) -> Iterator[tuple[Mark, bytes]]:
+def pieces(chunk: Chunk | StreamChunk) -> Iterator[tuple[Mark, bytes]]:
     """The bytes of a chunk packet by packet, each with its mark."""
     marks, stop = chunk.marks, chunk.offset + len(chunk.data)
     for index, mark in enumerate(marks):
@@ -32,13 +33,6 @@ def pieces(chunk: Chunk) -> Iterator[tuple[Mark, bytes]]:
         end = marks[index + 1].offset if index + 1 < len(marks) else stop
         if end > start:
             yield mark, chunk.data[start - chunk.offset : end - chunk.offset]
-
-
-def packets_of(chunk: Chunk) -> Iterator[Chunk]:
-    """A chunk as one chunk for each packet."""
-    for mark, data in pieces(chunk):
-        offset = max(mark.offset, chunk.offset)
-        yield Chunk(chunk.side, offset, data, [mark])
 
 
 class Layer(ABC):

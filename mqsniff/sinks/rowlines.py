@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from mqsniff.sinks.escape import safe
 from mqsniff.sinks.lines import data_text, milliseconds
 from mqsniff.sinks.paint import Role, TextPart
 from mqsniff.sinks.tree import brief, inline
+from mqsniff.tables.escape import safe
 from mqsniff.tables.rows import Row
 from mqsniff.tables.schemas import TABLES, TableName, names_of
 from mqsniff.tables.times import rfc3339

@@ -38,7 +38,6 @@ from mqsniff.model import (
     packet_number,
 )
 from mqsniff.sinks.clock import Clock
-from mqsniff.sinks.escape import safe
 from mqsniff.sinks.folding import RepeatedError, answer_key, request_key
 from mqsniff.sinks.labels import Labels
 from mqsniff.sinks.lines import (
@@ -55,6 +54,7 @@ from mqsniff.sinks.paint import Paint, Role, TextPart
 from mqsniff.sinks.rowlines import row_parts
 from mqsniff.sinks.textoptions import TextOptions
 from mqsniff.sinks.tree import tree_lines
+from mqsniff.tables.escape import safe
 from mqsniff.tables.rows import Captures, record_rows, rows_of
 from mqsniff.tables.schemas import STREAM_TABLES
 from mqsniff.tables.times import SECOND_NS

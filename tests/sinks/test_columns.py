@@ -33,16 +33,9 @@ def test_columns_stand_below_their_names():
 def test_names_stand_again_where_another_table_follows():
     made = RecordItem(connection(), pub(), batch((b"k", b"\x1b[2J"), topic="retry"))
     message = MessageItem(connection(), pub())
-    assert lines(
-        ["name", "topic", "topics", "value", "ts"], message, made, message, tables=["messages", "records"]
-    ) == [
-        "name  topics  ts",
-        "PUB   retry   2026-11-21T09:38:50.702681250Z",
-        "topic  value         ts",
-        'retry  "\\x1b[2J"  2026-11-21T09:38:50.702681250Z',
-        "name  topics  ts",
-        "PUB   retry   2026-11-21T09:38:50.702681250Z",
-    ]
+    shown = lines(["name", "topic", "value"], message, made, message, tables=["messages", "records"])
+    texts = [text.split() for text in shown]
+    assert texts == [["name"], ["PUB"], ["topic", "value"], ["retry", "<base64", "G1sySg==>"], ["name"], ["PUB"]]
 
 
 def test_a_terminal_cuts_them_to_its_width():
