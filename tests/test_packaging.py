@@ -18,6 +18,7 @@ import mqsniff
 ROOT = Path(__file__).parents[1]
 PACKAGES = {"mqsniff", "mqsniff_kafka", "mqsniff_nsq", "mqsniff_pulsar", "mqsniff_rocketmq"}
 DATA = {
+    "mqsniff/answers/data/queries.sql",
     "mqsniff_kafka/data/kafka.jsonl",
     "mqsniff_kafka/data/otlp.binpb",
     "mqsniff_pulsar/data/pulsar.binpb",

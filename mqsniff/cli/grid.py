@@ -61,6 +61,17 @@ def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     return total
 
 
+def wrapped_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Characters that a grid with whole words needs at least, its cells wrapped."""
+    return sum(_least_of(column) + GRID_GAP for column in zip(columns, *rows, strict=True))
+
+
+def _least_of(cells: Sequence[str]) -> int:
+    """Characters that a column needs: its longest word, or some of one that has to be broken anyway."""
+    longest = max(len(word) for cell in cells for word in (cell.split() or [""]))
+    return longest if longest <= WORD_WIDTH_MAX else TEXT_WIDTH_MIN
+
+
 def show_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a block of lines a row, without its empty cells; its name heads it, which may stand behind a number."""
     columns, rows = list(map(safe, columns)), [list(map(safe, row)) for row in rows]
@@ -85,7 +96,7 @@ def _draw(
     table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
     for index, column in enumerate(columns):
         cells = (column, *(row[index] for row in rows))
-        least = min(max(len(word) for cell in cells for word in (cell.split() or [""])), WORD_WIDTH_MAX)
+        least = _least_of(cells)
         justify: Literal["left", "right"] = "right" if index in numbers else "left"
         table.add_column(Text(column), justify=justify, overflow="fold", min_width=least if whole_words else None)
     for row in rows:

@@ -1,7 +1,7 @@
 """The result of a query in, a table for people or CSV, NDJSON, JSON or Parquet out.
 
 1. Rows go out as they come; only a drawn table, whose columns need their widths, waits for the rows that it shows.
-2. On a terminal a result that is too wide for it stands as a block of lines a row.
+2. On a terminal cells are wrapped; a result whose columns do not fit even so stands as a block of lines a row.
 3. A Parquet file is there whole or not at all.
 """
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import click
 
 from mqsniff.answers.results import cell, json_line, result_rows, unique_names
-from mqsniff.cli.grid import show_grid
+from mqsniff.cli.grid import show_grid, wrapped_width
 from mqsniff.cli.talk import say
 from mqsniff.sinks.csv import csv_line
 from mqsniff.tables.escape import safe
@@ -31,16 +31,13 @@ if TYPE_CHECKING:
 ROWS_DRAWN: Final = 1000
 """Rows of a table for people; other forms give all."""
 
-CELL_WIDTH: Final = 60
-"""Characters of a cell that a drawn table shows on one line."""
+CELL_WIDTH: Final = 400
+"""Characters of a cell that a drawn table shows."""
 
 _SMALL: Final = 0.01
 """Numbers from here on are shown with four decimals, smaller ones with all of their digits."""
 
 _EMPTY_DIGITS: Final = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})000(Z?)$")
-
-_COLUMN_WIDTH_MIN: Final = 12
-"""Columns that are squeezed below this can no longer be read."""
 
 ResultBatches: TypeAlias = "Iterator[pa.RecordBatch]"
 
@@ -109,10 +106,10 @@ def _draw(names: Sequence[str], schema: pa.Schema, rows: Iterator[Sequence[Any]]
     heads = list(map(safe, names))
     if not sys.stdout.isatty():
         show_grid("", heads, shown)
-    elif len(names) * (_COLUMN_WIDTH_MIN + 2) > shutil.get_terminal_size().columns:
+    elif wrapped_width(heads, shown) > shutil.get_terminal_size().columns:
         _list(heads, shown)
     else:
-        show_grid("", heads, [list(map(_cut, row)) for row in shown], numbers=_numbers(schema))
+        show_grid("", heads, [list(map(_cut, row)) for row in shown], numbers=_numbers(schema), whole_words=True)
     count = f"{len(shown):,} row{'' if len(shown) == 1 else 's'}"
     say(f"the first {count}; -o csv or ndjson gives all" if more else count)
 
