@@ -118,7 +118,8 @@ QUERIES_INTRODUCTION: Final = """\
 
 Each of them has a name: `mqsniff sql FILE... :slow`, where FILE is a capture or a folder that
 `mqsniff decode -o parquet` or `mqsniff batch` wrote; `mqsniff sql --queries` lists them. Where a protocol does not tell
-what a query asks, that stands beside it. nsqlookupd carries no records: for it all queries about records, deliveries and lag are empty.
+what a query asks, that stands beside it. nsqlookupd carries no records: for it all queries about records, deliveries
+and lag are empty.
 """
 
 

@@ -38,6 +38,8 @@ Examples:
   mqsniff sql capture.pcap 'from problems'   asked with SQL
   tcpdump -w - -U | mqsniff decode -         while it is captured
 
+In bash, eval "$(_MQSNIFF_COMPLETE=bash_source mqsniff)" switches on completion (also zsh_source, fish_source).
+
 `mqsniff FILE` is short for `mqsniff decode FILE`. `mqsniff COMMAND --help` says more.
 """
 

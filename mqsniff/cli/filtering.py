@@ -16,6 +16,7 @@ from typing import Any, Final
 import click
 
 from mqsniff.cli.known import did_you_mean, unknown
+from mqsniff.cli.moments import AskedTimes, RelativeTime, read_moment
 from mqsniff.cli.sections import all_of, option
 from mqsniff.cli.talk import say
 from mqsniff.filters.contents import ContentSearch
@@ -76,6 +77,22 @@ def read_protocol(text: str) -> str:
     if not any(map(Patterns((read_name(text),)).fit, known)):
         raise ValueError(unknown("protocol", text, known))
     return text
+
+
+def complete_protocol(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Protocols that begin so, for the shell."""
+    from mqsniff.decode.registry import load_dissectors, protocols
+
+    return [name for name in protocols(load_dissectors()) if name.startswith(incomplete)]
+
+
+def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Commands that begin so, for the shell: those of the protocols that were chosen before."""
+    from mqsniff.decode.registry import load_dissectors, message_names
+
+    chosen = ctx.params.get("protocols") or ()
+    known = message_names(load_dissectors(), Patterns(chosen).fit) or ()
+    return sorted(name for name in known if name.lower().startswith(incomplete.lower()))
 
 
 def unknown_names(filters: Filters) -> Iterator[str]:
@@ -172,6 +189,10 @@ def reading(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parame
     return callback
 
 
+def _moment(text: str) -> int | RelativeTime:
+    return read_moment(text, read_time, read_duration)
+
+
 def _many(
     name: str, *, into: str, metavar: str, text: str, read: Callable[[str], Any] | None = None, **more: Any
 ) -> Any:
@@ -183,8 +204,9 @@ def _many(
 
 filter_options: Final = all_of((
     _many("--protocol", into="protocols", metavar="NAME", read=read_protocol,
-          text="kafka, pulsar, rocketmq, nsq, …, as `mqsniff protocols` lists them"),
+          shell_complete=complete_protocol, text="kafka, pulsar, rocketmq, nsq, …, as `mqsniff protocols` lists them"),
     _many("--name", into="names", metavar="NAME", read=read_name,
+          shell_complete=complete_name,
           text="Command, such as Fetch or 'PUB*', in any case; an answer goes by its request's name too"),
     _many("--topic", into="topics", metavar="NAME", read=read_name,
           text="Topic, such as orders or 'orders-*'; Pulsar's also by their last part"),
@@ -211,9 +233,11 @@ filter_options: Final = all_of((
     option(_SECTION, "--slower", "slower_ns", metavar="TIME", callback=reading(read_duration),
            help="Exchanges on which the broker worked so long (100ms, 1.5s), without what it waited for data or behind "
                 "an earlier answer; requests that waited so long and got no answer."),
-    option(_SECTION, "--from", "from_ns", metavar="TIME", callback=reading(read_time),
-           help="From this time on: RFC 3339 (UTC without a zone) or seconds since 1970."),
-    option(_SECTION, "--to", "to_ns", metavar="TIME", callback=reading(read_time), help="Before this time."),
+    option(_SECTION, "--from", "from_ns", metavar="TIME", callback=reading(_moment),
+           help="From this time on: RFC 3339 (UTC without a zone), seconds since 1970, 10:00 of the day of the first "
+                "packet, +30s behind that packet, or -5m before the last one (of files)."),
+    option(_SECTION, "--to", "to_ns", metavar="TIME", callback=reading(_moment),
+           help="Before this time, in the same forms."),
 ))  # fmt: skip
 """Decorates a command with all filters but ``--where``."""
 
@@ -227,8 +251,13 @@ where_option: Final = option(
 def filters_of(options: dict[str, Any]) -> Filters:
     """Take the filters out of the parameters of a command; names that no command has are told on stderr.
 
-    Raises click.UsageError for a time that ends before it begins.
+    Times that a capture decides stay there as ``times``. Raises click.UsageError for a time that ends before it begins.
     """
+    relative = {
+        name: options[name] if isinstance(options[name], RelativeTime) else None for name in ("from_ns", "to_ns")
+    }
+    options.update({name: None for name, time in relative.items() if time is not None})
+    options["times"] = AskedTimes(relative["from_ns"], relative["to_ns"])
     filters = Filters(**{name: options.pop(name) for name in Filters.__dataclass_fields__})
     if filters.from_ns is not None and filters.to_ns is not None and filters.to_ns <= filters.from_ns:
         raise click.UsageError("--to is not after --from: there is no time between them")

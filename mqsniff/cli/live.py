@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mqsniff.cli.options import RunOptions, run_options
-from mqsniff.cli.sections import SectionedCommand
+from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.signals import INTERRUPTED, TERMINATED, terminate
 from mqsniff.cli.talk import say
 
@@ -29,15 +29,15 @@ Examples:
 """
 
 SECOND_NS: Final = 1_000_000_000
+_CAPTURE: Final = "Capture"
 
 
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
-@click.option("-i", "--interface", required=True, metavar="IFACE", help="Interface to listen on.")
-@click.option("-f", "--filter", "bpf", metavar="BPF", help="Capture filter, as tcpdump's.")
-@click.option("--count", "packets", metavar="N", type=click.IntRange(min=1), help="Stop after N packets.")
-@click.option(
-    "--duration", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True), help="Stop after so many seconds."
-)
+@option(_CAPTURE, "-i", "--interface", required=True, metavar="IFACE", help="Interface to listen on.")
+@option(_CAPTURE, "-f", "--filter", "bpf", metavar="BPF", help="Capture filter, as tcpdump's.")
+@option(_CAPTURE, "--count", "packets", metavar="N", type=click.IntRange(min=1), help="Stop after N packets.")
+@option(_CAPTURE, "--duration", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
+        help="Stop after so many seconds.")  # fmt: skip
 @run_options
 def command(interface: str, bpf: str | None, packets: int | None, duration: float | None, **options: Any) -> int:
     """Decode the packets of an interface until Ctrl-C."""

@@ -14,7 +14,8 @@ import click
 
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.known import OneOf, unknown
-from mqsniff.cli.sections import all_of, option
+from mqsniff.cli.moments import NO_TIMES, AskedTimes
+from mqsniff.cli.sections import all_of, option, quiet_option
 from mqsniff.filters.itemfilter import NO_FILTERS, Filters
 from mqsniff.limits import Limits
 from mqsniff.model import ProblemKind, Severity
@@ -54,6 +55,7 @@ class RunOptions:
     """Columns that go out; none: those of the form."""
     count: int | None = None
     wide: bool = False
+    pager: bool = False
     packets: bool = False
     live: bool = False
     """Whether packets come while somebody watches."""
@@ -63,11 +65,14 @@ class RunOptions:
     max_bytes: int | None = None
     where: str | None = None
     filters: Filters = NO_FILTERS
+    times: AskedTimes = NO_TIMES
+    """Times of the filters that the capture decides."""
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> RunOptions:
         """The parameters of a command as one; raises click.UsageError for a combination that cannot be meant."""
-        made = cls(filters=filters_of(options), **options)
+        filters = filters_of(options)
+        made = cls(filters=filters, **options)
         if made.output == "csv" and len(made.wanted("csv")) > 1:
             raise click.UsageError("-o csv writes one table at a time; choose one with --table")
         tables = made.wanted("csv")
@@ -107,7 +112,7 @@ class RunOptions:
         from mqsniff.dissector import USUAL, Settings
 
         tables = self.wanted(output)
-        all_of_it = output == "text" or bool(self.filters) or self.where is not None
+        all_of_it = output == "text" or bool(self.filters or any(self.times)) or self.where is not None
         wanted = {each for each in USUAL if all_of_it or each in tables}
         if self.needs_records(output):
             wanted.add("records")
@@ -205,6 +210,8 @@ run_options: Final = all_of((
     option(_OUTPUT, "--color", type=OneOf("choice", ("auto", "always", "never")), default="auto", show_default=True,
            help="Colours in text; auto: on a terminal, unless NO_COLOR is set."),
     option(_OUTPUT, "--wide", is_flag=True, help="Text on a terminal: wrap long lines instead of cutting them."),
+    option(_OUTPUT, "--pager", is_flag=True,
+           help="Text on a terminal: show it with MQSNIFF_PAGER, or less -RS; where that variable is set, always."),
     option(_OUTPUT, "--packets", is_flag=True,
            help="Text: show the number of the packet in which each message begins (#113)."),
     option(_OUTPUT, "--max-bytes", metavar="N", type=click.IntRange(min=0),
@@ -217,5 +224,6 @@ run_options: Final = all_of((
     filter_options,
     where_option,
     decode_options,
+    quiet_option,
 ))  # fmt: skip
 """Everything that ``decode`` and ``live`` share."""

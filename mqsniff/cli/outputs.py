@@ -17,7 +17,6 @@ from mqsniff.model import CaptureInfo, Message
 
 if TYPE_CHECKING:
     from mqsniff.sinks import Sink
-    from mqsniff.sinks.text import TextSink
     from mqsniff.sinks.textoptions import CodeNames, TextOptions
 
 TEXT_MAX_BYTES: Final = 256
@@ -58,8 +57,7 @@ def make_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
     if options.fields and output_of(options) not in ("text", "csv"):
         raise click.UsageError(f"--fields belongs to -o text and -o csv, and this is {output_of(options)}")
     if output_of(options) == "text" and not options.fields:
-        text = _text_sink(options, captures)
-        return SinkOutput(text, text.close)
+        return _text_output(options, captures)
     stream = _stream_sink(options, captures)
     return SinkOutput(stream, stream.tick)
 
@@ -105,10 +103,27 @@ def _code_names() -> CodeNames:
     return code_names(load_dissectors())
 
 
-def _text_sink(options: RunOptions, captures: list[CaptureInfo]) -> TextSink:
+def _text_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
+    """Text on stdout, or through a pager, which scrolls lines that are too long: they are not cut for it."""
+    from dataclasses import replace
+
+    from mqsniff.cli.pager import Pager, pager_command
     from mqsniff.sinks.text import TextSink
 
-    return TextSink(_stdout(), captures, _text_options(options))
+    command = pager_command(wanted=options.pager) if sys.stdout.isatty() else None
+    if command is None:
+        text = TextSink(_stdout(), captures, _text_options(options))
+        return SinkOutput(text, text.close)
+    pager = Pager(command)
+    shown = TextSink(pager.stream, captures, replace(_text_options(options), width=None))
+
+    def close() -> None:
+        try:
+            shown.close()
+        finally:
+            pager.close()
+
+    return SinkOutput(shown, close)
 
 
 def _text_options(options: RunOptions) -> TextOptions:

@@ -21,7 +21,7 @@ import click
 
 from mqsniff.answers.results import cell, json_line, result_rows, unique_names
 from mqsniff.cli.grid import show_grid, wrapped_width
-from mqsniff.cli.talk import say
+from mqsniff.cli.talk import remark
 from mqsniff.sinks.csv import csv_line
 from mqsniff.tables.escape import safe
 
@@ -37,7 +37,10 @@ CELL_WIDTH: Final = 400
 _SMALL: Final = 0.01
 """Numbers from here on are shown with four decimals, smaller ones with all of their digits."""
 
-_EMPTY_DIGITS: Final = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})000(Z?)$")
+_EMPTY_DIGITS: Final = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d\.\d{6})000(Z?)$")
+
+WORD_WIDTH: Final = 12
+"""Characters of a word that a drawn table does not break, however narrow the terminal is."""
 
 ResultBatches: TypeAlias = "Iterator[pa.RecordBatch]"
 
@@ -101,27 +104,31 @@ def _json_array(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator
 
 
 def _draw(names: Sequence[str], schema: pa.Schema, rows: Iterator[Sequence[Any]]) -> None:
-    shown = [[_drawn(value) for value in row] for row in islice(rows, ROWS_DRAWN)]
+    between = " " if sys.stdout.isatty() else "T"
+    shown = [[_drawn(value, between) for value in row] for row in islice(rows, ROWS_DRAWN)]
     more = next(rows, None) is not None
     heads = list(map(safe, names))
     if not sys.stdout.isatty():
         show_grid("", heads, shown)
-    elif wrapped_width(heads, shown) > shutil.get_terminal_size().columns:
+    elif wrapped_width(heads, shown, WORD_WIDTH) > shutil.get_terminal_size().columns:
         _list(heads, shown)
     else:
-        show_grid("", heads, [list(map(_cut, row)) for row in shown], numbers=_numbers(schema), whole_words=True)
+        show_grid("", heads, [list(map(_cut, row)) for row in shown], numbers=_numbers(schema), word_width=WORD_WIDTH)
     count = f"{len(shown):,} row{'' if len(shown) == 1 else 's'}"
-    say(f"the first {count}; -o csv or ndjson gives all" if more else count)
+    remark(f"the first {count}; -o csv or ndjson gives all" if more else count)
 
 
-def _drawn(value: Any) -> str:
-    """A value as people read it: no digits that mean nothing, nothing that a terminal would act on."""
+def _drawn(value: Any, between: str) -> str:
+    """A value as people read it: no digits that mean nothing, nothing that a terminal would act on.
+
+    ``between`` stands between day and time.
+    """
     match value:
         case None:
             return ""
         case float() if abs(value) >= _SMALL:
             return f"{value:.4f}".rstrip("0").rstrip(".")
-    return _EMPTY_DIGITS.sub(r"\1\2", safe(str(cell(value))))
+    return _EMPTY_DIGITS.sub(rf"\1{between}\2\3", safe(str(cell(value))))
 
 
 def _cut(text: str) -> str:

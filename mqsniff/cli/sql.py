@@ -20,9 +20,9 @@ from mqsniff.answers.captures import is_capture_name
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.options import RunOptions, decode_options
-from mqsniff.cli.sections import SectionedCommand, option
+from mqsniff.cli.sections import SectionedCommand, option, quiet_option
 from mqsniff.cli.signals import INTERRUPTED, TERMINATED, code_of, ended_by_sigterm
-from mqsniff.cli.talk import say
+from mqsniff.cli.talk import remark, say
 from mqsniff.filters.itemfilter import Filters
 from mqsniff.tables.schemas import TABLES
 
@@ -70,6 +70,7 @@ class SqlArguments(NamedTuple):
 @filter_options
 @where_option
 @decode_options
+@quiet_option
 def command(
     arguments: tuple[str, ...], output: str | None, out: Path | None, *, overwrite: bool, queries: bool, **options: Any
 ) -> int:
@@ -243,12 +244,13 @@ class QueryTables:
 
         needed = tuple(TABLES) if query is None else needed_tables(query, self._spill)
         self._there = tables_in(self._stored, list(needed))
+        filters = filters_of(options)
         wanted = RunOptions(
             output="parquet",
             out=self._decoded,
             is_temporary=True,
             tables=needed,
-            filters=filters_of(options),
+            filters=filters,
             **options,
         )
         progress = Progress(silent_stdout=True)
@@ -273,10 +275,10 @@ def show_tables(tables: QueryTables) -> None:
 
     rows = [(table, f"{count:,}", ", ".join(names)) for table, count, names in tables.counted()]
     show_grid("", ("table", "rows", "columns"), rows, numbers=(1,))
-    say("ask for example, or by a table's name what its columns mean; mqsniff sql --queries lists more:")
+    remark("ask for example, or by a table's name what its columns mean; mqsniff sql --queries lists more:")
     for name in ("slow", "errors"):
-        say(f"  mqsniff sql FILE... :{name:<8}  {named_queries()[name].about}")
-    say("  mqsniff sql FILE... 'select protocol, name, count(*) as messages from messages group by all'")
+        remark(f"  mqsniff sql FILE... :{name:<8}  {named_queries()[name].about}")
+    remark("  mqsniff sql FILE... 'select protocol, name, count(*) as messages from messages group by all'")
 
 
 def show_queries() -> None:
@@ -307,4 +309,4 @@ def _answer(tables: QueryTables, query: str, output: str, out: Path | None) -> N
             write_result(output, schema, batches)
             return
         count = write_parquet(out, schema, batches)
-        say(f"{count:,} row{'' if count == 1 else 's'} in {out}")
+        remark(f"{count:,} row{'' if count == 1 else 's'} in {out}")

@@ -1,7 +1,8 @@
 """What a run has to say in, lines on stderr out; and what becomes of standard streams that are closed.
 
-1. All talk goes through ``say``: one line each, and nothing in it that a terminal would act on. Names of files, topics
-   and plugins, and the values of options, are somebody else's words.
+1. All talk goes through ``say``, and through ``remark`` where ``-q`` leaves it out: one line each, and nothing in it
+   that a terminal would act on. Names of files, topics and plugins, and the values of options, are somebody else's
+   words.
 2. Nobody can be told where stderr is closed or full: rows go on, and the run ends with exit code 2. A reader of stderr
    that went away wanted no more.
 3. A standard stream that was closed before the start is opened on nothing: else the first file that is opened gets its
@@ -15,8 +16,12 @@ import os
 import sys
 from typing import Final, TextIO, cast
 
+import click
+
 from mqsniff.tables.escape import safe
 
+QUIET: Final = "mqsniff.quiet"
+"""Under this name a command notes that ``-q`` was given."""
 _STDIN: Final = 0
 
 
@@ -46,6 +51,13 @@ def say(line: str) -> None:
         sys.stderr = io.StringIO()
     except OSError:
         sys.stderr = Unheard(missed=True)
+
+
+def remark(line: str) -> None:
+    """Say what nobody needs to go on: totals and hints. Nothing under ``-q``."""
+    context = click.get_current_context(silent=True)
+    if context is None or not context.meta.get(QUIET):
+        say(line)
 
 
 def was_missed() -> bool:

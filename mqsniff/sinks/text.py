@@ -271,6 +271,8 @@ class TextSink:
             name, parts = close_name(connection), close_parts(connection)
             if self._options.narrow:
                 parts.insert(1, ("tcp", f"  {connection.protocol}"))
+                if connection.outcome in UNMET:  # it has no line at its open
+                    parts.insert(0, ("tcp", f"  {connection.client} - {connection.server}"))
             self._later_line(
                 connection.last_ts_ns,
                 connection,

@@ -56,7 +56,17 @@ def test_a_pipe_gets_rows_and_stderr_the_totals(sample):
     assert done.exit_code == 0
     assert tables(done) == ["messages", "messages", "messages", "connections"]
     assert names(done) == ["MAGIC", "PUB", "RESPONSE"]
-    assert re.fullmatch(r"9 packets, 1 connection, 3 messages \(nsq 3\), no problems, \d+\.\d\d s\n", done.stderr)
+    hint, totals = done.stderr.splitlines()
+    assert hint.endswith("for text: -o text --color always | less -RS")
+    assert re.fullmatch(r"9 packets, 1 connection, 3 messages \(nsq 3\), no problems, \d+\.\d\d s", totals)
+
+
+def test_who_chose_a_form_or_silence_gets_no_hint(sample):
+    assert "less -RS" not in run(sample, "-o", "ndjson").stderr
+    assert "less -RS" not in run(sample, "-o", "text").stderr
+    quiet = run(sample, "-q")
+    assert (quiet.stderr, tables(quiet)) == ("", tables(run(sample)))
+    assert run("-q", sample.with_name("missing.pcap")).stderr.count("\n") == 1
 
 
 def test_a_terminal_gets_coloured_lines_of_its_width(sample):
@@ -387,10 +397,10 @@ def test_parquet_overwrites_only_when_asked(sample, tmp_path):
 
 
 def test_after_input_that_cannot_be_read_no_tables_are_left_and_those_that_stood_there_stay(sample, tmp_path):
-    (tmp_path / "folder").mkdir()
+    (tmp_path / "more.pcap").write_text("nor is this")
     (tmp_path / "words.pcap").write_text("no capture at all")
     out = tmp_path / "a" / "tables"
-    for inputs in (["folder"], ["words.pcap"], ["folder", "words.pcap", "gone.pcap"]):
+    for inputs in (["more.pcap"], ["words.pcap"], ["more.pcap", "words.pcap", "gone.pcap"]):
         done = run("-o", "parquet", "--out", out, *(tmp_path / name for name in inputs))
         assert done.exit_code == 2
         assert done.stderr.splitlines()[-1] == "mqsniff: no input could be read, so no tables were written"
@@ -398,9 +408,9 @@ def test_after_input_that_cannot_be_read_no_tables_are_left_and_those_that_stood
         assert not (tmp_path / "a").exists()
     assert run("-o", "parquet", "--out", out, sample).exit_code == 0
     before = sorted(out.rglob("*.parquet"))
-    assert run("-o", "parquet", "--overwrite", "--out", out, tmp_path / "folder").exit_code == 2
+    assert run("-o", "parquet", "--overwrite", "--out", out, tmp_path / "more.pcap").exit_code == 2
     assert sorted(out.rglob("*.parquet")) == before != []
-    mixed = run("-o", "parquet", "--overwrite", "--out", out, tmp_path / "folder", sample)
+    mixed = run("-o", "parquet", "--overwrite", "--out", out, tmp_path / "more.pcap", sample)
     assert (mixed.exit_code, len(before)) == (2, len(sorted(out.rglob("*.parquet"))))
 
 
@@ -525,3 +535,58 @@ def test_fields_choose_columns(sample):
         "size,name", "4,MAGIC", "19,PUB", "10,RESPONSE"
     ]  # fmt: skip
     assert run(sample, "-o", "text", "--fields", "name, size").stdout.splitlines()[:2] == ["name   size", "MAGIC  4"]
+
+
+def test_a_pager_gets_lines_that_are_not_cut(sample):
+    done = on_terminal("decode", str(sample), columns=40, MQSNIFF_PAGER="sed s/^/paged:/")
+    lines = done.shown.splitlines()
+    assert all(line.startswith("paged:") for line in lines)
+    assert max(map(len, lines)) > 60
+    assert "\x1b[" in done.shown
+    assert done.talk.startswith("9 packets, ")
+
+
+def test_a_pager_that_is_left_early_ends_the_run_quietly(sample):
+    done = on_terminal("decode", str(sample), MQSNIFF_PAGER="true")
+    assert (done.code, done.talk.count("Traceback")) == (0, 0)
+
+
+def test_a_pager_that_there_is_not_is_told(sample):
+    done = on_terminal("decode", str(sample), MQSNIFF_PAGER="nosuchpager -x")
+    assert done.code == 2
+    assert "no pager 'nosuchpager': set MQSNIFF_PAGER" in done.talk
+
+
+def test_in_a_pipe_there_is_no_pager(sample, monkeypatch):
+    monkeypatch.setenv("MQSNIFF_PAGER", "nosuchpager")
+    assert run(sample, "-o", "text", "--pager").exit_code == 0
+
+
+def test_folders_and_globs_are_inputs(tmp_path):
+    (tmp_path / "below").mkdir()
+    for port, name in enumerate(("one.pcap", "below/two.pcap"), 40_000):
+        written(tmp_path / name, conversation(NSQ, client=port))
+    (tmp_path / "one.pcap.golden.ndjson").write_text("{}")
+    assert len(names(run(tmp_path))) == 6
+    assert len(names(run(f"{tmp_path}/*.pcap*"))) == 3
+    assert len(names(run(f"{tmp_path}/**/*.pcap"))) == 6
+    for nothing, told in (
+        (tmp_path / "*.cap", "no captures there"),
+        (tmp_path / "empty", "no captures in this folder"),
+    ):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        done = run(nothing)
+        assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+        assert told in done.stderr
+
+
+def test_times_count_from_the_first_and_the_last_packet(sample):
+    assert names(run(sample, "--from", "+4ms")) == ["PUB", "RESPONSE"]
+    assert names(run(sample, "--to", "+4ms")) == ["MAGIC"]
+    assert names(run(sample, "--from", "-4ms")) == ["PUB", "RESPONSE"]
+    assert names(run(sample, "--from", "09:38:50.004", "--to", "09:39")) == ["PUB", "RESPONSE"]
+    for time, told, shown in (("-5m", b"counts back from the last packet", 0), ("+4ms", b"2 of 3 messages", 3)):
+        with piped("decode", "-", "--from", time) as process:
+            out, talk = process.communicate(sample.read_bytes())
+        assert told in talk
+        assert out.count(b"\n") == shown
