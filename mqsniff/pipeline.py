@@ -166,8 +166,6 @@ class Pipeline:
                 totals = self.totals
                 totals.messages += 1
                 totals.by_protocol[message.protocol] = totals.by_protocol.get(message.protocol, 0) + 1
-            elif isinstance(item, OpenedItem | ClosedItem):
-                self._number(item.connection)
             elif isinstance(item, ProblemItem):
                 self._count(item.problem)
                 if item.connection is not None:
@@ -175,6 +173,8 @@ class Pipeline:
             elif isinstance(item, RecordItem):
                 self._topics.fill_records(item.message.protocol, item.batch)
                 item.batch = self._internal.decoded(item.message.protocol, item.batch)
+            elif isinstance(item, OpenedItem | ClosedItem):
+                self._number(item.connection)
             yield item
 
     def _faults(self) -> Iterator[Item]:

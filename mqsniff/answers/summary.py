@@ -165,7 +165,7 @@ class Summary:
         if pending is None or pending.link != "answer":
             return
         self.unanswered += 1
-        waited_ns = (exchange.ended_ns or 0) - pending.frame.last_ts_ns
+        waited_ns = (exchange.ended_ns or 0) - pending.frame.last_ts_ns - (pending.wait_limit_ns or 0)
         if exchange.ended_by is pending.frame.side and waited_ns >= _GAVE_UP_NS:
             self.timeouts += 1
 

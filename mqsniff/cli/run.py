@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from mqsniff.pipeline import Pipeline, Source
 
 
+_FILES_NAMED: Final = 3
 _NO_END: Final = "a time such as -5m counts back from the last packet, and only files can be read for it beforehand"
 
 
@@ -112,6 +114,16 @@ def _pump(items: Iterable[Item | None], output: SinkOutput, talk: AbstractContex
     return 0
 
 
+def _point_to_stats(pipeline: Pipeline) -> None:
+    """Name the command that gives an overview of the same files."""
+    from mqsniff.cli import COMMANDS
+
+    if "stats" in COMMANDS:
+        names = [capture.name for capture in pipeline.captures]
+        files = shlex.join(names) if len(names) <= _FILES_NAMED else "FILE..."
+        remark(f"an overview of it: mqsniff stats {files}")
+
+
 def _conclude(pipeline: Pipeline, choice: CountedChain, options: RunOptions, seconds: float) -> int:
     """Say what the run came to, and give its exit code."""
     unreadable = [capture for capture in pipeline.captures if capture.unreadable]
@@ -127,6 +139,8 @@ def _conclude(pipeline: Pipeline, choice: CountedChain, options: RunOptions, sec
         remark(sentence)
     if (explanation := choice.everything.explanation(pipeline.totals)) is not None:
         remark(explanation)
+    if output_of(options) == "text" and choice.everything.messages and not options.live:
+        _point_to_stats(pipeline)
     found = list(choice.seen.found(options.fail_on))
     if found:
         say(f"mqsniff: failed, since there is: {', '.join(found)}")

@@ -63,7 +63,8 @@ def missing_parts(exchange: Exchange, request: Message, when: str, shown: Redact
     """A request that got no answer, or a delivery that nobody settled; ``when`` is the request's time."""
     frame = request.frame
     what, why = _why_missing(exchange)
-    parts: list[TextPart] = [("failure" if exchange.status == "unanswered" else "warning", "  " + what)]
+    alarms = exchange.status == "unanswered" and not _may_wait(exchange)
+    parts: list[TextPart] = [("failure" if alarms else "warning", "  " + what)]
     if exchange.ended_ns is not None and exchange.ended_ns >= frame.last_ts_ns:
         parts.append(("latency", f"  after {milliseconds(exchange.ended_ns - frame.last_ts_ns)}"))
     _tell_topics(request, shown, parts)
@@ -71,6 +72,14 @@ def missing_parts(exchange: Exchange, request: Message, when: str, shown: Redact
     if request.correlation is not None:
         parts.append(("detail", "  id=" + brief(request.correlation, shown)))
     return parts
+
+
+def _may_wait(exchange: Exchange) -> bool:
+    """Whether the broker might still hold the request when the connection ended, as a long poll at a shutdown."""
+    pending = exchange.pending
+    if pending is None or pending.wait_limit_ns is None or exchange.ended_ns is None:
+        return False
+    return exchange.ended_ns - pending.frame.last_ts_ns <= pending.wait_limit_ns
 
 
 def _why_missing(exchange: Exchange) -> tuple[str, str]:

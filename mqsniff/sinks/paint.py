@@ -96,11 +96,18 @@ def _fit(head: Sequence[TextPart], rest: Sequence[TextPart], width: int) -> list
     """Parts that fill at most so many cells: what is less important goes first, an error and a latency not at all."""
     if _sum(head) + _sum(rest) <= width:
         return [*head, *rest]
+    if _sum([*head, *(part for part in rest if part[0] in WHOLE or part[0] == "topic")]) >= width:
+        rest = [(role, _last_part(text)) if role == "topic" else (role, text) for role, text in rest]
     whole = [part for part in rest if part[0] in WHOLE]
     fitting = [*_squeezed(head, width - _sum(whole)), *whole] if whole else list(head)
     if _sum(fitting) > width:
         return _filled([], fitting, width)
     return _filled(fitting, [part for part in rest if part[0] not in WHOLE], width)
+
+
+def _last_part(topic: str) -> str:
+    """A topic without its domain, tenant and namespace: what tells it apart is behind them."""
+    return topic if "://" not in topic else "  …/" + topic.rpartition("/")[2]
 
 
 def _filled(fitting: list[TextPart], more: Sequence[TextPart], width: int) -> list[TextPart]:

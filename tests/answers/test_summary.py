@@ -21,8 +21,8 @@ def closed(protocol="nsq", **fields):
     return ClosedItem(connection(protocol=protocol, **({"client_bytes": 10} | fields)))
 
 
-def unanswered(status="unanswered", link="answer", **ended):
-    pending = Pending("pub", link, frame(), message=pub())
+def unanswered(status="unanswered", link="answer", wait_limit_ns=None, **ended):
+    pending = Pending("pub", link, frame(), message=pub(), wait_limit_ns=wait_limit_ns)
     ended = {"ended_ns": START + 30_000 * MILLISECOND, "ended_by": Side.CLIENT} | ended
     return ExchangeItem(connection(), Exchange(pending, None, status, **ended))
 
@@ -136,6 +136,8 @@ def test_the_ports_of_unknown_connections_are_named_by_how_many_they_are():
         ("unanswered", unanswered(link="settlement"), []),
         ("timeout", unanswered(), ["timeout (1)"]),
         ("timeout", unanswered(ended_by=Side.SERVER), []),
+        ("timeout", unanswered(wait_limit_ns=30_000 * MILLISECOND), []),
+        ("timeout", unanswered(wait_limit_ns=20_000 * MILLISECOND), ["timeout (1)"]),
         ("timeout", unanswered(ended_ns=START + 2000), []),
         ("timeout", closed(outcome="no answer"), ["timeout (1)"]),
         ("timeout", closed(close_reason="keepalive missed"), ["timeout (1)"]),

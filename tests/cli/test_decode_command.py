@@ -585,8 +585,8 @@ def test_times_count_from_the_first_and_the_last_packet(sample):
     assert names(run(sample, "--to", "+4ms")) == ["MAGIC"]
     assert names(run(sample, "--from", "-4ms")) == ["PUB", "RESPONSE"]
     assert names(run(sample, "--from", "09:38:50.004", "--to", "09:39")) == ["PUB", "RESPONSE"]
-    for time, told, shown in (("-5m", b"counts back from the last packet", 0), ("+4ms", b"2 of 3 messages", 3)):
-        with piped("decode", "-", "--from", time) as process:
+    for moment, told, shown in (("-5m", b"counts back from the last packet", 0), ("+4ms", b"2 of 3 messages", 3)):
+        with piped("decode", "-", "--from", moment) as process:
             out, talk = process.communicate(sample.read_bytes())
         assert told in talk
         assert out.count(b"\n") == shown

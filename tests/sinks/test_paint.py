@@ -79,3 +79,12 @@ def test_wrapped_lines_lose_nothing():
     line = Paint(width=20, wide=True).line(head, ANSWER)
     assert line.split() == ["09:38", "kafka", "Produce", "TOO_LARGE", "in", "2", "ms", "orders", "50", "B"]
     assert all(len(part) <= 20 for part in line.splitlines()[1:])
+
+
+def test_a_topic_loses_its_namespace_before_its_name():
+    parts = [("topic", "  persistent://public/default/orders-partition-1"), ("detail", "  50 B")]
+    assert Paint(width=40).line([("name", "SEND")], parts) == "SEND  …/orders-partition-1  50 B"
+    assert Paint(width=54).line([("name", "SEND")], parts).startswith("SEND  persistent://public/default/orders-part")
+    assert (
+        Paint(width=80).line([("name", "SEND")], parts) == "SEND  persistent://public/default/orders-partition-1  50 B"
+    )
