@@ -234,8 +234,8 @@ filter_options: Final = all_of((
            help="Exchanges on which the broker worked so long (100ms, 1.5s), without what it waited for data or behind "
                 "an earlier answer; requests that waited so long and got no answer."),
     option(_SECTION, "--from", "from_ns", metavar="TIME", callback=reading(_moment),
-           help="From this time on: RFC 3339 (UTC without a zone), seconds since 1970, 10:00 of the day of the first "
-                "packet, +30s behind that packet, or -5m before the last one (of files)."),
+           help="From this time on: RFC 3339 (UTC without a zone), seconds since 1970, 10:00 (UTC) of the day of the "
+                "first packet, +30s behind that packet, or -5m before the last one (of files)."),
     option(_SECTION, "--to", "to_ns", metavar="TIME", callback=reading(_moment),
            help="Before this time, in the same forms."),
 ))  # fmt: skip

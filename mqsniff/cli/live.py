@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -32,8 +33,14 @@ SECOND_NS: Final = 1_000_000_000
 _CAPTURE: Final = "Capture"
 
 
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # click's
+    """Interfaces of this machine, for the shell."""
+    return [name for _, name in socket.if_nameindex() if name.startswith(incomplete)]
+
+
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
-@option(_CAPTURE, "-i", "--interface", required=True, metavar="IFACE", help="Interface to listen on.")
+@option(_CAPTURE, "-i", "--interface", required=True, metavar="IFACE", shell_complete=_complete,
+        help="Interface to listen on.")  # fmt: skip
 @option(_CAPTURE, "-f", "--filter", "bpf", metavar="BPF", help="Capture filter, as tcpdump's.")
 @option(_CAPTURE, "--count", "packets", metavar="N", type=click.IntRange(min=1), help="Stop after N packets.")
 @option(_CAPTURE, "--duration", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),

@@ -164,6 +164,18 @@ def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     return limits
 
 
+def _complete_limit(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # click's
+    return [f"{name}=" for name in Limits.about() if name.startswith(incomplete)]
+
+
+def _complete_field(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # click's
+    """Columns of the tables that were chosen before, for the last name between commas."""
+    before, comma, name = incomplete.rpartition(",")
+    tables = ctx.params.get("tables") or ("messages",)
+    known = dict.fromkeys(column.name for table in TABLES if table in tables for column in TABLES[table])
+    return [f"{before}{comma}{each}" for each in known if each.startswith(name)]
+
+
 def _whole(text: str) -> int | None:
     try:
         return int(text)
@@ -183,7 +195,7 @@ decode_options: Final = all_of((
     option(_DECODING, "--redact", multiple=True, type=OneOf("part of records", ("payload",)),
            help="Leave out the keys, values and header values of records, but for their sizes and hashes."),
     option(_DECODING, "--limit", "limits", multiple=True, metavar="NAME=VALUE", callback=_limits,
-           help="Change a cap (`mqsniff protocols limits` lists them); repeatable."),
+           shell_complete=_complete_limit, help="Change a cap (`mqsniff protocols limits` lists them); repeatable."),
 ))  # fmt: skip
 """How traffic is read, for every command that decodes."""
 
@@ -193,7 +205,7 @@ run_options: Final = all_of((
     option(_OUTPUT, "--table", "tables", multiple=True, type=OneOf("table", TABLES), metavar="NAME",
            help=f"Table to show, of {', '.join(TABLES)}; repeatable.  [default: {', '.join(STREAM_TABLES)}; "
                 "csv: messages; parquet: all]"),
-    option(_OUTPUT, "--fields", metavar="A,B,C", default="", callback=_fields,
+    option(_OUTPUT, "--fields", metavar="A,B,C", default="", callback=_fields, shell_complete=_complete_field,
            help="Text and CSV: these columns of the table, in this order (docs/tables.md, or `mqsniff sql FILE TABLE`, "
                 "tells what they mean)."),
     option(_OUTPUT, "--out", metavar="DIR", type=click.Path(path_type=Path),

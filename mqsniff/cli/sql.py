@@ -18,6 +18,7 @@ import click
 
 from mqsniff.answers.captures import is_capture_name
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
+from mqsniff.cli.inputs import complete_file
 from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.options import RunOptions, decode_options
 from mqsniff.cli.sections import SectionedCommand, option, quiet_option
@@ -57,8 +58,17 @@ class SqlArguments(NamedTuple):
     query: str | None
 
 
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    """Names of queries behind a colon, else files, for the shell."""
+    if not incomplete.startswith(":"):
+        return complete_file(ctx, param, incomplete)
+    from mqsniff.answers.queries import named_queries
+
+    return [f":{name}" for name in named_queries() if name.startswith(incomplete[1:])]
+
+
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
-@click.argument("arguments", nargs=-1, metavar="FILE... [QUERY]")
+@click.argument("arguments", nargs=-1, metavar="FILE... [QUERY]", shell_complete=_complete)
 @option(
     _SECTION, "-o", "--output", type=OneOf("output", OUTPUTS),
     help="Form of the result.  [default: table on a terminal, ndjson in a pipe]"
