@@ -60,8 +60,10 @@ class Commands(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the command in front where it was left out."""
-        if args and _means_decode(args[0]):
-            args = ["decode", *args]
+        quiet, rest = _apart(args)
+        if args and _means_decode((rest or args)[0]):
+            rest = ["decode", *(rest or args)]
+        args = [*rest[:1], *quiet, *rest[1:]] if rest else args
         return super().parse_args(ctx, args)
 
     def resolve_command(
@@ -124,6 +126,12 @@ class Commands(click.Group):
             say(f"mqsniff: stdout: {_of_stdout(error).message}")
             code = 2
         return code or 0
+
+
+def _apart(args: list[str]) -> tuple[list[str], list[str]]:
+    """``-q`` in front of everything, which belongs behind the command, and the rest."""
+    count = next((place for place, each in enumerate(args) if each not in ("-q", "--quiet")), len(args))
+    return args[:count], args[count:]
 
 
 def _means_decode(argument: str) -> bool:

@@ -53,6 +53,14 @@ def test_a_file_is_short_for_decode(sample):
     assert run("-o", "ndjson", sample).stdout == decoded.stdout
 
 
+@pytest.mark.parametrize("arguments", [("-q",), ("-q", "decode"), ("decode", "-q"), ("-q", "sql")])
+def test_quiet_may_stand_in_front(sample, arguments):
+    query = ("from messages",) if "sql" in arguments else ()
+    done = run(*arguments, sample, *query)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
