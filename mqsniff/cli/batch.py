@@ -1,8 +1,8 @@
 """``mqsniff batch IN… OUT``: archives of captures in, committed Parquet tables out, on Apache Spark.
 
-1. Without Spark, Java or a plan that works, one line says what is missing.
-2. The report goes to stderr, with ``--json`` to stdout; so do the lists that ``--dry-run`` and ``--list`` make.
-3. Exit 2 for usage, for what Spark failed at, and where inputs could not be read; these are named, the others are done.
+1. If Spark, Java or a readable input is missing, one line says so.
+2. The report goes to stderr, with ``--json`` to stdout; so do the lists of ``--dry-run`` and ``--list``.
+3. Exit 2 for usage errors, errors of Spark, and unreadable inputs; these are named, and the others are decoded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import click
 from mqsniff.cli.filtering import filter_options, filters_of, read_time, reading
 from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.options import decode_options
-from mqsniff.cli.sections import SectionedCommand, all_of, option, quiet_option
+from mqsniff.cli.sections import SectionedCommand, all_of, option
 from mqsniff.cli.talk import remark, say
 from mqsniff.filters.itemfilter import SHORT_NAME
 from mqsniff.tables.schemas import TABLES
@@ -72,7 +72,6 @@ _batch_options: Final = all_of((
     option(_HOW, "--json", "as_json", is_flag=True, help="Report on stdout, as JSON."),
     filter_options,
     decode_options,
-    quiet_option,
 ))  # fmt: skip
 
 
@@ -109,7 +108,7 @@ def command(paths: tuple[str, ...], *, dry_run: bool, listed: bool, as_json: boo
 
 
 def _options(given: dict[str, Any]) -> JobOptions:
-    """What the user wants, as the job knows it; click.UsageError for what cannot be meant."""
+    """The JobOptions for the options of the user; click.UsageError if they contradict each other."""
     from mqsniff.batch.job import SPLIT_SIZE_MIN, JobOptions
 
     if given["overwrite"] and given["append"]:
@@ -144,7 +143,7 @@ def _size(text: str) -> int:
 
 
 def _run(inputs: tuple[str, ...], out: str, options: JobOptions, where: dict[str, Any], *, as_json: bool) -> int:
-    """The job, with progress while it runs and a report at its end."""
+    """Run the job, with a progress bar and a report at the end."""
     from mqsniff.batch.session import need_pyspark, open_session
     from mqsniff.cli.progress import SparkProgress
 
@@ -170,7 +169,7 @@ def _show_report(report: JobReport, *, as_json: bool) -> None:
     for line in report.recovered:
         say(f"mqsniff: {line}")
     for uri in report.skipped:
-        say(f"mqsniff: {uri}: taken before")
+        say(f"mqsniff: {uri}: decoded before")
     for uri, why in report.unreadable:
         say(f"mqsniff: {uri}: {why}")
     for line in report.lines():
@@ -178,7 +177,7 @@ def _show_report(report: JobReport, *, as_json: bool) -> None:
 
 
 def _dry_run(inputs: tuple[str, ...], options: JobOptions, *, as_json: bool) -> int:
-    """What would be done, without doing it."""
+    """Show the preview of a run."""
     from mqsniff.batch.preview import preview
     from mqsniff.cli.grid import show_grid
 
@@ -194,7 +193,7 @@ def _dry_run(inputs: tuple[str, ...], options: JobOptions, *, as_json: bool) -> 
 
 
 def _echo_json(plain: Any) -> None:
-    """Print plain data, names of files in it as the tables have them."""
+    """Print JSON values, with file names escaped as in the tables."""
     import orjson
 
     from mqsniff.tables.values import escaped
@@ -203,7 +202,7 @@ def _echo_json(plain: Any) -> None:
 
 
 def _list(paths: tuple[str, ...], *, as_json: bool) -> int:
-    """The runs and files that count."""
+    """List the runs and files that count."""
     import orjson
 
     from mqsniff.batch.commit import Archive

@@ -1,4 +1,4 @@
-"""``mqsniff check DIR…``: every capture under folders against its golden; exit 1 where they differ."""
+"""``mqsniff check DIR…``: compares every capture below folders with its golden; exit 1 if they differ."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mqsniff.cli.sections import SectionedCommand, option, quiet_option
+from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.talk import say
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ VALUE_WIDTH: Final = 100
 @click.argument("paths", nargs=-1, required=True, metavar="DIR...", type=click.Path(exists=True, path_type=Path))
 @option("Goldens", "--update", is_flag=True, help="Write the goldens of captures that have none or differ.")
 @option("Goldens", "-v", "--verbose", is_flag=True, help=f"Show all differences, not {SHOWN} a capture.")
-@quiet_option
 def command(paths: tuple[Path, ...], *, update: bool, verbose: bool) -> int:
     """Compare captures with their goldens.
 
@@ -57,7 +56,7 @@ def command(paths: tuple[Path, ...], *, update: bool, verbose: bool) -> int:
 
 
 def _show_differences(checked: Checked, shown: int) -> None:
-    """What differs in one capture, row by row and field by field."""
+    """Print the differences of one capture, by row and field."""
     if not checked.differences:
         return
     from mqsniff.tables.escape import safe
@@ -81,7 +80,7 @@ def _show_difference(difference: Difference) -> None:
 
 
 def _value(value: Any) -> str:
-    """A value on one line, not longer than is good to read."""
+    """A value on one line, cut to ``VALUE_WIDTH``."""
     import orjson
 
     from mqsniff.answers.check import ABSENT

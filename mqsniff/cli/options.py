@@ -15,7 +15,7 @@ import click
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.moments import NO_TIMES, AskedTimes
-from mqsniff.cli.sections import all_of, option, quiet_option
+from mqsniff.cli.sections import all_of, option
 from mqsniff.filters.itemfilter import NO_FILTERS, Filters
 from mqsniff.limits import Limits
 from mqsniff.model import ProblemKind, Severity
@@ -236,6 +236,5 @@ run_options: Final = all_of((
     filter_options,
     where_option,
     decode_options,
-    quiet_option,
 ))  # fmt: skip
 """Everything that ``decode`` and ``live`` share."""

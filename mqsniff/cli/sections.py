@@ -32,8 +32,27 @@ class SectionedOption(click.Option):
         self.section = section
 
 
+def _be_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001  # click's
+    ctx.meta[QUIET] = value
+
+
+def _quiet_option() -> SectionedOption:
+    return SectionedOption(
+        ["-q", "--quiet"],
+        section=OTHER,
+        is_flag=True,
+        expose_value=False,
+        callback=_be_quiet,
+        help="Say nothing on stderr but warnings and errors: no totals, no hints.",
+    )
+
+
 class SectionedCommand(click.Command):
-    """A command whose help shows its options by section, in the order in which they first appear."""
+    """A command whose help shows its options by section, in the order in which they first appear; all have ``-q``."""
+
+    def __init__(self, *arguments: Any, **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self.params.append(_quiet_option())
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options; those without a section, such as ``--help``, stand in the last one."""
@@ -70,13 +89,3 @@ def all_of(options: tuple[Decorator, ...]) -> Decorator:
         return command
 
     return decorate
-
-
-def _be_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001  # click's
-    ctx.meta[QUIET] = value
-
-
-quiet_option: Final = option(
-    OTHER, "-q", "--quiet", is_flag=True, expose_value=False, callback=_be_quiet,
-    help="Say nothing on stderr but warnings and errors: no totals, no hints."
-)  # fmt: skip

@@ -21,7 +21,7 @@ from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.inputs import complete_file
 from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.options import RunOptions, decode_options
-from mqsniff.cli.sections import SectionedCommand, option, quiet_option
+from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.signals import INTERRUPTED, TERMINATED, code_of, ended_by_sigterm
 from mqsniff.cli.talk import remark, say
 from mqsniff.filters.itemfilter import Filters
@@ -80,7 +80,6 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 @filter_options
 @where_option
 @decode_options
-@quiet_option
 def command(
     arguments: tuple[str, ...], output: str | None, out: Path | None, *, overwrite: bool, queries: bool, **options: Any
 ) -> int:
