@@ -135,3 +135,9 @@ def test_a_terminal_gets_every_word_in_lines_that_fit(columns):
 def test_a_terminal_gets_errors_in_red():
     shown = on_terminal("trace", str(MSG_TIMEOUT), "--message-id", SLOW, columns=200).shown
     assert "\x1b[1;31mE_FIN_FAILED\x1b[0m" in shown
+
+
+def test_a_connection_goes_by_the_short_name_that_text_shows():
+    shown = CliRunner().invoke(main, ["decode", "-o", "text", "--connection", "c2", str(MSG_TIMEOUT)]).stdout
+    client_end = shown.splitlines()[1].split()[2]
+    assert run(MSG_TIMEOUT, "--connection", "c2").stdout == run(MSG_TIMEOUT, "--connection", client_end).stdout != ""
