@@ -32,9 +32,10 @@ types: .venv/ready
 walls: .venv/ready  ## imports go one way
 	$(BIN)/lint-imports
 
-data: .venv/ready  ## the data of dissectors/ is what proto/ says, docs/tables.md what the schemas say
+data: .venv/ready  ## the data of dissectors/ is what proto/ says, docs/tables.md what the schemas say, the man page what the help says
 	$(BIN)/python proto/build.py --check
 	$(BIN)/python docs/build_tables.py --check
+	$(BIN)/python docs/build_man.py --check
 
 wheels: .venv/ready  ## a pure wheel and, with a C compiler, a compiled one for this Python, in build/wheels
 	rm -rf build/wheels build/lib* build/bdist*

@@ -1,4 +1,4 @@
-"""The schemas and ``queries.sql`` in, ``tables.md`` out.
+"""The schemas and the named queries in, ``tables.md`` out.
 
 python docs/build_tables.py            writes docs/tables.md
 python docs/build_tables.py --check    fails where the committed file is not what they give
@@ -10,15 +10,15 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from mqsniff.answers.queries import NamedQuery, named_queries
 from mqsniff.batch.filestats import FILE_COLUMNS, RUN_ID
 from mqsniff.decode.registry import load_dissectors
 from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES, Column, ColumnType, TableName
 
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE / "tables.md"
-QUERIES: Final = HERE / "queries.sql"
 
 ROWS: Final[dict[TableName, str]] = {
     "connections": "a TCP connection, written when it closes or the input ends",
@@ -65,7 +65,7 @@ TYPES: Final[dict[ColumnType, tuple[str, str]]] = {
 INTRODUCTION: Final = """\
 # Tables
 
-<!-- Made by docs/build_tables.py from mqsniff/tables/schemas.py and docs/queries.sql: do not edit. -->
+<!-- Made by docs/build_tables.py from mqsniff/tables/schemas.py and mqsniff/answers/data/queries.sql: do not edit. -->
 
 Every output of mqsniff is rows of these tables: NDJSON, CSV, Parquet, Spark and `mqsniff sql` share them.
 Schema version {version}: within a major version columns are only added, nullable, at the end of their table.
@@ -116,38 +116,18 @@ a client cannot foresee, or what may as well come of a fault, stays an error.
 QUERIES_INTRODUCTION: Final = """\
 ## Queries
 
-Each of them can be given to `mqsniff sql FILE... "QUERY"`, where FILE is a capture or a folder that
-`mqsniff decode -o parquet` or `mqsniff batch` wrote. Where a protocol does not tell what a query asks, that stands
-beside it. nsqlookupd carries no records: for it all queries about records, deliveries and lag are empty.
+Each of them has a name: `mqsniff sql FILE... :slow`, where FILE is a capture or a folder that
+`mqsniff decode -o parquet` or `mqsniff batch` wrote; `mqsniff sql --queries` lists them. Where a protocol does not tell
+what a query asks, that stands beside it. nsqlookupd carries no records: for it all queries about records, deliveries
+and lag are empty.
 """
-
-
-class Query(NamedTuple):
-    """A query and what it tells."""
-
-    about: str
-    remark: str
-    """Which protocols can answer it, and what is left out."""
-    sql: str
-
-
-def queries(text: str) -> list[Query]:
-    """The queries of a file: each a comment whose first sentence says what it tells, then SQL up to a semicolon."""
-    found = []
-    for block in text.strip().split("\n\n"):
-        lines = block.split("\n")
-        comment = [line.removeprefix("-- ") for line in lines if line.startswith("-- ")]
-        ends = next(number for number, line in enumerate(comment, 1) if line.endswith("."))
-        sql = "\n".join(lines[len(comment) :]).rstrip(";\n")
-        found.append(Query(" ".join(comment[:ends]), " ".join(comment[ends:]), sql))
-    return found
 
 
 def page() -> str:
     """The whole page."""
     types = "".join(f"| {name} | {stored} | {shown} |\n" for name, (stored, shown) in TYPES.items())
     tables = "\n".join(table_section(table) for table in TABLES)
-    pending = "\n".join(map(query_section, queries(QUERIES.read_text())))
+    pending = "\n".join(map(query_section, named_queries().values()))
     files = f"{FILES_INTRODUCTION}\n{_columns((*FILE_COLUMNS, RUN_ID), ('uri',))}"
     parts = (tables, files, ordinary_section(), QUERIES_INTRODUCTION, pending)
     return f"{INTRODUCTION.format(version=SCHEMA_VERSION)}{types}\n" + "\n".join(parts)
@@ -164,10 +144,10 @@ def ordinary_section() -> str:
     return "".join(lines)
 
 
-def query_section(query: Query) -> str:
+def query_section(query: NamedQuery) -> str:
     """A query, what it tells, and of what."""
     remark = f"{query.remark}\n\n" if query.remark else ""
-    return f"{query.about}\n\n{remark}```sql\n{query.sql}\n```\n"
+    return f"`:{query.name}` {query.about}\n\n{remark}```sql\n{query.sql}\n```\n"
 
 
 def table_section(table: TableName) -> str:

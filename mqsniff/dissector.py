@@ -231,6 +231,11 @@ class Dissector(ABC):
         return None
 
     @classmethod
+    def code_name(cls, message: Message, field: str, code: int) -> str | None:  # noqa: ARG003  # contract
+        """What the specification calls a number in a field of a message's body; None where it has no name for it."""
+        return None
+
+    @classmethod
     def acts(cls, message: Message) -> Iterable[Act]:  # noqa: ARG003  # contract
         """What a message does to records, members of groups and transactions, beside its rows; for ``trace`` alone."""
         return ()

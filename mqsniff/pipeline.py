@@ -22,8 +22,11 @@ from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import Settings
 from mqsniff.model import (
     CaptureInfo,
+    ClosedItem,
+    ConnectionInfo,
     Item,
     MessageItem,
+    OpenedItem,
     PacketBatch,
     Problem,
     ProblemItem,
@@ -94,6 +97,7 @@ class Pipeline:
         self._conversations: dict[Connection, Conversation] = {}
         self._topics = TopicDirectory(limit=settings.limits.topics_max)
         self._internal = InternalTopics(self._context.registry.dissectors)
+        self._numbered = 0
         self.totals = Totals()
         self._last_ns = -(1 << 63)
 
@@ -182,15 +186,25 @@ class Pipeline:
                 totals.by_protocol[message.protocol] = totals.by_protocol.get(message.protocol, 0) + 1
             elif isinstance(item, ProblemItem):
                 self._count(item.problem)
+                if item.connection is not None:
+                    self._number(item.connection)
             elif isinstance(item, RecordItem):
                 self._topics.fill_records(item.message.protocol, item.batch)
                 item.batch = self._internal.decoded(item.message.protocol, item.batch)
+            elif isinstance(item, OpenedItem | ClosedItem):
+                self._number(item.connection)
             yield item
 
     def _faults(self) -> Iterator[Item]:
         """Problems for exceptions of dissectors at records of internal topics."""
         while self._internal.faults:
             yield self._notice(Problem("internal", "error", self._internal.faults.pop()))
+
+    def _number(self, connection: ConnectionInfo) -> None:
+        """Count a connection that shows for the first time: before any of its messages, which come when it is open."""
+        if not connection.number:
+            self._numbered += 1
+            connection.number = self._numbered
 
     def _count(self, problem: Problem) -> None:
         self.totals.problems[problem.kind] = self.totals.problems.get(problem.kind, 0) + 1

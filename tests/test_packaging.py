@@ -18,6 +18,7 @@ import mqsniff
 ROOT = Path(__file__).parents[1]
 PACKAGES = {"mqsniff", "mqsniff_kafka", "mqsniff_nsq", "mqsniff_pulsar", "mqsniff_rocketmq"}
 DATA = {
+    "mqsniff/answers/data/queries.sql",
     "mqsniff_kafka/data/kafka.jsonl",
     "mqsniff_kafka/data/otlp.binpb",
     "mqsniff_pulsar/data/pulsar.binpb",
@@ -69,13 +70,14 @@ def built(tmp_path_factory) -> dict[str, set[str]]:
 
 
 def test_the_wheel_holds_the_packages_and_nothing_else(built):
-    tops = {name.partition("/")[0] for name in built["wheel"] if ".dist-info/" not in name}
+    tops = {name.partition("/")[0] for name in built["wheel"] if ".dist-info/" not in name and ".data/" not in name}
     assert tops == PACKAGES | {"pyspark_mqsniff.py"}
 
 
 def test_the_wheel_holds_code_types_and_the_data_that_is_read(built):
     others = {name for name in built["wheel"] if ".dist-info/" not in name and not name.endswith((".py", "/py.typed"))}
-    assert others == DATA
+    man_page = f"mqsniff-{mqsniff.__version__}.data/data/share/man/man1/mqsniff.1"
+    assert others == DATA | {man_page}
     assert {f"{package}/py.typed" for package in PACKAGES} <= built["wheel"]
 
 

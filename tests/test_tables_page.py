@@ -5,15 +5,17 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from click.testing import CliRunner
 from kafkacraft import API_VERSIONS, TOPIC_ID, record_batch, request, response
 
 from mqsniff.answers.folders import table_dataset, table_files
+from mqsniff.answers.queries import named_queries
 from mqsniff.cli import main
 from mqsniff.lockedsql import Database
-from mqsniff.tables.schemas import TABLES
+from mqsniff.tables.schemas import TABLES, arrow_schema
 from mqsniff.testing.conversations import client, segments, server, write_pcap
 
 HOME = Path(__file__).parent.parent
@@ -22,7 +24,7 @@ SPEC = importlib.util.spec_from_file_location("build_tables", HOME / "docs" / "b
 build_tables = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(build_tables)
 
-QUERIES = build_tables.queries(build_tables.QUERIES.read_text())
+QUERIES = list(named_queries().values())
 SAMPLES = [
     "kafka/kafka-3.9.1-java-4.4.0-cross-xa.pcapng",
     "nsq/nsq-1.3.0-go-req-touch.pcap",
@@ -301,3 +303,19 @@ def test_traffic_over_time_is_all_traffic(ask):
     rows = ask(about("over time"))
     whole = ask("select count(*) n, sum(size) b from messages")[0]
     assert (sum(row["messages"] for row in rows), sum(row["bytes"] for row in rows)) == (whole["n"], whole["b"])
+
+
+def test_a_message_in_chunks_counts_once_and_slots_that_were_left_out_do_not(tmp_path):
+    usual = {"topic": "t", "protocol": "pulsar", "direction": "deliver", "message_id": "1:1", "attempts": 2}
+    rows = [
+        usual | {"value_size": 10},
+        usual | {"value_size": 10, "left_out": "compacted"},
+        usual | {"value_size": 30, "chunk_id": 0},
+        usual | {"value_size": 30, "chunk_id": 1},
+        usual | {"value_size": 60, "joined": True},
+    ]
+    schema = arrow_schema("records")
+    table = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
+    with Database({"records": table}, tmp_path) as database:
+        found = [row for batch in database.run(about("Topics by volume"))[1] for row in batch.to_pylist()]
+    assert [(row["records"], row["value_bytes"]) for row in found] == [(2, 70)]

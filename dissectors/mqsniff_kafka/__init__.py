@@ -135,6 +135,13 @@ class Kafka(FramedDissector):
         return decode_record(topic, key, value)
 
     @classmethod
+    def code_name(cls, message: Message, field: str, code: int) -> str | None:
+        """Errors, APIs, and the enums of the specification."""
+        from mqsniff_kafka.explain import code_name  # noqa: PLC0415  # as above
+
+        return code_name(message, field, code)
+
+    @classmethod
     def acts(cls, message: Message) -> Iterable[Act]:
         """What a message does to records, groups and transactions."""
         from mqsniff_kafka.acts import acts_of  # noqa: PLC0415  # for ``mqsniff trace`` alone

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Final
 
 from mqsniff.limits import Limits
-from mqsniff.model import Frame, Secret, Side, Span, Undecoded, Value
+from mqsniff.model import Frame, Message, Secret, Side, Span, Undecoded, Value
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import Malformed
 from mqsniff_kafka import bodies, heads, specs
@@ -175,6 +176,33 @@ def _framed(side: Side, data: bytes) -> Frame:
 
 def _moved(span: Span, by: int) -> Span:
     return span._replace(start=span.start + by, stop=span.stop + by)
+
+
+def code_name(message: Message, field: str, code: int) -> str | None:
+    """What a number in a field of a message's body is called."""
+    if field.endswith("error_code"):
+        return specs.errors().get(code)
+    mark = _marks(message.name, message.version or 0, is_request=message.frame.side is Side.CLIENT).get(field)
+    if mark is None:
+        return None
+    name = _meaning(Span(field, 0, 0, code, mark))
+    return name if name not in (mark, "unknown", "") else None
+
+
+@cache
+def _marks(name: str, version: int, *, is_request: bool) -> Mapping[str, str]:
+    """Field -> what its numbers are, of the fields of an API's body that are numbers of something."""
+    key = next((key for key, api in specs.apis().items() if api.name == name), None)
+    found: dict[str, str] = {}
+    for layout in () if key is None else specs.layouts(key, "request" if is_request else "response", version):
+        structs = [layout.struct]
+        while structs:
+            for item in (*(struct := structs.pop()).items, *struct.tagged):
+                if item.struct is not None:
+                    structs.append(item.struct)
+                elif item.mark == "api_key" or specs.enum(item.mark):
+                    found.setdefault(item.name, item.mark)
+    return found
 
 
 def _meaning(span: Span) -> str:

@@ -126,6 +126,13 @@ class RocketMQ(FramedDissector):
         return news.news_of(request, answer)
 
     @classmethod
+    def code_name(cls, message: Message, field: str, code: int) -> str | None:
+        """Codes of requests and responses, versions, languages and the bits of the flag."""
+        from mqsniff_rocketmq.explain import code_name  # noqa: PLC0415  # as above
+
+        return code_name(message, field, code)
+
+    @classmethod
     def acts(cls, message: Message) -> Iterable[Act]:
         """What a command does to messages, subscriptions and transactions."""
         from mqsniff_rocketmq.acts import acts_of  # noqa: PLC0415  # for ``mqsniff trace`` alone

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from mqsniff.codecs.blocks import CODECS, decompress_partly
 from mqsniff.limits import Limits
-from mqsniff.model import Frame, OpenedBytes, Secret, Span, Undecoded, Value, payload
+from mqsniff.model import Frame, Message, OpenedBytes, Secret, Span, Undecoded, Value, payload
 from mqsniff.spec.wire import Malformed, text_or_bytes
 from mqsniff_rocketmq import stored
 from mqsniff_rocketmq.explain_json import json_spans
@@ -137,6 +137,15 @@ def _ext_span(key: bytes, value: bytes, place: tuple[int, int], part: CodePart) 
     if field is None:
         return Span(f"ext_fields.unknown_fields.{name}", *place, typed["unknown_fields"][name])
     return Span(f"ext_fields.{field.name}", *place, typed[field.name], name if name != field.name else "")
+
+
+def code_name(message: Message, field: str, code: int) -> str | None:
+    """What a number in a field of a message's body is called."""
+    if field == "code":
+        if message.kind != "response":
+            return message.name
+        return message.error_name if code == message.error_code and code else tables().response_name(code)
+    return _meaning(field, code) or None
 
 
 def _meaning(path: str, value: Any) -> str:

@@ -7,16 +7,33 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mqsniff.decode.foreign import TITLES
-from mqsniff.model import UNMET, ClosedItem, ConnectionInfo, Item, MessageItem, ProblemItem, ProblemKind, Severity
+from mqsniff.model import (
+    UNMET,
+    ClosedItem,
+    ConnectionInfo,
+    Exchange,
+    ExchangeItem,
+    Item,
+    MessageItem,
+    ProblemItem,
+    ProblemKind,
+    Severity,
+)
+from mqsniff.tables.times import SECOND_NS
 
 if TYPE_CHECKING:
     from mqsniff.pipeline import Totals
 
+_TIMED_OUT: Final = re.compile("TIME(D_)?_?OUT", re.IGNORECASE)
+"""What the names of errors that tell of a time-out have in common, in all protocols."""
+_GAVE_UP_NS: Final = SECOND_NS
+"""From here on a connection was closed because no answer came; clients wait for seconds."""
 _PORTS_COUNTED: Final = 1000
 _PORTS_SHOWN: Final = 3
 _AS_BAD: Final[dict[str, tuple[Severity, ...]]] = {
@@ -82,6 +99,11 @@ class Summary:
         self.kinds: Counter[ProblemKind] = Counter()
         self.severities: Counter[Severity] = Counter()
         self.answer_errors = 0
+        self.unanswered = 0
+        """Requests; not deliveries that nobody settled."""
+        self.timeouts = 0
+        self.resets: Counter[str] = Counter()
+        """Connections that a RST ended, by the side that sent it."""
         self.gap_bytes = 0
         self.undecoded_bytes = 0
         self._reasons: Counter[str] = Counter()
@@ -97,6 +119,11 @@ class Summary:
             self.messages[item.message.protocol] += 1
             if item.message.failed:
                 self.answer_errors += 1
+                if _TIMED_OUT.search(item.message.error_name or ""):
+                    self.timeouts += 1
+        elif isinstance(item, ExchangeItem):
+            if item.exchange.status == "unanswered":
+                self._unanswered(item.exchange)
         elif isinstance(item, ProblemItem):
             self.kinds[item.problem.kind] += 1
             self.severities[item.problem.severity] += 1
@@ -115,9 +142,32 @@ class Summary:
             f"{_counted(totals.packets, 'packet')}{f' ({aside})' if aside else ''}, "
             f"{_counted(totals.connections, 'connection')}, "
             f"{_counted(count, 'message')}{f' ({protocols})' if protocols else ''}, "
+            f"{''.join(f'{ending}, ' for ending in self._endings())}"
             f"{f'problems: {problems}' if problems else 'no problems'}"
             f"{f' (network: {network})' if network else ''}, {seconds:.2f} s"
         )
+
+    def _endings(self) -> Iterator[str]:
+        """What ended without an answer or a proper close."""
+        if self.answer_errors:
+            yield _counted(self.answer_errors, "answer with an error", "answers with errors")
+        if self.unanswered:
+            yield f"{self.unanswered} unanswered"
+        if self.resets:
+            sides = ", ".join(f"{side} {number}" for side, number in self.resets.most_common())
+            yield f"{_counted(self.resets.total(), 'reset')} ({sides})"
+        if self.timeouts:
+            yield _counted(self.timeouts, "time-out")
+
+    def _unanswered(self, exchange: Exchange) -> None:
+        """A request without an answer; whoever closed the connection after a long wait for it gave up."""
+        pending = exchange.pending
+        if pending is None or pending.link != "answer":
+            return
+        self.unanswered += 1
+        waited_ns = (exchange.ended_ns or 0) - pending.frame.last_ts_ns - (pending.wait_limit_ns or 0)
+        if exchange.ended_by is pending.frame.side and waited_ns >= _GAVE_UP_NS:
+            self.timeouts += 1
 
     def _odd(self) -> Counter[Severity]:
         """Problems by severity, without what the network did."""
@@ -145,6 +195,12 @@ class Summary:
                 return int(not self.messages)
             case "answer-error":
                 return self.answer_errors
+            case "unanswered":
+                return self.unanswered
+            case "reset":
+                return self.resets.total()
+            case "timeout":
+                return self.timeouts
             case "gap":
                 return self.kinds["gap"] or self.gap_bytes
             case "undecoded":
@@ -154,6 +210,10 @@ class Summary:
     def _closed(self, connection: ConnectionInfo) -> None:
         self.gap_bytes += connection.gap_bytes
         self.undecoded_bytes += connection.undecoded_bytes
+        if connection.outcome not in UNMET and connection.close_reason == "rst":
+            self.resets[connection.closed_by or "unknown"] += 1
+        if connection.outcome == "no answer" or connection.close_reason == "keepalive missed":
+            self.timeouts += 1
         protocol = connection.protocol
         if protocol != "unknown" and len(self._known_ports) < _PORTS_COUNTED:
             self._known_ports.add(connection.server_port)

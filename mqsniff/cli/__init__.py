@@ -40,6 +40,8 @@ Examples:
   mqsniff extract capture.pcap --errors -w share.pcapng
   tcpdump -w - -U | mqsniff decode -         while it is captured
 
+In bash, eval "$(_MQSNIFF_COMPLETE=bash_source mqsniff)" switches on completion (also zsh_source, fish_source).
+
 `mqsniff FILE` is short for `mqsniff decode FILE`. `mqsniff COMMAND --help` says more.
 """
 
@@ -60,8 +62,10 @@ class Commands(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert ``decode`` if the command was left out."""
-        if args and _means_decode(args[0]):
-            args = ["decode", *args]
+        quiet, rest = _apart(args)
+        if args and _means_decode((rest or args)[0]):
+            rest = ["decode", *(rest or args)]
+        args = [*rest[:1], *quiet, *rest[1:]] if rest else args
         return super().parse_args(ctx, args)
 
     def resolve_command(
@@ -124,6 +128,12 @@ class Commands(click.Group):
             say(f"mqsniff: stdout: {_of_stdout(error).message}")
             code = 2
         return code or 0
+
+
+def _apart(args: list[str]) -> tuple[list[str], list[str]]:
+    """``-q`` in front of everything, which belongs behind the command, and the rest."""
+    count = next((place for place, each in enumerate(args) if each not in ("-q", "--quiet")), len(args))
+    return args[:count], args[count:]
 
 
 def _means_decode(argument: str) -> bool:

@@ -15,7 +15,8 @@ from mqsniff.cli.filtering import filter_options, filters_of, read_time, reading
 from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.options import decode_options
 from mqsniff.cli.sections import SectionedCommand, all_of, option
-from mqsniff.cli.talk import say
+from mqsniff.cli.talk import remark, say
+from mqsniff.filters.itemfilter import SHORT_NAME
 from mqsniff.tables.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -119,7 +120,14 @@ def _options(given: dict[str, Any]) -> JobOptions:
     split_size = _size(given.pop("split_size"))
     if split_size < SPLIT_SIZE_MIN:
         raise click.UsageError(f"--split-size must be at least {SPLIT_SIZE_MIN} bytes")
-    filters, body = filters_of(given), not given.pop("no_body")
+    if any(map(SHORT_NAME.fullmatch, given["connections"])):
+        raise click.UsageError("--connection c1 counts the connections of one run; batch takes their connection_id")
+    filters = filters_of(given)
+    if any(given.pop("times")):
+        raise click.UsageError(
+            "--from and --to: batch knows no first and last packet before it has read them; give a date"
+        )
+    body = not given.pop("no_body")
     tables, tasks = given.pop("tables") or tuple(TABLES), given.pop("tasks")
     return JobOptions(
         tables=tables, body=body, folders=folders, split_size=split_size, filters=filters, partitions=tasks, **given
@@ -165,7 +173,7 @@ def _show_report(report: JobReport, *, as_json: bool) -> None:
     for uri, why in report.unreadable:
         say(f"mqsniff: {uri}: {why}")
     for line in report.lines():
-        say(line)
+        remark(line)
 
 
 def _dry_run(inputs: tuple[str, ...], options: JobOptions, *, as_json: bool) -> int:
@@ -180,7 +188,7 @@ def _dry_run(inputs: tuple[str, ...], options: JobOptions, *, as_json: bool) -> 
     show_grid("", ("file", "bytes", "format", "first packet", "domain", "status"), found.file_cells())
     click.echo()
     show_grid("", ("split", "bytes", "holds"), found.split_cells())
-    say(found.total())
+    remark(found.total())
     return 0
 
 

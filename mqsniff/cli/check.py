@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.talk import say
 
 if TYPE_CHECKING:
@@ -24,10 +25,10 @@ SHOWN: Final = 10
 VALUE_WIDTH: Final = 100
 
 
-@click.command(epilog=EPILOG, no_args_is_help=True)
+@click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("paths", nargs=-1, required=True, metavar="DIR...", type=click.Path(exists=True, path_type=Path))
-@click.option("--update", is_flag=True, help="Write the goldens of captures that have none or differ.")
-@click.option("-v", "--verbose", is_flag=True, help=f"Show all differences, not {SHOWN} a capture.")
+@option("Goldens", "--update", is_flag=True, help="Write the goldens of captures that have none or differ.")
+@option("Goldens", "-v", "--verbose", is_flag=True, help=f"Show all differences, not {SHOWN} a capture.")
 def command(paths: tuple[Path, ...], *, update: bool, verbose: bool) -> int:
     """Compare captures with their goldens.
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from mqsniff.cli.inputs import complete_file, input_files
 from mqsniff.cli.options import RunOptions, run_options
 from mqsniff.cli.sections import SectionedCommand, option
 
@@ -41,13 +42,14 @@ domain_option: Final = option(
 
 
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=complete_file)
 @run_options
 @domain_option
 def command(files: tuple[str, ...], **options: Any) -> int:
     """Decode captures: text on a terminal, NDJSON into a pipe, or CSV, or Parquet files.
 
-    FILE is a pcap or pcapng capture, also compressed (gzip, zstd, lz4, xz, bzip2), or - for stdin. Files given together
+    FILE is a pcap or pcapng capture, also compressed (gzip, zstd, lz4, xz, bzip2), a folder with all captures below it,
+    a glob, or - for stdin. Files given together
     are one capture, in the order of their packets' times, unless --domain tells them apart.
 
     Filters choose messages; their exchanges, records, problems and connections come along. --topic, --partition,
@@ -57,6 +59,7 @@ def command(files: tuple[str, ...], **options: Any) -> int:
     from mqsniff.cli.run import run
     from mqsniff.sources.files import FileSource
 
-    wanted = RunOptions.of(options)
+    files = input_files(files)
+    wanted = RunOptions.of({**options, "live": "-" in files})
     progress = Progress(silent_stdout=wanted.output == "parquet")
     return run(FileSource(files, wanted.limits, progress), wanted, progress)

@@ -29,12 +29,15 @@ def show_grid(
     rows: Sequence[Sequence[str]],
     *,
     numbers: Collection[int] = (),
-    whole_words: bool = False,
+    word_width: int = 0,
 ) -> None:
-    """Print a table, with control characters escaped. ``numbers``: columns that are aligned right."""
+    """Print a table, with control characters escaped.
+
+    ``numbers``: columns that are aligned right; ``word_width``: words up to this are not broken.
+    """
     columns, rows = list(map(safe, columns)), [list(map(safe, row)) for row in rows]
     if sys.stdout.isatty():
-        _draw(title, columns, rows, numbers, whole_words=whole_words)
+        _draw(title, columns, rows, numbers, word_width)
         return
     if title:
         click.echo(title)
@@ -49,7 +52,7 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
         click.secho(title, italic=True)
         show_blocks(columns, rows)
     else:
-        show_grid(title, columns, rows, whole_words=True)
+        show_grid(title, columns, rows, word_width=WORD_WIDTH_MAX)
 
 
 def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
@@ -59,6 +62,17 @@ def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
         word = max(len(word) for cell in column for word in (cell.split() or [""]))
         total += max(word, min(max(map(len, column)), TEXT_WIDTH_MIN)) + GRID_GAP
     return total
+
+
+def wrapped_width(columns: Sequence[str], rows: Sequence[Sequence[str]], word_width: int) -> int:
+    """Characters that a grid needs at least, its cells wrapped."""
+    return sum(_least_of(column, word_width) + GRID_GAP for column in zip(columns, *rows, strict=True))
+
+
+def _least_of(cells: Sequence[str], word_width: int) -> int:
+    """Characters that a column needs: its longest word, or some of one that has to be broken anyway."""
+    longest = max(len(word) for cell in cells for word in (cell.split() or [""]))
+    return longest if longest <= word_width else min(word_width, TEXT_WIDTH_MIN)
 
 
 def show_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -75,7 +89,7 @@ def show_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _draw(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int], *, whole_words: bool
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int], word_width: int
 ) -> None:
     from rich import box
     from rich.console import Console
@@ -85,9 +99,9 @@ def _draw(
     table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
     for index, column in enumerate(columns):
         cells = (column, *(row[index] for row in rows))
-        least = min(max(len(word) for cell in cells for word in (cell.split() or [""])), WORD_WIDTH_MAX)
+        least = _least_of(cells, word_width) if word_width else None
         justify: Literal["left", "right"] = "right" if index in numbers else "left"
-        table.add_column(Text(column), justify=justify, overflow="fold", min_width=least if whole_words else None)
+        table.add_column(Text(column), justify=justify, overflow="fold", min_width=least)
     for row in rows:
         table.add_row(*map(Text, row))
     Console().print(table)

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mqsniff.cli.options import RunOptions, run_options
-from mqsniff.cli.sections import SectionedCommand
+from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.signals import INTERRUPTED, TERMINATED, terminate
 from mqsniff.cli.talk import say
 
@@ -30,22 +31,28 @@ Examples:
 """
 
 SECOND_NS: Final = 1_000_000_000
+_CAPTURE: Final = "Capture"
+
+
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # click's
+    """Interfaces of this machine, for the shell."""
+    return [name for _, name in socket.if_nameindex() if name.startswith(incomplete)]
 
 
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
-@click.option("-i", "--interface", required=True, metavar="IFACE", help="Interface to listen on.")
-@click.option("-f", "--filter", "bpf", metavar="BPF", help="Capture filter, as tcpdump's.")
-@click.option("--count", "packets", metavar="N", type=click.IntRange(min=1), help="Stop after N packets.")
-@click.option(
-    "--duration", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True), help="Stop after so many seconds."
-)
+@option(_CAPTURE, "-i", "--interface", required=True, metavar="IFACE", shell_complete=_complete,
+        help="Interface to listen on.")  # fmt: skip
+@option(_CAPTURE, "-f", "--filter", "bpf", metavar="BPF", help="Capture filter, as tcpdump's.")
+@option(_CAPTURE, "--count", "packets", metavar="N", type=click.IntRange(min=1), help="Stop after N packets.")
+@option(_CAPTURE, "--duration", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
+        help="Stop after so many seconds.")  # fmt: skip
 @run_options
 def command(interface: str, bpf: str | None, packets: int | None, duration: float | None, **options: Any) -> int:
     """Decode the packets of an interface until Ctrl-C."""
     from mqsniff.cli.run import run
     from mqsniff.sources.live import CaptureError, LiveSource
 
-    wanted = RunOptions.of(options)
+    wanted = RunOptions.of({**options, "live": True})
     duration_ns = None if duration is None else int(duration * SECOND_NS)
     try:
         source = LiveSource(interface, bpf=bpf, count=packets, duration_ns=duration_ns)

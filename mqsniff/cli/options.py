@@ -14,6 +14,7 @@ import click
 
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.known import OneOf, unknown
+from mqsniff.cli.moments import NO_TIMES, AskedTimes
 from mqsniff.cli.sections import all_of, option
 from mqsniff.filters.itemfilter import NO_FILTERS, Filters
 from mqsniff.limits import Limits
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 OUTPUTS: Final = ("text", "ndjson", "csv", "parquet")
 
-CONDITIONS: Final = ("empty", "answer-error")
+CONDITIONS: Final = ("empty", "answer-error", "unanswered", "reset", "timeout")
 FAIL_ON: Final = (*get_args(Severity), *get_args(ProblemKind), *CONDITIONS)
 TIME_MODES: Final = get_args(TimeMode)
 
@@ -50,20 +51,35 @@ class RunOptions:
     verbose: bool = False
     records: bool = False
     fail_on: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    """Columns that go out; none: those of the form."""
     count: int | None = None
+    wide: bool = False
+    pager: bool = False
+    packets: bool = False
+    live: bool = False
+    """Whether packets come while somebody watches."""
     domain: str = ""
     time: TimeMode = "utc"
     color: str = "auto"
     max_bytes: int | None = None
     where: str | None = None
     filters: Filters = NO_FILTERS
+    times: AskedTimes = NO_TIMES
+    """Times of the filters that the capture decides."""
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> RunOptions:
         """The parameters of a command as one; raises click.UsageError for a combination that cannot be meant."""
-        made = cls(filters=filters_of(options), **options)
+        filters = filters_of(options)
+        made = cls(filters=filters, **options)
         if made.output == "csv" and len(made.wanted("csv")) > 1:
             raise click.UsageError("-o csv writes one table at a time; choose one with --table")
+        tables = made.wanted("csv")
+        known = dict.fromkeys(column.name for table in tables for column in TABLES[table])
+        for name in made.fields:
+            if name not in known:
+                raise click.UsageError(f"--fields: {unknown('field', name, list(known))} (of {', '.join(tables)})")
         if made.output == "parquet" and made.out is None:
             raise click.UsageError("-o parquet needs --out DIR, a folder to write to")
         if made.output != "parquet" and (made.out is not None or made.overwrite):
@@ -76,6 +92,8 @@ class RunOptions:
             case "parquet":
                 return self.tables or tuple(TABLES)
             case "csv":
+                return self.tables or (("records",) if self.records else ("messages",))
+            case "text" if self.fields:
                 return self.tables or (("records",) if self.records else ("messages",))
         chosen = self.tables or STREAM_TABLES
         if self.records and output == "ndjson" and "records" not in chosen:
@@ -94,7 +112,7 @@ class RunOptions:
         from mqsniff.dissector import USUAL, Settings
 
         tables = self.wanted(output)
-        all_of_it = output == "text" or bool(self.filters) or self.where is not None
+        all_of_it = output == "text" or bool(self.filters or any(self.times)) or self.where is not None
         wanted = {each for each in USUAL if all_of_it or each in tables}
         if self.needs_records(output):
             wanted.add("records")
@@ -123,6 +141,11 @@ def _decode_as(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
     return chosen
 
 
+def _fields(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, ...]:  # noqa: ARG001  # click's
+    """Names between commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Limits:
     """NAME=VALUE pairs on top of the defaults."""
     limits, known = Limits(), Limits.about()
@@ -139,6 +162,18 @@ def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
             raise click.BadParameter(f"{name}={refusal}", ctx, param)
         limits = limits.with_value(name, number)
     return limits
+
+
+def _complete_limit(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # click's
+    return [f"{name}=" for name in Limits.about() if name.startswith(incomplete)]
+
+
+def _complete_field(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # click's
+    """Columns of the tables that were chosen before, for the last name between commas."""
+    before, comma, name = incomplete.rpartition(",")
+    tables = ctx.params.get("tables") or ("messages",)
+    known = dict.fromkeys(column.name for table in TABLES if table in tables for column in TABLES[table])
+    return [f"{before}{comma}{each}" for each in known if each.startswith(name)]
 
 
 def _whole(text: str) -> int | None:
@@ -160,7 +195,7 @@ decode_options: Final = all_of((
     option(_DECODING, "--redact", multiple=True, type=OneOf("part of records", ("payload",)),
            help="Leave out the keys, values and header values of records, but for their sizes and hashes."),
     option(_DECODING, "--limit", "limits", multiple=True, metavar="NAME=VALUE", callback=_limits,
-           help="Change a cap (`mqsniff protocols limits` lists them); repeatable."),
+           shell_complete=_complete_limit, help="Change a cap (`mqsniff protocols limits` lists them); repeatable."),
 ))  # fmt: skip
 """How traffic is read, for every command that decodes."""
 
@@ -170,6 +205,9 @@ run_options: Final = all_of((
     option(_OUTPUT, "--table", "tables", multiple=True, type=OneOf("table", TABLES), metavar="NAME",
            help=f"Table to show, of {', '.join(TABLES)}; repeatable.  [default: {', '.join(STREAM_TABLES)}; "
                 "csv: messages; parquet: all]"),
+    option(_OUTPUT, "--fields", metavar="A,B,C", default="", callback=_fields, shell_complete=_complete_field,
+           help="Text and CSV: these columns of the table, in this order (docs/tables.md, or `mqsniff sql FILE TABLE`, "
+                "tells what they mean)."),
     option(_OUTPUT, "--out", metavar="DIR", type=click.Path(path_type=Path),
            help="Parquet: folder to write to, a folder a table in it."),
     option(_OUTPUT, "--overwrite", is_flag=True, help="Parquet: replace the tables that stand in the folder."),
@@ -183,12 +221,18 @@ run_options: Final = all_of((
            help="Times in text."),
     option(_OUTPUT, "--color", type=OneOf("choice", ("auto", "always", "never")), default="auto", show_default=True,
            help="Colours in text; auto: on a terminal, unless NO_COLOR is set."),
+    option(_OUTPUT, "--wide", is_flag=True, help="Text on a terminal: wrap long lines instead of cutting them."),
+    option(_OUTPUT, "--pager", is_flag=True,
+           help="Text on a terminal: show it with MQSNIFF_PAGER, or less -RS; where that variable is set, always."),
+    option(_OUTPUT, "--packets", is_flag=True,
+           help="Text: show the number of the packet in which each message begins (#113)."),
     option(_OUTPUT, "--max-bytes", metavar="N", type=click.IntRange(min=0),
            help="Bytes of a record's key or value that are shown.  [default: 256 in text, else all]"),
     option(_OUTPUT, "--fail-on", multiple=True, type=OneOf("kind", FAIL_ON), metavar="KIND",
            help="Exit 1 when this was found in what the filters chose: a kind of problem (see mqsniff protocols "
-                "problems), a severity (that one or worse), empty (no message) or answer-error (a broker answered with "
-                "an error); repeatable."),
+                "problems), a severity (that one or worse), empty (no message), answer-error (a broker answered with "
+                "an error), unanswered (a request got no answer), reset (a side reset a connection) or timeout (an "
+                "answer, a handshake, a heartbeat or a client that gave up says so); repeatable."),
     filter_options,
     where_option,
     decode_options,

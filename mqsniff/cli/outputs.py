@@ -17,6 +17,7 @@ from mqsniff.model import CaptureInfo, Message
 
 if TYPE_CHECKING:
     from mqsniff.sinks import Sink
+    from mqsniff.sinks.textoptions import CodeNames, TextOptions
 
 TEXT_MAX_BYTES: Final = 256
 """Bytes of a record's key or value in text, by default."""
@@ -53,6 +54,10 @@ def make_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
             raise click.UsageError(str(error)) from None
         sink = ParquetSink(folder, captures, options.wanted("parquet"), options.shown, limits=options.limits)
         return SinkOutput(sink, sink.close, sink.topics.learn)
+    if options.fields and output_of(options) not in ("text", "csv"):
+        raise click.UsageError(f"--fields belongs to -o text and -o csv, and this is {output_of(options)}")
+    if output_of(options) == "text" and not options.fields:
+        return _text_output(options, captures)
     stream = _stream_sink(options, captures)
     return SinkOutput(stream, stream.tick)
 
@@ -79,8 +84,10 @@ def _stream_sink(options: RunOptions, captures: list[CaptureInfo]) -> Sink:
             from mqsniff.sinks.csv import CsvSink
 
             (table,) = options.wanted(output)
-            return CsvSink(_stdout(), captures, table, options.shown, terminal=sys.stdout.isatty())
-    return _text_sink(options, captures)
+            return CsvSink(_stdout(), captures, table, options.shown, options.fields, terminal=sys.stdout.isatty())
+    from mqsniff.sinks.columns import ColumnSink
+
+    return ColumnSink(_stdout(), captures, options.fields, _text_options(options))
 
 
 def wants_color(choice: str, *, terminal: bool) -> bool:
@@ -90,22 +97,54 @@ def wants_color(choice: str, *, terminal: bool) -> bool:
     return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _text_sink(options: RunOptions, captures: list[CaptureInfo]) -> Sink:
+def _code_names() -> CodeNames:
+    from mqsniff.decode.registry import code_names, load_dissectors
+
+    return code_names(load_dissectors())
+
+
+def _text_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
+    """Text on stdout, or through a pager, which scrolls lines that are too long: they are not cut for it."""
     from dataclasses import replace
 
-    from mqsniff.sinks.text import TextOptions, TextSink
+    from mqsniff.cli.pager import Pager, pager_command
+    from mqsniff.sinks.text import TextSink
+
+    command = pager_command(wanted=options.pager) if sys.stdout.isatty() else None
+    if command is None:
+        text = TextSink(_stdout(), captures, _text_options(options))
+        return SinkOutput(text, text.close)
+    pager = Pager(command)
+    shown = TextSink(pager.stream, captures, replace(_text_options(options), width=None))
+
+    def close() -> None:
+        try:
+            shown.close()
+        finally:
+            pager.close()
+
+    return SinkOutput(shown, close)
+
+
+def _text_options(options: RunOptions) -> TextOptions:
+    from dataclasses import replace
+
+    from mqsniff.sinks.textoptions import TextOptions
 
     terminal = sys.stdout.isatty()
     shown = options.shown if options.max_bytes is not None else replace(options.shown, max_bytes=TEXT_MAX_BYTES)
-    text = TextOptions(
+    return TextOptions(
         time=options.time,
         body=options.verbose,
         records=options.records,
         network=options.verbose or bool(options.tables),
         color=wants_color(options.color, terminal=terminal),
         width=shutil.get_terminal_size().columns if terminal else None,
+        wide=options.wide,
+        packets=options.packets,
+        live=options.live,
+        code_name=_code_names() if options.verbose else None,
         encoding=sys.stdout.encoding if terminal else "utf-8",
         tables=options.wanted("text"),
         shown=shown,
     )
-    return TextSink(_stdout(), captures, text)

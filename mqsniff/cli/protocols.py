@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from mqsniff.cli.filtering import complete_protocol
 from mqsniff.cli.known import unknown
-from mqsniff.cli.talk import say
+from mqsniff.cli.sections import SectionedCommand, option
+from mqsniff.cli.talk import remark, say
 
 if TYPE_CHECKING:
     from mqsniff.decode.registry import LoadedDissector
@@ -29,10 +31,10 @@ PROBLEMS: Final = "problems"
 Rows = list[dict[str, Any]]
 
 
-@click.command(epilog=EPILOG)
-@click.argument("name", required=False)
-@click.option("-v", "--verbose", is_flag=True, help="Show also how it was checked: coverage, oracles.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, with everything.")
+@click.command(cls=SectionedCommand, epilog=EPILOG)
+@click.argument("name", required=False, shell_complete=complete_protocol)
+@option("Output", "-v", "--verbose", is_flag=True, help="Show also how it was checked: coverage, oracles.")
+@option("Output", "--json", "as_json", is_flag=True, help="Print JSON, with everything.")
 @click.pass_context
 def command(ctx: click.Context, name: str | None, *, verbose: bool, as_json: bool) -> int:
     """Show what can be decoded.
@@ -138,7 +140,7 @@ def _print_overview(entries: list[LoadedDissector], *, verbose: bool) -> None:
     decoded = {name for entry in entries for name in _names(entry)}
     rows += [(name, "", "named, not decoded") for name in protocols(entries) if name in FOREIGN and name not in decoded]
     show_grid("", ("protocol", "ports", "what is known"), rows)
-    say("mqsniff protocols NAME shows all of one; NAME may also be limits or problems")
+    remark("mqsniff protocols NAME shows all of one; NAME may also be limits or problems")
 
 
 def _held(entry: LoadedDissector, verbose: bool) -> str:  # noqa: FBT001  # as the option

@@ -1,7 +1,7 @@
 """The result of a query in, a drawn table, CSV, NDJSON, JSON or Parquet out.
 
 1. Rows are written as they come; only a drawn table waits for all rows that it shows, to know the widths of columns.
-2. On a terminal, a result that is too wide is shown as a block of lines per row.
+2. On a terminal, cells are wrapped; a result whose columns do not fit even so is shown as a block of lines per row.
 3. A Parquet file is written atomically.
 """
 
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import click
 
 from mqsniff.answers.results import cell, json_line, result_rows, unique_names
-from mqsniff.cli.grid import show_grid
-from mqsniff.cli.talk import say
+from mqsniff.cli.grid import show_grid, wrapped_width
+from mqsniff.cli.talk import remark
 from mqsniff.sinks.csv import csv_line
 from mqsniff.tables.escape import safe
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 ROWS_DRAWN: Final = 1000
 """Rows of a drawn table; other formats have all rows."""
 
-CELL_WIDTH: Final = 60
-"""Characters of a cell that a drawn table shows on one line."""
+CELL_WIDTH: Final = 400
+"""Characters of a cell that a drawn table shows."""
 
 _SMALL: Final = 0.01
 """Numbers from this on are shown with four decimals, smaller ones with all digits."""
 
-_EMPTY_DIGITS: Final = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})000(Z?)$")
+_EMPTY_DIGITS: Final = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d\.\d{6})000(Z?)$")
 
-_COLUMN_WIDTH_MIN: Final = 12
-"""Minimum width of a readable column."""
+WORD_WIDTH: Final = 12
+"""Characters of a word that a drawn table does not break, however narrow the terminal is."""
 
 ResultBatches: TypeAlias = "Iterator[pa.RecordBatch]"
 
@@ -104,27 +104,31 @@ def _json_array(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator
 
 
 def _draw(names: Sequence[str], schema: pa.Schema, rows: Iterator[Sequence[Any]]) -> None:
-    shown = [[_drawn(value) for value in row] for row in islice(rows, ROWS_DRAWN)]
+    between = " " if sys.stdout.isatty() else "T"
+    shown = [[_drawn(value, between) for value in row] for row in islice(rows, ROWS_DRAWN)]
     more = next(rows, None) is not None
     heads = list(map(safe, names))
     if not sys.stdout.isatty():
         show_grid("", heads, shown)
-    elif len(names) * (_COLUMN_WIDTH_MIN + 2) > shutil.get_terminal_size().columns:
+    elif wrapped_width(heads, shown, WORD_WIDTH) > shutil.get_terminal_size().columns:
         _list(heads, shown)
     else:
-        show_grid("", heads, [list(map(_cut, row)) for row in shown], numbers=_numbers(schema))
+        show_grid("", heads, [list(map(_cut, row)) for row in shown], numbers=_numbers(schema), word_width=WORD_WIDTH)
     count = f"{len(shown):,} row{'' if len(shown) == 1 else 's'}"
-    say(f"the first {count}; -o csv or ndjson gives all" if more else count)
+    remark(f"the first {count}; -o csv or ndjson gives all" if more else count)
 
 
-def _drawn(value: Any) -> str:
-    """A value for a drawn table: numbers rounded, control characters escaped."""
+def _drawn(value: Any, between: str) -> str:
+    """A value for a drawn table: numbers rounded, control characters escaped.
+
+    ``between`` stands between day and time.
+    """
     match value:
         case None:
             return ""
         case float() if abs(value) >= _SMALL:
             return f"{value:.4f}".rstrip("0").rstrip(".")
-    return _EMPTY_DIGITS.sub(r"\1\2", safe(str(cell(value))))
+    return _EMPTY_DIGITS.sub(rf"\1{between}\2\3", safe(str(cell(value))))
 
 
 def _cut(text: str) -> str:

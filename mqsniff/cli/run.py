@@ -8,10 +8,13 @@
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -19,11 +22,15 @@ from mqsniff.cli.choice import CountedChain, filter_chain
 from mqsniff.cli.options import RunOptions
 from mqsniff.cli.outputs import SinkOutput, make_output, output_of
 from mqsniff.cli.signals import code_of, ended_by_sigterm
-from mqsniff.cli.talk import say
-from mqsniff.model import Item
+from mqsniff.cli.talk import remark, say
+from mqsniff.model import Item, ProblemItem
 
 if TYPE_CHECKING:
     from mqsniff.pipeline import Pipeline, Source
+
+
+_FILES_NAMED: Final = 3
+_NO_END: Final = "a time such as -5m counts back from the last packet, and only files can be read for it beforehand"
 
 
 class OutputError(click.ClickException):
@@ -40,6 +47,8 @@ def run(source: Source, options: RunOptions, talk: AbstractContextManager[object
     """
     from mqsniff.pipeline import Pipeline
 
+    if any(options.times):
+        source, options = _at_times(source, options)
     settings = options.settings(output_of(options))
     pipeline = Pipeline(source, settings, decode_as=options.decode_as, domain=options.domain)
     choice = filter_chain(options, pipeline.captures)
@@ -47,13 +56,45 @@ def run(source: Source, options: RunOptions, talk: AbstractContextManager[object
     started = time.monotonic()
     try:
         with ended_by_sigterm():
-            ended = _pump(choice.of(pipeline.items(), output.learn), output, talk)
+            items = choice.of(pipeline.items(), output.learn)
+            if options.output is None and output_of(options) == "ndjson":
+                items = _announced(items)
+            ended = _pump(items, output, talk)
     except OSError as error:
         if options.out is None:
             raise
         raise OutputError(f"{options.out}: {error.strerror or error}") from None
     code = _conclude(pipeline, choice, options, time.monotonic() - started)
     return ended or code
+
+
+def _at_times(source: Source, options: RunOptions) -> tuple[Source, RunOptions]:
+    """The source and options with times that the capture decides."""
+    from mqsniff.cli.moments import NO_TIMES, PeekedSource, last_time, resolved
+    from mqsniff.sources.files import FileSource
+
+    needs_end = options.times.needs_end
+    if needs_end and options.live:
+        raise click.UsageError(_NO_END)
+    peeked, last_ns = PeekedSource(source), None
+    if needs_end:
+        names = [capture.name for capture in peeked.captures]
+        if not all(Path(name).is_file() for name in names):
+            raise click.UsageError(_NO_END)
+        last_ns = last_time(FileSource(names, options.limits))
+    filters = resolved(options.filters, options.times, peeked.first_ns, last_ns)
+    return peeked, replace(options, filters=filters, times=NO_TIMES)
+
+
+def _announced(items: Iterator[Item | None]) -> Iterator[Item | None]:
+    """The items; in front of the first row of a capture that can be read, a line says how to get text."""
+    for item in items:
+        if item is not None and not (isinstance(item, ProblemItem) and item.connection is None):
+            remark("mqsniff: stdout is no terminal, so it gets NDJSON; for text: -o text --color always | less -RS")
+            yield item
+            break
+        yield item
+    yield from items
 
 
 def _pump(items: Iterable[Item | None], output: SinkOutput, talk: AbstractContextManager[object] | None) -> int:
@@ -73,6 +114,16 @@ def _pump(items: Iterable[Item | None], output: SinkOutput, talk: AbstractContex
     return 0
 
 
+def _point_to_stats(pipeline: Pipeline) -> None:
+    """Name the command that gives an overview of the same files."""
+    from mqsniff.cli import COMMANDS
+
+    if "stats" in COMMANDS:
+        names = [capture.name for capture in pipeline.captures]
+        files = shlex.join(names) if len(names) <= _FILES_NAMED else "FILE..."
+        remark(f"an overview of it: mqsniff stats {files}")
+
+
 def _conclude(pipeline: Pipeline, choice: CountedChain, options: RunOptions, seconds: float) -> int:
     """Say what the run came to, and give its exit code."""
     unreadable = [capture for capture in pipeline.captures if capture.unreadable]
@@ -83,11 +134,13 @@ def _conclude(pipeline: Pipeline, choice: CountedChain, options: RunOptions, sec
             say("mqsniff: no input could be read, so no tables were written")
         return 2
     dropped = sum(capture.dropped for capture in pipeline.captures)
-    say(choice.everything.totals(pipeline.totals, dropped, seconds))
+    remark(choice.everything.totals(pipeline.totals, dropped, seconds))
     for sentence in choice.sentences():
-        say(sentence)
+        remark(sentence)
     if (explanation := choice.everything.explanation(pipeline.totals)) is not None:
-        say(explanation)
+        remark(explanation)
+    if output_of(options) == "text" and choice.everything.messages and not options.live:
+        _point_to_stats(pipeline)
     found = list(choice.seen.found(options.fail_on))
     if found:
         say(f"mqsniff: failed, since there is: {', '.join(found)}")

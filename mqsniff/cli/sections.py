@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import click
 
+from mqsniff.cli.talk import QUIET
+
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+OTHER: Final = "Other"
+"""Section of what every command has."""
 
 
 class Decorator(Protocol):
@@ -26,19 +32,47 @@ class SectionedOption(click.Option):
         self.section = section
 
 
+def _be_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001  # click's
+    ctx.meta[QUIET] = value
+
+
+def _quiet_option() -> SectionedOption:
+    return SectionedOption(
+        ["-q", "--quiet"],
+        section=OTHER,
+        is_flag=True,
+        expose_value=False,
+        callback=_be_quiet,
+        help="Say nothing on stderr but warnings and errors: no totals, no hints.",
+    )
+
+
 class SectionedCommand(click.Command):
-    """A command whose help shows its options by section, in the order in which they first appear."""
+    """A command whose help shows its options by section, in the order in which they first appear; all have ``-q``."""
+
+    def __init__(self, *arguments: Any, **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self.params.append(_quiet_option())
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options; ``--help``, which the reader has found, is left out."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if isinstance(param, SectionedOption) and record is not None:
-                sections.setdefault(param.section, []).append(record)
+        """Write the options; those without a section, such as ``--help``, stand in the last one."""
+        sections = option_sections(self, ctx)
         for section, records in sections.items():
             with formatter.section(section):
                 formatter.write_dl(records)
+
+
+def option_sections(command: click.Command, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+    """The options of a command by section, each as its names and its help."""
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for param in command.get_params(ctx):
+        record = param.get_help_record(ctx)
+        if record is not None:
+            section = param.section if isinstance(param, SectionedOption) else OTHER
+            sections.setdefault(section, []).append(record)
+    if OTHER in sections:
+        sections[OTHER] = sections.pop(OTHER)
+    return sections
 
 
 def option(section: str, *declarations: str, **attributes: Any) -> Decorator:

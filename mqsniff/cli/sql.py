@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -18,11 +18,12 @@ import click
 
 from mqsniff.answers.captures import is_capture_name
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
+from mqsniff.cli.inputs import complete_file
 from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.options import RunOptions, decode_options
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.signals import INTERRUPTED, TERMINATED, code_of, ended_by_sigterm
-from mqsniff.cli.talk import say
+from mqsniff.cli.talk import remark, say
 from mqsniff.filters.itemfilter import Filters
 from mqsniff.tables.schemas import TABLES
 
@@ -34,8 +35,10 @@ OUTPUTS: Final = ("table", "csv", "ndjson", "json", "parquet")
 
 EPILOG: Final = """\b
 Examples:
-  mqsniff sql capture.pcap             which tables and columns there are
+  mqsniff sql capture.pcap             its tables, and how many rows they have
   mqsniff sql capture.pcap exchanges   what the columns of a table mean
+  mqsniff sql capture.pcap :slow       a query that has a name
+  mqsniff sql --queries                all queries that have one
   mqsniff sql capture.pcap 'select name, count(*) n, avg(latency_ns) / 1e6 ms
                             from exchanges group by all order by n desc'
   mqsniff sql day-*.pcap.zst 'from problems' -o csv   many as one
@@ -55,8 +58,17 @@ class SqlArguments(NamedTuple):
     query: str | None
 
 
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    """Names of queries behind a colon, else files, for the shell."""
+    if not incomplete.startswith(":"):
+        return complete_file(ctx, param, incomplete)
+    from mqsniff.answers.queries import named_queries
+
+    return [f":{name}" for name in named_queries() if name.startswith(incomplete[1:])]
+
+
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
-@click.argument("arguments", nargs=-1, required=True, metavar="FILE... [QUERY]")
+@click.argument("arguments", nargs=-1, metavar="FILE... [QUERY]", shell_complete=_complete)
 @option(
     _SECTION, "-o", "--output", type=OneOf("output", OUTPUTS),
     help="Form of the result.  [default: table on a terminal, ndjson in a pipe]"
@@ -64,18 +76,19 @@ class SqlArguments(NamedTuple):
 @option(_SECTION, "--out", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
         help="Parquet: file to write the result to.")  # fmt: skip
 @option(_SECTION, "--overwrite", is_flag=True, help="Parquet: replace the file.")
+@option(_SECTION, "--queries", is_flag=True, help="List the queries that have a name, such as :slow, and stop.")
 @filter_options
 @where_option
 @decode_options
 def command(
-    arguments: tuple[str, ...], output: str | None, out: Path | None, *, overwrite: bool, **options: Any
+    arguments: tuple[str, ...], output: str | None, out: Path | None, *, overwrite: bool, queries: bool, **options: Any
 ) -> int:
     """Ask the tables with SQL.
 
     FILE is a capture, or a folder of tables that `mqsniff decode -o parquet` or `mqsniff batch` wrote. QUERY is one
     SELECT in DuckDB's dialect over the tables connections, messages, exchanges, partitions, records, topics and
-    problems, or - for stdin; without one, tables and columns are listed, and the name of a table alone says what its
-    columns mean. It can read nothing but these tables. Times are UTC.
+    problems, or - for stdin, or the name of a query, such as :slow. Without one, tables and their rows are listed; the
+    name of a table alone says what its columns mean. It can read nothing but these tables. Times are UTC.
 
     Filters and the options for decoding choose what captures put into the tables.
     """
@@ -86,23 +99,28 @@ def command(
         raise click.UsageError("-o parquet and --out FILE [--overwrite] belong together; other results go to stdout")
     if out is not None and out.exists() and not overwrite:
         raise click.UsageError(f"{out} is there already; --overwrite replaces it")
+    if queries:
+        show_queries()
+        return 0
     captures, folders, query = read_arguments(arguments)
     if not captures and (options["where"] is not None or any(options[name] for name in Filters.__dataclass_fields__)):
         raise click.UsageError("filters choose what captures put into the tables; ask folders of tables with WHERE")
     try:
-        if query is None:
-            show_tables(folders)
-            return 0
-        if query.strip() in TABLES:
+        if query is None or query.strip() in TABLES:
+            _check_inputs(captures)
+        if query is not None and query.strip() in TABLES:
             show_columns(query.strip())
             return 0
-        if query.strip().isidentifier():
-            raise click.UsageError(unknown("table", query.strip(), TABLES))
         with ended_by_sigterm(), TemporaryDirectory(prefix="mqsniff-sql-") as place:
             tables = QueryTables(folders, captures=bool(captures), place=Path(place), limits=options["limits"])
-            tables.check(query)
+            if query is not None:
+                tables.check(query)
             code = tables.decode(captures, query, options) if captures else 0
-            if code not in (INTERRUPTED, TERMINATED) and tables.complete:
+            if code in (INTERRUPTED, TERMINATED) or not tables.complete:
+                return code
+            if query is None:
+                show_tables(tables)
+            else:
                 _answer(tables, query, output or ("table" if sys.stdout.isatty() else "ndjson"), out)
             return code
     except (QueryError, FolderError) as error:
@@ -117,6 +135,8 @@ def read_arguments(arguments: Sequence[str]) -> SqlArguments:
     from mqsniff.answers.folders import is_table_folder
     from mqsniff.tables.values import escaped
 
+    if not arguments:
+        raise click.UsageError("a file is needed: mqsniff sql FILE... [QUERY]")
     *files, last = arguments
     query: str | None = None
     if last == "-" and files:
@@ -127,12 +147,45 @@ def read_arguments(arguments: Sequence[str]) -> SqlArguments:
         query = last
     if not files:
         raise click.UsageError(f"no file in front of the query {query!r}")
+    if query is None:
+        _check_order(files)
     folders = tuple(Path(file) for file in files if is_table_folder(Path(file)))
     captures = tuple(file for file in files if Path(file) not in folders)
     for file in captures:
         if Path(file).is_dir():
             raise click.UsageError(f"{file}: a folder without tables (sub-folders such as messages)")
-    return SqlArguments(captures, folders, query if query is None else escaped(query))
+    return SqlArguments(captures, folders, None if query is None else escaped(_full(query)))
+
+
+def _check_order(files: Sequence[str]) -> None:
+    """Raise click.UsageError where a query stands in front of the files."""
+    for file in files:
+        if not _is_there(file) and not is_capture_name(file) and (" " in file or file in TABLES or file[:1] == ":"):
+            raise click.UsageError(f"no file {file!r}; a query stands behind the files: mqsniff sql FILE... {file!r}")
+
+
+def _check_inputs(captures: Sequence[str]) -> None:
+    """Raise click.UsageError for a file that is not there."""
+    for capture in captures:
+        if capture != "-" and "://" not in capture and not _is_there(capture):
+            raise click.UsageError(f"{capture}: no such file")
+
+
+def _full(query: str) -> str:
+    """A query, or the one that a name such as :slow means; raises click.UsageError for a name that there is not."""
+    name = query.strip()
+    if name in TABLES:
+        return query
+    if name.isidentifier():
+        raise click.UsageError(unknown("table", name, TABLES))
+    if not name.startswith(":"):
+        return query
+    from mqsniff.answers.queries import named_queries
+
+    known = named_queries()
+    if name[1:] not in known:
+        raise click.UsageError(unknown("query", name, [f":{each}" for each in known]))
+    return known[name[1:]].sql
 
 
 def _stdin() -> str:
@@ -176,27 +229,37 @@ class QueryTables:
         }
         return Database(datasets, self._spill, self._limits)
 
+    def counted(self) -> Iterator[tuple[str, int, list[str]]]:
+        """Each table with its rows and columns."""
+        from mqsniff.answers.folders import table_dataset
+
+        for table in self._there:
+            files = [(folder, files[table]) for folder, files in self._stored if table in files]
+            dataset = table_dataset(table, files)
+            yield table, dataset.count_rows(), dataset.schema.names
+
     def check(self, query: str) -> None:
         """Raise QueryError for a query that cannot be meant."""
         with self.open() as database:
             database.check(query)
 
-    def decode(self, captures: Sequence[str], query: str, options: dict[str, Any]) -> int:
-        """Decode captures into the tables that a query reads; the exit code of the run."""
+    def decode(self, captures: Sequence[str], query: str | None, options: dict[str, Any]) -> int:
+        """Decode captures into the tables that a query reads, all of them for None; the exit code of the run."""
         from mqsniff.answers.folders import table_files
         from mqsniff.cli.progress import Progress
         from mqsniff.cli.run import run
         from mqsniff.lockedsql import needed_tables
         from mqsniff.sources.files import FileSource
 
-        needed = needed_tables(query, self._spill)
+        needed = tuple(TABLES) if query is None else needed_tables(query, self._spill)
         self._there = tables_in(self._stored, list(needed))
+        filters = filters_of(options)
         wanted = RunOptions(
             output="parquet",
             out=self._decoded,
             is_temporary=True,
             tables=needed,
-            filters=filters_of(options),
+            filters=filters,
             **options,
         )
         progress = Progress(silent_stdout=True)
@@ -214,20 +277,26 @@ def tables_in(stored: Sequence[tuple[Path, Mapping[str, object]]], more: Iterabl
     return [table for table in TABLES if table in there] + sorted(there - {*TABLES})
 
 
-def show_tables(folders: Sequence[Path]) -> None:
-    """List tables and columns: of folders with their rows, else those that every capture has."""
-    from mqsniff.answers.folders import table_dataset, table_files
+def show_tables(tables: QueryTables) -> None:
+    """List tables, their rows and their columns, and some queries to begin with."""
+    from mqsniff.answers.queries import named_queries
     from mqsniff.cli.grid import show_grid
 
-    stored = [(folder, table_files(folder)) for folder in folders]
-    rows = []
-    for table in tables_in(stored, [] if folders else list(TABLES)):
-        files = [(folder, files[table]) for folder, files in stored if table in files]
-        dataset = table_dataset(table, files)
-        counted = (f"{dataset.count_rows():,}",) if folders else ()
-        rows.append((table, *counted, ", ".join(dataset.schema.names)))
-    show_grid("", ("table", "rows", "columns") if folders else ("table", "columns"), rows)
-    say("ask with: mqsniff sql FILE... 'select ... from ...'; a table's name alone explains its columns")
+    rows = [(table, f"{count:,}", ", ".join(names)) for table, count, names in tables.counted()]
+    show_grid("", ("table", "rows", "columns"), rows, numbers=(1,))
+    remark("ask for example, or by a table's name what its columns mean; mqsniff sql --queries lists more:")
+    for name in ("slow", "errors"):
+        remark(f"  mqsniff sql FILE... :{name:<8}  {named_queries()[name].about}")
+    remark("  mqsniff sql FILE... 'select protocol, name, count(*) as messages from messages group by all'")
+
+
+def show_queries() -> None:
+    """List the queries that have a name."""
+    from mqsniff.answers.queries import named_queries
+    from mqsniff.cli.grid import show_grid
+
+    rows = [(f":{query.name}", f"{query.about} {query.remark}".strip()) for query in named_queries().values()]
+    show_grid("", ("query", "what it tells"), rows)
 
 
 def show_columns(name: str) -> None:
@@ -249,4 +318,4 @@ def _answer(tables: QueryTables, query: str, output: str, out: Path | None) -> N
             write_result(output, schema, batches)
             return
         count = write_parquet(out, schema, batches)
-        say(f"{count:,} row{'' if count == 1 else 's'} in {out}")
+        remark(f"{count:,} row{'' if count == 1 else 's'} in {out}")

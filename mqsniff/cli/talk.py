@@ -1,7 +1,7 @@
 """Messages of a run in, lines on stderr out; and replacements for standard streams that are closed.
 
-1. All messages go through ``say``: one line each, with control characters escaped. Names of files, topics and plugins,
-   and the values of options, are not trusted.
+1. All messages go through ``say``, and through ``remark`` where ``-q`` drops them: one line each, with control
+   characters escaped. Names of files, topics and plugins, and the values of options, are not trusted.
 2. If stderr is closed or full, rows are still written, and the run ends with exit code 2. If the reader of stderr goes
    away, messages are dropped.
 3. A standard stream that was closed before the start is opened on the null device: else the first file that is opened
@@ -15,8 +15,12 @@ import os
 import sys
 from typing import Final, TextIO, cast
 
+import click
+
 from mqsniff.tables.escape import safe
 
+QUIET: Final = "mqsniff.quiet"
+"""Under this name a command notes that ``-q`` was given."""
 _STDIN: Final = 0
 
 
@@ -46,6 +50,13 @@ def say(line: str) -> None:
         sys.stderr = io.StringIO()
     except OSError:
         sys.stderr = UnwritableStderr(missed=True)
+
+
+def remark(line: str) -> None:
+    """Say what nobody needs to go on: totals and hints. Nothing under ``-q``."""
+    context = click.get_current_context(silent=True)
+    if context is None or not context.meta.get(QUIET):
+        say(line)
 
 
 def was_missed() -> bool:

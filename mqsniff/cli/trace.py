@@ -15,6 +15,7 @@ import click
 
 from mqsniff.cli.decode import domain_option
 from mqsniff.cli.filtering import read_key, read_name, read_offsets, reading
+from mqsniff.cli.inputs import complete_file, input_files
 from mqsniff.cli.known import OneOf
 from mqsniff.cli.options import TIME_MODES, RunOptions, decode_options
 from mqsniff.cli.sections import SectionedCommand, all_of, option
@@ -53,7 +54,8 @@ trace_options: Final = all_of((
     option(_WHAT, "--group", "groups", multiple=True, metavar="NAME", callback=reading(read_name),
            help="A consumer group, subscription or channel; * fits any text."),
     option(_WHAT, "--connection", "connections", multiple=True, metavar="ID", callback=reading(read_name),
-           help="A connection by its connection_id, how that begins, or its client's ip:port."),
+           help="A connection by its short name, as text shows it for these files (c3), by its connection_id, how that "
+                "begins, or its client's ip:port."),
     option(_WHAT, "--transaction", "transactions", multiple=True, metavar="ID", callback=reading(read_name),
            help="A transaction: Kafka's transactional id, Pulsar's most:least, RocketMQ's unique key; * fits any."),
     option(_OUTPUT, "-n", "count", metavar="COUNT", type=click.IntRange(min=1), default=_SHOWN, show_default=True,
@@ -101,7 +103,7 @@ class TraceQuestion:
 
 
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=complete_file)
 @trace_options
 def command(files: tuple[str, ...], *, as_json: bool, **options: Any) -> int:
     """Follow one record, group, connection or transaction through captures.
@@ -116,8 +118,9 @@ def command(files: tuple[str, ...], *, as_json: bool, **options: Any) -> int:
     kind = question.kind
     wanted = RunOptions(**options)
     twice = kind in ("record", "transaction")
+    paths = input_files(files)
     try:
-        with ended_by_sigterm(), _readable_twice(files) if twice else contextlib.nullcontext(files) as inputs:
+        with ended_by_sigterm(), _readable_twice(paths) if twice else contextlib.nullcontext(paths) as inputs:
             run = TraceRun(inputs, question, wanted, as_json=as_json)
             return run.records() if kind == "record" else run.others(kind)
     except KeyboardInterrupt as interrupt:

@@ -25,9 +25,10 @@ from mqsniff.answers.trace.transactions import TransactionTracer
 from mqsniff.cli.known import did_you_mean
 from mqsniff.cli.outputs import wants_color
 from mqsniff.cli.progress import Progress
-from mqsniff.cli.talk import say
+from mqsniff.cli.talk import remark, say
 from mqsniff.decode.registry import load_dissectors
 from mqsniff.dissector import WITH_RECORDS, Settings
+from mqsniff.filters.itemfilter import SHORT_NAME
 from mqsniff.filters.patterns import Patterns
 from mqsniff.filters.recordfilter import RecordFilter
 from mqsniff.model import ConnectionInfo, Item, TopicItem
@@ -168,7 +169,7 @@ class TraceRun:
             for sentence in sentences:
                 say(sentence)
             if explanation is not None:
-                say(explanation)
+                remark(explanation)
         return code
 
 
@@ -180,9 +181,12 @@ def _place_of(record: TracedRecord) -> str:
 
 
 def _fits_connection(wanted: tuple[str, ...]) -> Callable[[ConnectionInfo], bool]:
-    starts = tuple(text.lower() for text in wanted)
+    numbers = frozenset(int(text[1:]) for text in wanted if SHORT_NAME.fullmatch(text))
+    starts = tuple(text.lower() for text in wanted if not SHORT_NAME.fullmatch(text))
 
     def fits(connection: ConnectionInfo) -> bool:
+        if connection.number in numbers:
+            return True
         return connection.connection_id.startswith(starts) or connection.client in wanted
 
     return fits

@@ -22,7 +22,7 @@ from mqsniff.decode.layers import pieces
 from mqsniff.decode.observer import RunObserver
 from mqsniff.decode.opaque import OpaqueConnection
 from mqsniff.decode.registry import Claim, Registry
-from mqsniff.decode.session import ProtocolSession
+from mqsniff.decode.session import ProtocolSession, SessionEnd
 from mqsniff.dissector import Settings
 from mqsniff.model import (
     UNMET,
@@ -86,6 +86,8 @@ class Conversation:
         self._client = self._detector(from_start=False).likely_client()
         self._sides = _SIDES[self._client]
         self._closed = [False, False]
+        self._ended_by: Side | None = None
+        self._was_reset = False
         self._over = False
         self._told = False
         self.info = _info(connection, self._client)
@@ -253,10 +255,14 @@ class Conversation:
     def _close(self, event: StreamClosed) -> Iterator[Item]:
         side = self._sides[event.direction]
         self._closed[side] = True
+        reset_by = _reset_by(side, own=event.reason == "rst", peers=event.peer_reset)
+        self._ended_by = reset_by or self._ended_by or side
+        self._was_reset = self._was_reset or reset_by is not None
         if self._session is not None:
-            yield from self._session.close(side, _reset_by(side, own=event.reason == "rst", peers=event.peer_reset))
+            yield from self._session.close(side, reset_by)
             if all(self._closed):
-                yield from self._end_session(self._session, (True, True), open_at_end=False)
+                ended = SessionEnd(event.mark.ts_ns, by=self._ended_by, was_reset=self._was_reset)
+                yield from self._end_session(self._session, ended, (True, True))
 
     def _sided(self, event: StreamChunk | StreamGap) -> Chunk | Gap:
         """An event with the side of its direction."""
@@ -330,15 +336,17 @@ class Conversation:
                     reset_by = _reset_by(side, own=own, peers=peers)
                     yield from self._session.close(side, reset_by, open_at_end=facts.open_at_end)
             seen = (facts.seen[self._client], facts.seen[1 - self._client])
-            yield from self._end_session(self._session, seen, open_at_end=facts.open_at_end)
+            closer = None if facts.closed_by is None else self._sides[facts.closed_by]
+            ended = SessionEnd(facts.last_ts_ns, facts.open_at_end, closer, was_reset=facts.close_reason == "rst")
+            yield from self._end_session(self._session, ended, seen)
         elif self._opaque is not None:
             yield from self._opaque.end()
         self._fill(facts)
         yield ClosedItem(self.info)
 
-    def _end_session(self, session: ProtocolSession, seen: tuple[bool, bool], *, open_at_end: bool) -> Iterator[Item]:
+    def _end_session(self, session: ProtocolSession, ended: SessionEnd, seen: tuple[bool, bool]) -> Iterator[Item]:
         """End the session: give its last items and free its memory."""
-        yield from session.end(open_at_end=open_at_end, seen=seen)
+        yield from session.end(ended, seen=seen)
         self._session, self._over = None, True
 
     def _fill(self, facts: ConnectionStats) -> None:

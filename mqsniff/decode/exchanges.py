@@ -45,7 +45,8 @@ class Exchanges:
         for pending in message.resolved:
             answer = pending.answer
             if answer is None:
-                done.append(Exchange(pending, None, pending.status or "unanswered"))
+                late = message.frame.first_ts_ns
+                done.append(Exchange(pending, None, pending.status or "unanswered", ended_ns=late))
             else:
                 done.append(self._timed(pending, answer))
                 answered |= answer is message and pending.link == "answer"

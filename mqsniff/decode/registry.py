@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from mqsniff.decode.nameable import FOREIGN, UNKNOWN
 from mqsniff.dissector import Dissector, Sample, Verdict
+from mqsniff.model import Message
 
 GROUP = "mqsniff.dissectors"
 
@@ -67,6 +68,20 @@ def message_names(loaded: list[LoadedDissector], wanted: Callable[[str], bool]) 
             return None
         names.update(own)
     return names
+
+
+def code_names(loaded: list[LoadedDissector]) -> Callable[[Message, str, int], str | None]:
+    """Tells what a number in a field of a message's body is called, as the dissectors know it."""
+    by_protocol = {name: entry.dissector for entry in loaded if entry.dissector for name in entry.dissector.names}
+
+    def code_name(message: Message, field: str, code: int) -> str | None:
+        dissector = by_protocol.get(message.protocol)
+        try:
+            return None if dissector is None else dissector.code_name(message, field, code)
+        except Exception:  # noqa: BLE001  # the border of the plugin: a number without its name is still shown
+            return None
+
+    return code_name
 
 
 class Claim(NamedTuple):

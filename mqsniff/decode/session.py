@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from mqsniff.decode.exchanges import Exchanges, Ready
 from mqsniff.decode.layers import Layers
@@ -43,6 +43,17 @@ from mqsniff.model import (
 )
 
 SessionInput = TypeVar("SessionInput", Chunk, Gap, Side)
+
+
+class SessionEnd(NamedTuple):
+    """How a connection ended."""
+
+    ts_ns: int
+    by_input: bool = False
+    """Whether nothing ended it but the end of the input."""
+    by: Side | None = None
+    """Who sent the first FIN, or the RST."""
+    was_reset: bool = False
 
 
 class ProtocolSession:
@@ -133,12 +144,16 @@ class ProtocolSession:
             yield from self.close(other, reset_by, open_at_end=open_at_end)
         self._reset_by = None
 
-    def end(self, *, open_at_end: bool, seen: tuple[bool, bool]) -> Iterator[Item]:
-        """The connection is over: give requests without a reply, and what was not decoded."""
+    def end(self, ended: SessionEnd, *, seen: tuple[bool, bool]) -> Iterator[Item]:
+        """The connection is over: give requests without a reply, and what was not decoded.
+
+        Requests that nobody answered are given also where exchanges are not wanted: there are few.
+        """
         gaps = self._gaps[0], self._gaps[1]
         for pending in self._dissector.unanswered():
-            exchange = self._exchanges.rest(pending, open_at_end=open_at_end, seen=seen, gaps=gaps)
-            if not self._quiet:
+            exchange = self._exchanges.rest(pending, open_at_end=ended.by_input, seen=seen, gaps=gaps)
+            exchange.ended_ns, exchange.ended_by, exchange.was_reset = ended.ts_ns, ended.by, ended.was_reset
+            if not self._quiet or exchange.status == "unanswered":
                 yield ExchangeItem(self._info, exchange)
             yield from self._recorded(self._exchanges.settled(exchange))
         self._layers.end()
@@ -247,6 +262,8 @@ class ProtocolSession:
             ]
         if not self._quiet:
             items += [ExchangeItem(info, exchange) for exchange in ended]
+        elif ended:
+            items += [ExchangeItem(info, exchange) for exchange in ended if exchange.status == "unanswered"]
         if message.records or (ended and self._exchanges.waiting):
             items += self._recorded(self._exchanges.records_of(message, ended))
         return items
@@ -268,10 +285,14 @@ class ProtocolSession:
             _note_unmatched(message)
         self._claimed[frame.side] += len(frame.data) + frame.unread
         info.undecoded_bytes += frame.unread
-        if not message.problems:
-            return [MessageItem(info, message)]
-        place = frame.first_ts_ns, frame.first_packet
-        return [MessageItem(info, message), *[ProblemItem(info, odd, *place, message) for odd in message.problems]]
+        items: list[Item] = [MessageItem(info, message)]
+        if message.problems:
+            place = frame.first_ts_ns, frame.first_packet
+            items += [ProblemItem(info, odd, *place, message) for odd in message.problems]
+        if len(message.resolved) != message.answers:  # rare: some get several replies, some none
+            ended = self._exchanges.of(message)
+            items += [ExchangeItem(info, exchange) for exchange in ended if exchange.status == "unanswered"]
+        return items
 
     def _recorded(self, ready: Iterator[Ready]) -> Iterator[Item]:
         for message, batch in ready:

@@ -66,7 +66,8 @@ class FilterChain:
         if self._chosen is not None:
             yield self._chosen.sentence()
         if self._where is not None:
-            yield f"{self._where.met:,} of {self._where.rows:,} rows met --where"
+            tables = ", ".join(self._where.tables)
+            yield f"{self._where.met:,} of {self._where.rows:,} rows met --where ({tables})"
 
 
 def _learning(items: Iterable[Item | None], learn: Callable[[Message], object]) -> Iterator[Item | None]:

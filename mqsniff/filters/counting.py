@@ -115,6 +115,8 @@ def _options(filters: Filters) -> Iterator[tuple[str, str | None]]:
         ("--partition", filters.partitions),
         ("--offset", map(_range, filters.offsets)),
         ("--key", (key.decode(errors="backslashreplace") for key in filters.keys)),
+        ("--header", filters.headers),
+        ("--grep", filters.contents),
         ("--client", filters.clients),
         ("--host", (n.network_address if n.num_addresses == 1 else n for n in filters.hosts)),
         ("--port", filters.ports),
@@ -125,6 +127,8 @@ def _options(filters: Filters) -> Iterator[tuple[str, str | None]]:
             yield option, str(value)
     if filters.errors:
         yield "--errors", None
+    if filters.slower_ns is not None:
+        yield "--slower", f"{filters.slower_ns / 1e6:g}ms"
     for option, time_ns in (("--from", filters.from_ns), ("--to", filters.to_ns)):
         if time_ns is not None:
             yield option, rfc3339(time_ns) or str(time_ns // SECOND_NS)

@@ -6,8 +6,9 @@
    count for it.
 3. An exchange is chosen if each option is met by its request or its answer; ``--errors`` also by its status.
 4. Records are chosen with their message; those of a request wait for the answer, and ``--errors`` chooses them if it
-   says that they failed. ``--topic``, ``--partition``, ``--offset`` and ``--key`` also select rows of ``records`` and
-   ``partitions``, so that one topic of a large answer comes alone; ``--errors`` selects partitions that failed.
+   says that they failed. ``--topic``, ``--partition``, ``--offset``, ``--key``, ``--header`` and ``--grep`` also select
+   rows of ``records`` and ``partitions``, so that one topic of a large answer comes alone; ``--errors`` selects
+   partitions that failed.
 5. A connection is chosen if an item of it is. If a connection itself has all that the options ask for (protocol,
    client, host, port, connection, time, errors), it is also chosen by these.
 6. A problem without message is chosen if its connection meets all options; a problem of an input is always chosen.
@@ -18,6 +19,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -27,6 +29,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from mqsniff.filters.patterns import Patterns
 from mqsniff.filters.recordfilter import OffsetRange, RecordFilter
+from mqsniff.filters.slow import SlowFilter
 from mqsniff.model import (
     UNMET,
     ClosedItem,
@@ -47,9 +50,13 @@ from mqsniff.model import (
 Network: TypeAlias = IPv4Network | IPv6Network
 
 Option: TypeAlias = Literal[
-    "protocol", "name", "place", "group", "client", "host", "port", "connection", "errors", "time"
+    "protocol", "name", "place", "group", "client", "host", "port", "connection", "errors", "time", "slower"
 ]
-"""Options that are checked together; ``place``: topic, partition, offset and key, which one row must meet together."""
+"""Options that are checked together; ``place``: topic, partition, offset, key, header and content, which one row must
+meet together. ``slower`` is decided before (``slow``)."""
+
+SHORT_NAME: Final = re.compile(r"c[1-9]\d{0,5}", re.ASCII)
+"""Short name of a connection. An id that begins like one has to be given with more of its digits, or fewer."""
 
 _BY_CONNECTION: Final[frozenset[Option]] = frozenset(
     ("protocol", "client", "host", "port", "connection", "errors", "time")
@@ -68,11 +75,17 @@ class Filters:
     partitions: tuple[int, ...] = ()
     offsets: tuple[OffsetRange, ...] = ()
     keys: tuple[bytes, ...] = ()
+    headers: tuple[str, ...] = ()
+    """``NAME`` or ``NAME=VALUE`` (``contents``)."""
+    contents: tuple[str, ...] = ()
+    """Text, or ``/regular expression/``."""
     clients: tuple[str, ...] = ()
     hosts: tuple[Network, ...] = ()
     ports: tuple[int, ...] = ()
     connections: tuple[str, ...] = ()
     errors: bool = False
+    slower_ns: int | None = None
+    """The least time that was worked on an exchange."""
     from_ns: int | None = None
     """First time that is chosen."""
     to_ns: int | None = None
@@ -84,7 +97,7 @@ class Filters:
     @property
     def needs_records(self) -> bool:
         """Whether record batches have to be decoded for the filters."""
-        return bool(self.offsets or self.keys)
+        return bool(self.offsets or self.keys or self.headers or self.contents)
 
 
 NO_FILTERS: Final = Filters()
@@ -99,7 +112,17 @@ class ItemFilter:
         self._names = Patterns(filters.names, ignore_case=True)
         self._groups = Patterns(filters.groups)
         self._clients = Patterns(filters.clients)
-        self._place = RecordFilter(Patterns(filters.topics), filters.partitions, filters.offsets, filters.keys)
+        self._place = RecordFilter(
+            Patterns(filters.topics),
+            filters.partitions,
+            filters.offsets,
+            filters.keys,
+            headers=filters.headers,
+            contents=filters.contents,
+        )
+        self._slow = None if filters.slower_ns is None else SlowFilter(filters.slower_ns)
+        self._numbers = frozenset(int(name[1:]) for name in filters.connections if SHORT_NAME.fullmatch(name))
+        self._ids = tuple(name for name in filters.connections if not SHORT_NAME.fullmatch(name))
         self._given: tuple[Option, ...] = tuple(_given(filters))
         self._whole_connections = _BY_CONNECTION.issuperset(self._given)
         self._waiting: dict[str, OpenedItem] = {}
@@ -107,6 +130,13 @@ class ItemFilter:
 
     def choose(self, item: Item) -> Iterator[Item]:
         """The chosen part of an item: nothing, all of it, or some rows; first its connection's opening."""
+        if self._slow is None:
+            yield from self._choose(item)
+            return
+        for slow in self._slow.of(item):
+            yield from self._choose(slow)
+
+    def _choose(self, item: Item) -> Iterator[Item]:
         match item:
             case OpenedItem(connection):
                 self._waiting[connection.connection_id] = item
@@ -230,6 +260,8 @@ class ItemFilter:
                     met = any(self._in_time(m.frame.first_ts_ns, m.frame.first_ts_ns) for m in itself)
                 case "host" | "port" | "connection":
                     met = self._own(option, connection)
+                case "slower":
+                    met = bool(itself)
                 case _:
                     met = any(self._says(option, connection, message) for message in about)
                     met = met or (not about and self._own(option, connection))
@@ -267,7 +299,7 @@ class ItemFilter:
             case "port":
                 return connection.client_port in filters.ports or connection.server_port in filters.ports
             case "connection":
-                return connection.connection_id.startswith(filters.connections)
+                return connection.number in self._numbers or connection.connection_id.startswith(self._ids)
         return False
 
     def _in_time(self, first_ns: int, last_ns: int) -> bool:
@@ -304,6 +336,15 @@ def _given(filters: Filters) -> Iterator[Option]:
         ("group", filters.groups),
         ("client", filters.clients),
         ("errors", filters.errors),
-        ("place", filters.topics or filters.partitions or filters.offsets or filters.keys),
+        ("slower", filters.slower_ns is not None),
+        (
+            "place",
+            filters.topics
+            or filters.partitions
+            or filters.offsets
+            or filters.keys
+            or filters.headers
+            or filters.contents,
+        ),
     )
     return (option for option, value in given if value)

@@ -1,6 +1,6 @@
-"""Topic, partition, offset and key in, the matching rows and records of a message out.
+"""Topic, partition, offset, key, header and content in, the matching rows and records of a message out.
 
-1. One row must match all four: a row of ``partitions``, a record, or (topic alone) the message itself.
+1. One row must match all: a row of ``partitions``, a record, or (topic and content alone) the message itself.
 2. A topic with its domain (Pulsar: ``persistent://tenant/namespace/name-partition-3``) also matches by its last part,
    with and without the partition number. A topic id counts as the name if the name is unknown.
 3. An offset is the broker's. A row of ``partitions`` matches by its own offset or by that of one of its records.
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from mqsniff.filters.contents import ContentSearch, HeaderFilter
 from mqsniff.filters.patterns import Patterns
 from mqsniff.model import Message, PartitionRow, RecordBatch
 
@@ -39,21 +40,30 @@ class RecordFilter:
         partitions: Sequence[int],
         offsets: Sequence[OffsetRange],
         keys: Sequence[bytes],
+        *,
+        headers: Sequence[str] = (),
+        contents: Sequence[str] = (),
     ) -> None:
         self._topics = topics
         self._partitions = frozenset(partitions)
         self._offsets = tuple(offsets)
         self._keys = frozenset(keys)
-        self._everywhere = not (topics or partitions or offsets or keys)
-        self._needs_row = bool(partitions or offsets or keys)
-        self._needs_record = bool(offsets or keys)
+        self._headers = HeaderFilter(headers)
+        self._contents = ContentSearch(contents)
+        self._everywhere = not (topics or partitions or offsets or keys or headers or contents)
+        self._needs_row = bool(partitions or offsets or keys or headers or contents)
+        self._needs_record = bool(offsets or keys or headers or contents)
+        self._in_bodies = bool(contents) and not (partitions or offsets or keys or headers)
+        """Whether a message's body can meet all that is asked."""
 
     def inside(self, message: Message) -> bool:
         """Whether some part of a message matches."""
         if self._everywhere:
             return True
         if not self._needs_row and (message.topics or message.topic_ids):
-            return any(map(self.names_topic, (*message.topics, *message.topic_ids)))
+            return self._names_a_topic_of(message)
+        if self._in_bodies and self._names_a_topic_of(message) and self._contents.in_body(message.body):
+            return True
         if any(self._row_lies(message, row) for row in message.partitions):
             return True
         return any(self._kept(message, batch) for batch in message.records)
@@ -61,6 +71,9 @@ class RecordFilter:
     def names_topic(self, *names: str | None) -> bool:
         """Whether one of the names of a topic matches."""
         return not self._topics or any(self._topics.fit(form) for name in names if name for form in topic_forms(name))
+
+    def _names_a_topic_of(self, message: Message) -> bool:
+        return not self._topics or any(map(self.names_topic, (*message.topics, *message.topic_ids)))
 
     def partitions(self, message: Message) -> tuple[PartitionRow, ...]:
         """The matching rows of ``partitions``; the same tuple if all match."""
@@ -80,7 +93,9 @@ class RecordFilter:
 
     def _row_lies(self, message: Message, row: dict[str, Any]) -> bool:
         """Whether a row of ``partitions`` matches by its own fields."""
-        return self._in_partition(message, row.get) and not self._keys and self._offset_lies(row.get("offset"))
+        if self._keys or self._headers or self._contents:
+            return False
+        return self._in_partition(message, row.get) and self._offset_lies(row.get("offset"))
 
     def _holds(self, message: Message, row: dict[str, Any]) -> bool:
         """Whether records of a partition match."""
@@ -107,6 +122,10 @@ class RecordFilter:
             indexes = [i for i in indexes if self._offset_lies(constant.get("offset") if offset is None else offset[i])]
         if self._keys:
             indexes = [i for i in indexes if _key(batch, i) in self._keys]
+        if self._headers and indexes:
+            indexes = self._headers.in_records(batch, indexes)
+        if self._contents and indexes:
+            indexes = self._contents.in_records(batch, indexes)
         return indexes
 
     def _in_partition(self, message: Message, get: Callable[[str], Any]) -> bool:

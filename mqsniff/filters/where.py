@@ -57,6 +57,8 @@ class WhereFilter:
         self._asked = {table: asked for table in TABLES if table in wanted and (asked := self._bound(table, condition))}
         self.left_out = tuple(table for table in TABLES if table in wanted and table not in self._asked)
         """Wanted tables that lack a column of the condition."""
+        self.tables = tuple(self._asked)
+        """Those that it is asked of."""
         if not self._asked:
             raise QueryError(self._why(condition, wanted))
         self._opened: dict[str, OpenedItem] = {}

@@ -52,6 +52,9 @@ class ConnectionInfo:
     of plain bytes. No column."""
     unread_at: dict[Side, int] = field(default_factory=dict)
     """By side: the stream offset from which on a layer may have given nothing for its bytes; no column."""
+    number: int = 0
+    """Its place among the connections of the run, in the order in which they first show, from 1; 0 where nobody counts
+    (batch). No column: text calls it c1, c2, …"""
     client_rtt_ns: int | None = None
     server_rtt_ns: int | None = None
     proxy_client: str | None = None
@@ -109,6 +112,12 @@ class Exchange:
     total_ns: int | None = None
     queue_ns: int | None = None
     work_ns: int | None = None
+    ended_ns: int | None = None
+    """When it was known that no reply would come: the time of a later reply, or of the connection's end."""
+    ended_by: Side | None = None
+    """The side whose FIN or RST ended the connection that a request waited on."""
+    was_reset: bool = False
+    """Whether it was a RST."""
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ Source of rule 3: OWASP, CSV Injection.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO, Final
 
 from mqsniff.model import Item
@@ -33,8 +33,16 @@ class CsvSink:
     """Writes the rows of one table to a binary stream; ``terminal``: the stream is a terminal."""
 
     def __init__(
-        self, stream: BinaryIO, captures: Captures, table: TableName, shown: Redaction, *, terminal: bool = False
+        self,
+        stream: BinaryIO,
+        captures: Captures,
+        table: TableName,
+        shown: Redaction,
+        fields: Sequence[str] = (),
+        *,
+        terminal: bool = False,
     ) -> None:
+        """``fields``: the columns that go out, in this order; none: all."""
         self._stream = stream
         self._captures = captures
         self._table: TableName = table
@@ -44,7 +52,8 @@ class CsvSink:
         self._payloads = names_of(table, "payload")
         self._texts = names_of(table, "texts")
         self._json = names_of(table, "json", "headers")
-        self._put(column.name for column in TABLES[table])
+        self._fields = tuple(fields)
+        self._put(self._fields or (column.name for column in TABLES[table]))
 
     def write(self, item: Item) -> None:
         """Write an item's rows of the table."""
@@ -70,7 +79,7 @@ class CsvSink:
         for name in self._json:
             if (value := row[name]) is not None:
                 cells[name] = self._shown.json(value).decode()
-        return cells.values()
+        return [cells[name] for name in self._fields] if self._fields else cells.values()
 
     def _put(self, cells: Iterable[Any]) -> None:
         self._stream.write(csv_line(cells, terminal=self._terminal))

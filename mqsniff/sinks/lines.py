@@ -1,6 +1,6 @@
 """A message, a problem, a connection's end or a record in; what a text line tells of it behind its columns out.
 
-1. What matters stands first: topics, group, correlation, the dissector's notes, size, error, the answer's latency.
+1. What matters stands first: error, the answer's latency, topics, group, the dissector's notes, size, correlation.
 2. Labels are ``name=value``, so that lines can be searched; a value that is no plain word is quoted.
 3. Everything that traffic can write goes through ``escape``.
 """
@@ -11,47 +11,90 @@ from collections.abc import Iterator
 from typing import Final
 
 from mqsniff.limits import Limits
-from mqsniff.model import UNMET, ConnectionInfo, Frame, Message, ProblemItem, packet_capture, packet_number
+from mqsniff.model import UNMET, ConnectionInfo, Exchange, Frame, Message, ProblemItem, packet_capture, packet_number
 from mqsniff.sinks.paint import TextPart
 from mqsniff.sinks.tree import brief
 from mqsniff.tables.escape import quoted, safe
 from mqsniff.tables.rows import Captures, Row
-from mqsniff.tables.schemas import TableName, names_of
-from mqsniff.tables.times import SECOND_NS, rfc3339
+from mqsniff.tables.times import SECOND_NS
 from mqsniff.tables.values import Redaction, base64
 
 STALL_SHOWN_NS: Final = Limits().stall_ns
 _TOPICS_SHOWN: Final = 3
-_COLUMNS_LEFT_OUT: Final = frozenset(
-    ("connection_id", "side", "client", "server", "ts", "ts_ns", "protocol", "body", "key_encoding", "value_encoding")
-)
+_ENDINGS: Final = {"rst": "RESET", "keepalive missed": "TIME-OUT"}
+"""Why a connection was closed -> what the line at its end is called."""
 
 
 def message_parts(message: Message, latency_ns: int | None, shown: Redaction) -> list[TextPart]:
     """A message behind its name."""
     parts: list[TextPart] = []
+    if (error := error_text(message)) is not None:
+        parts.append(("failure", "  " + error))
+    pending = message.answered[0] if message.answered else None
+    settles = pending is not None and pending.link == "settlement"
+    if latency_ns is not None:
+        parts.append(("latency", f"  {'after' if settles else 'in'} {milliseconds(latency_ns)}"))
+        if pending is not None and pending.held:
+            parts.append(("detail", "  held"))
+    _tell_topics(message, shown, parts)
+    if error is None and message.error_code:
+        parts.append(("detail", "  code=" + safe(message.error_name or str(message.error_code))))
+    if pending is not None and not settles and pending.message is not None and pending.message.name != message.name:
+        parts.append(("detail", "  to " + safe(pending.message.name)))
+    for label, value in message.notes:
+        parts.append(("detail", f"  {safe(label)}={brief(value, shown)}"))
+    parts.append(("detail", f"  {message.frame.size} B"))
+    if message.correlation is not None:
+        parts.append(("detail", "  id=" + brief(message.correlation, shown)))
+    return parts
+
+
+def _tell_topics(message: Message, shown: Redaction, parts: list[TextPart]) -> None:
+    """Add topics and group."""
     if message.topics:
         parts.append(("topic", "  " + _listed(message.topics)))
     elif message.topic_ids:
         parts.append(("topic", "  " + _listed(message.topic_ids)))
     if message.group:
         parts.append(("detail", "  group=" + brief(message.group, shown)))
-    if message.correlation is not None:
-        parts.append(("detail", "  id=" + brief(message.correlation, shown)))
-    for label, value in message.notes:
-        parts.append(("detail", f"  {safe(label)}={brief(value, shown)}"))
-    parts.append(("detail", f"  {message.frame.size} B"))
-    if (error := _error(message)) is not None:
-        parts.append(("error", "  " + error))
-    elif message.error_code:
-        parts.append(("detail", "  code=" + safe(message.error_name or str(message.error_code))))
-    pending = message.answered[0] if message.answered else None
-    settles = pending is not None and pending.link == "settlement"
-    if pending is not None and not settles and pending.message is not None and pending.message.name != message.name:
-        parts.append(("detail", "  to " + safe(pending.message.name)))
-    if latency_ns is not None:
-        parts.append(("latency", f"  {'after' if settles else 'in'} {milliseconds(latency_ns)}"))
+
+
+def missing_parts(exchange: Exchange, request: Message, when: str, shown: Redaction) -> list[TextPart]:
+    """A request that got no answer, or a delivery that nobody settled; ``when`` is the request's time."""
+    frame = request.frame
+    what, why = _why_missing(exchange)
+    alarms = exchange.status == "unanswered" and not _may_wait(exchange)
+    parts: list[TextPart] = [("failure" if alarms else "warning", "  " + what)]
+    if exchange.ended_ns is not None and exchange.ended_ns >= frame.last_ts_ns:
+        parts.append(("latency", f"  after {milliseconds(exchange.ended_ns - frame.last_ts_ns)}"))
+    _tell_topics(request, shown, parts)
+    parts += [("detail", f"  {why}"), ("detail", f"  sent at {when} (#{packet_number(frame.first_packet)})")]
+    if request.correlation is not None:
+        parts.append(("detail", "  id=" + brief(request.correlation, shown)))
     return parts
+
+
+def _may_wait(exchange: Exchange) -> bool:
+    """Whether the broker might still hold the request when the connection ended, as a long poll at a shutdown."""
+    pending = exchange.pending
+    if pending is None or pending.wait_limit_ns is None or exchange.ended_ns is None:
+        return False
+    return exchange.ended_ns - pending.frame.last_ts_ns <= pending.wait_limit_ns
+
+
+def _why_missing(exchange: Exchange) -> tuple[str, str]:
+    """What there is instead of an answer, and why."""
+    answers = exchange.pending is None or exchange.pending.link == "answer"
+    match exchange.status:
+        case "lost":
+            return ("ANSWER LOST" if answers else "SETTLEMENT LOST"), "by the capture"
+        case "pending":
+            return ("NO ANSWER YET" if answers else "NOT SETTLED YET"), "the capture ended"
+    who = exchange.ended_by
+    what = "NO ANSWER" if answers else "NOT SETTLED"
+    if who is None:
+        return what, "the other side went on"
+    return what, f"the {who.text} {'reset' if exchange.was_reset else 'closed'} the connection"
 
 
 def packets(frame: Frame) -> str:
@@ -80,9 +123,9 @@ def problem_parts(noticed: ProblemItem, captures: Captures) -> list[TextPart]:
 def close_name(connection: ConnectionInfo) -> str:
     """What the line at a connection's end is called."""
     if connection.outcome in UNMET:
-        return connection.outcome
+        return connection.outcome.upper()
     if not connection.open_at_end:
-        return "close"
+        return _ENDINGS.get(connection.close_reason or "", "close")
     return "forgotten" if connection.forgotten else "end of capture"
 
 
@@ -142,10 +185,12 @@ def record_text(row: Row, shown: Redaction) -> str:
     if row["message_id"] is not None:
         parts.append("id=" + brief(row["message_id"], shown))
     if row["key_encoding"] is not None:
-        parts.append("key=" + _data(row["key"], row["key_encoding"]))
+        parts.append("key=" + data_text(row["key"], row["key_encoding"]))
     if row["ordering_key_encoding"] is not None:
-        parts.append("ordering_key=" + _data(row["ordering_key"], row["ordering_key_encoding"]))
-    parts.append("value=" + ("null" if row["value_encoding"] is None else _data(row["value"], row["value_encoding"])))
+        parts.append("ordering_key=" + data_text(row["ordering_key"], row["ordering_key_encoding"]))
+    parts.append(
+        "value=" + ("null" if row["value_encoding"] is None else data_text(row["value"], row["value_encoding"]))
+    )
     if row["value_size"] is not None:
         parts.append(f"{row['value_size']} B")
     if row["left_out"] is not None:
@@ -156,25 +201,7 @@ def record_text(row: Row, shown: Redaction) -> str:
     return "- " + "  ".join(parts)
 
 
-def row_text(table: TableName, row: Row, shown: Redaction) -> str:
-    """A row of any table as ``name=value`` pairs, without what stands in the line's columns and without nulls."""
-    times, payloads = names_of(table, "timestamp"), names_of(table, "payload")
-    pairs = []
-    for name in names_of(table):
-        value = row[name]
-        if value is None or name in _COLUMNS_LEFT_OUT:
-            continue
-        if name in times:
-            text = rfc3339(value) or "?"
-        elif name in payloads:
-            text = _data(value, row[f"{name}_encoding"])
-        else:
-            text = brief(value, shown)
-        pairs.append(f"  {name}={text}")
-    return "".join(pairs)
-
-
-def _data(data: bytes | None, encoding: str) -> str:
+def data_text(data: bytes | None, encoding: str) -> str:
     """A record's key or value by its encoding."""
     match encoding:
         case "redacted":
@@ -190,7 +217,7 @@ def _listed(names: tuple[str, ...]) -> str:
     return text if len(names) <= _TOPICS_SHOWN else f"{text},+{len(names) - _TOPICS_SHOWN}"
 
 
-def _error(message: Message) -> str | None:
+def error_text(message: Message) -> str | None:
     """The error that a message carries, by name where it has one."""
     name, code, count = message.error_name, message.error_code, message.error_count
     if not message.failed:

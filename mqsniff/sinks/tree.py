@@ -8,20 +8,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from mqsniff.model import PayloadBytes, PayloadMap, PayloadText, Secret, Undecoded
 from mqsniff.tables.escape import quoted, safe
 from mqsniff.tables.values import NESTING_MAX, Redaction, base64, redacted, text_of
 
+FieldNames: TypeAlias = Callable[[str, int], str | None]
+"""A field and a number in it -> the number's name, if it has one."""
+
 _PLAIN: Final = re.compile(r'[^ "=<>\\]+')
 
 
-def tree_lines(body: dict[str, Any], shown: Redaction, indent: int) -> Iterator[str]:
-    """Lines of a body, each member on its own line, without newlines."""
-    yield from _members(body, shown, indent, 0)
+def tree_lines(
+    body: dict[str, Any], shown: Redaction, indent: int, code_name: FieldNames | None = None
+) -> Iterator[str]:
+    """Lines of a body, each member on its own line, without newlines; numbers with the names that they have."""
+    yield from _members(body, shown, indent, 0, code_name)
 
 
 def inline(value: Any, shown: Redaction) -> str:
@@ -51,13 +56,20 @@ def brief(value: Any, shown: Redaction) -> str:
     return inline(value, shown)
 
 
-def _members(members: dict[str, Any], shown: Redaction, indent: int, depth: int) -> Iterator[str]:
+def _members(
+    members: dict[str, Any], shown: Redaction, indent: int, depth: int, named: FieldNames | None
+) -> Iterator[str]:
     for key, value in members.items():
-        yield from _node(f"{safe(str(key))}:", value, shown, indent, depth)
+        yield from _node(f"{safe(str(key))}:", value, shown, indent, depth, named)
 
 
-def _node(label: str, value: Any, shown: Redaction, indent: int, depth: int) -> Iterator[str]:
+def _node(  # noqa: PLR0917  # what it is, and how it is shown
+    label: str, value: Any, shown: Redaction, indent: int, depth: int, named: FieldNames | None
+) -> Iterator[str]:
     pad = " " * indent
+    if named is not None and type(value) is int and (name := named(label[:-1], value)):
+        yield f"{pad}{label} {value} {safe(name)}"
+        return
     if depth >= NESTING_MAX or not _nested(value):
         yield f"{pad}{label} {inline(value, shown)}"
         return
@@ -65,18 +77,18 @@ def _node(label: str, value: Any, shown: Redaction, indent: int, depth: int) -> 
     if isinstance(value, PayloadMap) and not shown.payload:
         value = redacted(value)
     if isinstance(value, dict):
-        yield from _members(value, shown, indent + 2, depth + 1)
+        yield from _members(value, shown, indent + 2, depth + 1, named)
         return
     for item in value:
-        yield from _item(item, shown, indent + 2, depth + 1)
+        yield from _item(item, shown, indent + 2, depth + 1, named)
 
 
-def _item(value: Any, shown: Redaction, indent: int, depth: int) -> Iterator[str]:
+def _item(value: Any, shown: Redaction, indent: int, depth: int, named: FieldNames | None) -> Iterator[str]:
     """One item of a list; the first member of an object follows the dash."""
     if not isinstance(value, dict) or not value:
-        yield from _node("-", value, shown, indent, depth)
+        yield from _node("-", value, shown, indent, depth, None)
         return
-    lines = _members(value, shown, indent + 2, depth)
+    lines = _members(value, shown, indent + 2, depth, named)
     yield " " * indent + "- " + next(lines).lstrip()
     yield from lines
 

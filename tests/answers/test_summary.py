@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from handmade import connection, noticed, pub
+from handmade import MILLISECOND, START, connection, frame, noticed, pub
 
 from mqsniff.answers.summary import Summary
-from mqsniff.model import ClosedItem, MessageItem
+from mqsniff.model import ClosedItem, Exchange, ExchangeItem, MessageItem, Pending, Side
 from mqsniff.pipeline import Totals
 
 
@@ -21,6 +21,12 @@ def closed(protocol="nsq", **fields):
     return ClosedItem(connection(protocol=protocol, **({"client_bytes": 10} | fields)))
 
 
+def unanswered(status="unanswered", link="answer", wait_limit_ns=None, **ended):
+    pending = Pending("pub", link, frame(), message=pub(), wait_limit_ns=wait_limit_ns)
+    ended = {"ended_ns": START + 30_000 * MILLISECOND, "ended_by": Side.CLIENT} | ended
+    return ExchangeItem(connection(), Exchange(pending, None, status, **ended))
+
+
 MESSAGE = MessageItem(connection(), pub())
 
 
@@ -33,6 +39,14 @@ def test_totals_are_one_line():
         summary().totals(Totals(packets=1), 3, 61)
         == "1 packet (3 more dropped by the capture), 0 connections, 0 messages, no problems, 61.00 s"
     )
+
+
+def test_what_ended_badly_stands_in_the_totals():
+    failed = MessageItem(connection(), pub(error_code=5, error_count=1))
+    resets = [closed(close_reason="rst", closed_by=side) for side in ("server", "client", "server")]
+    line = summary(failed, unanswered(), unanswered(), *resets).totals(Totals(packets=2, connections=1), 0, 0.01)
+    told = "1 answer with an error, 2 unanswered, 3 resets (server 2, client 1), 2 time-outs, no problems"
+    assert f"1 message (nsq 1), {told}, 0.01 s" in line
 
 
 def test_what_the_network_did_is_counted_apart():
@@ -117,6 +131,21 @@ def test_the_ports_of_unknown_connections_are_named_by_how_many_they_are():
         ("empty", MESSAGE, []),
         ("answer-error", MessageItem(connection(), pub(error_code=5, error_count=1)), ["answer-error (1)"]),
         ("answer-error", MessageItem(connection(), pub(error_code=0, error_count=0)), []),
+        ("unanswered", unanswered(), ["unanswered (1)"]),
+        ("unanswered", unanswered("pending"), []),
+        ("unanswered", unanswered(link="settlement"), []),
+        ("timeout", unanswered(), ["timeout (1)"]),
+        ("timeout", unanswered(ended_by=Side.SERVER), []),
+        ("timeout", unanswered(wait_limit_ns=30_000 * MILLISECOND), []),
+        ("timeout", unanswered(wait_limit_ns=20_000 * MILLISECOND), ["timeout (1)"]),
+        ("timeout", unanswered(ended_ns=START + 2000), []),
+        ("timeout", closed(outcome="no answer"), ["timeout (1)"]),
+        ("timeout", closed(close_reason="keepalive missed"), ["timeout (1)"]),
+        ("timeout", MessageItem(connection(), pub(error_name="REQUEST_TIMED_OUT", error_count=1)), ["timeout (1)"]),
+        ("timeout", MessageItem(connection(), pub(error_name="FLUSH_DISK_TIMEOUT", error_count=1)), ["timeout (1)"]),
+        ("reset", closed(close_reason="rst", closed_by="server"), ["reset (1)"]),
+        ("reset", closed(close_reason="rst", outcome="refused"), []),
+        ("reset", closed(close_reason="fin"), []),
     ],
 )
 def test_a_condition_is_found_or_not(condition, item, found):

@@ -56,7 +56,17 @@ def test_a_pipe_gets_rows_and_stderr_the_totals(sample):
     assert done.exit_code == 0
     assert tables(done) == ["messages", "messages", "messages", "connections"]
     assert names(done) == ["MAGIC", "PUB", "RESPONSE"]
-    assert re.fullmatch(r"9 packets, 1 connection, 3 messages \(nsq 3\), no problems, \d+\.\d\d s\n", done.stderr)
+    hint, totals = done.stderr.splitlines()
+    assert hint.endswith("for text: -o text --color always | less -RS")
+    assert re.fullmatch(r"9 packets, 1 connection, 3 messages \(nsq 3\), no problems, \d+\.\d\d s", totals)
+
+
+def test_who_chose_a_form_or_silence_gets_no_hint(sample):
+    assert "less -RS" not in run(sample, "-o", "ndjson").stderr
+    assert "less -RS" not in run(sample, "-o", "text").stderr
+    quiet = run(sample, "-q")
+    assert (quiet.stderr, tables(quiet)) == ("", tables(run(sample)))
+    assert run("-q", sample.with_name("missing.pcap")).stderr.count("\n") == 1
 
 
 def test_a_terminal_gets_coloured_lines_of_its_width(sample):
@@ -66,7 +76,7 @@ def test_a_terminal_gets_coloured_lines_of_its_width(sample):
     assert plain != done.shown
     assert plain.splitlines()[0] == "2026-11-21"
     assert all(len(line) <= 80 for line in plain.splitlines())
-    assert "09:38:50.003000Z  40000 > 4150  nsq  MAGIC" in plain
+    assert "09:38:50.003000Z  c1 > 4150  MAGIC" in plain
 
 
 @pytest.mark.parametrize(
@@ -330,7 +340,7 @@ def test_a_filter_that_cannot_be_meant_is_refused_in_one_line(sample, option, va
 def test_a_condition_says_what_it_leaves_out_and_what_came_of_it(sample):
     done = run("--where", "size > 10", sample)
     assert done.stderr.splitlines()[0] == "mqsniff: --where leaves out connections: it does not fit their columns"
-    assert done.stderr.splitlines()[-1] == "1 of 3 rows met --where"
+    assert done.stderr.splitlines()[-1] == "1 of 3 rows met --where (messages, problems)"
 
 
 def test_records_are_found_by_their_key(tmp_path):
@@ -387,10 +397,10 @@ def test_parquet_overwrites_only_when_asked(sample, tmp_path):
 
 
 def test_after_input_that_cannot_be_read_no_tables_are_left_and_those_that_stood_there_stay(sample, tmp_path):
-    (tmp_path / "folder").mkdir()
+    (tmp_path / "more.pcap").write_text("nor is this")
     (tmp_path / "words.pcap").write_text("no capture at all")
     out = tmp_path / "a" / "tables"
-    for inputs in (["folder"], ["words.pcap"], ["folder", "words.pcap", "gone.pcap"]):
+    for inputs in (["more.pcap"], ["words.pcap"], ["more.pcap", "words.pcap", "gone.pcap"]):
         done = run("-o", "parquet", "--out", out, *(tmp_path / name for name in inputs))
         assert done.exit_code == 2
         assert done.stderr.splitlines()[-1] == "mqsniff: no input could be read, so no tables were written"
@@ -398,9 +408,9 @@ def test_after_input_that_cannot_be_read_no_tables_are_left_and_those_that_stood
         assert not (tmp_path / "a").exists()
     assert run("-o", "parquet", "--out", out, sample).exit_code == 0
     before = sorted(out.rglob("*.parquet"))
-    assert run("-o", "parquet", "--overwrite", "--out", out, tmp_path / "folder").exit_code == 2
+    assert run("-o", "parquet", "--overwrite", "--out", out, tmp_path / "more.pcap").exit_code == 2
     assert sorted(out.rglob("*.parquet")) == before != []
-    mixed = run("-o", "parquet", "--overwrite", "--out", out, tmp_path / "folder", sample)
+    mixed = run("-o", "parquet", "--overwrite", "--out", out, tmp_path / "more.pcap", sample)
     assert (mixed.exit_code, len(before)) == (2, len(sorted(out.rglob("*.parquet"))))
 
 
@@ -469,3 +479,114 @@ def test_a_full_disk_behind_stdout_is_one_line_and_exit_2(sample, output):
             [*COMMAND, "decode", "-o", output, str(sample)], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert (done.returncode, done.stderr) == (2, "mqsniff: stdout: No space left on device\n")
+
+
+def test_a_connection_is_chosen_by_the_short_name_that_text_shows(tmp_path):
+    capture = tmp_path / "two.pcap"
+    capture.write_bytes(pcap([*conversation(NSQ), *conversation(NSQ, client=40_001)]))
+    everything = run(capture, "-o", "text").stdout.splitlines()
+    second = [line for line in everything if "  c2 " in line]
+    assert 0 < len(second) < len(everything)
+    assert run(capture, "-o", "text", "--connection", "c2").stdout.splitlines()[1:] == second
+
+
+def test_a_request_without_an_answer_is_told_everywhere(tmp_path):
+    sample = written(tmp_path / "open.pcap", conversation([*NSQ, ("c", PUB)]))
+    done = run(sample, "-o", "text", "--fail-on", "unanswered")
+    assert "  NO ANSWER  after" in done.stdout
+    assert ", 1 unanswered, no problems" in done.stderr
+    assert done.exit_code == 1
+    assert ", 1 unanswered, no problems" in run(sample).stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--slower", "fast"), "no span of time, such as 100ms"),
+        (("--slower", "100"), "no span of time, such as 100ms"),
+        (("--grep", "/(/"), "missing ): ("),
+        (("--grep", ""), "the value is empty"),
+        (("--header", "=x"), "names no header"),
+        (("--fields", "naem,size", "-o", "csv"), "no field 'naem', did you mean name?"),
+        (("--fields", "name", "-o", "ndjson"), "--fields belongs to -o text and -o csv, and this is ndjson"),
+    ],
+)
+def test_a_search_that_cannot_be_meant_is_one_line(sample, options, told):
+    done = run(sample, *options)
+    assert done.exit_code == 2
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_searches_are_filters_as_the_others(sample):
+    assert names(run(sample, "--slower", "1us")) == ["PUB", "RESPONSE"]
+    assert names(run(sample, "--slower", "1s")) == []
+    done = run(sample, "--grep", "hello", "--table", "records")
+    assert [row["value"] for row in rows(done)] == ["hello"]
+    assert "2 of 3 messages matched --grep hello" in done.stderr
+    assert (
+        "0 of 3 messages matched --header a=b --slower 1.5ms"
+        in run(sample, "--slower", "1.5ms", "--header", "a=b").stderr
+    )
+
+
+def test_fields_choose_columns(sample):
+    assert run(sample, "-o", "csv", "--fields", "size,name").stdout.splitlines() == [
+        "size,name", "4,MAGIC", "19,PUB", "10,RESPONSE"
+    ]  # fmt: skip
+    assert run(sample, "-o", "text", "--fields", "name, size").stdout.splitlines()[:2] == ["name   size", "MAGIC  4"]
+
+
+def test_a_pager_gets_lines_that_are_not_cut(sample):
+    done = on_terminal("decode", str(sample), columns=40, MQSNIFF_PAGER="sed s/^/paged:/")
+    lines = done.shown.splitlines()
+    assert all(line.startswith("paged:") for line in lines)
+    assert max(map(len, lines)) > 60
+    assert "\x1b[" in done.shown
+    assert done.talk.startswith("9 packets, ")
+
+
+def test_a_pager_that_is_left_early_ends_the_run_quietly(sample):
+    done = on_terminal("decode", str(sample), MQSNIFF_PAGER="true")
+    assert (done.code, done.talk.count("Traceback")) == (0, 0)
+
+
+def test_a_pager_that_there_is_not_is_told(sample):
+    done = on_terminal("decode", str(sample), MQSNIFF_PAGER="nosuchpager -x")
+    assert done.code == 2
+    assert "no pager 'nosuchpager': set MQSNIFF_PAGER" in done.talk
+
+
+def test_in_a_pipe_there_is_no_pager(sample, monkeypatch):
+    monkeypatch.setenv("MQSNIFF_PAGER", "nosuchpager")
+    assert run(sample, "-o", "text", "--pager").exit_code == 0
+
+
+def test_folders_and_globs_are_inputs(tmp_path):
+    (tmp_path / "below").mkdir()
+    for port, name in enumerate(("one.pcap", "below/two.pcap"), 40_000):
+        written(tmp_path / name, conversation(NSQ, client=port))
+    (tmp_path / "one.pcap.golden.ndjson").write_text("{}")
+    assert len(names(run(tmp_path))) == 6
+    assert len(names(run(f"{tmp_path}/*.pcap*"))) == 3
+    assert len(names(run(f"{tmp_path}/**/*.pcap"))) == 6
+    for nothing, told in (
+        (tmp_path / "*.cap", "no captures there"),
+        (tmp_path / "empty", "no captures in this folder"),
+    ):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        done = run(nothing)
+        assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+        assert told in done.stderr
+
+
+def test_times_count_from_the_first_and_the_last_packet(sample):
+    assert names(run(sample, "--from", "+4ms")) == ["PUB", "RESPONSE"]
+    assert names(run(sample, "--to", "+4ms")) == ["MAGIC"]
+    assert names(run(sample, "--from", "-4ms")) == ["PUB", "RESPONSE"]
+    assert names(run(sample, "--from", "09:38:50.004", "--to", "09:39")) == ["PUB", "RESPONSE"]
+    for moment, told, shown in (("-5m", b"counts back from the last packet", 0), ("+4ms", b"2 of 3 messages", 3)):
+        with piped("decode", "-", "--from", moment) as process:
+            out, talk = process.communicate(sample.read_bytes())
+        assert told in talk
+        assert out.count(b"\n") == shown

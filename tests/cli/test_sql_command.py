@@ -185,14 +185,52 @@ def test_one_long_cell_does_not_widen_all_rows(folder):
     assert long == "x" * 5000 + "  5000"
 
 
-def test_without_a_query_tables_and_columns_are_listed(sample, folder):
-    for file, head in ((sample, "table        columns"), (folder, "table        rows  columns")):
+def test_without_a_query_tables_are_listed_with_their_rows(sample, folder):
+    for file in (sample, folder):
         done = run(file)
         assert done.exit_code == 0
-        assert done.stdout.splitlines()[0].startswith(head)
+        assert done.stdout.splitlines()[0].startswith("table        rows  columns")
         assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == list(TABLES)
         assert "latency_ns" in done.stdout
-    assert re.search(r"^messages +5 +connection_id", run(folder).stdout, re.MULTILINE)
+        assert re.search(r"^messages +5 +connection_id", done.stdout, re.MULTILINE)
+        examples = [line for line in done.stderr.splitlines() if line.startswith("  mqsniff sql FILE... ")]
+        assert len(examples) == 3
+        for line in examples:
+            query = line.split("FILE... ")[1]
+            name = query.split()[0] if query.startswith(":") else query.strip("'")
+            assert run(folder, name).exit_code == 0
+
+
+def test_queries_with_names_are_listed_and_asked(sample):
+    listed = [line.split()[0] for line in run("--queries").stdout.splitlines()[1:]]
+    assert {":slow", ":errors", ":lag", ":rebalances", ":topics", ":clients"} <= {*listed}
+    assert rows(run(sample, ":topics"))[0]["records"] == 2
+    assert rows(run(sample, ":errors"))[0]["error_name"] == "E_INVALID"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["missing.pcap"], "missing.pcap: no such file"),
+        (["missing.pcap", "messages"], "missing.pcap: no such file"),
+        (["select 1 as one", "{sample}"], "a query stands behind the files: mqsniff sql FILE... 'select 1 as one'"),
+        ([":slow", "{sample}"], "a query stands behind the files"),
+        (["messages", "{sample}"], "a query stands behind the files"),
+        (["{sample}", ":slw"], "no query ':slw', did you mean :slow?"),
+    ],
+)
+def test_a_missing_file_and_swapped_arguments_are_told(sample, arguments, told):
+    done = run(*(text.format(sample=sample) for text in arguments))
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert told in done.stderr
+
+
+def test_a_terminal_wraps_cells_before_it_turns_to_blocks(folder):
+    words = "select 'one two three four five six seven eight nine ten' as text, 12 as number, 'x' as x"
+    done = on_terminal("sql", str(folder), words, columns=40)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", done.shown)
+    assert "row 1" not in plain
+    assert "ten" in plain
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -165,3 +165,9 @@ def test_no_trace_of_a_connection_tells_a_secret(name, secrets):
             shown = run(path, "--connection", row["connection_id"], *form).stdout
             assert row["client"] in shown
             assert not [secret for secret in secrets if secret in shown]
+
+
+def test_a_connection_goes_by_the_short_name_that_text_shows():
+    shown = CliRunner().invoke(main, ["decode", "-o", "text", "--connection", "c2", str(MSG_TIMEOUT)]).stdout
+    client_end = shown.splitlines()[1].split()[2]
+    assert run(MSG_TIMEOUT, "--connection", "c2").stdout == run(MSG_TIMEOUT, "--connection", client_end).stdout != ""

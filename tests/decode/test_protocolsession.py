@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from toymq import ToyMq, chunk, flip, gap, make_xor
 
 from mqsniff.decode.layers import Layers
-from mqsniff.decode.session import ProtocolSession
+from mqsniff.decode.session import ProtocolSession, SessionEnd
 from mqsniff.dissector import NO_FRAME, USUAL, WAIT_PEER, LayerChange, Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, ConnectionInfo, ExchangeItem, Gap, Mark, MessageItem, ProblemItem, Side, Upgrade
@@ -39,7 +39,7 @@ def run(*events: Chunk | Gap, dissector: type[ToyMq] = ToyMq) -> tuple[list, Con
     out = [row for event in events for row in told(talking.take(event))]
     for side in Side:
         out += told(talking.close(side))
-    return out + told(talking.end(open_at_end=False, seen=(True, True))), info
+    return out + told(talking.end(SessionEnd(0), seen=(True, True))), info
 
 
 def test_questions_and_answers_become_exchanges():
@@ -218,7 +218,7 @@ def test_an_answer_to_nothing_is_unmatched():
 def test_what_was_never_answered_says_why(open_at_end, seen, status):
     talking, _ = talk()
     list(talking.take(chunk(b"F\x00")))
-    assert told(talking.end(open_at_end=open_at_end, seen=(True, seen))) == [("exchange", status)]
+    assert told(talking.end(SessionEnd(0, open_at_end), seen=(True, seen))) == [("exchange", status)]
 
 
 def test_a_message_forgets_what_it_ended_once_its_items_were_taken():
@@ -246,4 +246,4 @@ def test_without_exchanges_an_answer_to_nothing_is_unmatched_all_the_same():
     sides = (Side.CLIENT, Side.SERVER, Side.SERVER, Side.CLIENT)
     out = [row for at, side in enumerate(sides) for row in told(talking.take(chunk(b"F\x00", at // 2 * 2, side, at)))]
     assert out == [("F", 0, b""), ("F", 0, b""), ("F", 2, b""), ("unmatched", None), ("F", 2, b"")]
-    assert told(talking.end(open_at_end=False, seen=(True, True))) == []
+    assert told(talking.end(SessionEnd(0), seen=(True, True))) == [("exchange", "unanswered")]

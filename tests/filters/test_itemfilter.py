@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from handmade import MILLISECOND, START, answer_to, batch, connection, frame, noticed, pub
 
+from mqsniff.filters.contents import SEARCHED
 from mqsniff.filters.itemfilter import NO_FILTERS, Filters, ItemFilter
 from mqsniff.filters.recordfilter import OffsetRange
 from mqsniff.model import (
@@ -22,6 +23,7 @@ from mqsniff.model import (
     Problem,
     ProblemItem,
     RecordItem,
+    Secret,
     Side,
     TopicItem,
     packet_id,
@@ -81,7 +83,8 @@ def test_no_filters_choose_everything():
         ({"ports": (4150,)}, True),
         ({"ports": (57938,)}, True),
         ({"ports": (9092,)}, False),
-        ({"connections": ("c1",)}, True),
+        ({"connections": ("c1",)}, False),  # a short name, and nobody counted
+        ({"connections": ("c",)}, True),
         ({"connections": ("x", "c")}, True),
         ({"connections": ("1",)}, False),
         ({"errors": True}, False),
@@ -372,3 +375,100 @@ def test_topic_names_go_by_name_id_and_protocol():
 
 def test_what_a_condition_left_of_a_message_passes():
     assert fits(PartitionItem(CONNECTION, FETCH), topics=("elsewhere",))
+
+
+# ---- what records and bodies hold
+
+
+def with_records(**body):
+    made = batch((b"k1", b"the quick fox"), (None, b"\xffa lazy DOG"), partition=0)
+    made.headers = [[("trace", b"abc"), ("empty", None)], [("trace", b"xyz")]]
+    message = pub(records=(made,), body={"n": 7, **body})
+    return MessageItem(CONNECTION, message), RecordItem(CONNECTION, message, made)
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({"contents": ("quick",)}, [0]),
+        ({"contents": ("Quick",)}, None),
+        ({"contents": ("/Q.ICK/i",)}, [0]),
+        ({"contents": ("/q.ick|DOG$/",)}, [0, 1]),
+        ({"contents": ("nothing", "lazy")}, [1]),
+        ({"contents": ("k1",)}, [0]),
+        ({"contents": ("xyz",)}, [1]),
+        ({"contents": ("/",)}, None),
+        ({"contents": ("quick",), "keys": (b"k2",)}, None),
+        ({"headers": ("trace",)}, [0, 1]),
+        ({"headers": ("trace=abc",)}, [0]),
+        ({"headers": ("trace=*z",)}, [1]),
+        ({"headers": ("empty=",)}, None),
+        ({"headers": ("empty",)}, [0]),
+        ({"headers": ("trace=abc",), "contents": ("lazy",)}, None),
+        ({"headers": ("trace=abc",), "topics": ("retry",)}, [0]),
+        ({"headers": ("trace=abc",), "topics": ("other",)}, None),
+    ],
+)
+def test_records_are_found_by_what_they_hold(options, kept):
+    item, record = with_records()
+    assert fits(item, **options) is (kept is not None)
+    out = [each.batch for each in chosen([record], **options)]
+    assert [list(each.columns.get("record_index", range(each.count))) for each in out] == (
+        [] if kept is None else [kept]
+    )
+
+
+def test_a_body_is_searched_at_any_depth_but_for_secrets():
+    def holds(wanted, value):
+        return fits(MessageItem(CONNECTION, pub(body={"deep": [{"er": value}]})), contents=(wanted,))
+
+    assert holds("broker", "no broker here")
+    assert holds("/^no/", b"no broker\xff")
+    assert not holds("hush", Secret(b"hush"))
+    assert not holds("7", 7)
+    assert not holds("er", "x")
+
+
+def test_only_the_beginning_of_a_long_value_is_searched():
+    def holds(value):
+        return fits(MessageItem(CONNECTION, pub(body={"text": value})), contents=("end",))
+
+    assert holds("x" * 1000 + "end")
+    assert not holds("x" * SEARCHED + "end")
+
+
+# ---- what was slow
+
+
+def slow_items(work_ns, *, status="ok", **ended):
+    request = pub(frame=frame(offset=100))
+    answer, pending = answer_to(request)
+    answer = None if status == "unanswered" else answer
+    exchange = Exchange(pending, answer, status, work_ns, work_ns, 0, work_ns, **ended)
+    items = [MessageItem(CONNECTION, request), PUB]
+    items += [] if answer is None else [MessageItem(CONNECTION, answer, work_ns), noticed(message=answer)]
+    return [OpenedItem(CONNECTION, START), *items, ExchangeItem(CONNECTION, exchange), ClosedItem(CONNECTION)]
+
+
+def test_a_slow_exchange_comes_with_its_request_and_its_answer():
+    opened, request, _, answer, problem, exchange, closed = items = slow_items(100 * MILLISECOND)
+    assert chosen(items, slower_ns=100 * MILLISECOND) == [opened, request, answer, problem, exchange, closed]
+    assert chosen(items, slower_ns=100 * MILLISECOND + 1) == []
+    assert chosen(items, slower_ns=1, names=("FIN",)) == []
+
+
+def test_waiting_is_not_slow():
+    assert chosen(slow_items(None), slower_ns=1) == []
+
+
+def test_an_answer_that_never_came_is_slow_when_it_was_waited_for():
+    opened, request, _, exchange, closed = items = slow_items(None, status="unanswered", ended_ns=START + MILLISECOND)
+    assert chosen(items, slower_ns=1000) == [opened, request, exchange, closed]
+    assert chosen(items, slower_ns=MILLISECOND) == []
+
+
+def test_records_of_slow_messages_come_along():
+    *items, exchange, closed = slow_items(MILLISECOND)
+    made = batch((b"k", b"v"))
+    records = [RecordItem(CONNECTION, items[1].message, made), RecordItem(CONNECTION, PUB.message, made)]
+    assert chosen([*items, exchange, *records, closed], slower_ns=1)[-2:] == [records[0], closed]

@@ -54,3 +54,37 @@ def test_plain_lines_need_no_rich():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+ANSWER = [("failure", "  TOO_LARGE"), ("latency", "  in 2 ms"), ("topic", "  orders"), ("detail", "  50 B")]
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (48, "09:38  kafka  Produce   TOO_LARGE  in 2 ms  orders"[:47] + "…"),
+        (44, "09:38  kafka  Produce   TOO_LARGE  in 2 ms…"),
+        (41, "09:38  kafka  Produce  TOO_LARGE  in 2 ms"),
+        (40, "09:38  Produce  TOO_LARGE  in 2 ms  ord…"),
+        (33, "09:38  Produ…  TOO_LARGE  in 2 ms"),
+    ],
+)
+def test_an_error_and_a_latency_are_cut_last(width, line):
+    head = [("time", "09:38  "), ("tcp", "kafka  "), ("name", "Produce ")]
+    assert Paint(width=width).line(head, ANSWER) == line
+
+
+def test_wrapped_lines_lose_nothing():
+    head = [("time", "09:38  "), ("tcp", "kafka  "), ("name", "Produce ")]
+    line = Paint(width=20, wide=True).line(head, ANSWER)
+    assert line.split() == ["09:38", "kafka", "Produce", "TOO_LARGE", "in", "2", "ms", "orders", "50", "B"]
+    assert all(len(part) <= 20 for part in line.splitlines()[1:])
+
+
+def test_a_topic_loses_its_namespace_before_its_name():
+    parts = [("topic", "  persistent://public/default/orders-partition-1"), ("detail", "  50 B")]
+    assert Paint(width=40).line([("name", "SEND")], parts) == "SEND  …/orders-partition-1  50 B"
+    assert Paint(width=54).line([("name", "SEND")], parts).startswith("SEND  persistent://public/default/orders-part")
+    assert (
+        Paint(width=80).line([("name", "SEND")], parts) == "SEND  persistent://public/default/orders-partition-1  50 B"
+    )
