@@ -58,6 +58,7 @@ from mqsniff.model import (
     Undecoded,
     Upgrade,
     Value,
+    payload,
 )
 from mqsniff.spec.wire import Malformed, as_name
 
@@ -120,4 +121,5 @@ __all__ = [
     "Wanted",
     "as_name",
     "decompress",
+    "payload",
 ]
