@@ -64,6 +64,7 @@ from mqsniff.model import (
     Undecoded,
     Upgrade,
     Value,
+    payload,
 )
 from mqsniff.spec.wire import Malformed, as_name
 
@@ -132,4 +133,5 @@ __all__ = [
     "Wanted",
     "as_name",
     "decompress",
+    "payload",
 ]
