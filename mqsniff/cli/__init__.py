@@ -57,7 +57,7 @@ class Commands(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert ``decode`` if the command was left out."""
+        """Put the command in front where it was left out."""
         if args and _means_decode(args[0]):
             args = ["decode", *args]
         return super().parse_args(ctx, args)

@@ -31,7 +31,7 @@ def show_grid(
     numbers: Collection[int] = (),
     whole_words: bool = False,
 ) -> None:
-    """Print a table, with control characters escaped. ``numbers``: columns that are aligned right."""
+    """Print a table, what a terminal would act on as escapes. ``numbers``: columns that are aligned right."""
     columns, rows = list(map(safe, columns)), [list(map(safe, row)) for row in rows]
     if sys.stdout.isatty():
         _draw(title, columns, rows, numbers, whole_words=whole_words)

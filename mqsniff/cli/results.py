@@ -1,8 +1,8 @@
 """The result of a query in, a drawn table, CSV, NDJSON, JSON or Parquet out.
 
-1. Rows are written as they come; only a drawn table waits for all rows that it shows, to know the widths of columns.
-2. On a terminal, a result that is too wide is shown as a block of lines per row.
-3. A Parquet file is written atomically.
+1. Rows go out as they come; only a drawn table, whose columns need their widths, waits for the rows that it shows.
+2. On a terminal a result that is too wide for it stands as a block of lines a row.
+3. A Parquet file is there whole or not at all.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SMALL: Final = 0.01
 _EMPTY_DIGITS: Final = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})000(Z?)$")
 
 _COLUMN_WIDTH_MIN: Final = 12
-"""Minimum width of a readable column."""
+"""Columns that are squeezed below this can no longer be read."""
 
 ResultBatches: TypeAlias = "Iterator[pa.RecordBatch]"
 
@@ -118,7 +118,7 @@ def _draw(names: Sequence[str], schema: pa.Schema, rows: Iterator[Sequence[Any]]
 
 
 def _drawn(value: Any) -> str:
-    """A value for a drawn table: numbers rounded, control characters escaped."""
+    """A value as people read it: no digits that mean nothing, nothing that a terminal would act on."""
     match value:
         case None:
             return ""

@@ -1,11 +1,11 @@
 """Messages of a run in, lines on stderr out; and replacements for standard streams that are closed.
 
-1. All messages go through ``say``: one line each, with control characters escaped. Names of files, topics and plugins,
-   and the values of options, are not trusted.
-2. If stderr is closed or full, rows are still written, and the run ends with exit code 2. If the reader of stderr goes
-   away, messages are dropped.
-3. A standard stream that was closed before the start is opened on the null device: else the first file that is opened
-   gets its number, and text for the stream is written to the file.
+1. All talk goes through ``say``: one line each, and nothing in it that a terminal would act on. Names of files, topics
+   and plugins, and the values of options, are somebody else's words.
+2. Nobody can be told where stderr is closed or full: rows go on, and the run ends with exit code 2. A reader of stderr
+   that went away wanted no more.
+3. A standard stream that was closed before the start is opened on nothing: else the first file that is opened gets its
+   number, and what somebody writes to the stream ends up in the file.
 """
 
 from __future__ import annotations

@@ -1,19 +1,18 @@
 """Items of a run in, those that the user's filters choose out: the meaning of each filter option.
 
-1. Values of one option are alternatives; different options must all be met. Patterns may hold ``*``, ``?``, ``[…]``.
-2. A message is chosen by its own fields, an answer also by those of its request, except for time and errors. The
-   problems of a chosen message are chosen too. A request is written before its answer is known, so the answer does not
-   count for it.
-3. An exchange is chosen if each option is met by its request or its answer; ``--errors`` also by its status.
-4. Records are chosen with their message; those of a request wait for the answer, and ``--errors`` chooses them if it
-   says that they failed. ``--topic``, ``--partition``, ``--offset`` and ``--key`` also select rows of ``records`` and
-   ``partitions``, so that one topic of a large answer comes alone; ``--errors`` selects partitions that failed.
-5. A connection is chosen if an item of it is. If a connection itself has all that the options ask for (protocol,
-   client, host, port, connection, time, errors), it is also chosen by these.
-6. A problem without message is chosen if its connection meets all options; a problem of an input is always chosen.
-7. Topic ids count by the names that were taught before, on any connection; rows of ``topics`` are chosen by protocol
-   and topic alone, since they explain the others.
-8. Memory: one ``OpenedItem`` for each connection without a chosen item, and the ids of the other connections.
+1. Values of one option are alternatives, different options must all be met. Patterns may hold ``*``, ``?`` and ``[…]``.
+2. A message is chosen by what it says itself, and an answer also by what its request says (its time and its errors are
+   its own). Its problems come along. A request is written before its answer is known, so it is never chosen by it.
+3. An exchange is chosen when each option is met by either half; ``--errors`` also by its status.
+4. Records come when their message is chosen; those of a request wait for the answer, and ``--errors`` takes them when
+   it failed them. ``--topic``, ``--partition``, ``--offset`` and ``--key`` select rows of ``records`` and
+   ``partitions`` too, so that one topic of a large answer comes alone; ``--errors`` those partitions that failed.
+5. A connection comes when something of it is chosen. Where all options are such as a connection can meet by itself
+   (protocol, client, host, port, connection, time, errors), it comes when it meets them.
+6. A problem without message comes when its connection meets all options by itself; one of a whole input always comes.
+7. Topics by id go by the names that the traffic taught before, on whatever connection; the rows of ``topics`` are
+   chosen by protocol and topic alone, since they explain the others.
+8. Memory: one ``OpenedItem`` a connection that waits for its first choice, and the ids of connections that had one.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ Network: TypeAlias = IPv4Network | IPv6Network
 Option: TypeAlias = Literal[
     "protocol", "name", "place", "group", "client", "host", "port", "connection", "errors", "time"
 ]
-"""Options that are checked together; ``place``: topic, partition, offset and key, which one row must meet together."""
+"""What is decided together; ``place`` is topic, partition, offset and key, which one part of a message must meet."""
 
 _BY_CONNECTION: Final[frozenset[Option]] = frozenset(
     ("protocol", "client", "host", "port", "connection", "errors", "time")
@@ -83,7 +82,7 @@ class Filters:
 
     @property
     def needs_records(self) -> bool:
-        """Whether record batches have to be decoded for the filters."""
+        """Whether record batches have to be opened to decide."""
         return bool(self.offsets or self.keys)
 
 
@@ -106,7 +105,7 @@ class ItemFilter:
         self._chosen: set[str] = set()
 
     def choose(self, item: Item) -> Iterator[Item]:
-        """The chosen part of an item: nothing, all of it, or some rows; first its connection's opening."""
+        """What goes out instead of an item: nothing, itself, or the part of it that was chosen."""
         match item:
             case OpenedItem(connection):
                 self._waiting[connection.connection_id] = item

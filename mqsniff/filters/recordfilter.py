@@ -1,10 +1,10 @@
-"""Topic, partition, offset and key in, the matching rows and records of a message out.
+"""Topic, partition, offset and key in, the parts of a message that lie there out.
 
-1. One row must match all four: a row of ``partitions``, a record, or (topic alone) the message itself.
-2. A topic with its domain (Pulsar: ``persistent://tenant/namespace/name-partition-3``) also matches by its last part,
-   with and without the partition number. A topic id counts as the name if the name is unknown.
-3. An offset is the broker's. A row of ``partitions`` matches by its own offset or by that of one of its records.
-4. Messages are never changed, only copied without some rows: other items hold the same message.
+1. One part must meet all four: a row of ``partitions``, a record, or (topic alone) the message itself.
+2. A topic that is written with its domain (Pulsar: ``persistent://tenant/namespace/name-partition-3``) is also found by
+   its last part, with and without the partition's number. A topic id stands for the name that nobody taught.
+3. An offset is the broker's. A partition's row lies where its own offset does, or that of one of its records.
+4. What is cut away is copied around, never changed: other items hold the same message.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class RecordFilter:
         return take(batch, kept) if kept else None
 
     def _row_lies(self, message: Message, row: dict[str, Any]) -> bool:
-        """Whether a row of ``partitions`` matches by its own fields."""
+        """Whether a partition's row lies there by what it says itself."""
         return self._in_partition(message, row.get) and not self._keys and self._offset_lies(row.get("offset"))
 
     def _holds(self, message: Message, row: dict[str, Any]) -> bool:

@@ -72,7 +72,7 @@ def _node(label: str, value: Any, shown: Redaction, indent: int, depth: int) -> 
 
 
 def _item(value: Any, shown: Redaction, indent: int, depth: int) -> Iterator[str]:
-    """One item of a list; the first member of an object follows the dash."""
+    """One item of a list; of an object the first member stands behind the dash."""
     if not isinstance(value, dict) or not value:
         yield from _node("-", value, shown, indent, depth)
         return
