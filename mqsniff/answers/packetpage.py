@@ -9,7 +9,8 @@ from mqsniff.model import MessageItem, packet_number
 from mqsniff.sinks.lines import packets
 from mqsniff.sinks.paint import Paint, TextPart
 from mqsniff.sinks.panes import PaneOptions, field_objects, pane_lines
-from mqsniff.sinks.text import TextOptions, TextSink
+from mqsniff.sinks.text import TextSink
+from mqsniff.sinks.textoptions import TextOptions
 from mqsniff.tables.escape import safe
 from mqsniff.tables.rows import Captures, rows_of
 from mqsniff.tables.times import rfc3339

@@ -143,7 +143,7 @@ def _write(
     from mqsniff.answers.packetpage import PacketPage
     from mqsniff.cli.outputs import wants_color
     from mqsniff.sinks.panes import PaneOptions
-    from mqsniff.sinks.text import TextOptions
+    from mqsniff.sinks.textoptions import TextOptions
 
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal and not wide else None
