@@ -47,7 +47,7 @@ class DecodedBody(NamedTuple):
 
 
 class DecodeWindow(NamedTuple):
-    """The bytes to decode, ``data[pos:end]``; ``claimed``: end of the message by its size (> end if bytes were lost)."""
+    """The bytes to decode, ``data[pos:end]``; ``claimed``: end of the message by its size (> end: bytes were lost)."""
 
     pos: int
     end: int
