@@ -123,6 +123,10 @@ class Candidate(NamedTuple):
     """Its size; it may go on behind them."""
     begins_packet: bool
     """Whether a captured packet begins with it."""
+    ends_packet: bool
+    """Whether a captured packet ends with it."""
+    release: int
+    """Ordinal of the packet that has the last byte of it that is there."""
     final: bool
     """Whether no more bytes will come: then MORE counts as YES."""
 

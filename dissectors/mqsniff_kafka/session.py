@@ -2,10 +2,11 @@
 
 1. Raw SASL tokens have no header: ``logins`` recognises them. Every other frame is a request or a response.
 2. The head of a response proves little: 58,000 places in a megabyte of Kafka traffic look like one. A response that was
-   found by a search must answer a request that was seen, and its body must decode by that request.
+   found by a search must answer a request that was seen before it, and its body must decode by that request.
    If requests were lost, it may answer a lost one, until a later request is answered (brokers answer in order). Clients
-   count, so its correlation id must be near those that were seen and below that of the next response, and it must
-   begin a packet, or a run of responses whose ids rise by one.
+   count, so its correlation id must be near those that were seen, below that of the next response, and not 0. It must
+   also be a whole packet, or begin a packet with another response behind it, or begin a run of responses whose ids rise
+   by one.
 3. If no request was seen so far, the search waits for one, since a capture may begin inside a large response. It does
    not wait if responses follow whose ids count up: the capture may have the server's side only.
 4. The body of a request that was found by a search must decode to its end.
@@ -99,8 +100,14 @@ class KafkaSession:
         """Whether a response with this id may come now."""
         if self._owner.pending(correlation) or not self._owner.fed(Side.CLIENT):
             return True
+        return self._may_be_older(correlation)
+
+    def _may_be_older(self, correlation: int) -> bool:
+        """Whether it may answer a request that was not seen; not the first one of a connection, as zeros are many."""
         first = self._first_id
-        return not self._pairing.all_seen and (first is None or first - IDS_NEAR <= correlation < first)
+        return not self._pairing.all_seen and (
+            correlation > 0 if first is None else max(0, first - IDS_NEAR) < correlation < first
+        )
 
     # ---- searches
 
@@ -114,14 +121,15 @@ class KafkaSession:
         if len(head) < 8:
             return Verdict.YES if candidate.begins_packet else Verdict.NO
         (correlation,) = CORRELATION.unpack_from(head, 4)
-        if self._owner.pending(correlation):
-            return Verdict.YES if self._responses.may_be(correlation, candidate) else Verdict.NO
-        counted = _counted(candidate, IDS_NEAR) if self._may_answer(correlation) else 0
+        if self._responses.may_be(correlation, candidate):
+            return Verdict.YES
+        counted = _counted(candidate, IDS_NEAR) if self._may_be_older(correlation) else 0
         if self._first_id is None and counted < COUNTED and not candidate.final:
             return Verdict.MORE
-        if candidate.begins_packet:
-            return Verdict.YES if counted else Verdict.NO
-        return Verdict.YES if correlation and counted == COUNTED == _counted(candidate, 1) else Verdict.NO
+        alone = candidate.ends_packet and self._first_id is not None
+        if candidate.begins_packet and counted >= (1 if alone else 2):
+            return Verdict.YES
+        return Verdict.YES if counted == COUNTED == _counted(candidate, 1) else Verdict.NO
 
     # ---- frames
 

@@ -41,7 +41,7 @@ def _load(point: object) -> LoadedDissector:
     return LoadedDissector(name, None, f"dissector {name} is no subclass of mqsniff.dissector.Dissector")
 
 
-def origin(name: str) -> str:
+def package_of(name: str) -> str:
     """Name and version of the distribution that an entry point belongs to; empty where nothing tells it."""
     for point in entry_points(group=GROUP, name=name):
         if point.dist is not None:
