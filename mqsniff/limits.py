@@ -175,6 +175,12 @@ class Limits:
     handles_max: int = _count(16_384, 16, 1 << 26,
         "producers and consumers of a connection that are remembered by their ids",
         "raise it where topics are missing on a connection with many consumers or producers")
+    trace_records_max: int = _count(10_000, 1, 1 << 26,
+        "records that `mqsniff trace` tells apart while it looks for those that were asked for",
+        "ask for less: a partition, an offset; or raise it")
+    trace_steps_max: int = _count(1_000, 2, 1 << 26,
+        "steps of one trace that are kept",
+        "raise it where steps are left out")
     records_wait_max: int = _count(65_536, 1, 1 << 26,
         "produced records of one connection that wait for the broker's answer",
         "raise it where produced records have no offset though their answer was captured")

@@ -29,6 +29,7 @@ from mqsniff.framing import FramedDissector
 from mqsniff.framing.lengthprefix import LengthPrefix
 from mqsniff.limits import Limits
 from mqsniff.model import (
+    Act,
     Chunk,
     Event,
     ExchangeStatus,
@@ -47,6 +48,7 @@ from mqsniff.model import (
     ProblemKind,
     ProvenSize,
     RecordBatch,
+    RecordOrigin,
     Secret,
     Severity,
     Side,
@@ -64,6 +66,7 @@ __all__ = [
     "USUAL",
     "WAIT_PEER",
     "WITH_RECORDS",
+    "Act",
     "BlockError",
     "Candidate",
     "Chunk",
@@ -94,6 +97,7 @@ __all__ = [
     "ProblemKind",
     "ProvenSize",
     "RecordBatch",
+    "RecordOrigin",
     "Sample",
     "Secret",
     "Settings",

@@ -91,7 +91,7 @@ def test_the_names_of_the_page_exist():
 
 
 def test_every_type_that_the_contract_names_can_be_imported_from_one_place():
-    elsewhere = {"Any", "Callable", "ClassVar", "Collection", "Iterable", "Iterator", "Sequence"}
+    elsewhere = {"Any", "Callable", "ClassVar", "Collection", "Iterable", "Iterator", "Mapping", "Sequence"}
     public = {*mqsniff.plugin.__all__} | elsewhere
     classes = [Dissector, FramedDissector, Settings, Sample, Candidate, Frame, Message, Pending, Problem, RecordBatch]
     for cls in classes:

@@ -8,12 +8,12 @@ layouts of ``specs``), ``fieldpaths`` (what all APIs have in common), ``records`
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from mqsniff.dissector import Candidate, Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Event, Frame, Gap, Side, Span, Value
+from mqsniff.model import Act, Event, Frame, Gap, Message, RecordOrigin, Side, Span, Value
 from mqsniff_kafka import heads
 
 if TYPE_CHECKING:
@@ -104,6 +104,20 @@ class Kafka(FramedDissector):
         from mqsniff_kafka.formats import decode_record  # noqa: PLC0415  # as above
 
         return decode_record(topic, key, value)
+
+    @classmethod
+    def acts(cls, message: Message) -> Iterable[Act]:
+        """What a message does to records, groups and transactions."""
+        from mqsniff_kafka.acts import acts_of  # noqa: PLC0415  # for ``mqsniff trace`` alone
+
+        return acts_of(message)
+
+    @classmethod
+    def origin(cls, headers: Mapping[str, bytes | None]) -> RecordOrigin | None:
+        """The record that one of a dead letter topic is a copy of."""
+        from mqsniff_kafka.acts import origin_of  # noqa: PLC0415  # as above
+
+        return origin_of(headers)
 
     @classmethod
     def message_names(cls) -> Collection[str]:

@@ -193,7 +193,7 @@ class Responses:
         return message
 
     def may_be(self, correlation: int, candidate: Candidate) -> bool:
-        """Whether a frame that a search found decodes as the response to an earlier pending request of its id."""
+        """Whether a frame that a search found decodes as the response to an earlier request of its correlation id."""
         data = candidate.frame
         frame = Frame(Side.SERVER, 0, candidate.size, data, 0, 0, 0, 0, 0)
         for pending in self._owner.pending(correlation):

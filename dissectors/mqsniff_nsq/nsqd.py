@@ -15,7 +15,7 @@ from typing import Final
 from mqsniff.codecs.snappy_chunks import IDENTIFIER
 from mqsniff.dissector import NEED, WAIT_PEER, IncrementalSize, Probed, Sample, Settings, Sized, Table, Verdict, Walked
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Chunk, Event, Frame, Gap, Pending, Side, Span, Upgrade
+from mqsniff.model import Act, Chunk, Event, Frame, Gap, Message, Pending, Side, Span, Upgrade
 from mqsniff_nsq import commands, frames
 from mqsniff_nsq.client import ClientSide
 from mqsniff_nsq.joining import PLAIN, Joining, begins_in_snappy, packets_of, probe_identifier
@@ -48,6 +48,13 @@ class Nsq(FramedDissector):
         self._joining: Joining | None = None
         self._held: deque[Chunk | Gap] = deque()
         """Events that were held until the layer was known and are not decoded yet."""
+
+    @classmethod
+    def acts(cls, message: Message) -> Iterable[Act]:
+        """What a command does to messages that were delivered."""
+        from mqsniff_nsq.acts import acts_of  # noqa: PLC0415  # for ``mqsniff trace`` alone
+
+        return acts_of(message)
 
     @classmethod
     def message_names(cls) -> tuple[str, ...]:

@@ -8,12 +8,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from mqsniff.dissector import Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Event, Frame, Side, Span
+from mqsniff.model import Act, Event, Frame, Message, RecordOrigin, Side, Span
 from mqsniff_pulsar import frames
 
 if TYPE_CHECKING:
@@ -72,6 +72,20 @@ class Pulsar(FramedDissector):
         from mqsniff_pulsar.explain import frame_spans  # noqa: PLC0415  # as above
 
         return frame_spans(frame, self.settings.limits)
+
+    @classmethod
+    def acts(cls, message: Message) -> Iterable[Act]:
+        """What a command does to messages, subscriptions and transactions."""
+        from mqsniff_pulsar.acts import acts_of  # noqa: PLC0415  # for ``mqsniff trace`` alone
+
+        return acts_of(message)
+
+    @classmethod
+    def origin(cls, headers: Mapping[str, bytes | None]) -> RecordOrigin | None:
+        """The message that one of a retry or dead letter topic is a copy of."""
+        from mqsniff_pulsar.acts import origin_of  # noqa: PLC0415  # as above
+
+        return origin_of(headers)
 
     @classmethod
     def message_names(cls) -> Collection[str]:

@@ -10,12 +10,12 @@ The modules in the order in which a frame passes them: ``heads`` (sizes), ``head
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from mqsniff.dissector import Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Event, Frame, Side, Span, Value
+from mqsniff.model import Act, Event, Frame, Message, RecordOrigin, Side, Span, Value
 from mqsniff_rocketmq import heads
 from mqsniff_rocketmq.detection import is_proof, sides_swapped
 from mqsniff_rocketmq.ha import RocketMQHa
@@ -93,6 +93,20 @@ class RocketMQ(FramedDissector):
         from mqsniff_rocketmq.trace import TRACE_TOPIC, read_trace  # noqa: PLC0415  # as above
 
         return read_trace(value) if value is not None and topic.startswith(TRACE_TOPIC) else None
+
+    @classmethod
+    def acts(cls, message: Message) -> Iterable[Act]:
+        """What a command does to messages, subscriptions and transactions."""
+        from mqsniff_rocketmq.acts import acts_of  # noqa: PLC0415  # for ``mqsniff trace`` alone
+
+        return acts_of(message)
+
+    @classmethod
+    def origin(cls, headers: Mapping[str, bytes | None]) -> RecordOrigin | None:
+        """The message that one of a retry or dead letter topic is a copy of."""
+        from mqsniff_rocketmq.acts import origin_of  # noqa: PLC0415  # as above
+
+        return origin_of(headers)
 
     @classmethod
     def message_names(cls) -> Collection[str]:

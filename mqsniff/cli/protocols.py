@@ -1,4 +1,4 @@
-"""``mqsniff protocols [NAME]``: what can be decoded, as the dissectors describe it themselves."""
+"""``mqsniff protocols [NAME]``: what can be decoded, by the dissectors' own descriptions."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def command(ctx: click.Context, name: str | None, *, verbose: bool, as_json: boo
 
 
 def _names(entry: LoadedDissector) -> tuple[str, ...]:
-    """Protocols of an entry point; its own name where it could not be loaded."""
+    """Protocols of an entry point; its own name if it could not be loaded."""
     return entry.dissector.names if entry.dissector is not None else (entry.name,)
 
 
 def _tables(entry: LoadedDissector, *, verbose: bool = True) -> dict[str, Rows]:
-    """What a dissector says that it knows: name of a table -> its rows; what is for its makers only where asked."""
+    """The description of a dissector: name of a table -> its rows; ``verbose``: also those for developers."""
     if entry.dissector is None:
         return {}
     tables: dict[str, Rows] = dict(entry.dissector.describe())
@@ -142,7 +142,7 @@ def _print_overview(entries: list[LoadedDissector], *, verbose: bool) -> None:
 
 
 def _held(entry: LoadedDissector, verbose: bool) -> str:  # noqa: FBT001  # as the option
-    """How much a dissector knows, in numbers; else where it comes from."""
+    """The sizes of a dissector's tables, in words; without tables, where it comes from."""
     from mqsniff.decode.registry import package_of
 
     if entry.dissector is None:
@@ -168,7 +168,7 @@ def _print_tables(tables: dict[str, Rows]) -> None:
 
 
 def _columns(rows: Rows) -> Sequence[str]:
-    """All columns of a table, but for those that are empty in every row."""
+    """All columns of a table, except those that are empty in every row."""
     named = dict.fromkeys(column for row in rows for column in row)
     return [column for column in named if any(_cell(row.get(column)) for row in rows)]
 
@@ -180,7 +180,7 @@ def _print_json(entries: list[LoadedDissector], name: str | None) -> None:
 
 
 def _report(entries: list[LoadedDissector], name: str | None) -> Iterator[tuple[str, Any]]:
-    """The parts of the report: all of them, also where one protocol was asked for, but for other protocols."""
+    """The parts of the report; with ``name``, without other protocols."""
     from mqsniff import __version__
     from mqsniff.decode.nameable import FOREIGN
     from mqsniff.decode.registry import package_of
@@ -212,7 +212,7 @@ def _report(entries: list[LoadedDissector], name: str | None) -> Iterator[tuple[
 
 
 def _counted(table: str, rows: Rows) -> str:
-    """How many rows a table has, as its title."""
+    """The title of a table, with its number of rows."""
     return f"{len(rows)} {_spoken(table.removesuffix('s') if len(rows) == 1 else table)}"
 
 

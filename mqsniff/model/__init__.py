@@ -4,6 +4,7 @@
 2. Traffic never raises: what is odd becomes a Problem, and bytes that belong to no frame become Skipped.
 """
 
+from mqsniff.model.acts import Act, ActKind, RecordOrigin
 from mqsniff.model.items import (
     UNMET,
     ClosedItem,
@@ -77,6 +78,8 @@ __all__ = [
     "PACKET_BITS",
     "PACKET_MASK",
     "UNMET",
+    "Act",
+    "ActKind",
     "Buffer",
     "Bytes8",
     "CaptureInfo",
@@ -119,6 +122,7 @@ __all__ = [
     "ProvenSize",
     "RecordBatch",
     "RecordItem",
+    "RecordOrigin",
     "Secret",
     "SegmentBatch",
     "Severity",
