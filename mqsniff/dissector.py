@@ -120,7 +120,7 @@ class Settings:
     wanted: frozenset[Wanted] = USUAL
     """What somebody wants of messages beside their rows; a dissector may leave out the rest."""
     show_secrets: bool = False
-    """Whether values of records that hold secrets stay where they are; Secrets in bodies are the sinks' matter."""
+    """Whether values of records that hold secrets are kept; Secrets in bodies are redacted by the sinks."""
 
 
 class Candidate(NamedTuple):
@@ -145,7 +145,7 @@ class Candidate(NamedTuple):
 
     @property
     def frame(self) -> bytes:
-        """The frame, or what is there of it."""
+        """The captured bytes of the frame."""
         return self.data[self.start : min(self.start + self.size, self.stop)]
 
 
@@ -157,7 +157,7 @@ class Dissector(ABC):
     ports: ClassVar[frozenset[int]] = frozenset()
     """Well-known server ports: hints, never proof."""
     makers: ClassVar[frozenset[str]] = frozenset()
-    """Tables and columns of ``describe`` that tell how it was checked: for its developers, not for users."""
+    """Tables and columns of ``describe`` for developers (how it was tested), not for users."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
