@@ -89,7 +89,7 @@ class LayerChange(NamedTuple):
 Probed: TypeAlias = int | Literal[FrameAnswer.NEED, FrameAnswer.NO_FRAME]
 Walked: TypeAlias = int | IncrementalSize | WalkAborted | Literal[FrameAnswer.NEED]
 Sized: TypeAlias = int | FrameAnswer | IncrementalSize | LayerChange
-"""Size of the frame in bytes, its head included, or why it cannot be told."""
+"""Size of the frame in bytes with its head, or why it is not known."""
 
 Table: TypeAlias = "list[dict[str, Value]]"
 
@@ -118,7 +118,7 @@ class Settings:
 
     limits: Limits = field(default_factory=Limits)
     wanted: frozenset[Wanted] = USUAL
-    """What somebody wants of messages beside their rows; a dissector may leave out the rest."""
+    """What the run needs of messages besides their rows; a dissector may leave out the rest."""
     show_secrets: bool = False
     """Whether values of records that hold secrets are kept; Secrets in bodies are redacted by the sinks."""
 

@@ -229,7 +229,7 @@ class Pending:
 
 @dataclass(slots=True)
 class Identity:
-    """What a connection said about its client and server; filled by the dissector."""
+    """Client and server of a connection, filled in by the dissector."""
 
     client_software: str | None = None
     server_software: str | None = None

@@ -1,7 +1,7 @@
 """Captures, their packets and the TCP segments in them, as columns.
 
 1. Packets are named as ``model.streams`` says.
-2. Order is told by ``ordinal``: the position of a packet in the merged input, counted from 0.
+2. ``ordinal`` gives the order: the position of a packet in the merged input, counted from 0.
 """
 
 from __future__ import annotations
