@@ -93,7 +93,7 @@ class LayerChange(NamedTuple):
 Probed: TypeAlias = int | Literal[FrameAnswer.NEED, FrameAnswer.NO_FRAME]
 Walked: TypeAlias = int | IncrementalSize | WalkAborted | Literal[FrameAnswer.NEED]
 Sized: TypeAlias = int | FrameAnswer | IncrementalSize | LayerChange
-"""Size of the frame in bytes, its head included, or why it cannot be told."""
+"""Size of the frame in bytes with its head, or why it is not known."""
 
 Table: TypeAlias = "list[dict[str, Value]]"
 
@@ -132,9 +132,9 @@ class Settings:
 
     limits: Limits = field(default_factory=Limits)
     wanted: frozenset[Wanted] = USUAL
-    """What somebody wants of messages beside their rows; a dissector may leave out the rest."""
+    """What the run needs of messages besides their rows; a dissector may leave out the rest."""
     show_secrets: bool = False
-    """Whether values of records that hold secrets stay where they are; Secrets in bodies are the sinks' matter."""
+    """Whether values of records that hold secrets are kept; Secrets in bodies are redacted by the sinks."""
 
 
 class Candidate(NamedTuple):
@@ -159,7 +159,7 @@ class Candidate(NamedTuple):
 
     @property
     def frame(self) -> bytes:
-        """The frame, or what is there of it."""
+        """The captured bytes of the frame."""
         return self.data[self.start : min(self.start + self.size, self.stop)]
 
 
@@ -171,7 +171,7 @@ class Dissector(ABC):
     ports: ClassVar[frozenset[int]] = frozenset()
     """Well-known server ports: hints, never proof."""
     makers: ClassVar[frozenset[str]] = frozenset()
-    """Tables and columns of ``describe`` that tell how it was checked: for its developers, not for users."""
+    """Tables and columns of ``describe`` for developers (how it was tested), not for users."""
 
     offset_meanings: ClassVar[Mapping[tuple[str, MessageKind], OffsetMeaning]] = {}
     """(name, kind) of messages -> what offsets in their rows of ``partitions`` are, where they tell of lag."""

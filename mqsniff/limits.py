@@ -1,10 +1,10 @@
-"""Every cap of the engine, by name: what it bounds, its least and greatest value, what to do where it bites.
+"""Every limit of the engine, by name: what it bounds, its range, and what to do when it is hit.
 
-1. A limit that changes a row is per connection and uses capture time, so results stay a function of the packets.
-2. A limit of the whole process only protects it; when hit it leaves a ``limit`` problem.
+1. A limit that can change a row is per connection and in capture time, so that results depend on the packets only.
+2. A limit of the whole process only protects the process; when it is hit there is a ``limit`` problem.
 3. ``--limit NAME=VALUE`` sets any of them; sizes are bytes, ``_ns`` are nanoseconds of capture time.
-4. Below its least value a limit would spoil ordinary traffic: the head of every frame fits ``frame_max``. Above its
-   greatest it bounds nothing, or does not fit the arithmetic that it takes part in.
+4. Below its least value a limit would damage ordinary traffic (every head fits ``frame_max``). Above its greatest value
+   it would bound nothing, or overflow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Unit: TypeAlias = Literal["bytes", "ns", ""]
 
 
 class Limit(NamedTuple):
-    """What is known of a limit; ``unit`` is empty for a number of things."""
+    """A limit; ``unit`` is empty for a number of things."""
 
     default: int
     least: int
@@ -40,7 +40,7 @@ class Limit(NamedTuple):
         return f"{value} {self.unit}".rstrip()
 
     def refusal(self, value: int) -> str | None:
-        """Why a value cannot be taken; None where it can."""
+        """Why a value is not allowed; None if it is."""
         if value < self.least:
             return f"{value} is too small; its least value is {self.text_of(self.least)}"
         if value > self.most:
@@ -49,7 +49,7 @@ class Limit(NamedTuple):
 
 
 def _limit(default: int, why: str, advice: str = "", *, least: int = 1, most: int = 1 << 50, unit: Unit = "") -> Any:
-    """A field of Limits: its default, the reason it exists, what to do where it bites, and its range."""
+    """A field of Limits: default, reason, what to do when it is hit, and range."""
     return field(default=default, metadata={"limit": Limit(default, least, most, unit, why, advice)})
 
 
@@ -70,17 +70,17 @@ def _count(default: int, least: int, most: int, why: str, advice: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """All caps of one run; immutable, handed down from the command."""
+    """All limits of one run; immutable, made by the command."""
 
     # fmt: off
     window: int = _bytes(8 * MIB, 64 * KIB, GIB,
-        "bytes of a capture that are read and taken apart at once",
+        "bytes of a capture that are read and split into packets at once",
         "less needs less memory, more is hardly faster; results stay the same")
     windows_total: int = _bytes(64 * MIB, 64 * KIB, TIB,
         "bytes of all windows together when many captures overlap in time",
         "raise it where hundreds of captures overlap and reading is slow")
     packet_max: int = _bytes(64 * MIB, 256 * KIB, GIB,
-        "bytes of one packet that are believed: a lying length must not buy memory",
+        "largest packet that is accepted: a false length must not take memory",
         "raise it for a `limit` or `format` problem of a capture with larger packets")
     interfaces_max: int = _count(65_536, 1, 1 << 24,
         "interfaces that one section of a pcapng file may describe",
@@ -95,31 +95,31 @@ class Limits:
         "bytes of history that a compressed capture may ask its decoder to hold",
         "raise it where an input is said to need more, such as `zstd --long=31`")
     detect_max: int = _bytes(64 * KIB, 4 * KIB, 64 * MIB,
-        "bytes a side that may wait undecided before a connection is called unknown",
+        "bytes of a side that wait for detection before a connection is called unknown",
         "a connection that is `unknown` beyond it: name its protocol with --decode-as")
     frame_max: int = _bytes(64 * MIB, 64 * KIB, 4 * GIB,
-        "bytes of one frame that are kept: a lying length must not buy memory",
+        "bytes of one frame that are kept: a false length must not take memory",
         "raise it for a `limit` problem of a message larger than this")
     search_max: int = _bytes(16 * MIB, 64 * KIB, 4 * GIB,
-        "largest frame that a search for the next frame will believe",
+        "largest frame that a search for the next frame accepts",
         "raise it where frames larger than this follow a loss")
     search_sure: int = _bytes(MIB, 1, 4 * GIB,
         "a frame found by search that is larger than this needs two frames behind it",
-        "lower it where a message behind a loss is none, raise it where a large one is skipped")
+        "lower it where other bytes behind a loss become a message, raise it where a large message is skipped")
     wait_max: int = _bytes(4 * MIB, 64 * KIB, 4 * GIB,
-        "bytes a side that may wait for the peer's answer before framing goes on without it",
+        "bytes of a side that wait for the peer's answer before framing continues without it",
         "raise it where a client sends much before an answer that changes how it is read")
     pending_max: int = _count(65_536, 16, 1 << 26,
-        "requests of one connection that wait for their answers: a server that never answers must not grow us",
+        "requests of one connection that wait for their answers: a server may never answer",
         "raise it where requests of a busy connection are `unanswered` though their answers came")
     unanswered_max: int = _count(256, 1, 1 << 26,
-        "commands without a reply that stay open for a late error",
+        "commands without a reply that stay pending, for a late error",
         "raise it where late errors of one-way commands are `unmatched`")
     refusals_max: int = _count(2_560, 1, 1 << 26,
         "of these, those that settled a delivery: NSQ's RDY allows 2,500 in flight",
         "raise it where settlements of a busy consumer are `ok` though nsqd refused them later")
     refusal_ns: int = _time(500 * MILLISECOND_NS, MILLISECOND_NS, HOUR_NS,
-        "capture time within which nsqd refuses a command, if it says anything at all behind that time",
+        "capture time within which nsqd refuses a command; if it sends something later, it did not refuse",
         "raise it where nsqd answers later than this")
     reorder_max: int = _bytes(4 * MIB, 64 * KIB, GIB,
         "bytes of one direction that wait behind a hole",
@@ -134,10 +134,10 @@ class Limits:
         "capture time that may still fill an acknowledged hole",
         "raise it for captures that are out of order by more time")
     overlap_history: int = _bytes(64 * KIB, 1, GIB,
-        "delivered bytes a direction that are kept to compare retransmissions with",
+        "delivered bytes of a direction that are kept, to compare retransmissions with them",
         "raise it where an `overlap` problem says that bytes could not be compared")
     recent_segments: int = _count(64, 1, 1 << 16,
-        "segments a direction that are remembered to tell doubled packets",
+        "segments of a direction that are remembered, to recognise packets that a tap doubled",
         "raise it where a tap doubles packets and copies count as retransmissions")
     doubled_ns: int = _time(10 * MILLISECOND_NS, 1, SECOND_NS,
         "the same segment within this time is a copy by the tap",
@@ -149,31 +149,31 @@ class Limits:
         "after its close a connection takes its late packets for so long",
         "raise it where late packets open a new connection")
     jump_max: int = _bytes(1024 * MIB, 64 * KIB, GIB,
-        "bytes an acknowledgement may be off and be believed: TCP's largest window",
+        "largest distance of an acknowledgement that is accepted: TCP's largest window",
         "lower it where a broken acknowledgement opens a huge `gap`")
     reach_max: int = _bytes(16 * MIB, 64 * KIB, GIB,
-        "bytes a segment may be off and be believed before the peer acknowledges it",
+        "largest distance of a segment that is accepted before the peer acknowledges it",
         "raise it where segments are ignored though their connection lost more than this")
     strays_max: int = _count(64, 1, 1 << 16,
-        "segments of a direction that are kept while nobody believes them",
+        "implausible segments of a direction that are kept until others confirm them",
         "raise it where a `gap` stands for segments that are in the capture")
     strays_sure: int = _count(4, 1, 1 << 16,
-        "unbelieved segments together that are believed where the peer is not captured",
+        "implausible segments together that are accepted if the peer is not captured",
         "lower it where one side is captured and segments behind a large loss are ignored")
     oddities_max: int = _count(16, 1, 1 << 20,
-        "ignored segments of a direction that are told one by one: noise must not fill tables",
+        "ignored segments of a direction that are reported one by one: noise must not fill tables",
         "raise it to see every ignored segment as a problem")
     connections_max: int = _count(1_000_000, 1, 1 << 28,
-        "open connections of the process: a SYN flood must not grow us",
+        "open connections of the process: a SYN flood must not exhaust memory",
         "raise it for a `limit` problem that says connections were forgotten")
     layer_piece: int = _bytes(64 * KIB, KIB, 64 * MIB,
-        "bytes that a decompressing layer hands on at once: a bomb is fed by the piece",
+        "bytes that a decompressing layer passes on at once: bounds the memory of a decompression bomb",
         "none: results stay the same")
     chunk_max: int = _bytes(MIB, KIB, GIB,
-        "bytes of one chunk that reassembly hands on",
+        "bytes of one chunk that reassembly passes on",
         "none: results stay the same")
     handles_max: int = _count(16_384, 16, 1 << 26,
-        "numbers that a connection gave to what it opened and that are remembered",
+        "producers and consumers of a connection that are remembered by their ids",
         "raise it where topics are missing on a connection with many consumers or producers")
     trace_records_max: int = _count(10_000, 1, 1 << 26,
         "records, groups, connections or transactions that `mqsniff trace` tells apart",
@@ -185,14 +185,14 @@ class Limits:
         "produced records of one connection that wait for the broker's answer",
         "raise it where produced records have no offset though their answer was captured")
     records_wait_size: int = _bytes(64 * MIB, KIB, TIB,
-        "bytes of these: a capture without answers must not grow us",
+        "bytes of these: a capture may have no answers",
         "as records_wait_max")
     chunks_wait_size: int = _bytes(64 * MIB, KIB, TIB,
         "bytes of chunks of a side's large messages that wait to be joined",
         "raise it for a `limit` problem that names it: larger messages in chunks are joined then")
     fragments_max: int = _count(4_096, 64, 1 << 20,
         "IP fragments that wait for the rest of their datagram",
-        "raise it for a `limit` problem that speaks of fragments")
+        "raise it for a `limit` problem that names fragments")
     fragments_size: int = _bytes(16 * MIB, 64 * KIB, 16 * GIB,
         "bytes of IP fragments that wait: 4,096 of the largest would be 256 MiB",
         "as fragments_max")
@@ -201,9 +201,9 @@ class Limits:
         "raise it where fragments of a datagram come later than this")
     tunnel_depth: int = _count(8, 1, 64,
         "tunnels inside each other: a packet may consist of nothing but their headers",
-        "raise it for a `limit` problem that speaks of tunnels")
+        "raise it for a `limit` problem that names tunnels")
     elements_max: int = _count(1 << 20, 1000, 1 << 31,
-        "array elements and unknown tags of one message: two bytes may buy an object",
+        "array elements and unknown tags of one message: two bytes may become an object",
         "raise it for a `limit` problem of a message that has more elements")
     message_problems_max: int = _count(100, 1, 1 << 20,
         "problems noted in one message: a body may be odd in every byte",
@@ -230,13 +230,13 @@ class Limits:
         "bytes that a query of `mqsniff sql` may hold before it spills or fails",
         "raise it where a query says that it needs more memory")
     troubles_max: int = _count(16, 1, 1 << 20,
-        "retransmissions, windows of zero and stalls of a connection, of each, that are told one by one",
+        "retransmissions, zero windows and stalls of a connection, of each, that are reported one by one",
         "raise it to see every one of them as a problem")
     stall_ns: int = _time(10 * MILLISECOND_NS, 1, HOUR_NS,
-        "bytes that are held up for so long are told as a stall: reordering takes less",
-        "raise it where ordinary reordering is told as stalls, lower it to see shorter ones")
+        "bytes that are held up for so long are reported as a stall: reordering takes less",
+        "raise it where ordinary reordering is reported as stalls, lower it to see shorter ones")
     swept_max: int = _count(16_384, 1, 1 << 26,
-        "ended connections that are remembered to tell when a wrong clock ended them",
+        "ended connections that are remembered, to report those that a wrong clock ended",
         "raise it where clocks jump in captures of very many connections")
     stats_rows_max: int = _count(10_000, 1, 1 << 26,
         "rows that each list of `mqsniff stats` keeps, in the order of their coming; the rest is counted together",
@@ -245,11 +245,11 @@ class Limits:
 
     @classmethod
     def about(cls) -> dict[str, Limit]:
-        """What is known of each limit, by name."""
+        """Name -> limit."""
         return {f.name: f.metadata["limit"] for f in fields(cls)}
 
     def with_value(self, name: str, value: int) -> Limits:
-        """A copy with one cap changed; KeyError for a name that is none, ValueError for a value out of its range."""
+        """A copy with one limit changed; KeyError for an unknown name, ValueError for a value out of its range."""
         refusal = self.about()[name].refusal(value)
         if refusal is not None:
             raise ValueError(refusal)

@@ -31,7 +31,7 @@ UNSUPPORTED_VERSION: Final = b"\x00\x23"
 _LENGTH: Final = Struct(">h")
 
 REPEATED: Final = frozenset({12, 68, 76, 88})
-"""Heartbeats of groups: their bodies repeat byte by byte, and nobody changes a decoded one."""
+"""Heartbeats of groups: their bodies repeat byte by byte, and decoded ones are never changed."""
 REPEATED_SIZE: Final = 256
 """Largest body that is cached."""
 REPEATED_MAX: Final = 4096

@@ -50,14 +50,14 @@ def hide_spans(named: Named | None, spans: list[Span]) -> list[Span]:
     """Hide secret values among the spans of a message; the span of a name precedes that of its value."""
     names: dict[str, Any] = {}
     judged = _judged(named)
-    told = {_parent(span.path): span.value is not False for span in spans if span.path.endswith(SENSITIVE)}
+    sensitive_at = {_parent(span.path): span.value is not False for span in spans if span.path.endswith(SENSITIVE)}
     out: list[Span] = []
     for span in spans:
         if span.meaning == "config_name":
             names[_parent(span.path)] = span.value
         if span.meaning == "config_value" and span.value is not None:
             parent = _parent(span.path)
-            if _around(told, parent, default=judged) or is_secret(names.get(parent), span.value):
+            if _around(sensitive_at, parent, default=judged) or is_secret(names.get(parent), span.value):
                 span = span._replace(value=hidden(span.value))  # noqa: PLW2901  # the same span, its value hidden
         out.append(span)
     return out
@@ -68,11 +68,11 @@ def _judged(named: Named | None) -> bool:
     return named is not None and (named.judged or any(_judged(inner) for *_, inner in named.inner))
 
 
-def _around(told: dict[str, bool], path: str, *, default: bool) -> bool:
+def _around(sensitive_at: dict[str, bool], path: str, *, default: bool) -> bool:
     """is_sensitive of the entry at ``path``, else of the nearest struct around it."""
     while path:
-        if path in told:
-            return told[path]
+        if path in sensitive_at:
+            return sensitive_at[path]
         path = _parent(path)
     return default
 

@@ -109,8 +109,8 @@ def open_request(body: BodyFields, limits: Limits, problems: list[Problem]) -> V
     inner, found = bodies.read_request_body(version, framed, header.stop, len(framed), limits)
     problems += _under("request_data", found)
     _finish(inner)
-    told = {"api_key": key, "api_version": number, "correlation_id": correlation, "client_id": header.client_id}
-    body["request_data"] = {"header": told, "body": inner.value}
+    fields = {"api_key": key, "api_version": number, "correlation_id": correlation, "client_id": header.client_id}
+    body["request_data"] = {"header": fields, "body": inner.value}
     return version
 
 

@@ -139,8 +139,8 @@ class Requests:
 
     def _introduce(self, _: Message, body: dict[str, Any], __: RequestContext) -> None:
         words = [as_name(body.get(name)) for name in ("client_software_name", "client_software_version")]
-        told = " ".join(word for word in words if word)
-        self._identity.client_software = told or self._identity.client_software
+        software = " ".join(word for word in words if word)
+        self._identity.client_software = software or self._identity.client_software
 
     def _envelope(self, message: Message, body: dict[str, Any], context: RequestContext) -> None:
         context.inner = embedded.open_request(body, self._limits, message.problems)

@@ -68,14 +68,14 @@ def judge(reply: ResponseContext, errors: Branch, body: BodyFields) -> None:
     collect(errors, body, codes)
     if not codes:
         return
-    told = [code for code in codes if code]
+    nonzero = [code for code in codes if code]
     message.error_code = message.error_count = 0
-    if not told:
+    if not nonzero:
         return
     pending = reply.pending.message.body if reply.pending.message is not None else {}
-    failed = [code for code in told if not ORDINARY.has(message.name, code, pending)]
+    failed = [code for code in nonzero if not ORDINARY.has(message.name, code, pending)]
     message.error_count = len(failed)
-    message.error_code = (failed or told)[0]
+    message.error_code = (failed or nonzero)[0]
     message.error_name = rows.error_name(message.error_code)
     own = sum(name in body for name in errors.fields)
     if failed and not any(codes[:own]) and len(failed) < len(codes) - own:

@@ -99,10 +99,10 @@ def is_proof(data: bytes) -> bool:
     """Whether bytes are one frame that only nsqd sends: a known error, a heartbeat, CLOSE_WAIT."""
     if len(data) < HEAD or probe(data) != len(data):
         return False
-    frame_type, said = read_head(data)[1], data[HEAD:]
+    frame_type, content = read_head(data)[1], data[HEAD:]
     if frame_type == RESPONSE:
-        return said in (HEARTBEAT, b"CLOSE_WAIT")
-    code, _, words = said.partition(b" ")
+        return content in (HEARTBEAT, b"CLOSE_WAIT")
+    code, _, words = content.partition(b" ")
     return frame_type == ERROR and code in _ERRORS and words.isascii() and words.decode("ascii").isprintable()
 
 

@@ -39,16 +39,16 @@ class ServerSide:
 
     # ---- responses
 
-    def _response(self, frame: Frame, said: bytes) -> Iterator[Event]:
-        if said == tables.HEARTBEAT:
+    def _response(self, frame: Frame, content: bytes) -> Iterator[Event]:
+        if content == tables.HEARTBEAT:
             yield self._heartbeat(frame)
-        elif said.startswith(b"{"):
-            yield from self._json(frame, said)
+        elif content.startswith(b"{"):
+            yield from self._json(frame, content)
         else:
-            names = replies.BY_WORD.get(said, replies.ANY)
+            names = replies.BY_WORD.get(content, replies.ANY)
             pending = self._session.find_answered([replies.ReplyTarget(names)])
-            upgrades = self._ok(frame, pending) if said == b"OK" else []
-            yield self._answer(frame, {"data": frames.response_value(said)}, pending)
+            upgrades = self._ok(frame, pending) if content == b"OK" else []
+            yield self._answer(frame, {"data": frames.response_value(content)}, pending)
             yield from self._session.placed(upgrades)
 
     def _heartbeat(self, frame: Frame) -> Message:
@@ -61,9 +61,9 @@ class ServerSide:
             )
         return message
 
-    def _json(self, frame: Frame, said: bytes) -> Iterator[Event]:
+    def _json(self, frame: Frame, content: bytes) -> Iterator[Event]:
         """Decode the reply to IDENTIFY, which may begin layers, or to AUTH."""
-        body, readable = frames.json_body(said)
+        body, readable = frames.json_body(content)
         fields = body if readable else None
         names = replies.names_answered_by(fields)
         pending = self._session.find_answered([replies.ReplyTarget(names)])
@@ -161,11 +161,11 @@ class ServerSide:
         if size < 0:
             raise Malformed("a message shorter than its head")
         head = frames.read_message(frame.data)
-        told = head.fields
-        body: dict[str, Value] = {name: value for name, value in told.items() if value is not None}
+        fields = head.fields
+        body: dict[str, Value] = {name: value for name, value in fields.items() if value is not None}
         body["body"] = {"size": size}
         message = Message(frame, "nsq", "MESSAGE", "push", body, topics=session.topics, group=session.group)
-        message.notes = (("id", told["message_id"]), ("attempts", head.attempts))
+        message.notes = (("id", fields["message_id"]), ("attempts", head.attempts))
         topic = next(iter(session.topics), None)
         message.partitions = ({"topic": topic, "records": 1, "wire_bytes": size},)
         if head.message_id is not None:
@@ -177,7 +177,7 @@ class ServerSide:
                 )
         if "records" in session.settings.wanted:
             constant: dict[str, Any] = {"direction": "deliver", "topic": topic, "record_ts": head.timestamp}
-            constant |= {"attempts": head.attempts, "message_id": told["message_id"]}
+            constant |= {"attempts": head.attempts, "message_id": fields["message_id"]}
             message.records = (batch_of(frame.data, [_BODY_AT], [size], constant),)
         return message
 

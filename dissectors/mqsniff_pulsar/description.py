@@ -62,7 +62,7 @@ def describe() -> dict[str, Table]:
             for name, (opened_by, where) in _BLOCKS.items()
         ],
         "record_formats": [
-            {"format": name, "told_by": told, "payload": payload} for name, (told, payload) in _RECORDS.items()
+            {"format": name, "told_by": fields, "payload": payload} for name, (fields, payload) in _RECORDS.items()
         ],
         "serialisations": [{"name": name, "used_for": what} for name, what in _SERIALISATIONS.items()],
         "errors": [{"number": number, "name": name} for name, number in numbers("ServerError").items()],

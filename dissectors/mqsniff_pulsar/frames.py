@@ -109,8 +109,8 @@ def has_right_checksum(side: Side, data: bytes, start: int) -> bool:
         return False
     from crc32c import crc32c  # noqa: PLC0415  # this is loaded for every capture, whatever it holds
 
-    told = int.from_bytes(frame[checksum : checksum + 4], "big")
-    return int(crc32c(memoryview(frame)[checksum + 4 :])) == told
+    stored = int.from_bytes(frame[checksum : checksum + 4], "big")
+    return int(crc32c(memoryview(frame)[checksum + 4 :])) == stored
 
 
 def content_of(data: bytes, start: int, stop: int) -> tuple[int, int] | None:

@@ -51,10 +51,10 @@ class Payload:
             body["broker_entry_metadata"] = self.entry
         if self.metadata is not None:
             body["metadata"] = self.metadata
-        told: dict[str, Any] = {} if self.metadata is None else {"size": self.size}
+        shown: dict[str, Any] = {} if self.metadata is None else {"size": self.size}
         if self.checksum_ok is not None:
-            told["checksum_ok"] = self.checksum_ok
-        body["payload"] = told | self.sizes
+            shown["checksum_ok"] = self.checksum_ok
+        body["payload"] = shown | self.sizes
 
 
 def read_payload(frame: Frame, at: int, limits: Limits) -> tuple[Payload, Undecoded | None]:

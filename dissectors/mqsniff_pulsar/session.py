@@ -135,9 +135,9 @@ class PulsarSession:
     def _connected(self, reading: FrameReading) -> None:
         message = reading.message
         self._owner.identity.server_software = _text(reading.body.get("server_version"))
-        told = reading.body.get("max_message_size")
-        if isinstance(told, int) and 0 < told <= SIZE_MAX:
-            self.message_max = told
+        largest = reading.body.get("max_message_size")
+        if isinstance(largest, int) and 0 < largest <= SIZE_MAX:
+            self.message_max = largest
         flags = reading.body.get("feature_flags") or {}
         self._producing.by_position = bool(flags.get("supports_repl_dedup_by_lid_and_eid"))
         self._logging_in = False
@@ -172,7 +172,7 @@ class PulsarSession:
 
     def _principal(self, method: Any, data: Any) -> str | None:
         if isinstance(method, str) and isinstance(data, Secret):
-            return _principal_of(method, data.data)
+            return principal_of(method, data.data)
         return None
 
     def _error(self, reading: FrameReading) -> None:
@@ -235,7 +235,7 @@ USER_MAX: Final = KIB
 """Bytes of a user name that are kept."""
 
 
-def _principal_of(method: str, data: bytes) -> str | None:
+def principal_of(method: str, data: bytes) -> str | None:
     """The user in authentication data; None if it cannot be read.
 
     ``token``: a JSON Web Token, whose subject is the principal (RFC 7519, section 4.1.2); its signature is not checked.

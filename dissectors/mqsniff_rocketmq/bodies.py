@@ -49,12 +49,12 @@ class Mentions:
 
     def queue(self, columns: tuple[tuple[str, str], ...], values: Mapping[str, Value]) -> None:
         """Begin a row for a queue; offsets without a queue belong to the queue before."""
-        told: dict[str, Any] = {column: values[name] for column, name in columns if type(values.get(name)) is int}
+        found: dict[str, Any] = {column: values[name] for column, name in columns if type(values.get(name)) is int}
         topic = as_name(values.get("topic"))
-        if told.get("partition", -1) >= 0 and topic is not None:
-            self.queues.append({"topic": topic, **told})
+        if found.get("partition", -1) >= 0 and topic is not None:
+            self.queues.append({"topic": topic, **found})
         elif self.queues:
-            self.queues[-1] |= told
+            self.queues[-1] |= found
 
     def note(self, role: str, value: Any) -> None:
         """Note a value with a role, or a list of such values."""

@@ -28,8 +28,8 @@ def response_rows(
     pending: HeaderClass, request: ExtFields, header: HeaderClass, ext: ExtFields, content: Content | None
 ) -> tuple[PartitionRow, ...]:
     """The queues of a response; ``pending`` and ``request``: header class and ext fields of its request."""
-    told = ext.get(header.queue) if header.queue is not None else None
-    base = _queue_row(pending, request, told)
+    answered = ext.get(header.queue) if header.queue is not None else None
+    base = _queue_row(pending, request, answered)
     if content is None or not content.stored:
         return () if base is None else (base | _offsets(header, ext),)
     rows = _by_queue(content)
@@ -38,11 +38,14 @@ def response_rows(
     return tuple(rows)
 
 
-def _queue_row(header: HeaderClass, ext: ExtFields, told: Any = None) -> PartitionRow | None:
+def _queue_row(header: HeaderClass, ext: ExtFields, answered: Any = None) -> PartitionRow | None:
     """Topic and queue, perhaps from the response; None if unknown (a queue of -1 means any)."""
     if header.topic is None or header.queue is None:
         return None
-    topic, queue = as_name(ext.get(header.topic)), ext.get(header.queue) if told is None else told
+    topic, queue = (
+        as_name(ext.get(header.topic)),
+        ext.get(header.queue) if answered is None else answered,
+    )
     if topic is None or type(queue) is not int or queue < 0:
         return None
     return {"topic": topic, "partition": queue}

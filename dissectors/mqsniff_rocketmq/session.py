@@ -138,8 +138,8 @@ class RemotingSession:
         header, frame, stop = part.header, reading.frame, reading.stop
         reading.part = part
         reading.ext = read_ext(reading.header.ext or {}, header, reading.notes)
-        told = not part.optional or not header.own.isdisjoint(reading.ext)
-        if required and told and header.required and len(frame.data) >= stop:
+        present = not part.optional or not header.own.isdisjoint(reading.ext)
+        if required and present and header.required and len(frame.data) >= stop:
             note_missing(reading.ext, header, reading.notes)
         if part.body in MESSAGE_KINDS and frame.size > stop:
             data = Data(frame.data[stop:], frame.size - stop, reading.ext, records)
@@ -154,8 +154,8 @@ class RemotingSession:
         topics = mentions.topics if topic is None else [topic, *mentions.topics]
         message.topics = tuple(dict.fromkeys(topics)) if len(topics) > 1 else tuple(topics)
         for group in columns.groups:
-            if told := as_name(ext.get(group)):
-                message.group = told
+            if named := as_name(ext.get(group)):
+                message.group = named
                 break
         else:
             message.group = mentions.group

@@ -89,12 +89,12 @@ def _tables(entry: LoadedDissector, *, verbose: bool = True) -> dict[str, Rows]:
 
 def _named_rows(entry: LoadedDissector) -> Rows:
     """What can be said of the protocols of a dissector without ``describe``."""
-    from mqsniff.decode.registry import origin
+    from mqsniff.decode.registry import package_of
 
     if entry.dissector is None:
         return []
     messages = sorted(entry.dissector.message_names() or ())
-    more = {"ports": _ports(entry), "from": origin(entry.name), "messages": messages, "decoded": True}
+    more = {"ports": _ports(entry), "from": package_of(entry.name), "messages": messages, "decoded": True}
     return [{"name": name, **more} for name in entry.dissector.names]
 
 
@@ -145,12 +145,12 @@ def _print_overview(entries: list[LoadedDissector], *, verbose: bool) -> None:
 
 def _held(entry: LoadedDissector, verbose: bool) -> str:  # noqa: FBT001  # as the option
     """The sizes of a dissector's tables, in words; without tables, where it comes from."""
-    from mqsniff.decode.registry import origin
+    from mqsniff.decode.registry import package_of
 
     if entry.dissector is None:
         return "cannot be loaded"
     counts = ", ".join(_counted(table, rows) for table, rows in _tables(entry, verbose=verbose).items())
-    return counts or " from ".join(filter(None, ("decoded", origin(entry.name))))
+    return counts or " from ".join(filter(None, ("decoded", package_of(entry.name))))
 
 
 def _print_details(entries: list[LoadedDissector], *, verbose: bool) -> None:
@@ -185,7 +185,7 @@ def _report(entries: list[LoadedDissector], name: str | None) -> Iterator[tuple[
     """The parts of the report; with ``name``, without other protocols."""
     from mqsniff import __version__
     from mqsniff.decode.nameable import FOREIGN
-    from mqsniff.decode.registry import origin
+    from mqsniff.decode.registry import package_of
     from mqsniff.limits import Limits
     from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES
 
@@ -197,7 +197,7 @@ def _report(entries: list[LoadedDissector], name: str | None) -> Iterator[tuple[
             {
                 "names": _names(entry),
                 "ports": _ports(entry),
-                "from": origin(entry.name) or None,
+                "from": package_of(entry.name) or None,
                 "problem": entry.problem or None,
                 "counts": {table: len(rows) for table, rows in _tables(entry).items()},
                 **_tables(entry),

@@ -80,8 +80,8 @@ class Conversation:
         self._detection: Detection | None = None
         self._session: ProtocolSession | None = None
         self._opaque: OpaqueConnection | None = None
-        self._doubt: list[StreamInput] | None = None
-        """Events of an opaque connection so far, while its peer's first bytes may still tell the protocol (rule 2)."""
+        self._unanswered: list[StreamInput] | None = None
+        """Events of an opaque connection so far, while its peer's first bytes may still show the protocol (rule 2)."""
         self._from_start = True
         self._client = self._detector(from_start=False).likely_client()
         self._sides = _SIDES[self._client]
@@ -89,7 +89,7 @@ class Conversation:
         self._ended_by: Side | None = None
         self._was_reset = False
         self._over = False
-        self._told = False
+        self._opened = False
         self.info = _info(connection, self._client)
         if context.observer is not None:
             context.observer.see_connection(connection, self.info)
@@ -131,23 +131,23 @@ class Conversation:
             case StreamChunk() | StreamClosed():
                 yield from self._stream(event)
             case StreamGap():
-                yield self._lost(event)
+                yield self._gap_item(event)
                 yield from self._stream(event)
             case ConnectionOpened():
                 if event.client_direction is not None:
-                    self._turn(event.client_direction)
+                    self._set_client(event.client_direction)
             case ConnectionEstablished(mark):
-                yield from self._tell(mark.ts_ns)
+                yield from self._open(mark.ts_ns)
             case StreamProblem():
-                yield self._odd(event)
+                yield self._problem_item(event)
             case ConnectionClosed():
                 yield from self._end(event.stats)
             case _:
                 assert_never(event)
 
-    def _tell(self, ts_ns: int) -> Iterator[Item]:
-        if not self._told:
-            self._told = True
+    def _open(self, ts_ns: int) -> Iterator[Item]:
+        if not self._opened:
+            self._opened = True
             yield OpenedItem(self.info, ts_ns)
 
     # ---- bytes, losses and ends of a direction
@@ -167,19 +167,19 @@ class Conversation:
         return self._session is not None or self._over or (self._opaque is not None and not self._may_change)
 
     @property
-    def _may_be_answered(self) -> bool:
-        """Whether the peer's first bytes may still tell the protocol of an opaque connection."""
+    def _awaits_answer(self) -> bool:
+        """Whether the peer's first bytes may still show the protocol of an opaque connection."""
         return self._from_start and self._detection is not None and self._detection.awaits_answer
 
     @property
     def _may_change(self) -> bool:
         """Whether the verdict on an opaque connection may still change (rule 2)."""
         named = self.info.protocol == "unknown" or self.info.protocol in TITLES
-        return self._doubt is not None or (named and not self._from_start)
+        return self._unanswered is not None or (named and not self._from_start)
 
     def _take(self, event: StreamInput) -> Iterator[Item]:
         if self._session is not None or self._opaque is not None or self._over:
-            yield from self._hand_on(event)
+            yield from self._pass_on(event)
             return
         if self._detection is None:
             self._from_start = self._connection.seen_from_start
@@ -191,11 +191,11 @@ class Conversation:
             verdict = self._detection.chunk(event)
             yield from self._faults()
             if verdict is not None:
-                yield from self._take_up(verdict)
+                yield from self._apply_verdict(verdict)
 
-    def _take_up(self, verdict: Detected) -> Iterator[Item]:
+    def _apply_verdict(self, verdict: Detected) -> Iterator[Item]:
         """Act on the verdict: start a session or an opaque connection, then replay the events that waited."""
-        self._turn(verdict.client_direction)
+        self._set_client(verdict.client_direction)
         info = self.info
         info.protocol = verdict.protocol
         head = verdict.heads.get(verdict.client_direction)
@@ -209,15 +209,15 @@ class Conversation:
             yield from self._faults()
         self._session = session
         if self.info.outcome not in UNMET:
-            yield from self._tell(self.info.first_ts_ns)
+            yield from self._open(self.info.first_ts_ns)
         waiting, self._waiting = self._waiting, []
         for event in waiting:
             skip = head.size if head is not None and event.direction == verdict.client_direction else 0
-            kept = _behind(event, skip) if isinstance(event, StreamChunk) else event
+            kept = _part_behind(event, skip) if isinstance(event, StreamChunk) else event
             if kept is not None:
-                yield from self._hand_on(kept)
-        if self._opaque is not None and verdict.claim is None and self._may_be_answered:
-            self._doubt = waiting
+                yield from self._pass_on(kept)
+        if self._opaque is not None and verdict.claim is None and self._awaits_answer:
+            self._unanswered = waiting
 
     def _session_by(self, claim: Claim) -> ProtocolSession | None:
         """A session of the claimed dissector; None, with a fault noted, if the dissector cannot be made."""
@@ -234,21 +234,21 @@ class Conversation:
         session.begin(in_step=self._from_start)
         return session
 
-    def _hand_on(self, event: StreamInput) -> Iterator[Item]:
-        if self._doubt is not None and (verdict := self._answered(self._doubt, event)) is not None:
-            self._waiting, self._doubt, self._opaque = self._doubt, None, None
-            yield from self._take_up(verdict)
+    def _pass_on(self, event: StreamInput) -> Iterator[Item]:
+        if self._unanswered is not None and (verdict := self._answered(self._unanswered, event)) is not None:
+            self._waiting, self._unanswered, self._opaque = self._unanswered, None, None
+            yield from self._apply_verdict(verdict)
             return
         if isinstance(event, StreamClosed):
             yield from self._close(event)
         elif self._session is not None:
             yield from self._session.take(self._sided(event))
         elif self._opaque is not None:
-            if isinstance(event, StreamChunk) and (verdict := self._second_look(event)) is not None:
+            if isinstance(event, StreamChunk) and (verdict := self._detect_again(event)) is not None:
                 yield from self._opaque.end()
                 self._opaque = None
                 self._waiting = [event]
-                yield from self._take_up(verdict)
+                yield from self._apply_verdict(verdict)
                 return
             self._opaque.take(self._sided(event))
 
@@ -271,17 +271,17 @@ class Conversation:
             return Gap(side, event.offset, event.length, event.mark, event.known)
         return Chunk(side, event.offset, event.data, event.marks)
 
-    def _answered(self, doubt: list[StreamInput], event: StreamInput) -> Detected | None:
+    def _answered(self, unanswered: list[StreamInput], event: StreamInput) -> Detected | None:
         """The verdict on an opaque connection after an event of its peer; None: it stays opaque."""
-        doubt.append(event)
+        unanswered.append(event)
         verdict = None
         if isinstance(event, StreamChunk) and self._detection is not None:
             verdict = self._detection.reply_to(event)
-        if verdict is None and (isinstance(event, StreamGap) or not self._may_be_answered):
-            self._doubt = None
+        if verdict is None and (isinstance(event, StreamGap) or not self._awaits_answer):
+            self._unanswered = None
         return verdict
 
-    def _second_look(self, chunk: StreamChunk) -> Detected | None:
+    def _detect_again(self, chunk: StreamChunk) -> Detected | None:
         """The verdict on a later segment of a connection that was joined in the middle; None: it stays opaque.
 
         If the segment shows a foreign protocol, an unknown connection gets its name.
@@ -295,7 +295,7 @@ class Conversation:
             self._opaque.rename(verdict.protocol)
         return None
 
-    def _turn(self, client: int) -> None:
+    def _set_client(self, client: int) -> None:
         """Set which direction is the client; swaps the endpoints of ``info`` if it was the other."""
         if client != self._client:
             self._client, self._sides = client, _SIDES[client]
@@ -311,13 +311,13 @@ class Conversation:
             problem = Problem("internal", "error", faults.pop(0))
             yield ProblemItem(self.info, problem, self.info.first_ts_ns, self.info.first_packet)
 
-    def _lost(self, gap: StreamGap) -> Item:
+    def _gap_item(self, gap: StreamGap) -> Item:
         side = self._sides[gap.direction]
         detail = f"{gap.length} bytes were lost by the capture"
         problem = Problem("gap", "error", detail, "", side, gap.offset, gap.length)
         return ProblemItem(self.info, problem, gap.mark.ts_ns, gap.mark.packet)
 
-    def _odd(self, event: StreamProblem) -> Item:
+    def _problem_item(self, event: StreamProblem) -> Item:
         problem = event.problem
         if event.direction is not None:
             problem = replace(problem, side=self._sides[event.direction])
@@ -328,7 +328,7 @@ class Conversation:
     def _end(self, facts: ConnectionStats) -> Iterator[Item]:
         self.info.outcome = facts.outcome
         if self._session is None and self._opaque is None and not self._over:
-            yield from self._take_up(Detected(self._client, "unknown"))
+            yield from self._apply_verdict(Detected(self._client, "unknown"))
         if self._session is not None:
             for side in Side:
                 if not self._closed[side]:
@@ -371,7 +371,7 @@ class Conversation:
 
 
 def _reset_by(side: Side, *, own: bool, peers: bool) -> Side | None:
-    """The side that reset the connection on which ``side`` ended; the peer if both did, since then nobody reads on."""
+    """The side that reset the connection on which ``side`` ended; the peer if both did, since it reads no more."""
     if peers:
         return side.peer
     return side if own else None
@@ -396,7 +396,7 @@ def _info(connection: Connection, client: int) -> ConnectionInfo:
     )
 
 
-def _behind(chunk: StreamChunk, offset: int) -> StreamChunk | None:
+def _part_behind(chunk: StreamChunk, offset: int) -> StreamChunk | None:
     """The part of a chunk from a stream offset on."""
     if chunk.offset >= offset:
         return chunk

@@ -1,6 +1,6 @@
 """Detects the protocol of a new connection from its first events, and which direction is the client.
 
-1. Both sides are considered, in both orientations where no handshake told who opened the connection.
+1. Both sides are considered; in both orientations if the handshake was not captured.
 2. A sample is at most ``detect_max`` bytes a side; a connection undecided beyond that is unknown.
 3. TLS, HTTP and others (``foreign``) are named. No event is dropped: the conversation keeps them and replays them
    after the verdict.

@@ -4,13 +4,13 @@
    pending one: it is one-way, or was cut before the field that identifies its reply.
 2. Latency runs from the last byte of the request to the first byte of its reply; a negative time is None (the reply has
    a ``clock`` problem, see mqsniff.framing.pending).
-3. Records of a request wait for the reply, which tells their offsets: at most ``records_wait_max`` of them and
+3. Records of a request wait for the reply, which has their offsets: at most ``records_wait_max`` of them and
    ``records_wait_size`` bytes. Batches emitted before the reply are emptied in place, to free their memory.
 4. A settlement whose command may be refused has the status of that command; a command that gets a reply only if it
    fails, and got none, succeeded. Latency runs to the command, not to the reply to it.
-5. A reply is ok if every field that tells success was read. If it did not come to its end, the request is unanswered
+5. A reply is ok if every field that shows success was read. If it did not come to its end, the request is unanswered
    (pending if the capture ended); if the capture lost these fields, it is lost; if they cannot be read, it is unseen.
-6. If the broker held a request, waiting and work cannot be told apart within its limit; time beyond the limit was work.
+6. If the broker held a request, the time up to its limit counts as waiting; only time beyond the limit was work.
 """
 
 from __future__ import annotations
@@ -66,19 +66,19 @@ class Exchanges:
             status = (
                 ("error" if answer.error_count else "ok")
                 if pending.awaits is None
-                else _fate_of(pending.awaits, answer)
+                else _settled_status(pending.awaits, answer)
             )
-        if status == "ok" and pending.link == "answer" and (doubt := self._doubt(answer)) is not None:
-            status = doubt
+        if status == "ok" and pending.link == "answer" and (unproven := self._unproven_status(answer)) is not None:
+            status = unproven
         request, last = pending.frame, (pending.last_answer or answer).frame
         latency = answer.frame.first_ts_ns - request.last_ts_ns
         if latency < 0:
             return Exchange(pending, answer, status)
         total = last.last_ts_ns - request.first_ts_ns
-        queued = self._queued(pending)
-        return Exchange(pending, answer, status, latency, total, queued, _worked(pending, latency - (queued or 0)))
+        queued = self._queue_ns(pending)
+        return Exchange(pending, answer, status, latency, total, queued, _work_ns(pending, latency - (queued or 0)))
 
-    def _doubt(self, answer: Message) -> ExchangeStatus | None:
+    def _unproven_status(self, answer: Message) -> ExchangeStatus | None:
         """Status of a reply that has no error and still does not prove success; None if it does (rule 5)."""
         frame = answer.frame
         if frame.whole and answer.judged is not False:
@@ -90,7 +90,7 @@ class Exchanges:
             return None
         return "lost" if frame.holes else "unseen"
 
-    def _queued(self, pending: Pending) -> int | None:
+    def _queue_ns(self, pending: Pending) -> int | None:
         """How long the request queued until the reply before its own was sent."""
         if pending.link != "answer" or not pending.in_order:
             return None
@@ -150,7 +150,7 @@ class Exchanges:
         return batches
 
 
-def _worked(pending: Pending, elapsed_ns: int) -> int | None:
+def _work_ns(pending: Pending, elapsed_ns: int) -> int | None:
     """How long the replying side worked on the request, its time in the queue not counted (rule 6)."""
     if pending.link != "answer":
         return None
@@ -198,7 +198,7 @@ def _why_unsettled(
     return _why_open(command, open_at_end=open_at_end, seen=seen, gaps=gaps)
 
 
-def _fate_of(command: Pending, settling: Message) -> ExchangeStatus:
+def _settled_status(command: Pending, settling: Message) -> ExchangeStatus:
     """Status of a delivery: that of the command that settled it, whose message is ``settling`` (rule 4)."""
     if command.status is not None and command.status != "oneway":
         return command.status

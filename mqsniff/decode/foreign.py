@@ -1,9 +1,9 @@
 """Names protocols that no dissector decodes, by the first bytes of a side.
 
-1. A signature is what its specification makes every peer send: magic bytes, lengths that fit, words at their places.
-   Ports do not matter. Each signature fixes at least 40 bits, most of them far more.
-2. At the start of a connection a signature may ask for more bytes. In the middle only frames count that end where their
-   length says, and with them the captured bytes or another such frame.
+1. A signature consists of bytes that the specification requires of every peer: magics, lengths that fit, words at fixed
+   places. Ports do not matter. Each signature fixes at least 40 bits, most of them far more.
+2. At the start of a connection a signature may need more bytes. In the middle a frame must end exactly where its length
+   says, at the end of the captured bytes or at another such frame.
 3. Dissectors come first: a connection that one of them claims by content is never foreign.
 
 Sources: AMQP 0-9-1 sections 2.3.5, 4.2.2 and 4.2.3; AMQP 1.0 parts 2.2, 5.2.1 and 5.3.2; MQTT 3.1.1 and 5.0, both
@@ -33,28 +33,28 @@ TITLES: Final[dict[str, str]] = {
     "postgresql": "PostgreSQL",
     "mysql": "MySQL",
 }
-"""Values of the column ``protocol`` that name what nobody decodes, beside tls, and how these names are written."""
+"""Value of the column ``protocol`` -> title, for protocols besides tls that are not decoded."""
 
 LOOK_MAX: Final = 8192
-"""Bytes of a side that are looked at."""
+"""Bytes of a side that are examined."""
 
 Found: TypeAlias = bool | None
-"""Whether a signature is there; None where more bytes may show it."""
+"""Whether a signature matches; None: more bytes are needed."""
 
 
 class Signature(NamedTuple):
-    """What the bytes of one side must be."""
+    """A test for the first bytes of one side."""
 
     protocol: str
     find: Callable[[bytes], Found]
     from_client: bool | None
-    """Who sends it; None where both do."""
+    """Whether the client sends it; None: both sides."""
     anywhere: bool = False
-    """Whether it is believed in the middle of a connection too."""
+    """Whether it also counts in the middle of a connection."""
 
 
 def name_foreign(data: bytes, *, from_start: bool) -> tuple[str, bool | None] | None:
-    """(protocol, whether its client sent this, None if that cannot be told) of bytes where a segment begins."""
+    """(protocol, whether its client sent this; None: unknown) of bytes at the start of a segment."""
     data = data[:LOOK_MAX]
     for protocol, find, from_client, anywhere in SIGNATURES:
         if (from_start or anywhere) and find(data):
@@ -63,17 +63,17 @@ def name_foreign(data: bytes, *, from_start: bool) -> tuple[str, bool | None] | 
 
 
 def may_be_foreign(data: bytes) -> bool:
-    """Whether more bytes behind these, a connection's first, may show a signature."""
+    """Whether more bytes may complete a signature; ``data`` are the first bytes of a connection."""
     if len(data) >= LOOK_MAX:
         return False
     return any(signature.find(data) is None for signature in SIGNATURES)
 
 
-# ---- what signatures are made of
+# ---- parts of signatures
 
 
 def _begins(*texts: bytes) -> Callable[[bytes], Found]:
-    """One of these literally."""
+    """The bytes begin with one of these texts."""
 
     def find(data: bytes) -> Found:
         if data.startswith(texts):
@@ -88,7 +88,7 @@ def _number(data: bytes, at: int, size: int = 4) -> int:
 
 
 def _text(words: tuple[str, ...], behind: str, begun: str) -> Callable[[bytes], Found]:
-    """One of the words with a pattern behind it; ``begun`` is what may still become that pattern."""
+    """One of the words, then a pattern; ``begun``: pattern of its cut forms."""
     heads = tuple(word.encode() for word in words)
     either = "|".join(map(re.escape, words))
     wanted, open_ended = (re.compile(f"(?:{either})(?:{rest})".encode()) for rest in (behind, begun))
@@ -117,7 +117,7 @@ def _amqp_start(data: bytes) -> Found:
 
 
 def _amqp_frame(data: bytes) -> Found:
-    """A method frame or a heartbeat that ends with its octet, and behind it nothing or another frame."""
+    """A method frame or a heartbeat with its end octet, and nothing or another frame behind it."""
     if data[:8] == b"\x08\x00\x00\x00\x00\x00\x00\xce":
         return len(data) == 8 or data[8] in (1, 8)
     stop = 7 + _number(data, 3)
@@ -175,7 +175,7 @@ _RESP_BEGUN: Final = re.compile(rb"\*[0-9A-Za-z.$\r\n_-]{0,120}")
 
 
 def _redis_command(data: bytes) -> Found:
-    """A command: an array of bulk strings, the first of them a word as long as it says; behind it the next one."""
+    """A command: an array of bulk strings, the first one a word of the right length, then another one."""
     found = _RESP_COMMAND.match(data)
     if found is None:
         return None if not data or _RESP_BEGUN.fullmatch(data) else False

@@ -1,8 +1,8 @@
-"""Records of internal topics in, what they hold out: offsets of groups, transactions, cluster metadata, traces.
+"""Decodes records of internal topics: offsets of groups, transactions, cluster metadata, traces.
 
-1. Only topics that a dissector knows as internal cost anything: one look-up for each batch of records.
-2. Records are decoded when somebody asks for them, one by one.
-3. What a dissector raises here makes the content null and is counted in ``faults``; the run goes on.
+1. Batches of other topics cost one look-up.
+2. Records are decoded on demand, one by one.
+3. If a dissector raises, the content is null and ``faults`` gets an entry; the run goes on.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from mqsniff.dissector import Dissector
 from mqsniff.model import RecordBatch, Value
 
 TOPICS_MAX = 4096
-"""Topics whose kind is remembered."""
+"""Topics that are cached."""
 
 
 class InternalTopics:
-    """What the dissectors of a run know of topics."""
+    """The internal topics that the dissectors of a run can decode."""
 
     def __init__(self, dissectors: Iterable[type[Dissector]]) -> None:
         self._by_protocol = {name: dissector for dissector in dissectors for name in dissector.names}
         self.faults: list[str] = []
-        """What dissectors raised; the owner empties it."""
+        """Errors of dissectors; the owner empties it."""
         self.knows = lru_cache(TOPICS_MAX)(self._knows)
 
     def _knows(self, protocol: str, topic: str) -> bool:
@@ -34,7 +34,7 @@ class InternalTopics:
         return dissector is not None and dissector.internal_topic(topic)
 
     def decode(self, protocol: str, topic: str, key: bytes | None, value: bytes | None) -> Value | None:
-        """What a record of a known topic holds; None where its bytes do not fit."""
+        """The content of a record; None if its bytes do not fit."""
         try:
             return self._by_protocol[protocol].decode_record(topic, key, value)
         except Exception as error:  # noqa: BLE001  # the border of the plugin
@@ -43,14 +43,14 @@ class InternalTopics:
             return None
 
     def decoded(self, protocol: str, batch: RecordBatch) -> RecordBatch:
-        """Records with the column ``decoded`` where their topic is internal; all others are given back as they are."""
+        """Records with the column ``decoded`` if their topic is internal; other batches are returned unchanged."""
         topics = self._topics(protocol, batch)
         if topics is None or "decoded" in batch.columns:
             return batch
         return replace(batch, columns={**batch.columns, "decoded": _Decoded(self, protocol, topics, batch)})
 
     def _topics(self, protocol: str, batch: RecordBatch) -> Sequence[str | None] | None:
-        """The topic of each record; None where none can be decoded: control records have a format of their own."""
+        """The topic of each record; None if none can be decoded, as in control records: they have their own format."""
         if batch.constant.get("control"):
             return None
         topics = batch.columns.get("topic")
@@ -61,7 +61,7 @@ class InternalTopics:
 
 
 class _Decoded(Sequence["Value | None"]):
-    """The content of each record of a batch, decoded when asked for."""
+    """The content of each record of a batch, decoded on demand."""
 
     def __init__(self, known: InternalTopics, protocol: str, topics: Sequence[str | None], batch: RecordBatch) -> None:
         self._known = known

@@ -63,7 +63,7 @@ class Layer(ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """The connection is over: notice what can be told only now."""
+        """The connection is over: add the last problems."""
 
     def _chunk(self, data: bytes, mark: Mark) -> Chunk:
         chunk = Chunk(self.side, self._plain, data, [mark._replace(offset=self._plain)])
@@ -133,7 +133,7 @@ class TransformLayer(Layer):
 
 
 class TlsLayer(Layer):
-    """TLS without keys: the bytes are dark, until clear text follows a closing alert."""
+    """TLS without keys: its bytes are not decoded, until clear text follows a closing alert."""
 
     def __init__(self, side: Side, at: int, facts: TlsFacts) -> None:
         super().__init__(side, at)
@@ -233,7 +233,7 @@ class Layers:
         yield from self.through(Chunk(event.side, layer.at, event.data[cut:], [at, *after]), level)
 
     def close(self, side: Side) -> Iterator[LayerEvent]:
-        """Close the layers of a side; gives the bytes that they held back."""
+        """Close the layers of a side; gives the bytes that they held."""
         for level, layer in enumerate(self._stacks[side], 1):
             for above in layer.close():
                 yield from self.through(above, level)

@@ -1,7 +1,6 @@
-"""Protocols that are named and not decoded, as data: the one list of them, beside the dissectors' own names.
+"""The list of protocols that are named and not decoded, as data.
 
-Those that are known by their first bytes come from ``foreign.py``; ``--protocol``, ``mqsniff protocols`` and the tests
-take the list from here.
+``foreign.py`` recognises them by their first bytes; ``--protocol``, ``mqsniff protocols`` and tests use this list.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from mqsniff.decode.foreign import TITLES
 
 
 class Foreign(NamedTuple):
-    """What is known of a protocol that nobody decodes."""
+    """A protocol that is named and not decoded."""
 
     title: str
-    """As people call it."""
+    """Its usual name."""
     known_by: str
-    """Which bytes tell it."""
+    """Bytes by which it is recognised."""
     what_is_shown: str
     what_to_do: str
 
@@ -60,4 +59,4 @@ FOREIGN: Final[dict[str, Foreign]] = {
         "name its protocol with --decode-as PORT=PROTO if it is a message queue",
     ),
 }
-"""Value of the column ``protocol`` of connections and problems -> what is known of it; the unknown ones last."""
+"""Value of the column ``protocol`` of connections and problems -> protocol; ``unknown`` is last."""

@@ -1,6 +1,6 @@
 """A connection that no dissector takes: its bytes are counted and named, never decoded.
 
-1. TLS tells its version, names and cipher; HTTP its first method and path, without the query; others their name.
+1. Of TLS version, names and cipher are shown; of HTTP the first method and path, without the query; of others the name.
 2. Of an unknown connection the first 16 bytes of a side are shown, no more.
 """
 
@@ -51,7 +51,7 @@ class OpaqueConnection:
                 pass
 
     def end(self) -> Iterator[Item]:
-        """The connection is over: one problem says what was not decoded."""
+        """The connection is over: one problem counts the undecoded bytes."""
         info, total, facts = self._info, sum(self._bytes), self._facts
         info.undecoded_bytes += total
         info.tls_version, info.tls_cipher = facts.version, facts.cipher

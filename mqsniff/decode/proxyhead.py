@@ -11,7 +11,7 @@ from typing import NamedTuple
 from mqsniff.model import endpoint
 
 V1_MAX = 107
-"""Longest head of version 1, its CR LF included (section 2.1)."""
+"""Longest head of version 1 with its CR LF (section 2.1)."""
 
 _V1 = b"PROXY "
 _V2 = b"\r\n\r\n\x00\r\nQUIT\n"
@@ -19,7 +19,7 @@ _ADDRESS_SIZE = {0x1: 4, 0x2: 16}
 
 
 class ProxyHead(NamedTuple):
-    """A head of ``size`` bytes; the addresses are None where it carries none (LOCAL, UNKNOWN, unix sockets)."""
+    """A head of ``size`` bytes; the addresses are None if it has none (LOCAL, UNKNOWN, unix sockets)."""
 
     size: int
     source: str | None = None
@@ -27,7 +27,7 @@ class ProxyHead(NamedTuple):
 
 
 def read_head(data: bytes) -> ProxyHead | bool:
-    """The PROXY head at the start of ``data``; True when more bytes may show one, False when there is none."""
+    """The PROXY head at the start of ``data``; True: more bytes are needed, False: there is none."""
     if _V1.startswith(data[: len(_V1)]) or data.startswith(_V1):
         return _read_v1(data)
     if _V2.startswith(data[: len(_V2)]):

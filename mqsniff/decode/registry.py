@@ -19,7 +19,7 @@ GROUP = "mqsniff.dissectors"
 
 
 class LoadedDissector(NamedTuple):
-    """One entry point: its class, or what went wrong with it."""
+    """One entry point: its class, or why it could not be loaded."""
 
     name: str
     dissector: type[Dissector] | None
@@ -42,8 +42,8 @@ def _load(point: object) -> LoadedDissector:
     return LoadedDissector(name, None, f"dissector {name} is no subclass of mqsniff.dissector.Dissector")
 
 
-def origin(name: str) -> str:
-    """Name and version of the distribution that an entry point belongs to; empty where nothing tells it."""
+def package_of(name: str) -> str:
+    """Name and version of the distribution of an entry point; empty if unknown."""
     for point in entry_points(group=GROUP, name=name):
         if point.dist is not None:
             return f"{point.dist.name} {point.dist.version}"
@@ -51,14 +51,14 @@ def origin(name: str) -> str:
 
 
 def protocols(loaded: list[LoadedDissector]) -> list[str]:
-    """Every value that the column ``protocol`` may have: what dissectors give, then what is only named."""
+    """Every value of the column ``protocol``: those of dissectors, then those that are only named."""
     decoded = {name for entry in loaded if entry.dissector is not None for name in entry.dissector.names}
     named = sorted(FOREIGN.keys() - decoded, key=lambda name: (name == UNKNOWN, name))
     return [*sorted(decoded), *named]
 
 
 def message_names(loaded: list[LoadedDissector], wanted: Callable[[str], bool]) -> set[str] | None:
-    """Names that messages of the wanted protocols may have; None where a dissector does not know its own."""
+    """Names that messages of the wanted protocols may have; None if a dissector does not know its own."""
     names: set[str] = set()
     for entry in loaded:
         if entry.dissector is None or not any(map(wanted, entry.dissector.names)):
@@ -85,7 +85,7 @@ def code_names(loaded: list[LoadedDissector]) -> Callable[[Message, str, int], s
 
 
 class Claim(NamedTuple):
-    """A dissector that takes a connection, and why."""
+    """A dissector that claims a connection, and why."""
 
     dissector: type[Dissector]
     detected_by: str
@@ -99,7 +99,7 @@ class Registry:
         self.dissectors = [entry.dissector for entry in loaded if entry.dissector is not None]
         self._decode_as = dict(decode_as or {})
         self.faults: list[str] = []
-        """What dissectors raised while they looked at samples; the owner empties it."""
+        """Errors of dissectors during detection; the owner empties it."""
         self._told: set[str] = set()
         self._by_name = {name: cls for cls in self.dissectors for name in cls.names}
 
@@ -108,7 +108,7 @@ class Registry:
         return sorted(self._by_name)
 
     def server_port(self, one: int, other: int) -> int | None:
-        """Which of two ports is the server's, by --decode-as and well-known ports; None when neither or both are."""
+        """Which of two ports is the server's, by --decode-as and well-known ports; None if neither or both are."""
         known = [port for port in (one, other) if port in self._decode_as or self._hinted(port)]
         return known[0] if len(known) == 1 else None
 
@@ -121,7 +121,7 @@ class Registry:
         return self._by_name.get(name) if name is not None else None
 
     def claim(self, client: Sample, server: Sample, server_port: int) -> tuple[Claim | None, bool]:
-        """(who takes the connection, whether more bytes could change an answer of nobody)."""
+        """(dissector that claims the connection, or None; whether more bytes may lead to a claim)."""
         likely: type[Dissector] | None = None
         open_ended = False
         for cls in self.dissectors:
@@ -136,7 +136,7 @@ class Registry:
         return None, open_ended
 
     def _detect(self, cls: type[Dissector], client: Sample, server: Sample) -> Verdict:
-        """The verdict of one dissector; one that raises takes no connection and is told once."""
+        """The verdict of one dissector; NO if it raises, which is reported once."""
         try:
             return cls.detect(client, server)
         except Exception as error:  # noqa: BLE001  # the border of the plugin

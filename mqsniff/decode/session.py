@@ -71,7 +71,7 @@ class ProtocolSession:
         self._info = info
         self._layers = Layers(settings.limits)
         self._exchanges = Exchanges(settings.limits)
-        self._again: list[tuple[Chunk | Gap, int]] = []
+        self._handed_back: list[tuple[Chunk | Gap, int]] = []
         self._gaps = [0, 0]
         self._fed = [0, 0]
         self._claimed = [0, 0]
@@ -80,7 +80,7 @@ class ProtocolSession:
         self._broken = self._layered = False
         self._reset_by: Side | None = None
         self._explains = explains
-        self._quiet = "exchanges" not in settings.wanted and explains is None
+        self._without_exchanges = "exchanges" not in settings.wanted and explains is None
         self._last: Message | None = None
         """Last message emitted; its links to requests get cleared, else each message would keep all earlier ones."""
         info.identity = dissector.identity
@@ -99,21 +99,21 @@ class ProtocolSession:
         """Items of the next bytes or of a gap; ``now`` tells which packet released the item just taken."""
         if isinstance(event, Gap):
             self._gaps[event.side] += 1
-        return self._run(event, 0) if self._layered else self._give(event)
+        return self._run(event, 0) if self._layered else self._feed(event)
 
     def _run(self, event: Chunk | Gap, level: int) -> Iterator[Item]:
         """Send an event up from a layer."""
-        return self._up(self._layers.through(event, level))
+        return self._pass_up(self._layers.through(event, level))
 
-    def _up(self, passed: Iterator[Chunk | Gap]) -> Iterator[Item]:
+    def _pass_up(self, passed: Iterator[Chunk | Gap]) -> Iterator[Item]:
         for above in passed:
-            yield from self._give(above)
+            yield from self._feed(above)
         for problem, mark in self._layers.notices():
             if problem.kind == "truncated":
-                self._soften(problem)
+                self._name_reset(problem)
             yield ProblemItem(self._info, problem, mark.ts_ns, mark.packet)
 
-    def _give(self, event: Chunk | Gap) -> Iterable[Item]:
+    def _feed(self, event: Chunk | Gap) -> Iterable[Item]:
         if isinstance(event, Gap):
             return self._items(self._dissector.gap, event)
         self._fed[event.side] += len(event.data)
@@ -124,8 +124,8 @@ class ProtocolSession:
 
         One event after the other: a layer must finish one before it gets the next.
         """
-        while self._again:
-            back, self._again = self._again, []
+        while self._handed_back:
+            back, self._handed_back = self._handed_back, []
             for event, level in back:
                 yield from self._run(event, level)
 
@@ -137,7 +137,7 @@ class ProtocolSession:
         self._exchanges.capture_ended = open_at_end
         self._closed.add(side)
         self._reset_by = reset_by
-        yield from self._up(self._layers.close(side))
+        yield from self._pass_up(self._layers.close(side))
         yield from self._items(self._dissector.close, side)
         late, self._late = self._late, set()
         for other in sorted(late):
@@ -145,24 +145,24 @@ class ProtocolSession:
         self._reset_by = None
 
     def end(self, ended: SessionEnd, *, seen: tuple[bool, bool]) -> Iterator[Item]:
-        """The connection is over: give requests without a reply, and what was not decoded.
+        """The connection is over: give requests without a reply, and problems of undecoded bytes.
 
-        Requests that nobody answered are given also where exchanges are not wanted: there are few.
+        Unanswered requests are given also where exchanges are not wanted: there are few.
         """
         gaps = self._gaps[0], self._gaps[1]
         for pending in self._dissector.unanswered():
             exchange = self._exchanges.rest(pending, open_at_end=ended.by_input, seen=seen, gaps=gaps)
             exchange.ended_ns, exchange.ended_by, exchange.was_reset = ended.ts_ns, ended.by, ended.was_reset
-            if not self._quiet or exchange.status == "unanswered":
+            if not self._without_exchanges or exchange.status == "unanswered":
                 yield ExchangeItem(self._info, exchange)
-            yield from self._recorded(self._exchanges.settled(exchange))
+            yield from self._record_items(self._exchanges.settled(exchange))
         self._layers.end()
-        yield from self._up(iter(()))
+        yield from self._pass_up(iter(()))
         for side in Side:
-            yield from self._left_out(side)
+            yield from self._unclaimed(side)
         self._fill()
 
-    def _left_out(self, side: Side) -> Iterator[Item]:
+    def _unclaimed(self, side: Side) -> Iterator[Item]:
         """Bytes of a side that the dissector did not account for."""
         size = self._fed[side] - self._claimed[side]
         if size > 0:
@@ -184,7 +184,7 @@ class ProtocolSession:
         info.tls_alpn, info.tls_server_name = tls.alpn, tls.server_name
 
     def _items(self, tell: Callable[[SessionInput], Iterable[Event]], what: SessionInput) -> Iterable[Item]:
-        """Items of the events that a call of the dissector gives; none after it has raised once. Hot."""
+        """Items of the events of one call of the dissector; none after it has raised once. Hot."""
         if self._broken:
             return ()
         if self._last is not None:
@@ -194,8 +194,8 @@ class ProtocolSession:
             events = tell(what)
             if isinstance(events, list) and len(events) == 1 and isinstance(events[0], Message):  # no generator: faster
                 self._last = message = events[0]
-                if self._quiet and not (message.records or self._exchanges.waiting):
-                    return self._only(message)
+                if self._without_exchanges and not (message.records or self._exchanges.waiting):
+                    return self._message_only(message)
                 return self._message(message)
         except Exception as error:  # noqa: BLE001  # the border of the plugin
             return [self._fault(error)]
@@ -208,7 +208,7 @@ class ProtocolSession:
                 match event:
                     case Message():
                         if self._reset_by is not None:
-                            self._tell_reset(event)
+                            self._name_reset_in(event)
                         yield from self._message(event)
                         event.pending = event.resolved = event.answered = ()  # as in ``_items``
                     case Skipped():
@@ -219,22 +219,22 @@ class ProtocolSession:
                         yield from self._upgrade(event)
         except Exception as error:  # noqa: BLE001  # the border of the plugin
             yield self._fault(error)
-        if self._again:
+        if self._handed_back:
             yield from self._catch_up()
 
-    def _tell_reset(self, message: Message) -> None:
+    def _name_reset_in(self, message: Message) -> None:
         """Adjust the ``truncated`` problems of a message that a reset cut off (rule 6)."""
         if not message.frame.holes:
             for problem in message.problems:
                 if problem.kind == "truncated":
-                    self._soften(problem)
+                    self._name_reset(problem)
 
-    def _soften(self, problem: Problem) -> None:
+    def _name_reset(self, problem: Problem) -> None:
         """Say in a problem which side reset the connection, and set its severity; no reset: no change (rule 6)."""
-        who = self._reset_by
-        if who is not None and problem.side is not None:
-            problem.detail += f": the {who.text} reset the connection"
-            if who is Side.CLIENT and problem.side is Side.SERVER:
+        reset_by = self._reset_by
+        if reset_by is not None and problem.side is not None:
+            problem.detail += f": the {reset_by.text} reset the connection"
+            if reset_by is Side.CLIENT and problem.side is Side.SERVER:
                 problem.severity = "warning"
 
     def _fault(self, error: Exception) -> Item:
@@ -260,12 +260,12 @@ class ProtocolSession:
             items += [
                 ProblemItem(info, odd, frame.first_ts_ns, frame.first_packet, message) for odd in message.problems
             ]
-        if not self._quiet:
+        if not self._without_exchanges:
             items += [ExchangeItem(info, exchange) for exchange in ended]
         elif ended:
             items += [ExchangeItem(info, exchange) for exchange in ended if exchange.status == "unanswered"]
         if message.records or (ended and self._exchanges.waiting):
-            items += self._recorded(self._exchanges.records_of(message, ended))
+            items += self._record_items(self._exchanges.records_of(message, ended))
         return items
 
     def _spans(self, message: Message) -> tuple[Span, ...]:
@@ -278,7 +278,7 @@ class ProtocolSession:
             message.problems.append(Problem("internal", "error", detail))
         return _tiled(found, message.frame.data)
 
-    def _only(self, message: Message) -> list[Item]:
+    def _message_only(self, message: Message) -> list[Item]:
         """Items of a message if exchanges are not wanted and no records wait. Hot."""
         info, frame = self._info, message.frame
         if message.kind == "response" and not message.answers:
@@ -294,7 +294,7 @@ class ProtocolSession:
             items += [ExchangeItem(info, exchange) for exchange in ended if exchange.status == "unanswered"]
         return items
 
-    def _recorded(self, ready: Iterator[Ready]) -> Iterator[Item]:
+    def _record_items(self, ready: Iterator[Ready]) -> Iterator[Item]:
         for message, batch in ready:
             yield RecordItem(self._info, message, batch)
 
@@ -304,7 +304,7 @@ class ProtocolSession:
         self._info.undecoded_bytes += size
         problem = Problem(skipped.kind, "error", skipped.why, "", skipped.side, skipped.offset, size)
         if skipped.kind == "truncated":
-            self._soften(problem)
+            self._name_reset(problem)
         return ProblemItem(self._info, problem, skipped.first_ts_ns, skipped.first_packet)
 
     def _upgrade(self, upgrade: Upgrade) -> Iterator[Item]:
@@ -321,7 +321,7 @@ class ProtocolSession:
         for event in sorted(chain.from_iterable(taken), key=_release):
             if isinstance(event, Chunk):
                 self._fed[event.side] -= len(event.data)
-            self._again.append((event, levels[event.side]))
+            self._handed_back.append((event, levels[event.side]))
             if event.side in self._closed:
                 self._late.add(event.side)
 

@@ -1,10 +1,10 @@
-"""TLS as it can be seen without keys: record after record by their heads, and the names in the two hellos.
+"""TLS without keys: the heads of records, and what the two hellos show.
 
 Sources: RFC 8446 sections 4.1.2, 4.1.3, 4.2 and 5.1, RFC 5246, RFC 6066 section 3 (server name), RFC 7301 (ALPN).
 
-1. Only record heads and hellos are looked at; nothing is kept but at most HELLO_MAX handshake bytes a side.
-2. Bytes that cannot be a record are handed back at the start, where a peer that was to begin TLS did not, and behind a
-   closing alert: a server may say in clear text why it refused.
+1. Only record heads and hellos are read; at most HELLO_MAX handshake bytes of a side are kept.
+2. Bytes that cannot be a record are clear text in two places: at the start, if the peer did not begin TLS, and behind a
+   closing alert, where a server may say why it refused.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _CIPHERS = {
 
 
 def is_hello(data: bytes) -> bool | None:
-    """Whether a stream starts with a client's or server's hello record; None when more bytes are needed."""
+    """Whether a stream starts with a client's or server's hello record; None: more bytes are needed."""
     if len(data) < 6:
         return None if b"\x16\x03".startswith(data[:2]) else False
     size = int.from_bytes(data[3:5], "big")
@@ -51,7 +51,7 @@ def is_hello(data: bytes) -> bool | None:
 
 
 def is_record_run(data: bytes) -> bool:
-    """Whether ``data`` begins with two records or exactly ends with one: TLS in the middle of a connection."""
+    """Whether ``data`` begins with two records, or is exactly one: TLS in the middle of a connection."""
     at = 0
     for _ in range(2):
         if not _record_head(data[at : at + 5]):
@@ -74,7 +74,7 @@ def _record_head(head: bytes) -> bool:
 
 @dataclass(slots=True)
 class TlsFacts:
-    """What the hellos of a connection said."""
+    """The content of a connection's hellos."""
 
     version: str | None = None
     cipher: str | None = None
@@ -96,7 +96,7 @@ class RecordWalk:
         self._lost = False
 
     def feed(self, data: bytes) -> int:
-        """Take the next bytes; returns how many of them belong to TLS: all, unless clear text stands there instead."""
+        """Take the next bytes; returns how many of them belong to TLS: all, unless clear text begins."""
         at = 0
         while at < len(data) and not self._lost:
             if self._body_left:
@@ -112,7 +112,7 @@ class RecordWalk:
         return len(data)
 
     def gap(self, length: int | None) -> None:
-        """Lost bytes: inside a record they pass with it, else the walk ends."""
+        """Note lost bytes: inside a record framing continues, else it ends."""
         if length is not None and length <= self._body_left:
             self._body_left -= length
         else:
@@ -174,7 +174,7 @@ def _read_server_hello(body: bytes, facts: TlsFacts) -> None:
 
 
 def _extensions(body: bytes, at: int) -> Iterator[tuple[int, bytes]]:
-    """(type, data) of each whole extension in the list whose two-byte length stands at ``at``."""
+    """(type, data) of each whole extension in the list whose two-byte length is at ``at``."""
     end = min(len(body), at + 2 + int.from_bytes(body[at : at + 2], "big"))
     at += 2
     while at + 4 <= end:

@@ -27,7 +27,7 @@ class RunEnd(Enum):
 
 
 class Prober(Protocol):
-    """What a framed dissector brings for this."""
+    """The methods of a framed dissector that are used here."""
 
     @property
     def head_max(self) -> int:
@@ -54,7 +54,7 @@ def probe_size(prober: Prober) -> int:
 
 
 def frame_starts(prober: Prober, side: Side, data: bytes, at: int, end: int) -> bool:
-    """Whether a frame starts where the size of the frame before says that it must."""
+    """Whether a frame starts where the frame before it ends."""
     return isinstance(prober.probe(side, data[at : min(at + probe_size(prober), end)]), int)
 
 

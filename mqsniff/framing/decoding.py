@@ -56,11 +56,11 @@ def _truncated(frame: Frame) -> Problem:
     """A problem that says which bytes of a frame are missing; its ``size`` counts the bytes that cannot be decoded."""
     size, lost = frame.size, sum(stop - start for start, stop in frame.holes)
     absent = size - frame.captured - lost
-    said = []
+    parts = []
     if lost:
-        said.append(f"{lost} of {size} bytes were lost by the capture")
+        parts.append(f"{lost} of {size} bytes were lost by the capture")
     elif absent:
-        said.append(f"{absent} of {size} bytes are not there")
+        parts.append(f"{absent} of {size} bytes are not there")
     if frame.unread:
-        said.append(f"{frame.unread} {'behind them' if said else f'of {size} bytes'} are not decoded")
-    return Problem("truncated", "error", "; ".join(said), "", frame.side, frame.offset, size - len(frame.data))
+        parts.append(f"{frame.unread} {'behind them' if parts else f'of {size} bytes'} are not decoded")
+    return Problem("truncated", "error", "; ".join(parts), "", frame.side, frame.offset, size - len(frame.data))

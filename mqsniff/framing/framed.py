@@ -60,7 +60,7 @@ class FramedDissector(Dissector):
 
     @classmethod
     def scan(cls, side: Side, data: bytes, start: int) -> int:  # noqa: ARG003  # part of the contract
-        """First offset >= ``start`` where ``probe`` is worth asking; speeds a search up, never decides."""
+        """First offset >= ``start`` where ``probe`` may find a frame; speeds a search up, never decides."""
         return start
 
     def confirm(self, side: Side, candidate: Candidate) -> Verdict:  # noqa: ARG002  # part of the contract

@@ -34,7 +34,7 @@ class IncompleteFrame:
         )
         stream.walked = None
         stream.position = start + there
-        stream.mode = Mode.HOLED
+        stream.mode = Mode.INCOMPLETE
 
     @property
     def end(self) -> int:

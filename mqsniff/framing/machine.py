@@ -58,7 +58,7 @@ class Machine:
         self._requests = requests
         self.streams = (StreamBuffer(Side.CLIENT), StreamBuffer(Side.SERVER))
         self._searches = (Search(self.streams[0]), Search(self.streams[1]))
-        self._holed: list[IncompleteFrame | None] = [None, None]
+        self._incomplete: list[IncompleteFrame | None] = [None, None]
         self._head_first = first_head_size(owner)
         self._straight_max = min(limits.frame_max, BYTES_KEPT)
         """Largest frame for the fast path; pending requests must drop the bytes of larger ones (``taken``)."""
@@ -125,7 +125,7 @@ class Machine:
         self._owner.now = max(self._owner.now, gap.mark.release)
         self._requests.gaps[gap.side] += 1
         yield from self._pass_gap(self.streams[gap.side], gap)
-        yield from self._poke(gap.side.peer)
+        yield from self._resume(gap.side.peer)
 
     def close(self, side: Side) -> Iterator[Event]:
         """No more bytes of a side will come: give what still waits."""
@@ -144,7 +144,7 @@ class Machine:
 
     def may_wait(self, side: Side) -> bool:
         """Whether a side may go on waiting for its peer."""
-        return not (self.streams[side].tired or self.streams[side.peer].closed)
+        return not (self.streams[side].stopped_waiting or self.streams[side.peer].closed)
 
     # ---- one side
 
@@ -162,12 +162,12 @@ class Machine:
                         yield skipped
                     if not found:
                         return
-                case Mode.HOLED:
-                    holed = self._holed[stream.side]
-                    assert holed is not None
-                    if not holed.swallow():
+                case Mode.INCOMPLETE:
+                    incomplete = self._incomplete[stream.side]
+                    assert incomplete is not None
+                    if not incomplete.swallow():
                         return
-                    yield from self._end_holed(stream, holed)
+                    yield from self._end_incomplete(stream, incomplete)
                 case Mode.WAIT:
                     return
 
@@ -180,18 +180,18 @@ class Machine:
             if isinstance(size, int) and size > 0:
                 frame = stream.take(size, owner.now) if size <= frame_max else None
                 if frame is not None:
-                    owner.now = max(owner.now, stream.told(frame))
+                    owner.now = max(owner.now, stream.size_release(frame))
                     yield from self._events_of(stream, frame)
                     self._requests.taken()
                     if peer.mode is Mode.WAIT:
-                        yield from self._poke(peer.side)
+                        yield from self._resume(peer.side)
                     if stream.mode is not Mode.STEP:
                         return
                 elif stream.available < min(size, frame_max):
                     stream.want(min(size, frame_max))
                     return
                 else:
-                    self._open_holed(stream, size)
+                    self._begin_incomplete(stream, size)
                     return
             elif size is NEED:
                 return
@@ -250,18 +250,18 @@ class Machine:
         """Handle a frame in step whose next byte is lost: an IncompleteFrame if its size is known, else Skipped."""
         size = cut_size(self._owner, stream, self._limits.frame_max)
         if size is not None:
-            self._open_holed(stream, size)
+            self._begin_incomplete(stream, size)
         else:
             yield self._searches[stream.side].skip_rest(why, "truncated")
 
-    def _open_holed(self, stream: StreamBuffer, size: int) -> None:
+    def _begin_incomplete(self, stream: StreamBuffer, size: int) -> None:
         """Begin a frame that will not be whole, or is larger than ``frame_max``."""
-        self._holed[stream.side] = IncompleteFrame(stream, size, self._limits.frame_max)
+        self._incomplete[stream.side] = IncompleteFrame(stream, size, self._limits.frame_max)
 
-    def _end_holed(self, stream: StreamBuffer, holed: IncompleteFrame) -> Iterator[Event]:
+    def _end_incomplete(self, stream: StreamBuffer, incomplete: IncompleteFrame) -> Iterator[Event]:
         """Decode a frame with holes, of which no more bytes come."""
-        self._holed[stream.side] = None
-        yield from self._emit(stream, holed.take(self._owner.now))
+        self._incomplete[stream.side] = None
+        yield from self._emit(stream, incomplete.take(self._owner.now))
 
     def _pass_gap(self, stream: StreamBuffer, gap: Gap) -> Iterator[Event]:
         """Pass lost bytes: stay in step if they lie inside a frame of known size, else search behind them."""
@@ -273,14 +273,14 @@ class Machine:
         start = stream.position
         if stream.mode is Mode.STEP and stream.available:
             yield from self._cut_frame(stream, "the head of a frame was cut by a gap")
-        if (holed := self._holed[stream.side]) is not None:
-            inside = gap.known and gap.offset + gap.length <= holed.end
-            start = holed.end
-            holed.lose(gap)
+        if (incomplete := self._incomplete[stream.side]) is not None:
+            inside = gap.known and gap.offset + gap.length <= incomplete.end
+            start = incomplete.end
+            incomplete.lose(gap)
             if inside:
                 yield from self._advance(stream)
                 return
-            yield from self._end_holed(stream, holed)
+            yield from self._end_incomplete(stream, incomplete)
         self._requests.losses[stream.side] += 1
         search = self._searches[stream.side]
         search.miss(start if gap.known else None)
@@ -293,10 +293,10 @@ class Machine:
             yield from self._end_run(stream)
         if stream.mode is Mode.STEP and stream.available:
             yield from self._cut_frame(stream, "the head of a frame was cut by the end")
-        if (holed := self._holed[stream.side]) is not None:
-            yield from self._end_holed(stream, holed)
+        if (incomplete := self._incomplete[stream.side]) is not None:
+            yield from self._end_incomplete(stream, incomplete)
 
-    def _poke(self, side: Side) -> Iterator[Event]:
+    def _resume(self, side: Side) -> Iterator[Event]:
         """Resume a side that waited for its peer, if it did."""
         stream = self.streams[side]
         if stream.mode is not Mode.WAIT:
@@ -305,7 +305,7 @@ class Machine:
         stream.wants = 0
         yield from self._advance(stream)
         while stream.held and stream.mode is not Mode.WAIT:
-            event = stream.unhold()
+            event = stream.next_held()
             if isinstance(event, Gap):
                 yield from self._pass_gap(stream, event)
             else:
@@ -316,14 +316,14 @@ class Machine:
 
     def _stop_waiting(self, stream: StreamBuffer) -> Iterator[Event]:
         """Resume a side for good: the peer sends no more, or too many bytes wait for it."""
-        stream.tired = True
-        yield from self._poke(stream.side)
+        stream.stopped_waiting = True
+        yield from self._resume(stream.side)
 
     def _emit(self, stream: StreamBuffer, frame: Frame) -> Iterator[Event]:
         """The events of a frame; then resume the peer if it waited for this frame."""
         yield from self._events_of(stream, frame)
         self._requests.taken()
-        yield from self._poke(stream.peer)
+        yield from self._resume(stream.peer)
 
     def _events_of(self, stream: StreamBuffer, frame: Frame) -> list[Event]:
         """Decode a frame with ``decode_safely``. Hot: once a frame."""

@@ -23,7 +23,7 @@ EXPECTED_MAX: Final = 64
 
 
 class Searcher(Prober, Protocol):
-    """What a framed dissector brings for this."""
+    """The methods of a framed dissector that are used here."""
 
     def confirm(self, side: Side, candidate: Candidate, /) -> Verdict:
         """Whether a frame that was accepted by its bytes fits the state of the connection."""

@@ -18,7 +18,7 @@ WALK_WINDOW: Final = 64 * 1024
 
 
 class Sizer(Protocol):
-    """What a framed dissector brings for this."""
+    """The methods of a framed dissector that are used here."""
 
     @property
     def head_max(self) -> int:
@@ -49,7 +49,7 @@ def size_of(sizer: Sizer, stream: StreamBuffer, frame_max: int) -> Sized:
         ahead = stream.head(WALK_WINDOW, walk.size)
         walked = sizer.walk(stream.side, walk, ahead) if ahead else NEED
         if isinstance(walked, WalkAborted):
-            stream.told_at = stream.position + walk.size + walked.needed - 1
+            stream.size_seen_at = stream.position + walk.size + walked.needed - 1
             return walk.promised
         if walked is NEED:
             stream.want(walk.size + len(ahead) + 1)
@@ -71,7 +71,7 @@ def cut_size(sizer: Sizer, stream: StreamBuffer, frame_max: int) -> int | None:
 
 
 def _head_size(sizer: Sizer, stream: StreamBuffer) -> Sized:
-    stream.told_at = -1
+    stream.size_seen_at = -1
     head = stream.head(first_head_size(sizer))
     size, stream.answer = stream.answer, None
     if size is None:

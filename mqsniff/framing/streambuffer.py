@@ -23,7 +23,7 @@ class Mode(Enum):
     STEP = "in step: frame follows frame"
     WAIT = "waits for the peer"
     SEARCH = "looks for a frame"
-    HOLED = "lets the rest of a frame pass whose bytes are lost or too many"
+    INCOMPLETE = "lets the rest of a frame pass whose bytes are lost or too many"
 
 
 _STEP: Final = Mode.STEP
@@ -42,11 +42,11 @@ class StreamBuffer:
         self.walked: IncrementalSize | None = None
         self.answer: Sized | None = None
         """Result of ``frame_size`` at ``position``, kept so that it is called once."""
-        self.told_at = -1
+        self.size_seen_at = -1
         self.paused_at = -1
         """``end`` when the peer began to send."""
         self.closed = False
-        self.tired = False
+        self.stopped_waiting = False
         self.held: deque[Chunk | Gap] = deque()
         self._buffer = b""
         self._tail: list[bytes] = []
@@ -97,8 +97,8 @@ class StreamBuffer:
         if isinstance(event, Chunk):
             self._held_bytes += len(event.data)
 
-    def unhold(self) -> Chunk | Gap:
-        """The oldest event that was held."""
+    def next_held(self) -> Chunk | Gap:
+        """Remove and return the oldest held event."""
         event = self.held.popleft()
         if isinstance(event, Chunk):
             self._held_bytes -= len(event.data)
@@ -153,11 +153,11 @@ class StreamBuffer:
             self.side, start, size, data[at : at + size], first.ts_ns, last.ts_ns, first.packet, last.packet, release
         )
 
-    def told(self, frame: Frame) -> int:
-        """Ordinal of the packet whose byte revealed the frame's size; that byte may stand behind the frame."""
-        if self.told_at < self.position:
+    def size_release(self, frame: Frame) -> int:
+        """Ordinal of the packet whose byte showed the size of the frame; that byte may be behind the frame."""
+        if self.size_seen_at < self.position:
             return frame.release
-        at, self.told_at = self.told_at, -1
+        at, self.size_seen_at = self.size_seen_at, -1
         return self.mark_of(at).release
 
     # ---- packets

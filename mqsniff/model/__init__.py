@@ -1,7 +1,7 @@
-"""The nouns that flow through mqsniff, from packets to rows; plain data, no behaviour of their own.
+"""The data types that pass between the rooms of mqsniff, from packets to rows.
 
 1. Times are integer nanoseconds since 1970 (UTC), taken from packets; sizes and offsets are bytes.
-2. Traffic never raises: oddities become Problems, and bytes that belong to no frame become Skipped.
+2. Traffic never raises: what is odd becomes a Problem, and bytes that belong to no frame become Skipped.
 """
 
 from mqsniff.model.acts import Act, ActKind, RecordOrigin

@@ -11,7 +11,7 @@ from mqsniff.model.values import Problem, Side
 
 ConnectionOutcome: TypeAlias = Literal["established", "refused", "no answer", "mid-stream"]
 UNMET: Final[tuple[ConnectionOutcome, ...]] = ("refused", "no answer")
-"""Outcomes of what never became a connection."""
+"""Outcomes without an established connection."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class ConnectionInfo:
     close_reason: str | None = None
     open_at_end: bool = False
     forgotten: bool = False
-    """Whether it was given up, for its silence or for a limit; no column."""
+    """Whether it was forgotten, after silence or by a limit; no column."""
     layer_starts: dict[Side, int] = field(default_factory=dict)
     """By side: the stream offset from which on its bytes pass a layer (TLS, compression); offsets behind it are those
     of plain bytes. No column."""
@@ -122,7 +122,7 @@ class Exchange:
 
 @dataclass(slots=True)
 class OpenedItem:
-    """A connection is open: its handshake has ended, or it shows something without one. Refused ones never are."""
+    """A connection is open: its handshake has ended, or it sends without one. Refused connections never open."""
 
     connection: ConnectionInfo
     ts_ns: int
@@ -142,7 +142,7 @@ class MessageItem:
 
 @dataclass(slots=True)
 class PartitionItem:
-    """Partitions of a message that was not chosen itself; only filters make it."""
+    """Partitions of a message that a filter left out; only filters make it."""
 
     connection: ConnectionInfo
     message: Message
@@ -158,7 +158,7 @@ class ExchangeItem:
 
 @dataclass(slots=True)
 class RecordItem:
-    """A record batch whose rows can go out: all that the connection will tell of it is filled in."""
+    """A record batch whose columns are complete, as far as its connection can fill them."""
 
     connection: ConnectionInfo
     message: Message
@@ -167,14 +167,14 @@ class RecordItem:
 
 @dataclass(slots=True)
 class ProblemItem:
-    """A problem with its place; ``connection`` is None for one of an input or a packet."""
+    """A problem with its place; ``connection`` is None if it is about an input or a packet."""
 
     connection: ConnectionInfo | None
     problem: Problem
     ts_ns: int | None
     packet: int | None
     message: Message | None = None
-    """The message it belongs to, if it belongs to one."""
+    """The message that has this problem, if one has."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The kinds of problems as data: what each of them says, and what to do about it."""
+"""The kinds of problems as data: meaning and advice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mqsniff.model.values import ProblemKind
 
 
 class KindOfProblem(NamedTuple):
-    """What is known of a kind."""
+    """Meaning and advice of a kind."""
 
     meaning: str
     advice: str
@@ -16,7 +16,7 @@ class KindOfProblem(NamedTuple):
 
 PROBLEM_KINDS: Final[dict[ProblemKind, KindOfProblem]] = {
     "malformed": KindOfProblem(
-        "bytes that the specification does not allow where they stand",
+        "bytes that the specification does not allow at their place",
         "look at the path in the message: a fault of its sender, a newer protocol, or a wrong --decode-as",
     ),
     "truncated": KindOfProblem(
@@ -48,12 +48,12 @@ PROBLEM_KINDS: Final[dict[ProblemKind, KindOfProblem]] = {
         "its bytes are kept undecoded; `mqsniff protocols NAME` says which versions are known",
     ),
     "trailing_bytes": KindOfProblem(
-        "bytes behind the end of what they belong to",
+        "bytes behind the end of a message or field",
         "all before them is decoded; a newer release, or a fault of the sender",
     ),
     "missing_field": KindOfProblem(
         "a field that must be there is not",
-        "a fault of the sender, or a newer or older release that does without",
+        "a fault of the sender, or a newer or older release without this field",
     ),
     "out_of_range": KindOfProblem(
         "a value that the specification does not allow",
@@ -80,7 +80,7 @@ PROBLEM_KINDS: Final[dict[ProblemKind, KindOfProblem]] = {
         "latencies of it are null; packets of several taps were joined, or the clock was set",
     ),
     "undecoded": KindOfProblem(
-        "bytes that nobody decodes: an unknown protocol, or what stood before the first frame that could be found",
+        "bytes that are not decoded: an unknown protocol, or bytes before the first frame that was found",
         "name the protocol with --decode-as PORT=PROTO; begin the capture before the connections",
     ),
     "input": KindOfProblem(
@@ -104,4 +104,4 @@ PROBLEM_KINDS: Final[dict[ProblemKind, KindOfProblem]] = {
         "look at the path between the hosts, and at exchanges of the same connection and time",
     ),
 }
-"""A row for each value of the type."""
+"""One entry for each ``ProblemKind``."""

@@ -1,4 +1,4 @@
-"""What dissectors make of streams: frames, messages, records, pending requests and their replies."""
+"""Frames, messages, records and pending requests: what dissectors work with and give."""
 
 from __future__ import annotations
 
@@ -73,10 +73,9 @@ class OpenedBytes(NamedTuple):
 
 @dataclass(slots=True)
 class Skipped:
-    """Bytes that no frame claimed: undecoded, and why.
+    """Bytes that belong to no frame: undecoded, and why.
 
-    ``length`` is how far they reach in the stream, ``lost`` how many of these were not captured: they belong to gaps,
-    or stand behind the end.
+    ``length`` is their extent in the stream. ``lost`` of these were not captured: they lie in gaps or behind the end.
     """
 
     side: Side
@@ -168,15 +167,15 @@ class Message:
     judged: bool | None = None
     """Whether every field that tells success or failure was read; None: if the frame is whole or has an error count."""
     notes: LineNotes = ()
-    """(label, value) pairs that matter to a reader of one line and stand in no column."""
+    """(label, value) pairs for lines of text, of which no column has the value."""
     records: tuple[RecordBatch, ...] = ()
     partitions: tuple[PartitionRow, ...] = ()
-    """Rows of the ``partitions`` table, without key and who."""
+    """Rows of the ``partitions`` table, without the columns that the message fills."""
     teaches: tuple[tuple[str, str], ...] = ()
     """(topic id, name) pairs."""
     problems: list[Problem] = field(default_factory=list)
     finite: bool = False
-    """Whether the dissector knows that no number of the body is NaN or infinite; sinks have to look otherwise."""
+    """Whether no number of the body is NaN or infinite; if false, sinks check it."""
     pending: tuple[Pending, ...] = ()
     """Requests that this message opened. Filled by the framing layer."""
     resolved: tuple[Pending, ...] = ()
@@ -195,7 +194,7 @@ class Message:
 
     @property
     def own_topics(self) -> tuple[str, ...]:
-        """The topics that stand in the message: without the names learned for its topic ids."""
+        """The topics in the message itself, without names learned for its topic ids."""
         return self.topics[: len(self.topics) - self.filled] if self.filled else self.topics
 
 
@@ -240,7 +239,7 @@ class Pending:
 
 @dataclass(slots=True)
 class Identity:
-    """What a connection said about its client and server; filled by the dissector."""
+    """Client and server of a connection, filled in by the dissector."""
 
     client_software: str | None = None
     server_software: str | None = None
@@ -254,14 +253,14 @@ class Identity:
     several_groups: bool = False
 
     def name_client(self, client_id: str) -> None:
-        """Take note of a client that a message names: the connection is this client's while it is the only one."""
+        """Note a client id in a message: it is the connection's while there is only one."""
         if self.client_id is None and not self.several_clients:
             self.client_id = client_id
         elif self.client_id != client_id:
             self.client_id, self.several_clients = None, True
 
     def name_group(self, group: str) -> None:
-        """Take note of a group that a message names: the connection is this group's while it is the only one."""
+        """Note a group in a message: it is the connection's while there is only one."""
         if self.group is None and not self.several_groups:
             self.group = group
         elif self.group != group:
@@ -269,4 +268,4 @@ class Identity:
 
 
 Event: TypeAlias = Message | Problem | Skipped | Upgrade
-"""The only things that a dissector emits."""
+"""All that a dissector gives."""

@@ -1,10 +1,9 @@
-"""Answers that are no errors though their code is not 0: a protocol's table of them in, which answers it means out.
+"""Responses of normal operation: their code is not 0, and still they are no errors.
 
-1. A row stands for what a healthy client and a healthy server exchange in the course that their protocol was designed
-   for: the code is how the server says "give your name", "not yet", "there is none". What a client cannot foresee, or
-   what may as well come of a fault, has no row: it stays an error.
-2. Such an answer keeps its code and name in ``error_code`` and ``error_name`` and counts as none in ``error_count``:
-   what speaks of errors (status, ``--errors``, ``--fail-on``, summaries) goes by ``Message.failed``.
+1. A row is a response that healthy clients and servers exchange in normal operation: the server's code means "send your
+   name", "not yet", "there is none". A response that a fault may cause too has no row: it stays an error.
+2. Such a response keeps ``error_code`` and ``error_name``, but its ``error_count`` is 0. Status, ``--errors``,
+   ``--fail-on`` and summaries use ``Message.failed``.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from mqsniff.model.values import Value
 
 
 class Ordinary(NamedTuple):
-    """One such answer; with a ``field``, only to a request whose field has one of the ``values``."""
+    """One such response; with a ``field``, only if that field of the request has one of the ``values``."""
 
     name: str
-    """Name of the answer, as the table ``messages`` has it."""
+    """Name of the response in the table ``messages``."""
     code: int
     error: str
-    """What the protocol calls the code."""
+    """Name of the code in the protocol."""
     why: str
     field: str = ""
     values: tuple[str, ...] = ()
-    """Texts; one that ends with ``*`` means every text that begins with the rest of it."""
+    """Texts; a ``*`` at the end means any ending."""
 
     @property
     def when(self) -> str:
-        """The condition in words; empty where there is none."""
+        """The condition in words; empty if there is none."""
         return f"{self.field} of the request is {' or '.join(map(repr, self.values))}" if self.field else ""
 
 
@@ -42,7 +41,7 @@ class OrdinaryAnswers:
         self._rows = {(row.name, row.code): row for row in rows}
 
     def has(self, name: str, code: int, pending: Mapping[str, Value]) -> bool:
-        """Whether an answer with this name and code is one of them; ``pending`` are the fields of its request."""
+        """Whether a response with this name and code has a row; ``pending``: fields of its request."""
         row = self._rows.get((name, code))
         if row is None:
             return False

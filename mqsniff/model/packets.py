@@ -1,7 +1,7 @@
 """Captures, their packets and the TCP segments in them, as columns.
 
 1. Packets are named as ``model.streams`` says.
-2. Order is told by ``ordinal``: the position of a packet in the merged input, counted from 0.
+2. ``ordinal`` gives the order: the position of a packet in the merged input, counted from 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Buffer: TypeAlias = "bytes | bytearray | memoryview"
 
 @dataclass(slots=True)
 class CaptureInfo:
-    """One input and what its reader learned about it; filled while it is read."""
+    """One input; filled while it is read."""
 
     index: int
     name: str
@@ -31,7 +31,7 @@ class CaptureInfo:
     compression: str = ""
     packets: int = 0
     dropped: int = 0
-    """Packets that the capturing side says it lost (pcapng statistics and options, the kernel's counter)."""
+    """Packets that the capturing program lost, by its own count (pcapng, kernel)."""
     drops_told: bool = False
     """Whether it says how many; where it does not, 0 above means nothing."""
     linktypes: set[int] = field(default_factory=set)
@@ -44,7 +44,7 @@ class CaptureInfo:
     """(secrets type, data) of decryption-secrets blocks, kept for the TLS layer."""
     problems: list[Problem] = field(default_factory=list)
     unreadable: str = ""
-    """Why nothing of it could be read (then the command exits 2); empty when it could."""
+    """Why it could not be read at all (the command exits with 2); empty if it could."""
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class FlowKey(NamedTuple):
 
 @dataclass(slots=True)
 class SegmentBatch:
-    """TCP segments of one batch in packet order, as columns of equal length over one buffer; as short-lived as it."""
+    """TCP segments of one batch in packet order, as columns of equal length over one buffer; valid as long as it is."""
 
     buffer: Buffer
     flows: list[FlowKey]
@@ -96,19 +96,19 @@ class SegmentBatch:
     flags: Int32s
     """FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32; and 64 where the segment announces a window of zero."""
     start: Int64s
-    """Payload's first byte in ``buffer``."""
+    """Index of the first payload byte in ``buffer``."""
     stop: Int64s
-    """One past the last payload byte that was captured."""
+    """Index behind the last captured payload byte."""
     size: Int64s
     """Payload bytes on the wire: more than ``stop - start`` where the snap length cut the packet."""
     ip_id: Int64s
-    """Identification of IPv4, -1 where there is none."""
+    """Identification of IPv4; -1: none."""
     ts_ns: Int64s
     packet: Int64s
     ordinal: Int64s
     interface: Int32s
     problems: list[PacketProblem] = field(default_factory=list)
-    """Packets that could not be taken apart, and why."""
+    """Packets that could not be parsed, and why."""
     skipped_packets: int = 0
     """Packets that are no TCP (ARP, UDP, …): counted, no problem."""
 
@@ -117,7 +117,7 @@ class SegmentBatch:
 
 
 class PacketProblem(NamedTuple):
-    """A packet that could not be taken apart."""
+    """A packet that could not be parsed."""
 
     ordinal: int
     ts_ns: int

@@ -1,7 +1,7 @@
-"""Record data that stands in bodies: names of keys, values of headers; shown, unless the payload is redacted.
+"""Types for record data inside bodies (keys, values of headers), which ``--redact payload`` hides.
 
-They are what they look like, a dict, text or bytes, to whoever reads them: only sinks that redact tell them apart.
-This module stays Python: classes made of built-in ones gain nothing from being compiled.
+They behave as dict, str and bytes; only sinks that redact check for these types. This module is not compiled:
+subclasses of built-in classes gain nothing from it.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from typing import Any
 
 
 class PayloadMap(dict[str, Any]):
-    """Headers of a record by their names: the values go with the payload."""
+    """Headers of a record by name; their values are payload."""
 
     __slots__ = ()
 
 
 class PayloadText(str):
-    """A text that goes with the payload."""
+    """A text that is payload."""
 
     __slots__ = ()
 
 
 class PayloadBytes(bytes):
-    """Bytes that go with the payload."""
+    """Bytes that are payload."""
 
     __slots__ = ()
 
 
 def payload(value: str | bytes) -> PayloadText | PayloadBytes:
-    """A value as one that goes with the payload."""
+    """Mark a value as payload."""
     return PayloadText(value) if isinstance(value, str) else PayloadBytes(value)

@@ -1,4 +1,4 @@
-"""Sizes of frames that say more than a number."""
+"""The size of a frame that needs no other proof."""
 
 from __future__ import annotations
 

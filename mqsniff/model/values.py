@@ -1,4 +1,4 @@
-"""What fields hold and what is odd about them: values, secrets, problems."""
+"""Values of bodies, secrets and problems."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Final, Literal, TypeAlias
 
 
 class Side(IntEnum):
-    """Who sent it."""
+    """One of the two ends of a connection."""
 
     CLIENT = 0
     SERVER = 1
 
     @property
     def peer(self) -> Side:
-        """The other one."""
+        """The other end."""
         return _PEERS[self]
 
     @property
     def text(self) -> str:
-        """As it stands in tables."""
+        """Text in tables."""
         return ("client", "server")[self]
 
 
@@ -99,7 +99,7 @@ ProblemKind: TypeAlias = Literal[
 ]
 
 NETWORK_KINDS: Final[frozenset[ProblemKind]] = frozenset(("retransmission", "zero_window", "stall"))
-"""What the network did, not what is odd about bytes: ordinary captures have some of it."""
+"""Problems of the network, not of bytes: ordinary captures have some."""
 
 
 @dataclass(slots=True)

@@ -1,15 +1,15 @@
-"""The layout of one version in, one straight-line Python function out, which decodes clean bytes fast.
+"""Compiles the layout of one version into a Python function that decodes clean bytes fast.
 
 1. The function is ``decode(data, pos, end, room) -> (body, stop)``; ``room`` bounds the array elements it may make.
-2. It knows clean bytes only. Whatever is odd or damaged (a null where none may be, text that is no UTF-8, a length
-   that lies) makes it stumble: it raises one of STUMBLES, and the caller takes ``interpret``.
-3. What it returns equals what ``interpret`` returns, and then ``interpret`` has nothing to note.
-4. Adjacent fields of fixed width, the length or count behind them included, are one ``unpack_from``; a varint of one
-   byte is read in line; an array of structs is one loop, and one ``iter_unpack`` where they have a fixed width.
-5. Slices are not held against ``end`` one by one: the position only grows, reads behind the end of ``data`` raise by
-   themselves, and the position is held against ``end`` once, when all is read.
+2. It decodes clean bytes only. For odd or damaged bytes (a null that is not allowed, text that is no UTF-8, a false
+   length) it raises one of FALLBACK_ERRORS, and the caller uses ``interpret``.
+3. What it returns, ``interpret`` returns too, without a problem.
+4. Adjacent fields of fixed width, with a length or count behind them, are one ``unpack_from``. A varint of one byte is
+   read in line. An array of structs is a loop, or one ``iter_unpack`` if the struct has a fixed width.
+5. Slices are not compared with ``end`` one by one: the position only grows, reads behind the end of ``data`` raise, and
+   the position is compared with ``end`` once, at the end.
 
-Hot is the text that it writes. On one core of an AMD EPYC, CPython 3.11: Metadata responses 40 to 60 MB/s (interpreted
+The generated code is hot. On one core of an AMD EPYC, CPython 3.11: Metadata responses 40 to 60 MB/s (interpreted
 7 to 10), ListOffsets 120, a Heartbeat in 1.0 us; 0.1 to 0.6 ms to write and compile one: ``benchmarks/layouts.py``.
 """
 
@@ -28,16 +28,16 @@ from mqsniff.spec.wire import Malformed
 
 Fast: TypeAlias = Callable[[bytes, int, int, int], tuple[dict[str, Any], int]]
 
-STUMBLES: Final = (Malformed, struct.error, IndexError, UnicodeDecodeError)
-"""What a compiled decoder raises where it leaves the bytes to the interpreter."""
+FALLBACK_ERRORS: Final = (Malformed, struct.error, IndexError, UnicodeDecodeError)
+"""Errors by which a compiled decoder leaves the bytes to ``interpret``."""
 
 _SMALL: Final = 33
-"""Integer arrays whose count on the wire is below this have a prepared ``unpack_from``."""
+"""Integer arrays with a smaller count on the wire have a prepared ``unpack_from``."""
 
 _LOCALS: Final = frozenset(
     {"data", "end", "into", "last", "list", "outer", "p", "q", "range", "room", "s", "str", "t", "tag", "value"}
 )
-"""Names that generated code uses beside those of fields."""
+"""Names in generated code besides those of fields."""
 
 
 def compile_struct(layout: Struct) -> Fast:
@@ -49,7 +49,7 @@ def compile_struct(layout: Struct) -> Fast:
 
 
 def source(layout: Struct) -> str:
-    """Give the Python text of a layout's fast decoder, to be read by people."""
+    """The Python source of a layout's fast decoder, for people."""
     return _generate(layout)[0]
 
 
@@ -60,9 +60,9 @@ def _generate(layout: Struct) -> tuple[str, dict[str, Any]]:
 
 
 class _Writer:
-    """Writes one decoder. The place being read is ``p`` plus a number known while writing (``ahead``).
+    """Writes one decoder. The read position is ``p`` plus ``ahead``, which is known while writing.
 
-    Fixed-width fields wait in ``pending`` until something of variable width ends their run.
+    Fields of fixed width are collected in ``pending`` until a field of variable width comes.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class _Writer:
         self.depth -= 1
 
     def name(self, wanted: str) -> str:
-        """Give a variable that nothing else uses."""
+        """A new variable name."""
         taken, number = self.names, 2
         found = wanted if not keyword.iskeyword(wanted) else f"{wanted}_"
         while found in taken:
@@ -108,14 +108,14 @@ class _Writer:
         return f"p + {self.ahead}" if self.ahead else "p"
 
     def settle(self) -> None:
-        """Make ``p`` the place being read: where paths meet, it must not depend on the path."""
+        """Advance ``p`` to the read position: where branches join, ``ahead`` must be 0."""
         self.flush()
         if self.ahead:
             self.emit(f"p += {self.ahead}")
             self.ahead = 0
 
     def fixed(self, letter: str, wanted: str) -> str:
-        """Read a value of fixed width; its variable is set by the next flush."""
+        """Read a value of fixed width; the next flush sets its variable."""
         variable = self.name(wanted)
         self.pending.append((letter, variable))
         return variable
@@ -149,7 +149,7 @@ class _Writer:
             self.emit(f"return {body}, p")
 
     def tag_reader(self, layout: Struct) -> str:
-        """Write a function that reads the tagged block of a struct with known tags; gives its name."""
+        """Write a function for the tagged block of a struct with known tags; returns its name."""
         kept, self.lines, depth, self.depth = self.lines, [], self.depth, 0
         name = self.name("known_tags")
         with self.block(f"def {name}(data, p, t, outer, room, into):"):
@@ -179,7 +179,7 @@ class _Writer:
     # ---- structs
 
     def struct(self, layout: Struct, wanted: str) -> str:
-        """Read a struct as a dict and leave ``p`` behind it; gives the dict's variable."""
+        """Read a struct as a dict and advance ``p`` behind it; returns the dict's variable."""
         values = {item.name: self.item(item) for item in layout.items}
         tags = self.fixed("B", f"{wanted}_tags") if layout.flexible else ""
         self.settle()
@@ -196,7 +196,7 @@ class _Writer:
         return variable
 
     def item(self, item: FieldLayout) -> str:
-        """Read any field; gives the variable that holds its value once the pending run is flushed."""
+        """Read any field; returns its variable, which the next flush sets."""
         if item.array:
             return self.array(item)
         if item.struct is not None:
@@ -221,7 +221,7 @@ class _Writer:
     # ---- strings, bytes, records
 
     def sized(self, item: FieldLayout, *, nullable: bool) -> str:
-        """Read a string, bytes or records; gives the variable."""
+        """Read a string, bytes or records; returns the variable."""
         letter = "B" if item.compact else "h" if item.type == "string" else "i"
         size = self.fixed(letter, f"{item.name}_size")
         self.flush()
@@ -253,7 +253,7 @@ class _Writer:
     # ---- arrays
 
     def array(self, item: FieldLayout) -> str:
-        """Read an array; gives its variable."""
+        """Read an array; returns its variable."""
         count = self.fixed("B" if item.compact else "i", f"{item.name}_count")
         self.flush()
         if item.nullable or item.type not in INTEGERS:
@@ -290,7 +290,7 @@ class _Writer:
             self.loop(item, count, variable)
 
     def integers(self, item: FieldLayout, count: str, variable: str) -> None:
-        """Read an array of integers: a small one by a prepared call for its count."""
+        """Read an array of integers; a small one by the prepared call for its count."""
         letter, size = FIXED[item.type]
         kind = "COMPACT" if item.compact else "PLAIN"
         table = self.constant(f"{kind}_{letter}", _prepared(letter, compact=item.compact))
@@ -324,11 +324,11 @@ class _Writer:
             self.emit(f"{append}({element})")
 
 
-# ---- pieces of text
+# ---- parts of the source
 
 
 def _content(item: FieldLayout) -> str:
-    """Say what the bytes from ``s`` to ``p`` become."""
+    """The expression for the value of the bytes from ``s`` to ``p``."""
     if item.type == "records":
         return "Extent(s, p)"
     if item.secret:
@@ -345,12 +345,12 @@ def _dict(values: Mapping[str, str]) -> str:
 
 
 def _spelled(letters: Sequence[str]) -> str:
-    """Spell letters of ``struct`` as a part of a name."""
+    """Letters of ``struct`` as a part of a name."""
     return "".join(letters).replace("?", "t").replace("16s", "S")
 
 
 def _fixed_row(layout: Struct) -> tuple[str, int] | None:
-    """Give letters and size of a struct of which every field has a fixed width and that has no tags; else None."""
+    """(letters, size) of a struct without tags whose fields all have a fixed width; else None."""
     if layout.flexible or not layout.items or any(item.array or item.type not in FIXED for item in layout.items):
         return None
     letters = "".join(FIXED[item.type][0] for item in layout.items)
@@ -370,7 +370,7 @@ def _row_dict(layout: Struct) -> str:
 
 @cache
 def _prepared(letter: str, *, compact: bool) -> list[Callable[[bytes, int], tuple[Any, ...]]]:
-    """Prepare ``unpack_from`` for small arrays of integers, by what their count is on the wire."""
+    """Prepared ``unpack_from`` for small arrays of integers, by their count on the wire."""
     table: list[Callable[[bytes, int], tuple[Any, ...]]] = [compile_runtime.refuse_null] if compact else []
     table += [struct.Struct(f">{count}{letter}").unpack_from for count in range(_SMALL - len(table))]
     return table

@@ -1,7 +1,7 @@
-"""What compiled decoders call for the rare cases: long varints, long arrays, tagged fields that nobody knows.
+"""Functions that compiled decoders call in rare cases: long varints, long arrays, unknown tagged fields.
 
-1. These are called with what the compiled code has read already: the first byte of a varint, and the place behind it.
-2. They raise Malformed for whatever ``interpret`` should look at.
+1. Arguments are what the compiled code has read already: the first byte of a varint, and the position behind it.
+2. They raise Malformed if ``interpret`` has to decode the bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mqsniff.spec.wire import STRING_MAX, Extent, Malformed, uuid_text
 
 
 def long_length(data: bytes, pos: int, length: int, end: int) -> tuple[int, int]:
-    """Read on a compact length: (n + 1, where its bytes start); Malformed for null and for a lie."""
+    """Read the rest of a compact length: (n + 1, position behind it); Malformed for null and for a false length."""
     if length == 0:
         raise Malformed("null")
     length, pos = wire.read_uvarint(data, pos - 1, end)
@@ -25,7 +25,7 @@ def long_length(data: bytes, pos: int, length: int, end: int) -> tuple[int, int]
 
 
 def long_text_length(data: bytes, pos: int, length: int, end: int) -> tuple[int, int]:
-    """Read on the compact length of a string."""
+    """Read the rest of a compact length of a string."""
     length, pos = long_length(data, pos, length, end)
     if length - 1 > STRING_MAX:
         raise Malformed("string too long")
@@ -33,7 +33,7 @@ def long_text_length(data: bytes, pos: int, length: int, end: int) -> tuple[int,
 
 
 def integers(letter: str, data: bytes, pos: int, count: int, end: int) -> tuple[list[int], int]:
-    """Read an array of integers of any count: (values, place behind them)."""
+    """Read an array of integers of any count: (values, position behind them)."""
     stop = pos + count * struct.calcsize(letter)
     if stop > end or count < 0:
         raise Malformed("more elements than bytes")
@@ -41,25 +41,25 @@ def integers(letter: str, data: bytes, pos: int, count: int, end: int) -> tuple[
 
 
 def long_integers(letter: str, data: bytes, pos: int, length: int, end: int) -> tuple[list[int], int]:
-    """Read an array of integers behind a compact count (n + 1)."""
+    """Read an array of integers with a compact count (n + 1)."""
     length, pos = long_length(data, pos, length, end)
     return integers(letter, data, pos, length - 1, end)
 
 
 def refuse_null(data: bytes, pos: int) -> tuple[Any, ...]:  # noqa: ARG001  # stands where an unpack_from does
-    """Stand at count 0 of a table of compact arrays."""
+    """Raise Malformed; the entry for count 0 (null) in a table of compact arrays."""
     raise Malformed("null")
 
 
 def taken(room: int, count: int) -> int:
-    """Give the room that is left for elements."""
+    """The budget of elements that is left."""
     if count > room:
         raise Malformed("too many elements")
     return room - count
 
 
 def unknown_tags(data: bytes, pos: int, count: int, end: int, room: int) -> tuple[dict[str, bytes], int, int]:
-    """Read a tagged block of which nothing is known: (tags, place behind it, room left)."""
+    """Read a tagged block of unknown tags: (tags, position behind it, budget left)."""
     count, pos = wire.read_tag_count(data, pos - 1, end)
     room = taken(room, count)
     tags: dict[str, bytes] = {}

@@ -1,9 +1,10 @@
-"""A layout and bytes in; a body, the byte span of every field, and what is odd out: the plain, slow decoder.
+"""The plain, slow decoder: decodes bytes by a layout, with the span of every field and all problems.
 
-1. It is the oracle of ``compile.py``, the source of byte spans for people, and the way out where bytes are odd.
-2. Odd bytes are kept and noted: null where none may be, text that is no UTF-8, tags out of order. Bytes that cannot be
-   read end the decoding; what stood before them stays, and the field that broke is named. It never raises on traffic.
-3. Values are filled in as they are read, records as far as there are bytes, so that damage keeps what came before it.
+1. It is the oracle of ``compile.py``, gives byte spans for people, and decodes bytes that are odd.
+2. Odd bytes are kept, with a problem: a null that is not allowed, text that is no UTF-8, tags out of order. Bytes that
+   cannot be read end the decoding; values before them stay, and the problem names the field. It never raises on
+   traffic.
+3. Values are filled in as they are read, records as far as there are bytes, so that those before damage stay.
 4. Spans tile what was read: each starts where the one before it stopped.
 """
 
@@ -25,7 +26,7 @@ _READERS: Final[Mapping[str, Any]] = {name: getattr(wire, f"read_{name}") for na
 
 
 class DecodeStop(NamedTuple):
-    """Where decoding ended before its time: the field's path, the offset at which it starts, and why."""
+    """Where and why decoding ended early: path of the field, its start, reason."""
 
     path: str
     offset: int
@@ -33,21 +34,20 @@ class DecodeStop(NamedTuple):
 
 
 class DecodedBody(NamedTuple):
-    """A body and how far it went."""
+    """A body, and how far it was decoded."""
 
     body: dict[str, Any]
-    """Values as sinks know them, but for ``records`` fields, which are Extents for the caller to replace."""
+    """Values for sinks, except ``records`` fields: the caller replaces their Extents."""
     stop: int
     """The first offset that was not decoded."""
     problems: tuple[Problem, ...] = ()
     broken: DecodeStop | None = None
     unread: tuple[FieldLayout, ...] = ()
-    """Fields that were not read, or not all of their elements, where decoding ended before its time; a field stands for
-    all inside it."""
+    """Fields that were not read, or only in part, because decoding ended early; a field includes all inside it."""
 
 
 class DecodeWindow(NamedTuple):
-    """The bytes to decode: ``data[pos:end]``, of a message that says it goes on to ``claimed`` (lost bytes: >= end)."""
+    """The bytes to decode, ``data[pos:end]``; ``claimed``: end of the message by its size (> end: bytes were lost)."""
 
     pos: int
     end: int
@@ -64,7 +64,7 @@ def interpret(
 ) -> DecodedBody:
     """Decode field by field; byte spans are appended to ``spans`` where a list is given.
 
-    Damage is told by ``broken``. Bytes behind the last field are the caller's.
+    ``broken`` says where damage ended it. Bytes behind the last field are left to the caller.
     """
     reader = _StructReader(data, window, spans, limits)
     body: dict[str, Any] = {}
@@ -77,7 +77,7 @@ def interpret(
 
 
 class _StructReader:
-    """One decoding: where it stands, and what it noted."""
+    """State of one decoding: position, path and problems."""
 
     def __init__(self, data: bytes, window: DecodeWindow, spans: list[Span] | None, limits: Limits) -> None:
         self.data = data
@@ -86,14 +86,14 @@ class _StructReader:
         self.problems: list[Problem] = []
         self.unread: list[FieldLayout] = []
         self.noted = False
-        """Whether a struct has noted its unread fields: those around it hold more than was not read."""
+        """Whether an inner struct has noted its unread fields already."""
         self.notes_left = limits.message_problems_max
         self.room = min(limits.elements_max, self.claimed - self.pos)
-        """Array elements and unknown tags that may still come."""
+        """Budget of array elements and unknown tags."""
         self.path = ""
-        """The field that is being read."""
+        """Path of the field being read."""
         self.mark = self.pos
-        """Where it, or the part of it that is being read, starts."""
+        """Start of the field or part being read."""
 
     # ---- bookkeeping
 
@@ -101,13 +101,13 @@ class _StructReader:
         self.path, self.mark = path, self.pos
 
     def span(self, value: Value, meaning: str) -> None:
-        """Note what was read since the mark."""
+        """Add the span of the bytes read since the mark."""
         if self.spans is not None:
             self.spans.append(Span(self.path, self.mark, self.pos, value, meaning))
         self.mark = self.pos
 
     def note(self, kind: ProblemKind, severity: Severity, detail: str) -> None:
-        """Note an oddity of the field being read, up to the limit."""
+        """Note a problem of the field being read, up to the limit."""
         self.notes_left -= 1
         if self.notes_left > 0:
             self.problems.append(Problem(kind, severity, detail, self.path))
@@ -115,7 +115,7 @@ class _StructReader:
             self.problems.append(Problem("limit", "warning", "more problems in this message than are noted"))
 
     def note_null(self, length: int, *, nullable: bool) -> None:
-        """Note a null that is odd: in a field that must not be null, or written as another number than -1."""
+        """Note a null in a field that must not be null, or one that is not written as -1."""
         if not nullable:
             self.note("missing_field", "warning", "null in a field that must not be null")
         if length < -1:
@@ -129,7 +129,7 @@ class _StructReader:
     # ---- structs
 
     def read_struct(self, struct: Struct, into: dict[str, Any], prefix: str) -> None:
-        """Read field after field; where one breaks, note those behind it, and itself unless a struct inside has."""
+        """Read field after field; at damage note the unread fields, unless an inner struct has."""
         at = 0
         try:
             for at, item in enumerate(struct.items):  # noqa: B007  # told to the handler
@@ -154,7 +154,7 @@ class _StructReader:
             self.read_sized(item, into, nullable=item.nullable)
 
     def read_inner_struct(self, item: FieldLayout, struct: Struct, into: dict[str, Any]) -> None:
-        """Read a struct in a field of its own; one that may be null has a sign of its presence before it."""
+        """Read a struct field; a nullable one is preceded by a presence byte or varint."""
         path = self.path
         if item.nullable:
             tagged = item.tag is not None
@@ -197,7 +197,7 @@ class _StructReader:
                 raise
 
     def read_integers(self, kind: str, count: int, values: list[Any]) -> bool:
-        """Read a whole array of integers at once; False, and nothing read, where not all of it is there."""
+        """Read a whole array of integers at once; False, with nothing read, if it is cut."""
         letter, size = FIXED[kind]
         if count * size > self.end - self.pos:
             return False
@@ -253,7 +253,7 @@ class _StructReader:
         self.span(value, item.mark)
 
     def content(self, item: FieldLayout, raw: bytes) -> Value:
-        """Give what the bytes of a string or of bytes mean."""
+        """The value of the bytes of a string or bytes field."""
         if item.secret:
             return Secret(raw)
         if item.type == "bytes":
@@ -278,7 +278,7 @@ class _StructReader:
             last = self.read_tag(known, into, prefix, last)
 
     def read_tag(self, known: Mapping[int | None, FieldLayout], into: dict[str, Any], prefix: str, last: int) -> int:
-        """Read one tagged field; gives its tag."""
+        """Read one tagged field; returns its tag."""
         self.begin(prefix + "tags")
         tag, self.pos, stop = wire.read_tag(self.data, self.pos, self.end)
         if tag <= last:

@@ -1,7 +1,7 @@
-"""One message at one version: bytes in, a body out, by the fast decoder where it can, by the slow one where it must.
+"""One message at one version: decodes bytes by the fast decoder, or by the slow one if they are odd.
 
-1. What a version looks like is resolved, and its fast decoder compiled, when the first bytes come; both are kept.
-2. ``decode`` never raises on traffic: damage and oddities are told by ``DecodedBody``.
+1. The layout is resolved and its fast decoder compiled at first use.
+2. ``decode`` never raises on traffic: ``DecodedBody`` has damage and problems.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from mqsniff.limits import Limits
 from mqsniff.model import Span
-from mqsniff.spec.compile import STUMBLES, Fast, compile_struct, source
+from mqsniff.spec.compile import FALLBACK_ERRORS, Fast, compile_struct, source
 from mqsniff.spec.interpret import DEFAULT_LIMITS, DecodedBody, DecodeWindow, interpret
 from mqsniff.spec.schema import MessageSpec, Struct, resolve
 
 
 class Layout:
-    """A message at one version. ``note`` tells layouts of the same name and version apart ("" for today's)."""
+    """A message at one version. ``note`` distinguishes layouts of the same name and version ("" for today's)."""
 
     def __init__(self, spec: MessageSpec, version: int, note: str = "") -> None:
         self.name: Final = spec.name
@@ -31,7 +31,7 @@ class Layout:
 
     @property
     def struct(self) -> Struct:
-        """What stands on the wire; ValueError for a version that the definition does not have."""
+        """The resolved fields; ValueError for a version that the definition does not have."""
         if self._struct is None:
             self._struct = resolve(self._spec, self.version)
         return self._struct
@@ -45,15 +45,15 @@ class Layout:
 
     @property
     def source(self) -> str:
-        """The Python text of the compiled decoder."""
+        """The Python source of the compiled decoder."""
         return source(self.struct)
 
     def exact(self, data: bytes, pos: int, limits: Limits = DEFAULT_LIMITS) -> dict[str, Any] | None:
-        """The body where nothing is odd and it ends with the data; else None, and ``decode`` tells why. Hot."""
+        """The body if nothing is odd and it ends with the data; else None, and ``decode`` says why. Hot."""
         end, fast = len(data), self.fast
         try:
             body, stop = fast(data, pos, end, min(limits.elements_max, end - pos))
-        except STUMBLES:
+        except FALLBACK_ERRORS:
             return None
         return body if stop == end else None
 
@@ -66,17 +66,17 @@ class Layout:
         claimed: int | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> DecodedBody:
-        """Decode ``data[pos:end]``; bytes may trail behind the result's ``stop``.
+        """Decode ``data[pos:end]``; bytes may follow the result's ``stop``.
 
-        ``claimed`` is where the message says that it ends, where the capture lost bytes of it: then all that stands
-        before the loss is decoded.
+        ``claimed``: end of the message by its size, if the capture lost bytes of it; all bytes before the loss are
+        decoded then.
         """
         end = len(data) if end is None else end
         if claimed is None or claimed <= end:
             fast = self.fast
             try:
                 body, stop = fast(data, pos, end, min(limits.elements_max, end - pos))
-            except STUMBLES:
+            except FALLBACK_ERRORS:
                 claimed = end
             else:
                 return DecodedBody(body, stop)
@@ -91,7 +91,7 @@ class Layout:
         claimed: int | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> list[Span]:
-        """Give every field of ``data[pos:end]`` beside its bytes."""
+        """Every field of ``data[pos:end]`` beside its bytes."""
         end = len(data) if end is None else end
         found: list[Span] = []
         interpret(self.struct, data, DecodeWindow(pos, end, max(end, claimed or end)), spans=found, limits=limits)

@@ -1,12 +1,12 @@
-"""Protocol buffers as a wire form: descriptors and bytes in; plain dicts, byte spans and what is odd out.
+"""Decodes protocol buffers by their descriptors into plain dicts, with byte spans and problems.
 
-1. Descriptors live in a pool of their own, so that the process may hold other messages of the same names.
-2. A body has the fields that were on the wire under the names of the .proto file: enum values by name, bytes as bytes,
-   fields marked ``debug_redact`` as Secret. Of a field that may stand once the last counts, messages are merged.
-3. What no field claims is kept in ``unknown_fields`` by its number: integers, bytes, or a list where it came again.
-4. The protobuf runtime decodes clean messages. Whatever it would show in another way than rule 2 says, or refuse, makes
-   it stumble; then ``protowire.interpret`` decodes, which keeps what can be kept and notes what is odd.
-5. What the fast path returns equals what ``interpret`` returns, and then ``interpret`` has nothing to note.
+1. Descriptors are in a pool of their own, so that the process may have other messages of the same names.
+2. A body has the fields on the wire under the names of the .proto file: enum values by name, bytes as bytes, fields
+   with ``debug_redact`` as Secret. If a singular field occurs twice, the last one counts; messages are merged.
+3. Unknown fields are kept in ``unknown_fields`` by their number: integers, bytes, or a list if repeated.
+4. The protobuf runtime decodes clean messages. If it refuses bytes, or would show them differently from rule 2,
+   ``protowire.interpret`` decodes them: it keeps as much as possible, with problems.
+5. What the fast path returns, ``interpret`` returns too, without a problem.
 
 Sources: the Protocol Buffers encoding guide and descriptor.proto. Measured on one core: a command of three fields
 1.5 µs by the runtime, 3.9 µs by ``interpret``; ``benchmarks/pieces.py`` measures it again.
@@ -36,11 +36,11 @@ _Convert: TypeAlias = Callable[[Any], Any]
 
 
 class _RuntimeMismatchError(Exception):
-    """The runtime's result is not what rule 2 asks for."""
+    """The runtime's result differs from rule 2."""
 
 
-STUMBLES: Final = (_RuntimeMismatchError, DecodeError, KeyError)
-"""What the fast path raises where it leaves the bytes to ``interpret``; KeyError: an enum value without a name."""
+FALLBACK_ERRORS: Final = (_RuntimeMismatchError, DecodeError, KeyError)
+"""Errors by which the fast path leaves the bytes to ``interpret``; KeyError: an unknown enum value."""
 
 _TYPE_NAMES: Final[Mapping[int, str]] = {
     getattr(FieldDescriptor, f"TYPE_{name.upper()}"): name
@@ -73,7 +73,7 @@ class Field:
         self.required: Final[bool] = descriptor.is_required
         self.packable: Final[bool] = self.repeated and self.wire_type != LEN
         self.implicit: Final[bool] = not (self.repeated or descriptor.has_presence)
-        """A value of zero is the same as none (proto3 without ``optional``)."""
+        """Whether zero means absent (proto3 without ``optional``)."""
         self.secret: Final[bool] = descriptor.GetOptions().debug_redact
         self.enum: Final = _names(descriptor.enum_type) if descriptor.enum_type is not None else None
         inner = descriptor.message_type
@@ -82,12 +82,12 @@ class Field:
         self.rivals: Final[tuple[str, ...]] = (
             tuple(other.name for other in oneof.fields if other is not descriptor) if oneof is not None else ()
         )
-        """Fields of the same ``oneof``: the last one on the wire counts."""
+        """Other fields of its ``oneof``: the last one on the wire counts."""
 
     def converter(self, descriptor: FieldDescriptor) -> _Convert | None:
-        """What makes a value of the runtime one of a body; None where it is one already."""
+        """The conversion from a runtime value to a body value; None if none is needed."""
         if self.type == "group" or _is_map(descriptor):
-            return _stumble
+            return _refuse
         one = self._converter_of_one()
         if not self.repeated:
             return one
@@ -120,7 +120,7 @@ class MessageType:
         return f"<MessageType {self.name}>"
 
     def fill(self, types: MessageTypes) -> None:
-        """Make the fields; apart from construction, since messages may hold messages of their own type."""
+        """Add the fields; not done in the constructor, since types may be recursive."""
         for descriptor in self._descriptor.fields:
             field = Field(descriptor, types)
             self.fields[field.number] = field
@@ -133,20 +133,20 @@ class MessageType:
         if end - pos <= limits.elements_max:  # an element takes a byte at least, so the runtime cannot make more
             try:
                 return DecodedBody(self.plain(self._parse(data[pos:end])), end)
-            except STUMBLES:
+            except FALLBACK_ERRORS:
                 pass
         return protowire.interpret(self, data, pos, end, limits=limits)
 
     def spans(
         self, data: bytes, pos: int = 0, end: int | None = None, limits: Limits = DEFAULT_LIMITS, prefix: str = ""
     ) -> list[Span]:
-        """Every field of ``data[pos:end]`` beside its bytes, its path led by ``prefix``."""
+        """Every field of ``data[pos:end]`` beside its bytes; paths begin with ``prefix``."""
         found: list[Span] = []
         protowire.interpret(self, data, pos, end, spans=found, limits=limits, prefix=prefix)
         return found
 
     def plain(self, message: Message) -> dict[str, Any]:
-        """A message of the runtime as a body; raises one of STUMBLES where that is not rule 2."""
+        """A runtime message as a body; raises one of FALLBACK_ERRORS if it would differ from rule 2."""
         body: dict[str, Any] = {}
         table = self._table
         for descriptor, value in message.ListFields():
@@ -161,14 +161,14 @@ class MessageType:
 
     def _keep_unknown(self, unknown: Any, body: dict[str, Any]) -> None:
         for item in unknown:
-            known = item.field_number == 0 or item.field_number in self.fields  # the runtime lets some zeros pass
+            known = item.field_number == 0 or item.field_number in self.fields  # the runtime accepts some zeros
             if known or item.wire_type not in (VARINT, I64, LEN, I32):
                 raise _RuntimeMismatchError
             add_unknown(body, item.field_number, item.data)
 
 
 class MessageTypes:
-    """The message types and enums of one serialized FileDescriptorSet, each made when it is asked for."""
+    """The message types and enums of one serialized FileDescriptorSet, made on demand."""
 
     def __init__(self, descriptor_set: bytes) -> None:
         self._pool = DescriptorPool()
@@ -177,7 +177,7 @@ class MessageTypes:
         self._types: dict[str, MessageType] = {}
 
     def __getitem__(self, name: str) -> MessageType:
-        """The type of this full name; KeyError where there is none."""
+        """The type of this full name; KeyError if there is none."""
         return self.of(self._pool.FindMessageTypeByName(name))
 
     def of(self, descriptor: Descriptor) -> MessageType:
@@ -189,12 +189,12 @@ class MessageTypes:
         return known
 
     def enum(self, name: str) -> Mapping[int, str]:
-        """Number -> name of the enum of this full name; KeyError where there is none."""
+        """Number -> name of the enum of this full name; KeyError if there is none."""
         return _names(self._pool.FindEnumTypeByName(name))
 
 
 def _names(enum: EnumDescriptor) -> dict[int, str]:
-    """Number -> name; of two names for one number the first."""
+    """Number -> its first name."""
     return {value.number: value.name for value in reversed(enum.values)}
 
 
@@ -203,13 +203,13 @@ def _is_map(descriptor: FieldDescriptor) -> bool:
     return message is not None and message.GetOptions().map_entry
 
 
-def _stumble(_: object) -> None:
-    """Groups and maps: the runtime loses their order, doubles or wire form."""
+def _refuse(_: object) -> None:
+    """Raise for groups and maps: the runtime loses their order, duplicates or wire form."""
     raise _RuntimeMismatchError
 
 
 def _text(value: str | bytes) -> str:
-    """A string; the runtime hands out bytes where they are no UTF-8."""
+    """A string; raises if it is no UTF-8, which the runtime gives as bytes."""
     if isinstance(value, bytes):
         raise _RuntimeMismatchError
     return value

@@ -1,15 +1,15 @@
-"""One protocol-buffer message read field by field: a body, byte spans, and what is odd about the bytes.
+"""Decodes a protocol-buffer message field by field, with byte spans and problems.
 
-1. This is the slow twin of ``protobuf.MessageType.plain``: its oracle, the source of spans, and the way out for
-   messages that are odd or damaged.
-2. Odd: unknown enum values, missing required fields, strings that are no text, fields on another wire type. They are
-   kept and noted.
-3. Damage ends the message it lies in: what was read stays, the rest of it stands as ``undecoded``. The message around
-   it goes on, since it knows the length. Nothing raises on traffic.
+1. This is the slow twin of ``protobuf.MessageType.plain``: its oracle, the source of spans, and the decoder of odd or
+   damaged messages.
+2. Unknown enum values, missing required fields, strings that are no UTF-8 and fields of another wire type are kept,
+   with problems.
+3. Damage ends its message: values before it stay, the rest of that message is ``undecoded``. The outer message
+   continues, since it has the length. Traffic never raises.
 4. Spans tile what was read: each starts where the one before it stopped.
 
-Source: the Protocol Buffers encoding guide; where it leaves room, what the C++ and upb runtimes do (varints are cut to
-the width of their type, tags have at most 32 bits, 100 levels of messages).
+Source: the Protocol Buffers encoding guide; where it is not specific, the C++ and upb runtimes (varints are cut to the
+width of their type, tags have at most 32 bits, 100 levels of messages).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UNKNOWN_FIELDS: Final = "unknown_fields"
 UNDECODED: Final = "undecoded"
 
 DEPTH_MAX: Final = 100
-"""Levels of messages and groups inside of a message: two bytes may open one more."""
+"""Most levels of messages and groups: two bytes may open one more."""
 
 _FIXED: Final[Mapping[str, Struct]] = {
     "double": Struct("<d"),
@@ -85,7 +85,7 @@ def interpret(
 ) -> DecodedBody:
     """Decode ``data[pos:end]`` field by field; byte spans are appended to ``spans`` where a list is given.
 
-    ``broken`` tells the first damage; ``stop`` is ``end``, since what could not be read stands in the body too.
+    ``broken`` is the first damage; ``stop`` is ``end``, since undecoded bytes are in the body too.
     """
     end = len(data) if end is None else end
     reader = _ProtoReader(data, pos, end, spans, limits)
@@ -96,7 +96,7 @@ def interpret(
 
 
 def add_unknown(body: dict[str, Any], number: int, value: int | bytes) -> None:
-    """Keep a field that nobody claims; one that comes again becomes a list."""
+    """Keep an unknown field; a repeated one becomes a list."""
     unknown = body.setdefault(UNKNOWN_FIELDS, {})
     name = str(number)
     known = unknown.get(name)
@@ -109,7 +109,7 @@ def add_unknown(body: dict[str, Any], number: int, value: int | bytes) -> None:
 
 
 class _ProtoReader:
-    """One decoding: where it stands, and what it noted."""
+    """State of one decoding: position, path and problems."""
 
     def __init__(self, data: bytes, pos: int, end: int, spans: list[Span] | None, limits: Limits) -> None:
         self.data = data
@@ -122,14 +122,14 @@ class _ProtoReader:
         self.notes_left = limits.message_problems_max
         self.depth = 0
         self.path = ""
-        """Of the field being read."""
+        """Path of the field being read."""
         self.mark = pos
-        """Where what is being read starts."""
+        """Start of the field or part being read."""
 
     # ---- bookkeeping
 
     def span(self, value: Value, meaning: str) -> None:
-        """Note what was read since the last mark."""
+        """Add the span of the bytes read since the mark."""
         if self.spans is not None and self.pos > self.mark:
             self.spans.append(Span(self.path, self.mark, self.pos, value, meaning))
         self.mark = self.pos
@@ -149,7 +149,7 @@ class _ProtoReader:
     # ---- primitives
 
     def read_varint(self, size_max: int = 10) -> int:
-        """64 bits, lowest group first; Malformed where the last possible byte promises another."""
+        """64 bits, lowest group first; Malformed if the last possible byte has the continuation bit."""
         data, pos, value = self.data, self.pos, 0
         for shift in range(0, 7 * size_max, 7):
             if pos >= self.end:
@@ -170,7 +170,7 @@ class _ProtoReader:
         return tag >> 3, tag & 7
 
     def read_size(self) -> int:
-        """A length, held against the bytes that are left."""
+        """A length; Malformed if more than the bytes left."""
         size = self.read_varint()
         if size > self.end - self.pos:
             raise Malformed("length beyond the end")
@@ -185,7 +185,7 @@ class _ProtoReader:
     # ---- messages
 
     def read_contained(self, shape: MessageType, into: dict[str, Any], prefix: str) -> None:
-        """The fields up to ``end``; damage is noted, and its bytes kept."""
+        """Read the fields up to ``end``; notes damage and keeps its bytes."""
         self.depth += 1
         end = self.end
         try:
@@ -252,7 +252,7 @@ class _ProtoReader:
         self.end = outer
 
     def read_packed(self, field: Field, into: dict[str, Any]) -> None:
-        """Numbers one behind the other, without tags."""
+        """Read packed numbers: without tags."""
         path = self.path
         size = self.read_size()
         values = into.setdefault(field.name, []) if size else []
@@ -270,7 +270,7 @@ class _ProtoReader:
         self.span(values[-1], meaning)
 
     def read_value(self, field: Field) -> Any:
-        """A value that is no message, of the wire type of its field."""
+        """A value that is no message, by the wire type of its field."""
         if field.wire_type == VARINT:
             number = _VARINTS[field.type](self.read_varint())
             return number if field.enum is None else field.enum.get(number, number)
@@ -284,7 +284,7 @@ class _ProtoReader:
             return raw
         return text_or_bytes(raw)
 
-    # ---- what nobody claims
+    # ---- unknown fields
 
     def read_unknown(self, number: int, wire_type: int, into: dict[str, Any]) -> None:
         self.take_room()
@@ -306,7 +306,7 @@ class _ProtoReader:
         self.span(value, "unknown field")
 
     def skip_group(self, number: int) -> None:
-        """Everything up to and with the end of this group; the groups inside must close in order."""
+        """Skip to behind the end of this group; inner groups must close in order."""
         open_groups = [number]
         while open_groups:
             inner, wire_type = self.read_tag()
@@ -322,10 +322,10 @@ class _ProtoReader:
             else:
                 self.take(self.read_size() if wire_type == LEN else _RAW[wire_type].size)
 
-    # ---- the whole
+    # ---- checks of the whole message
 
     def check(self, shape: MessageType, body: dict[str, Any], prefix: str) -> None:
-        """Note what is odd of the merged message and of those in it; one that is damaged may lack what it wants."""
+        """Note problems of the merged message and its inner ones; a damaged message may lack required fields."""
         for field in shape.fields.values():
             value = body.get(field.name)
             if value is None:

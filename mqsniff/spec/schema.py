@@ -1,8 +1,8 @@
-"""Specifications of generated binary protocols as plain data in, the layout of one version out.
+"""Specifications of generated binary protocols as plain data, and the layout of one version.
 
-1. A specification is plain data (text, numbers, lists, dicts), so that it can be kept in files, built and compared.
-2. ``resolve`` makes the layout of one version: what stands on the wire, in order, without any "if the version is".
-3. A layout knows nothing of bytes in hand: ``interpret.py`` and ``compile.py`` read by it.
+1. A specification is plain data (text, numbers, lists, dicts), so that it can be stored, built and compared.
+2. ``resolve`` makes the layout of one version: the fields on the wire, in order, without conditions on the version.
+3. ``interpret.py`` and ``compile.py`` decode bytes by a layout.
 
 The type system is that of Apache Kafka's message generator (KIP-482 for flexible versions and tagged fields).
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 NEWEST: Final = 0x7FFF
-"""The last version that an open range ("3+") holds: versions are int16."""
+"""Last version of an open range ("3+"): versions are int16."""
 
 Type: TypeAlias = Literal[
     "bool",
@@ -31,7 +31,7 @@ Type: TypeAlias = Literal[
     "records",
     "struct",
 ]
-"""``records`` are bytes that a decoder leaves where they are."""
+"""Types of fields; ``records`` are bytes that a decoder does not copy."""
 
 FIXED: Final[Mapping[str, tuple[str, int]]] = {
     "bool": ("?", 1),
@@ -44,25 +44,25 @@ FIXED: Final[Mapping[str, tuple[str, int]]] = {
     "float64": ("d", 8),
     "uuid": ("16s", 16),
 }
-"""Types of fixed width: their letter in ``struct`` and their size in bytes."""
+"""Type of fixed width -> (letter in ``struct``, bytes)."""
 
 INTEGERS: Final = frozenset({"int8", "int16", "int32", "int64", "uint16", "uint32"})
 
 UNKNOWN_TAGS: Final = "unknown_tags"
-"""Where a body keeps tagged fields that its layout does not know: tag (as text) -> bytes."""
+"""Name in bodies of unknown tagged fields: tag (as text) -> bytes."""
 
 
 # ---- specification: all versions
 
 
 class Versions(NamedTuple):
-    """A range of versions, both ends inside; empty where ``last`` is below ``first``."""
+    """A range of versions with both ends; empty if ``last`` is below ``first``."""
 
     first: int
     last: int
 
     def holds(self, version: int) -> bool:
-        """Tell whether the version lies inside."""
+        """Whether the range contains a version."""
         return self.first <= version <= self.last
 
     @classmethod
@@ -97,17 +97,17 @@ class FieldSpec:
     nullable: Versions
     tag: int | None
     tagged: Versions
-    """Versions in which the field stands in the tagged block rather than in line."""
+    """Versions in which the field is in the tagged block."""
     flexible: bool
-    """False for a field that keeps the old encoding in flexible versions too."""
+    """False for a field with the old encoding in flexible versions too."""
     mark: str
-    """What the values mean: an entity or an enum of the protocol, or "" where they stand for themselves."""
+    """Meaning of the values: an entity or an enum of the protocol, or ""."""
     secret: bool
     fields: tuple[FieldSpec, ...]
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> FieldSpec:
-        """Read plain data: these names, versions as text; all but ``name`` and ``type`` may be left out."""
+        """From plain data with these names, versions as text; all but ``name`` and ``type`` are optional."""
         return cls(
             name=plain["name"],
             type=cast("Type", plain["type"]),
@@ -134,7 +134,7 @@ class MessageSpec:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> MessageSpec:
-        """Read plain data: these names, versions as text; ``flexible`` may be left out."""
+        """From plain data with these names, versions as text; ``flexible`` is optional."""
         return cls(
             plain["name"],
             Versions.parse(plain["versions"]),
@@ -154,7 +154,7 @@ class FieldLayout(NamedTuple):
     array: bool
     nullable: bool
     compact: bool
-    """Lengths and counts are unsigned varints of n + 1."""
+    """Whether lengths and counts are unsigned varints of n + 1."""
     tag: int | None
     mark: str
     secret: bool
@@ -162,7 +162,7 @@ class FieldLayout(NamedTuple):
 
 
 class Struct(NamedTuple):
-    """What stands on the wire in one version: fields in line, then, in flexible versions, the block of tagged ones."""
+    """A struct in one version: fields in order, then, in flexible versions, the tagged block."""
 
     items: tuple[FieldLayout, ...]
     tagged: tuple[FieldLayout, ...]
@@ -170,7 +170,7 @@ class Struct(NamedTuple):
 
 
 def resolve(spec: MessageSpec, version: int) -> Struct:
-    """Give the layout of one version; ValueError for a version outside of the definition's."""
+    """The layout of one version; ValueError for a version that the definition does not have."""
     if not spec.versions.holds(version):
         raise ValueError(f"{spec.name} has no version {version}")
     return _struct(spec.fields, version, flexible=spec.flexible.holds(version))

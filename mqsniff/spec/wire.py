@@ -1,9 +1,9 @@
-"""Bytes and a position in, a value and the next position out: the primitive readers of generated binary protocols.
+"""Primitive readers of generated binary protocols.
 
-1. A reader is ``read_x(data, pos, end) -> (value, next position)`` and touches no byte at or behind ``end``;
-   ``end`` never lies behind the end of ``data``.
-2. What cannot be read raises Malformed with a short fixed text: no bytes and no numbers of the traffic in it.
-3. A length is believed only after it was held against the bytes that are left, so a lying length buys no memory.
+1. A reader is ``read_x(data, pos, end) -> (value, next position)`` and reads no byte at or behind ``end``, which is at
+   most the length of ``data``.
+2. Bytes that cannot be read raise Malformed with a short fixed text, without bytes or numbers of the traffic.
+3. A length is compared with the bytes left before it is used, so that a false length takes no memory.
 4. Integers are big endian. Varints: 7 bits a byte, lowest first; bits above the type's width are dropped.
 5. Null is None and never the same as empty.
 
@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 CUT: Final = "bytes end inside a field"
 
 STRING_MAX: Final = 0x7FFF
-"""Bytes of a string: the length was an int16 once, and compact strings kept that bound."""
+"""Most bytes of a string: the old length is an int16, and compact strings have the same limit."""
 
 _INT8: Final = Struct(">b")
 _INT16: Final = Struct(">h")
@@ -33,11 +33,11 @@ _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 
 
 class Malformed(ValueError):  # noqa: N818  # the name that the design gives it
-    """The bytes cannot be what they should be; the text is short, fixed, and free of payload."""
+    """Bytes that do not fit the protocol; the text is short and fixed, without payload."""
 
 
 class Extent(NamedTuple):
-    """Bytes that a reader left where they are: their first offset in ``data`` and the one past their last."""
+    """Bytes that a reader did not copy: their (start, stop) in ``data``."""
 
     start: int
     stop: int
@@ -47,7 +47,7 @@ class Extent(NamedTuple):
 
 
 def read_bool(data: bytes, pos: int, end: int) -> tuple[bool, int]:
-    """Read one byte; any other than 0 is true."""
+    """Read one byte; any value but 0 is true."""
     if pos >= end:
         raise Malformed(CUT)
     return data[pos] != 0, pos + 1
@@ -96,14 +96,14 @@ def read_uint32(data: bytes, pos: int, end: int) -> tuple[int, int]:
 
 
 def read_float64(data: bytes, pos: int, end: int) -> tuple[float, int]:
-    """Read IEEE 754, 8 bytes; NaN and infinities are values like others."""
+    """Read IEEE 754, 8 bytes; also NaN and infinities."""
     if end - pos < 8:
         raise Malformed(CUT)
     return _FLOAT64.unpack_from(data, pos)[0], pos + 8
 
 
 def _take(pos: int, end: int, size: int) -> int:
-    """Give the position behind ``size`` bytes; Malformed where they are not there."""
+    """The position behind ``size`` bytes; Malformed if they are not there."""
     stop = pos + size
     if stop > end:
         raise Malformed(CUT)
@@ -112,7 +112,7 @@ def _take(pos: int, end: int, size: int) -> int:
 
 @lru_cache(maxsize=4096)
 def uuid_text(raw: bytes) -> str:
-    """Print 16 bytes as Kafka does: base64url without padding, 22 characters."""
+    """16 bytes as Kafka prints them: base64url without padding, 22 characters."""
     return b2a_base64(raw, newline=False).translate(_URL_SAFE)[:22].decode()
 
 
@@ -126,7 +126,7 @@ def read_uuid(data: bytes, pos: int, end: int) -> tuple[str, int]:
 
 
 def _read_varint(data: bytes, pos: int, end: int, size_max: int) -> tuple[int, int]:
-    """Read up to ``size_max`` bytes of 7 bits each; Malformed where the last of them promises another."""
+    """Read up to ``size_max`` bytes of 7 bits each; Malformed if the last of them has the continuation bit."""
     value = 0
     for shift in range(0, 7 * size_max, 7):
         if pos >= end:
@@ -167,7 +167,7 @@ def read_varlong(data: bytes, pos: int, end: int) -> tuple[int, int]:
 def read_length(data: bytes, pos: int, end: int, *, compact: bool, width: int = 4) -> tuple[int, int]:
     """Read a length or a count: signed, of ``width`` bytes, or compact (an unsigned varint of n + 1).
 
-    Negative means null; only -1 is written by the book, other negative numbers are handed on for the caller to note.
+    Negative means null; the specification has -1 only, other negative numbers are left for the caller to note.
     """
     if compact:
         value, pos = read_uvarint(data, pos, end)
@@ -176,7 +176,7 @@ def read_length(data: bytes, pos: int, end: int, *, compact: bool, width: int = 
 
 
 def read_presence(data: bytes, pos: int, end: int, *, tagged: bool) -> tuple[int, int]:
-    """Read the sign before a nullable struct: 1 where it follows; null is -1 in a byte, or 0 in an unsigned varint."""
+    """Read the presence of a nullable struct: 1 if it follows; null is -1 in a byte, or 0 in an unsigned varint."""
     return (read_uvarint if tagged else read_int8)(data, pos, end)
 
 
@@ -187,7 +187,7 @@ def read_slice(data: bytes, pos: int, end: int, size: int) -> tuple[bytes, int]:
 
 
 def text_or_bytes(raw: bytes) -> str | bytes:
-    """Give text where the bytes are UTF-8, else the bytes."""
+    """Text if the bytes are UTF-8, else the bytes."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -195,10 +195,10 @@ def text_or_bytes(raw: bytes) -> str | bytes:
 
 
 def as_name(value: object) -> str | None:
-    """A name as columns have it: text, bytes that are no UTF-8 with escapes, None for anything else.
+    """A name for a column of text: bytes that are no UTF-8 become escapes; None if it is neither text nor bytes.
 
-    Bodies keep the bytes; whatever fills a column of text (topics, groups, clients, columns of records and partitions)
-    comes through here, so that all outputs and compiled code have text where text is declared.
+    Bodies keep the bytes. Every value of a text column (topics, groups, clients, columns of records and partitions)
+    goes through here, so that outputs and compiled code get text.
     """
     if isinstance(value, str):
         return value
@@ -206,7 +206,7 @@ def as_name(value: object) -> str | None:
 
 
 def read_string(data: bytes, pos: int, end: int, *, compact: bool = False) -> tuple[str | bytes | None, int]:
-    """Read text, null, or bytes where they are no UTF-8; Malformed above STRING_MAX bytes."""
+    """Read text or null; bytes if it is no UTF-8; Malformed above STRING_MAX bytes."""
     size, pos = read_length(data, pos, end, compact=compact, width=2)
     if size < 0:
         return None, pos
@@ -225,9 +225,9 @@ def read_bytes(data: bytes, pos: int, end: int, *, compact: bool = False) -> tup
 def read_count(
     data: bytes, pos: int, end: int, *, compact: bool = False, claimed: int | None = None
 ) -> tuple[int, int]:
-    """Read how many elements an array has, negative for null; Malformed where that is more than there are bytes left.
+    """Read the number of elements of an array, negative for null; Malformed if it is more than the bytes left.
 
-    ``claimed``: where the bytes would end had none been lost.
+    ``claimed``: the end of the bytes before some were lost.
     """
     count, pos = read_length(data, pos, end, compact=compact)
     if count > (end if claimed is None else claimed) - pos:
@@ -239,7 +239,7 @@ def read_count(
 
 
 def read_tag_count(data: bytes, pos: int, end: int, *, claimed: int | None = None) -> tuple[int, int]:
-    """Read how many tagged fields follow; each takes two bytes at least."""
+    """Read the number of tagged fields that follow; each takes at least two bytes."""
     count, pos = read_uvarint(data, pos, end)
     if 2 * count > (end if claimed is None else claimed) - pos:
         raise Malformed("more tagged fields than bytes")
@@ -247,7 +247,7 @@ def read_tag_count(data: bytes, pos: int, end: int, *, claimed: int | None = Non
 
 
 def read_tag(data: bytes, pos: int, end: int) -> tuple[int, int, int]:
-    """Read the head of a tagged field: (tag, where its bytes start, where they stop)."""
+    """Read the head of a tagged field: (tag, start and stop of its bytes)."""
     tag, pos = read_uvarint(data, pos, end)
     size, pos = read_uvarint(data, pos, end)
     return tag, pos, _take(pos, end, size)

@@ -96,8 +96,8 @@ def _with_right_checksum(packed: bytes) -> bytes:
     at = LZ4_HEAD_MIN - 1 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
     if at >= min(len(packed), HASHED_MAX):
         return packed
-    told, right = packed[at], header_checksum(packed[4:at])
-    if told == right or told != header_checksum(packed[:at]):
+    stored, right = packed[at], header_checksum(packed[4:at])
+    if stored == right or stored != header_checksum(packed[:at]):
         return packed
     return packed[:at] + bytes((right,)) + packed[at + 1 :]
 

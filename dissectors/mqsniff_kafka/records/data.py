@@ -207,12 +207,12 @@ def _count_deliveries(batch: RecordBatch, acquired: list[BodyFields] | None) -> 
 
 def complete(produced: Sequence[Produced], answer: Message) -> None:
     """Fill produced records from their response: offsets, times and ``ack``."""
-    told = {
+    partitions = {
         (_topic(topic)[0], partition.get("index")): partition
         for _, topic, partition in _partitions(answer.body, "responses", "partition_responses")
     }
     for one in produced:
-        partition = told.get((one.topic, one.partition))
+        partition = partitions.get((one.topic, one.partition))
         if partition is None or partition.get("error_code") is None:
             continue
         failed = partition["error_code"] != 0

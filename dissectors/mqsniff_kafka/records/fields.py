@@ -32,7 +32,7 @@ class RecordFields:
     plain_left: int
     """Plain bytes that compressed batches of the message may still have."""
     cut_by: str
-    """The sender, who cut the last batch of a field if it has no end."""
+    """The sender, which cut the last batch of a field if it has no end."""
     wrapper_depth: int
     lone: RecordBatch | None = None
     """What the field that was read last amounts to, where it was read by its head."""

@@ -124,8 +124,8 @@ def _cut_head(data: bytes, pos: int, end: int) -> dict[str, Any]:
 
 def _attributes_told(magic: int, attributes: int) -> dict[str, Any]:
     """The attributes of messages, by name; messages of magic 0 have no time."""
-    told = {"attributes": attributes, "timestamp_type": timestamp_type(attributes) if magic else None}
-    return told | {"codec": codec_name(attributes)}
+    named = {"attributes": attributes, "timestamp_type": timestamp_type(attributes) if magic else None}
+    return named | {"codec": codec_name(attributes)}
 
 
 def _stop(data: bytes, pos: int) -> int:

@@ -95,7 +95,7 @@ class RecordDataReading:
         return body
 
     def cut_off(self, by: str) -> dict[str, Value]:
-        """The cut batch as bodies show it: who cut it, its bytes, its head."""
+        """The cut batch as bodies show it: its sender, its bytes, its head."""
         return {"cut_by": by, "size": self.cut, **(self.begun.head if self.begun is not None else {})}
 
     def add_cut(self, batch: Batch) -> None:

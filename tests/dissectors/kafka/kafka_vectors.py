@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mqsniff.spec.compile import STUMBLES
+from mqsniff.spec.compile import FALLBACK_ERRORS
 from mqsniff.spec.layout import Layout
 from mqsniff_kafka import specs
 
@@ -122,7 +122,7 @@ def read(vector: Vector) -> tuple[Layout, dict[str, Any]]:
     for layout in layouts_of(vector):
         try:
             body, stop = layout.fast(vector.data, 0, len(vector.data), len(vector.data))
-        except STUMBLES:
+        except FALLBACK_ERRORS:
             continue
         if stop == len(vector.data):
             return layout, body

@@ -7,7 +7,7 @@ import random
 import pytest
 from struct_encoder import encode, some_body, with_records
 
-from mqsniff.spec.compile import STUMBLES
+from mqsniff.spec.compile import FALLBACK_ERRORS
 from mqsniff.spec.interpret import DecodeWindow, interpret
 from mqsniff.spec.layout import Layout
 from mqsniff_kafka import specs
@@ -221,7 +221,7 @@ def test_every_layout_cut_at_every_byte_stumbles_and_keeps_what_it_had() -> None
             cut = data[:end]
             try:
                 body, stop = layout.fast(cut, 0, end, end)
-            except STUMBLES:
+            except FALLBACK_ERRORS:
                 decoded = layout.decode(cut)
                 assert decoded.broken or decoded.problems, (layout, end)
             else:

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Side
-from mqsniff_pulsar import acksets, auth
+from mqsniff_pulsar import acksets
 from mqsniff_pulsar.chunks import CHUNK_COST, Chunks, Piece
 from mqsniff_pulsar.handles import Consumer, Delivery, Handles, Producer, name_of, partition_of
 from mqsniff_pulsar.schemas import open_schema
+from mqsniff_pulsar.session import principal_of
 
 LIMITS = Limits()
 
@@ -117,7 +118,7 @@ PRINCIPALS = [
 
 @pytest.mark.parametrize(("method", "data", "user"), PRINCIPALS)
 def test_the_principal_is_told_where_it_can_be(method, data, user):
-    assert auth.principal(method, data) == user
+    assert principal_of(method, data) == user
 
 
 # ---- ack sets
