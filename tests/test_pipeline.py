@@ -113,3 +113,15 @@ def test_a_connection_is_open_once_its_handshake_has_ended_and_a_refused_one_nev
     assert items_of(tmp_path / "b.pcap", packets[0], refusal) == ["ClosedItem"]
     assert items_of(tmp_path / "c.pcap", packets[0]) == ["ClosedItem"]
     assert items_of(tmp_path / "d.pcap", *packets[2:]) == ["OpenedItem", "ProblemItem", "ClosedItem"]
+
+
+def test_cut_packets_and_times_that_run_backwards_are_counted(tmp_path):
+    """A pcap of four packets: one is cut, one is older than the one before it."""
+    head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 1)
+    packets = [(1, 60, 60), (2, 60, 90), (1, 60, 60), (3, 60, 60)]
+    body = b"".join(struct.pack("<IIII", second, 0, there, size) + bytes(there) for second, there, size in packets)
+    path = tmp_path / "odd.pcap"
+    path.write_bytes(head + body)
+    run = Pipeline(FileSource([str(path)]), Settings())
+    assert list(run.items())
+    assert (run.totals.packets, run.totals.cut_packets, run.totals.backward_packets) == (4, 1, 1)

@@ -213,6 +213,7 @@ class PcapngParser:
         elif self._order:
             self._lost_between += lost(self._interfaces.losses())
         self._order = order
+        self._info.drops_told = self._info.drops_told or self._interfaces.tells_losses
         self._interfaces = Interfaces(self._interfaces.first + len(self._interfaces))
         self._notes.add_comments(body[16:], order, offset)
         return False

@@ -147,8 +147,8 @@ class Interfaces:
 
     def lose(self, row: Int64s, count: Int64s) -> None:
         """Count packets that were lost before the packets of these rows."""
-        self.tells_losses = True
         described = row < len(self)
+        self.tells_losses = self.tells_losses or bool(described.any())
         self._counted = _grown(self._counted, len(self))
         np.add.at(self._counted, row[described], np.clip(count[described], 0, LOSS_MAX))
 

@@ -26,7 +26,6 @@ from mqsniff.model import (
     RecordBatch,
     RecordItem,
 )
-from mqsniff.pipeline import Totals
 
 SECOND = 1_000_000_000
 
@@ -355,7 +354,6 @@ def test_cut_packets_and_clocks_speak_against_a_capture():
     assert trust("backward_packets", backward_packets=1, packets=10) == (1, "doubtful")
     assert trust("clock_jumps", noticed("clock")) == (1, "bad")
     assert trust("damaged_captures", noticed("input", severity="error")) == (1, "bad")
-    assert Totals().cut_packets == Totals().backward_packets == 0
 
 
 # ---- comparing
