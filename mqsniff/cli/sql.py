@@ -102,32 +102,39 @@ def command(
     if queries:
         show_queries()
         return 0
-    captures, folders, query = read_arguments(arguments)
-    if not captures and (options["where"] is not None or any(options[name] for name in Filters.__dataclass_fields__)):
+    asked = read_arguments(arguments)
+    filtered = options["where"] is not None or any(options[name] for name in Filters.__dataclass_fields__)
+    if not asked.captures and filtered:
         raise click.UsageError("filters choose what captures put into the tables; ask folders of tables with WHERE")
     try:
-        if query is None or query.strip() in TABLES:
-            _check_inputs(captures)
-        if query is not None and query.strip() in TABLES:
-            show_columns(query.strip())
+        if asked.query is None or asked.query.strip() in TABLES:
+            _check_inputs(asked.captures)
+        if asked.query is not None and asked.query.strip() in TABLES:
+            show_columns(asked.query.strip())
             return 0
-        with ended_by_sigterm(), TemporaryDirectory(prefix="mqsniff-sql-") as place:
-            tables = QueryTables(folders, captures=bool(captures), place=Path(place), limits=options["limits"])
-            if query is not None:
-                tables.check(query)
-            code = tables.decode(captures, query, options) if captures else 0
-            if code in (INTERRUPTED, TERMINATED) or not tables.complete:
-                return code
-            if query is None:
-                show_tables(tables)
-            else:
-                _answer(tables, query, output or ("table" if sys.stdout.isatty() else "ndjson"), out)
-            return code
+        return _ask(asked, output or ("table" if sys.stdout.isatty() else "ndjson"), out, options)
     except (QueryError, FolderError) as error:
         say(f"mqsniff sql: {error}")
         return 2
     except KeyboardInterrupt as interrupt:
         return code_of(interrupt)
+
+
+def _ask(asked: SqlArguments, output: str, out: Path | None, options: dict[str, Any]) -> int:
+    """Decode what a query reads and show its result, or the tables without one; the exit code."""
+    with ended_by_sigterm(), TemporaryDirectory(prefix="mqsniff-sql-") as place:
+        captures, folders, query = asked
+        tables = QueryTables(folders, captures=bool(captures), place=Path(place), limits=options["limits"])
+        if query is not None:
+            tables.check(query)
+        code = tables.decode(captures, query, options) if captures else 0
+        if code in (INTERRUPTED, TERMINATED) or not tables.complete:
+            return code
+        if query is None:
+            show_tables(tables)
+        else:
+            _answer(tables, query, output, out)
+        return code
 
 
 def read_arguments(arguments: Sequence[str]) -> SqlArguments:

@@ -18,7 +18,7 @@ from imports import imported
 from terminal import COMMAND, on_terminal, piped
 from tinycapture import INVALID, NSQ, OK, PUB, conversation, pcap
 
-from mqsniff.cli import main
+from mqsniff.cli import COMMANDS, main
 from mqsniff.tables.schemas import TABLES
 
 HTTP = [("c", b"GET /stats HTTP/1.1\r\nHost: a\r\n\r\n"), ("s", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")]
@@ -590,3 +590,10 @@ def test_times_count_from_the_first_and_the_last_packet(sample):
             out, talk = process.communicate(sample.read_bytes())
         assert told in talk
         assert out.count(b"\n") == shown
+
+
+def test_the_end_of_text_points_to_the_overview(sample, monkeypatch):
+    monkeypatch.setattr("mqsniff.cli.COMMANDS", (*COMMANDS, "stats"))
+    assert f"an overview of it: mqsniff stats {sample}\n" in run(sample, "-o", "text").stderr
+    assert "overview" not in run(sample, "-o", "ndjson").stderr
+    assert "overview" not in run(sample, "-o", "text", "-q").stderr
