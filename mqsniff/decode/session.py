@@ -46,7 +46,7 @@ class ProtocolSession:
     def __init__(self, dissector: Dissector, settings: Settings, info: ConnectionInfo) -> None:
         self._dissector = dissector
         self._info = info
-        self._layers = Layers(settings.limits)
+        self._layers = Layers(settings.limits, settings.inflated)
         self._exchanges = Exchanges(settings.limits)
         self._again: list[tuple[Chunk | Gap, int]] = []
         self._gaps = [0, 0]
