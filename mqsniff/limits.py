@@ -208,7 +208,7 @@ class Limits:
     message_problems_max: int = _count(100, 1, 1 << 20,
         "problems noted in one message: a body may be odd in every byte",
         "raise it to see all that is odd in a message")
-    decompress_max: int = _bytes(256 * MIB, 64 * KIB, 2 * GIB,
+    decompress_max: int = _bytes(128 * MIB, 64 * KIB, 2 * GIB,
         "bytes that one compressed batch of records may become",
         "raise it for a `limit` problem that names decompress_max")
     inflate_ratio: int = _count(128, 1, 1 << 20,
@@ -232,6 +232,9 @@ class Limits:
     wrapper_depth: int = _count(4, 1, 1_000,
         "compressed Kafka message sets inside each other: a kilobyte may hold a thousand",
         "raise it for a `limit` problem that names it")
+    unknown_max: int = _count(64, 1, 1 << 26,
+        "commands in a row that NSQ does not have and that are messages: nsqd closes the connection at the first",
+        "raise it for a `limit` problem that names it: more of them are messages then")
     topics_max: int = _count(1 << 20, 1, 1 << 30,
         "topic ids whose names are remembered: traffic may teach ids without end",
         "raise it for a `limit` problem that names topics_max")
