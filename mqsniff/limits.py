@@ -208,12 +208,33 @@ class Limits:
     message_problems_max: int = _count(100, 1, 1 << 20,
         "problems noted in one message: a body may be odd in every byte",
         "raise it to see all that is odd in a message")
-    decompress_max: int = _bytes(256 * MIB, 64 * KIB, 2 * GIB,
+    decompress_max: int = _bytes(128 * MIB, 64 * KIB, 2 * GIB,
         "bytes that one compressed batch of records may become",
         "raise it for a `limit` problem that names decompress_max")
+    inflate_ratio: int = _count(128, 1, 1 << 20,
+        "plain bytes that a connection's bytes may become on the whole, each: DEFLATE makes 1,032 of one, zstd 30,000",
+        "raise it for a `limit` problem that names it: what compresses better is decoded then")
+    inflate_free: int = _bytes(64 * MIB, 64 * KIB, TIB,
+        "plain bytes of a connection beyond inflate_ratio: a batch of equal records is no attack",
+        "as inflate_ratio")
+    inflate_run: int = _bytes(256 * MIB, 64 * KIB, 1024 * TIB,
+        "plain bytes of all connections of a process beyond inflate_ratio: each connection costs little",
+        "as inflate_ratio")
+    record_cost: int = _bytes(2, 1, MIB,
+        "bytes on the wire that pay for one record: compressed, a byte may hold thousands of empty ones",
+        "lower it for a `limit` problem that names it")
+    records_free: int = _count(1 << 18, 1000, 1 << 40,
+        "records of a connection that record_cost does not pay for",
+        "raise it for a `limit` problem that names it")
+    records_run: int = _count(1 << 19, 1000, 1 << 40,
+        "records of all connections of a process that record_cost does not pay for",
+        "as records_free")
     wrapper_depth: int = _count(4, 1, 1_000,
         "compressed Kafka message sets inside each other: a kilobyte may hold a thousand",
         "raise it for a `limit` problem that names it")
+    unknown_max: int = _count(64, 1, 1 << 26,
+        "commands in a row that NSQ does not have and that are messages: nsqd closes the connection at the first",
+        "raise it for a `limit` problem that names it: more of them are messages then")
     topics_max: int = _count(1 << 20, 1, 1 << 30,
         "topic ids whose names are remembered: traffic may teach ids without end",
         "raise it for a `limit` problem that names topics_max")

@@ -66,8 +66,12 @@ _API: Final = Struct(">hh")
 _CORRELATION: Final = Struct(">i")
 _LENGTH: Final = Struct(">h")
 _CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
-_REQUEST_START: Final = re.compile(rb"[\x00-\x06](?=[\x00-\xff]{3}\x00[\x00-\x7f]\x00|[\x00-\xff]{0,6}\Z)")
-_RESPONSE_START: Final = re.compile(rb"[\x00-\x06](?=[\x00-\xff]{3}[\x00-\x07\x7f]|[\x00-\xff]{0,3}\Z)")
+_REQUEST_START: Final = re.compile(
+    rb"(?!\x00{3}[\x00-\x09])[\x00-\x06](?=[\x00-\xff]{3}\x00[\x00-\x7f]\x00|[\x00-\xff]{0,6}\Z)"
+)
+_RESPONSE_START: Final = re.compile(
+    rb"(?!\x00{3}[\x00-\x03])[\x00-\x06](?=[\x00-\xff]{3}[\x00-\x07\x7f]|[\x00-\xff]{0,3}\Z)"
+)
 
 
 class Known(NamedTuple):

@@ -10,7 +10,15 @@ from mqsniff_nsq import frames
 from mqsniff_nsq.lines import ParsedCommand, number, number_or_text, read_command, text
 from mqsniff_nsq.publishing import batch_of, deliver_at, read_messages
 from mqsniff_nsq.replies import SentCommand
-from mqsniff_nsq.rules import check_body_size, check_command, check_identify, check_size, odd_magic, spec_violations
+from mqsniff_nsq.rules import (
+    UnknownRow,
+    check_body_size,
+    check_command,
+    check_identify,
+    check_size,
+    odd_magic,
+    spec_violations,
+)
 from mqsniff_nsq.session import NsqSession
 from mqsniff_nsq.tables import COMMANDS, MAGIC_V2
 
@@ -26,6 +34,7 @@ class ClientSide:
         """Offset of the magic; -1: not seen."""
         self.foreign = False
         """Whether the magic was wrong: then only what ``probe`` accepts is a command."""
+        self.unknown = UnknownRow(session.settings.limits.unknown_max)
 
     def decode(self, frame: Frame) -> Iterator[Event]:
         """Give the events of a frame."""
@@ -37,6 +46,7 @@ class ClientSide:
         read = read_command(frame.data, COMMANDS)
         message = _message_of(frame, read)
         message.problems += check_command(read, session.state)
+        message.problems += self.unknown.add(read)
         upgrades = self._enrich(message, read)
         answered = read.command is not None and read.command.kind == "request"
         if read.line.word in (b"FIN", b"REQ"):

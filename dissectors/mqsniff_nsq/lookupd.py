@@ -19,7 +19,7 @@ from mqsniff.spec.wire import text_or_bytes
 from mqsniff_nsq import frames
 from mqsniff_nsq.commands import IDENTIFY_MAX
 from mqsniff_nsq.lines import HEAD_MAX, INT32, ParsedCommand, read_command, size_of, text
-from mqsniff_nsq.rules import check_body_size, check_names, odd_magic, spec_violations
+from mqsniff_nsq.rules import UnknownRow, check_body_size, check_names, odd_magic, spec_violations
 from mqsniff_nsq.tables import (
     LOOKUPD_COMMANDS,
     LOOKUPD_ERRORS,
@@ -57,6 +57,7 @@ class Nsqlookupd(FramedDissector):
         self._opening = True
         self._magic_at = -1
         self._foreign = False
+        self._unknown = UnknownRow(settings.limits.unknown_max)
         self._whole = True
         self._identified = False
 
@@ -119,7 +120,7 @@ class Nsqlookupd(FramedDissector):
             return frames.lookupd_size_of(head)
         if self._opening:
             return MAGIC_SIZE if len(head) >= MAGIC_SIZE else NEED
-        return _probe_command(head) if self._foreign else size_of(head, LOOKUPD_COMMANDS)
+        return _probe_command(head) if self._foreign or self._unknown.spent else size_of(head, LOOKUPD_COMMANDS)
 
     def gap(self, gap: Gap) -> Iterator[Event]:
         """Take note of lost bytes of a side."""
@@ -169,6 +170,7 @@ class Nsqlookupd(FramedDissector):
         if "channel" in read.params:
             message.group = text(read.params["channel"])
         message.problems += self._check(read, name)
+        message.problems += self._unknown.add(read)
         if read.size is not None:
             self._decode_identify(message, read, read.size)
         self.expect_reply(REPLY, name)

@@ -144,7 +144,7 @@ class Nsq(FramedDissector):
         if side is Side.CLIENT:
             if self._client.opening:
                 return MAGIC_SIZE if len(head) >= MAGIC_SIZE else NEED
-            if self._client.foreign:
+            if self._client.foreign or self._client.unknown.spent:
                 return commands.probe(head)
             if negotiation.waiting and self.may_wait(side):
                 return WAIT_PEER

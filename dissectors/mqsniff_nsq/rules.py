@@ -51,6 +51,30 @@ class State:
     max_rdy_source: str = "by default"
 
 
+class UnknownRow:
+    """Counts unknown commands in a row; where too many have come, lines are no commands by their form alone.
+
+    The server closes the connection at the first one, so what follows it was never executed.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._count = 0
+
+    @property
+    def spent(self) -> bool:
+        """Whether only what ``probe`` accepts is a command now."""
+        return self._count >= self._most
+
+    def add(self, read: ParsedCommand) -> list[Problem]:
+        """Count a command; a problem for the last one that is believed."""
+        self._count = 0 if read.command else self._count + 1
+        if self._count != self._most:
+            return []
+        detail = "as many unknown commands in a row as unknown_max: what follows is bytes until a known one"
+        return [Problem("limit", "warning", detail)]
+
+
 def spec_violations(kind: ProblemKind, detail: str, path: str = "") -> Problem:
     """A problem of severity info."""
     return Problem(kind, "info", detail, path)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, overload
 
+from mqsniff.codecs.inflation import RECORDS_SPENT, InflationBudget
 from mqsniff.limits import Limits
 from mqsniff.model import HeaderSpans, Problem
 from mqsniff_pulsar.messages import message_type
@@ -80,11 +81,12 @@ class Slots:
     """(start, stop) of the metadata."""
 
 
-def read_slots(plain: bytes, count: int, limits: Limits, note: Note) -> Slots:
+def read_slots(plain: bytes, count: int, budget: InflationBudget, note: Note) -> Slots:
     """The messages of a batch of ``count``; a message that does not fit is noted, and is the last."""
     slots = Slots()
     at, end = 0, len(plain)
-    for number in range(min(count, limits.elements_max)):
+    limits, room = budget.limits, budget.records_left
+    for number in range(min(count, limits.elements_max, room)):
         start = at + 4
         stop = start + int.from_bytes(plain[at:start], "big")
         if stop > end or start > end:
@@ -102,7 +104,9 @@ def read_slots(plain: bytes, count: int, limits: Limits, note: Note) -> Slots:
             note(Problem("malformed", "error", "a message longer than its batch", f"payload[{number}].payload_size"))
             return slots
         _add(slots, single, start, stop)
-    if count > limits.elements_max:
+    if count > room < limits.elements_max:
+        note(Problem("limit", "error", RECORDS_SPENT, "payload", size=end - at))
+    elif count > limits.elements_max:
         note(Problem("limit", "error", "a batch of more messages than elements_max", "payload", size=end - at))
     elif at < end:
         note(Problem("trailing_bytes", "warning", "bytes behind the last message of a batch", "payload", size=end - at))

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from mqsniff.codecs.inflation import InflationBudget
 from mqsniff.dissector import Settings
 from mqsniff.model import Message, Pending, Problem, RecordBatch
 from mqsniff.spec.wire import as_name
@@ -59,6 +60,7 @@ class Consuming:
     def __init__(self, pairing: CommandPairing, settings: Settings) -> None:
         self._pairing = pairing
         self._settings = settings
+        self._budget = InflationBudget(settings.limits, settings.inflated)
         self._consumers = Handles(Consumer, settings.limits.handles_max)
         self._scalable = Handles(Consumer, settings.limits.handles_max)
         self.chunks = Chunks(settings.limits, keeps="records" in settings.wanted)
@@ -180,12 +182,12 @@ class Consuming:
         joined: JoinedChunks | None,
     ) -> Iterator[RecordBatch]:
         """The records of a delivery; after the last chunk of a message also that of the whole message."""
-        message, body, limits = reading.message, reading.body, self._settings.limits
+        message, body = reading.message, reading.body
         left = set(body[acksets.OPENED]) if acksets.OPENED in body else None
-        batches = [record_batch(metadata, message.frame.data[payload.start :], left, limits, message.problems)]
+        batches = [record_batch(metadata, message.frame.data[payload.start :], left, self._budget, message.problems)]
         batches[0].constant["checksum_ok"] = payload.checksum_ok
         if joined is not None:
-            batches.append(joined_batch(metadata, joined, limits, message.problems))
+            batches.append(joined_batch(metadata, joined, self._budget, message.problems))
         for batch in batches:
             batch.constant |= {
                 "direction": "deliver",

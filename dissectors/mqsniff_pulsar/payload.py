@@ -19,6 +19,7 @@ from crc32c import crc32c
 
 from mqsniff import model
 from mqsniff.codecs.blocks import CUT, decompress_partly
+from mqsniff.codecs.inflation import PLAIN_SPENT, InflationBudget
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Problem, Undecoded
 from mqsniff.spec.wire import Malformed
@@ -132,7 +133,9 @@ def is_plain(metadata: Mapping[str, Any]) -> bool:
     return metadata.get("compression", "NONE") == "NONE" and not is_sealed(metadata)
 
 
-def plain_payload(metadata: Mapping[str, Any], packed: bytes, limits: Limits) -> tuple[bytes | None, Problem | None]:
+def plain_payload(
+    metadata: Mapping[str, Any], packed: bytes, budget: InflationBudget
+) -> tuple[bytes | None, Problem | None]:
     """(plain payload, None if it cannot be decompressed; problem).
 
     A damaged batch gives the bytes before the damage.
@@ -148,9 +151,12 @@ def plain_payload(metadata: Mapping[str, Any], packed: bytes, limits: Limits) ->
         return None, Problem("codec", "error", "compressed by an unknown codec", "metadata.compression")
     if size is None:
         return None, Problem("codec", "error", "uncompressed_size is missing", "metadata.uncompressed_size")
-    if size > limits.decompress_max:
+    if size > budget.limits.decompress_max:
         return None, Problem("limit", "error", "uncompressed_size is over decompress_max", "payload")
+    if size > budget.plain_left:
+        return None, Problem("limit", "error", PLAIN_SPENT, "payload")
     plain, why = decompress_partly(CODECS[codec], packed, size)
+    budget.spend(len(plain))
     unfinished = codec == "ZLIB" and why == CUT
     if len(plain) == size and (why is None or unfinished):
         return plain, None

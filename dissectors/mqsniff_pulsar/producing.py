@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+from mqsniff.codecs.inflation import InflationBudget
 from mqsniff.dissector import Settings
 from mqsniff.model import Message, Pending, Problem, RecordBatch
 from mqsniff.spec.wire import as_name
@@ -40,6 +41,7 @@ class Producing:
     def __init__(self, pairing: CommandPairing, settings: Settings) -> None:
         self._pairing = pairing
         self._settings = settings
+        self._budget = InflationBudget(settings.limits, settings.inflated)
         self._producers = Handles(Producer, settings.limits.handles_max)
         self.chunks = Chunks(settings.limits, keeps="records" in settings.wanted)
         self.by_position = True
@@ -130,11 +132,11 @@ class Producing:
         joined: JoinedChunks | None,
     ) -> Iterator[RecordBatch]:
         """The records of a SEND; after the last chunk of a message also that of the whole message."""
-        message, limits = reading.message, self._settings.limits
-        batches = [record_batch(metadata, message.frame.data[payload.start :], None, limits, message.problems)]
+        message = reading.message
+        batches = [record_batch(metadata, message.frame.data[payload.start :], None, self._budget, message.problems)]
         batches[0].constant["checksum_ok"] = payload.checksum_ok
         if joined is not None:
-            batches.append(joined_batch(metadata, joined, limits, message.problems))
+            batches.append(joined_batch(metadata, joined, self._budget, message.problems))
         for batch in batches:
             batch.constant |= {
                 "direction": "produce",

@@ -16,7 +16,7 @@ from itertools import accumulate
 from operator import or_
 from typing import Any, Final
 
-from mqsniff.limits import Limits
+from mqsniff.codecs.inflation import InflationBudget
 from mqsniff.model import Problem, RecordBatch
 from mqsniff.spec.wire import as_name
 from mqsniff_pulsar.batches import (
@@ -46,15 +46,16 @@ def record_batch(
     metadata: dict[str, Any],
     packed: bytes,
     unacknowledged: Container[int] | None,
-    limits: Limits,
+    budget: InflationBudget,
     problems: list[Problem],
 ) -> RecordBatch:
     """The records of a payload; ``unacknowledged``: slots in its ack set, None if it has none.
 
     Problems are appended to ``problems``.
     """
-    note = _Notes(problems, limits.message_problems_max)
-    plain, problem = plain_payload(metadata, packed, limits)
+    note = _Notes(problems, budget.limits.message_problems_max)
+    budget.earn(len(packed))
+    plain, problem = plain_payload(metadata, packed, budget)
     if problem is not None:
         note(problem)
     count = metadata.get("num_messages_in_batch")
@@ -63,17 +64,18 @@ def record_batch(
     elif count is None:
         batch = _single(metadata, plain)
     else:
-        batch = _batch(metadata, plain, read_slots(plain, count, limits, note), unacknowledged)
+        batch = _batch(metadata, plain, read_slots(plain, count, budget, note), unacknowledged)
+    budget.spend(0, batch.count)
     batch.constant |= _constant(metadata)
     return batch
 
 
 def joined_batch(
-    metadata: dict[str, Any], joined: JoinedChunks, limits: Limits, problems: list[Problem]
+    metadata: dict[str, Any], joined: JoinedChunks, budget: InflationBudget, problems: list[Problem]
 ) -> RecordBatch:
     """The record of a whole chunked message, with the metadata of its last chunk."""
     whole = {name: value for name, value in metadata.items() if name != "chunk_id"}
-    batch = record_batch(whole, joined.data, None, limits, problems)
+    batch = record_batch(whole, joined.data, None, budget, problems)
     batch.constant |= {"joined": True, "checksum_ok": joined.checksum_ok, "batch_index": 1}
     return batch
 

@@ -53,7 +53,7 @@ STORED_V2: Final = -626843477
 
 _JSON_START: Final = re.compile(rb'\{[ \t\r\n]*"(?:' + "|".join(KEYS).encode() + rb')"[ \t\r\n]*:')
 _JSON_START_MAX: Final = 64
-_HEAD_START: Final = re.compile(rb"[\x00\x01](?=[\x00-\xff]{3}[\x00\x01]|[\x00-\xff]{0,3}\Z)")
+_HEAD_START: Final = re.compile(rb"(?!\x00{3}[\x00-\x04])[\x00\x01](?=[\x00-\xff]{3}[\x00\x01]|[\x00-\xff]{0,3}\Z)")
 _INT32: Final = Struct(">i")
 _WORD: Final = Struct(">I")
 

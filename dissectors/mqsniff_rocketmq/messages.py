@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mqsniff.codecs.inflation import InflationBudget
 from mqsniff.dissector import Settings
 from mqsniff.model import RecordBatch, Undecoded, Value
 from mqsniff.spec.wire import as_name
@@ -77,16 +78,16 @@ def shows_stored(data: bytes, start: int) -> bool:
     return len(data) - start >= STORED_MIN and stored_magic(data, start) in (STORED_V1, STORED_V2)
 
 
-def read_messages(kind: str, data: Data, settings: Settings, notes: ProblemNotes) -> Content:
+def read_messages(kind: str, data: Data, settings: Settings, notes: ProblemNotes, budget: InflationBudget) -> Content:
     """The messages of a body of this kind."""
     if kind.startswith("stored"):
-        return _stored(data, settings, notes)
+        return _stored(data, settings, notes, budget)
     if kind == "message-batch" or data.ext.get("batch") is True:
         return _batch(data, settings, notes)
-    return _single(data, settings, notes)
+    return _single(data, settings, notes, budget)
 
 
-def _single(data: Data, settings: Settings, notes: ProblemNotes) -> Content:
+def _single(data: Data, settings: Settings, notes: ProblemNotes, budget: InflationBudget) -> Content:
     flag = data.ext.get("sys_flag")
     value: dict[str, Value] = {"size": data.size, "codec": codec_of(flag) if type(flag) is int else "none"}
     content = Content(data.size, value, 1)
@@ -94,7 +95,7 @@ def _single(data: Data, settings: Settings, notes: ProblemNotes) -> Content:
         constant = data.constant()
         if data.cut:
             constant["value_size"] = data.size
-        content.records = (of_request(data.ext, data.raw, settings.limits, notes, cut=data.cut, **constant),)
+        content.records = (of_request(data.ext, data.raw, budget, notes, cut=data.cut, **constant),)
     return content
 
 
@@ -108,7 +109,7 @@ def _batch(data: Data, settings: Settings, notes: ProblemNotes) -> Content:
     return content
 
 
-def _stored(data: Data, settings: Settings, notes: ProblemNotes) -> Content:
+def _stored(data: Data, settings: Settings, notes: ProblemNotes, budget: InflationBudget) -> Content:
     found, stop = read_stored(data.raw, notes, PATH, cut=data.cut)
     for index, message in enumerate(found):
         if message.checksum_ok is False:
@@ -120,7 +121,7 @@ def _stored(data: Data, settings: Settings, notes: ProblemNotes) -> Content:
     topics = tuple(dict.fromkeys(name for message in found if (name := as_name(message.topic)) is not None))
     content = Content(data.size, value, len(found), topics, (), tuple(found), properties)
     if "records" in settings.wanted and found:
-        content.records = (delivered(found, properties, data.raw, settings.limits, notes, **data.constant()),)
+        content.records = (delivered(found, properties, data.raw, budget, notes, **data.constant()),)
     return content
 
 

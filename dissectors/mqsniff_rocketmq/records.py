@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, overload
 
-from mqsniff.codecs.blocks import CODECS, BlockError, decompress
-from mqsniff.limits import Limits
+from mqsniff.codecs.blocks import CODECS, TOO_LARGE, BlockError, decompress
+from mqsniff.codecs.inflation import PLAIN_SPENT, RECORDS_SPENT, InflationBudget
 from mqsniff.model import RecordBatch
 from mqsniff.spec.wire import as_name
 from mqsniff_rocketmq.notes import ProblemNotes
@@ -68,10 +68,12 @@ class RecordProperties(Sequence[list[tuple[str, bytes | None]]]):
 class _Buffer:
     """The bytes of values and keys: those of the frame, and decompressed ones behind them."""
 
-    def __init__(self, data: bytes, limits: Limits, notes: ProblemNotes) -> None:
+    def __init__(self, data: bytes, budget: InflationBudget, notes: ProblemNotes) -> None:
         self._parts = [data]
         self._size = len(data)
-        self._room = limits.decompress_max
+        self._room = budget.limits.decompress_max
+        self._budget = budget
+        budget.earn(len(data))
         self._notes = notes
 
     def add(self, data: bytes) -> tuple[int, int]:
@@ -87,12 +89,22 @@ class _Buffer:
             self._notes.note("codec", "error", "a compression type without a name", path)
             return None
         try:
-            plain = decompress(codec, body, self._room)
+            plain = decompress(codec, body, min(self._room, self._budget.plain_left))
         except BlockError as error:
-            self._notes.note("codec", "error", str(error), path)
+            self._note_failure(str(error), path)
             return None
         self._room -= len(plain)
+        self._budget.spend(len(plain))
         return plain
+
+    def _note_failure(self, why: str, path: str) -> None:
+        """Note why a body is not decompressed; the budget is spent by the attempt that it ended."""
+        left = self._budget.plain_left
+        if why == TOO_LARGE and left < self._room:
+            self._budget.spend(left)
+            self._notes.note("limit", "error", PLAIN_SPENT, path)
+        else:
+            self._notes.note("codec", "error", why, path)
 
     def data(self) -> bytes:
         """All bytes."""
@@ -127,7 +139,7 @@ def deliver_at_ns(properties: Properties, born_ms: Any) -> int | None:
 
 
 def of_request(
-    ext: Properties, body: bytes, limits: Limits, notes: ProblemNotes, *, cut: bool = False, **constant: Any
+    ext: Properties, body: bytes, budget: InflationBudget, notes: ProblemNotes, *, cut: bool = False, **constant: Any
 ) -> RecordBatch:
     """The record of a request with one message (SEND_MESSAGE and its variants, PUSH_REPLY_…).
 
@@ -136,7 +148,7 @@ def of_request(
     sys_flag = _sys_flag(ext)
     properties = _mapping(ext.get("properties"))
     codec = codec_of(sys_flag)
-    buffer = _Buffer(body, limits, notes)
+    buffer = _Buffer(body, budget, notes)
     value = (0, len(body))
     if codec != "none" and not cut and (plain := buffer.opened(codec, body, PATH)) is not None:
         value = buffer.add(plain)
@@ -230,12 +242,12 @@ def delivered(
     messages: Sequence[StoredMessage],
     properties: Sequence[Any],
     data: bytes,
-    limits: Limits,
+    budget: InflationBudget,
     notes: ProblemNotes,
     **constant: Any,
 ) -> RecordBatch:
     """The records of stored messages in ``data``; ``properties``: their decoded properties."""
-    buffer = _Buffer(data, limits, notes)
+    buffer = _Buffer(data, budget, notes)
     rows: list[_Row] = []
     for index, (message, found) in enumerate(zip(messages, properties, strict=True)):
         row = _stored_row(message, _mapping(found), data)
@@ -243,9 +255,10 @@ def delivered(
         if row.codec != "none" and (plain := buffer.opened(row.codec, body, f"{PATH}[{index}].body")) is not None:
             row, body = row._replace(value=buffer.add(plain)), plain
         if message.sys_flag & INNER_BATCH == INNER_BATCH:
-            rows += _inner_rows(row, body, notes)
+            rows += _inner_rows(row, body, notes, max(0, budget.records_left - len(rows)))
         else:
             rows.append(row)
+    budget.spend(0, len(rows))
     *columns, keys, values, mappings = zip(*rows, strict=True) if rows else [()] * len(_Row._fields)
     named: dict[str, Sequence[Any]] = dict(zip(_Row._fields, columns, strict=False))
     return RecordBatch(
@@ -279,12 +292,14 @@ def _stored_row(message: StoredMessage, properties: Properties, data: bytes) -> 
     )
 
 
-def _inner_rows(outer: _Row, body: bytes, notes: ProblemNotes) -> list[_Row]:
+def _inner_rows(outer: _Row, body: bytes, notes: ProblemNotes, room: int) -> list[_Row]:
     """Rows of the inner messages of a message whose value is a batch."""
     start = outer.value[0]
     rows = []
     messages, _ = read_batch(body, notes, f"{PATH}.inner")
-    for index, message in enumerate(messages):
+    if len(messages) > room:
+        notes.note("limit", "error", RECORDS_SPENT, f"{PATH}.inner")
+    for index, message in enumerate(messages[:room]):
         properties = _mapping(properties_value(body[message.properties : message.properties_stop]))
         key = property_span(body, b"KEYS", message.properties, message.properties_stop)
         rows.append(

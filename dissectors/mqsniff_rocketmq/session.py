@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mqsniff.codecs.inflation import InflationBudget
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import MILLISECOND_NS
 from mqsniff.model import Frame, Message, MessageKind, Pending, RecordBatch, Side, Value
@@ -95,6 +96,7 @@ class RemotingSession:
     def __init__(self, dissector: FramedDissector) -> None:
         self._dissector = dissector
         self._settings = dissector.settings
+        self._budget = InflationBudget(self._settings.limits, self._settings.inflated)
         self._identity = dissector.identity
         self._tables = tables()
         self._nothing = CodePart(self._tables.common)
@@ -143,7 +145,7 @@ class RemotingSession:
             note_missing(reading.ext, header, reading.notes)
         if part.body in MESSAGE_KINDS and frame.size > stop:
             data = Data(frame.data[stop:], frame.size - stop, reading.ext, records)
-            reading.content = read_messages(part.body, data, self._settings, reading.notes)
+            reading.content = read_messages(part.body, data, self._settings, reading.notes, self._budget)
 
     def _message(self, reading: _Reading, name: str, kind: MessageKind) -> Message:
         """The message with the fields that requests and responses share."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from mqsniff.codecs.inflation import PLAIN_SPENT, Inflated, InflationBudget
 from mqsniff.codecs.transforms import TRANSFORMS, Dark, Lost, Transform
 from mqsniff.codecs.transforms import TransformOutput as Output
 from mqsniff.decode.tls import RecordWalk, TlsFacts
@@ -79,9 +80,10 @@ class Layer(ABC):
 class TransformLayer(Layer):
     """Bytes through a transform: decompression, later decryption."""
 
-    def __init__(self, side: Side, at: int, transform: Transform) -> None:
+    def __init__(self, side: Side, at: int, transform: Transform, budget: InflationBudget) -> None:
         super().__init__(side, at)
         self._transform = transform
+        self._budget = budget
         self._fed = 0
         self._dark: Dark | None = None
         self._dark_mark = START
@@ -91,7 +93,8 @@ class TransformLayer(Layer):
         for mark, data in pieces(chunk):
             self._fed += len(data)
             if self._dark is None:
-                yield from self._pass(self._transform.feed(data), mark)
+                self._budget.earn(len(data))
+                yield from self._pass(self._transform.feed(data), mark, len(data))
             else:
                 self.undecoded += len(data)
 
@@ -106,7 +109,8 @@ class TransformLayer(Layer):
         if self._dark is None:
             yield from self._pass(self._transform.close(), self._last)
 
-    def _pass(self, output: Iterator[Output], mark: Mark) -> Iterator[LayerEvent]:
+    def _pass(self, output: Iterator[Output], mark: Mark, size: int = 0) -> Iterator[LayerEvent]:
+        """Events of what a transform gives for a packet's ``size`` bytes; dark from this packet on once too much."""
         self._last = mark
         for item in output:
             if isinstance(item, Lost):
@@ -119,7 +123,12 @@ class TransformLayer(Layer):
                 self._dark, self._dark_mark = item, mark
                 self.unread_at = self.at + item.offset if self.unread_at is None else self.unread_at
                 self.undecoded += max(0, self._fed - item.offset)
+            elif len(item) > self._budget.plain_left:
+                self._dark, self._dark_mark = Dark(self._fed - size, "limit", PLAIN_SPENT), mark
+                self.undecoded += size
+                return
             else:
+                self._budget.spend(len(item))
                 yield self._chunk(item, mark)
 
     def end(self) -> None:
@@ -173,8 +182,9 @@ class TlsLayer(Layer):
 class Layers:
     """The stacks of layers of one connection, by side."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, inflated: Inflated | None = None) -> None:
         self._limits = limits
+        self._budget = InflationBudget(limits, inflated or Inflated())
         self._stacks: tuple[list[Layer], list[Layer]] = ([], [])
         self.tls = TlsFacts()
 
@@ -187,7 +197,7 @@ class Layers:
         make = TRANSFORMS[upgrade.to] if isinstance(upgrade.to, str) else upgrade.to
         transforms = make(self._limits, **upgrade.settings)
         for side, at in upgrade.at.items():
-            self._stacks[side].append(TransformLayer(side, at, transforms[side]))
+            self._stacks[side].append(TransformLayer(side, at, transforms[side], self._budget))
 
     def top(self, side: Side) -> int:
         """The level above all layers of a side: bytes handed back here enter the layer that is pushed next."""

@@ -45,7 +45,7 @@ class IncompleteFrame:
         """Consume buffered bytes of the frame; true when its end was reached."""
         stream, frame = self._stream, self._frame
         stream.position = min(stream.end, self.end)
-        last = stream.mark_of(stream.position - 1)
+        last = stream.forget_marks(stream.position - 1)
         frame.last_ts_ns, frame.last_packet = last.ts_ns, last.packet
         frame.release = max(frame.release, last.release)
         return stream.position == self.end

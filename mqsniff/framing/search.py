@@ -5,6 +5,7 @@
 3. ``probe`` and ``frame_size`` may disagree: the same offset is never given twice in a row.
 4. A frame accepted by its bytes is also checked against the state of the connection (``confirm``). While that answers
    MORE, the search stays at this offset until more bytes come, at most ``wait_max`` of them.
+5. ``scan`` looks at each buffered byte once, though it is asked packet by packet and looks beyond the packet's end.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class Search:
         self._skip_mark: Mark | None = None
         self._missing = False
         self._missing_from: int | None = None
+        self._scanned = (-1, 0)
+        """(end of the buffered bytes, offset that ``scan`` gave for them): packets behind ask not again (rule 5)."""
 
     # ---- out of step
 
@@ -97,13 +100,13 @@ class Search:
 
         ``beyond``: stream offset of the first captured byte behind the lost ones that ended the run; -1 if unknown.
         """
-        if stop < self._wants and run is RunEnd.OPEN:
+        if stop < self._wants and (run is RunEnd.OPEN or (run is RunEnd.PAUSED and stop + 1 < self._wants)):
             return False
         stream = self._stream
         data = stream.data()
         base, side = stream.base, stream.side
         at, end = stream.position - base, stop - base
-        while (at := prober.scan(side, data, at)) < end:
+        while (at := self._scan(prober, data, at, end)) < end:
             if base + at in self._expected and frame_starts(prober, side, data, at, end):
                 accepted, wants = True, 0
             else:
@@ -119,6 +122,17 @@ class Search:
         stream.position = stop
         self._wants = stop + 1
         return False
+
+    def _scan(self, prober: Searcher, data: bytes, at: int, end: int) -> int:
+        """First index >= ``at`` that is worth a probe; a place beyond ``end`` is remembered for the packets behind."""
+        stream = self._stream
+        until, offset = self._scanned
+        if until == stream.end and stream.base + at <= offset:
+            return offset - stream.base
+        found = prober.scan(stream.side, data, at)
+        if found >= end:
+            self._scanned = stream.end, stream.base + found
+        return found
 
     def _confirm(self, prober: Searcher, data: bytes, at: int, end: int, *, final: bool) -> tuple[bool, int]:
         """(whether the frame at ``at`` fits; if not, the index up to which bytes are needed to try again, 0: never)."""

@@ -8,9 +8,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator
 from enum import Enum
+from operator import attrgetter
 from typing import Final
 
 from mqsniff.dissector import IncrementalSize, Sized
@@ -27,6 +29,7 @@ class Mode(Enum):
 
 
 _STEP: Final = Mode.STEP
+_OFFSET: Final = attrgetter("offset")
 
 
 class StreamBuffer:
@@ -165,10 +168,9 @@ class StreamBuffer:
     def mark_of(self, offset: int) -> Mark:
         """Time and packet of the byte at ``offset``, which must not lie before the mark of ``position``."""
         marks, at = self._marks, self._mark_at
-        last = len(marks) - 1
-        while at < last and marks[at + 1].offset <= offset:
-            at += 1
-        return marks[at]
+        if at + 1 == len(marks) or marks[at + 1].offset > offset:
+            return marks[at]
+        return marks[bisect_right(marks, offset, at + 1, key=_OFFSET) - 1]
 
     def forget_marks(self, offset: int) -> Mark:
         """As ``mark_of``; also drops the marks before."""
@@ -185,12 +187,11 @@ class StreamBuffer:
 
     def begins_packet(self, offset: int) -> bool:
         """Whether the bytes of a packet begin at a stream offset."""
-        before = -1
-        for mark in self._marks[self._mark_at :]:
-            if mark.offset >= offset:
-                return mark.offset == offset and mark.packet != before
-            before = mark.packet
-        return False
+        marks = self._marks
+        at = bisect_left(marks, offset, self._mark_at, key=_OFFSET)
+        if at == len(marks) or marks[at].offset != offset:
+            return False
+        return at == self._mark_at or marks[at].packet != marks[at - 1].packet
 
     def ends_packet(self, offset: int) -> bool:
         """Whether the bytes of a packet end at a stream offset."""

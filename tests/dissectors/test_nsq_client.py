@@ -304,3 +304,13 @@ def test_records_are_built_only_when_they_are_asked_for():
         dissector.start(side, in_step=True)
     events = [e for chunk in chunks([client(MAGIC, pub("t", b"x"))]) for e in dissector.feed(chunk)]
     assert [event.records for event in events] == [(), ()]
+
+
+@pytest.mark.parametrize("count", [200, 2_000])
+def test_of_unknown_commands_in_a_row_a_limited_number_are_messages(count):
+    driver = said(b"XYZ\n" * count, line("NOP"), line("CLS"), b"XYZ\n")
+    names = [message.name for message in driver.messages]
+    assert names == ["MAGIC", *["unknown(XYZ)"] * 64, "NOP", "CLS", "unknown(XYZ)"]
+    assert sum(skipped.length for skipped in driver.skipped) == (count - 64) * 4
+    (limit,) = (problem for message in driver.messages for problem in message.problems if problem.kind == "limit")
+    assert "unknown_max" in limit.detail

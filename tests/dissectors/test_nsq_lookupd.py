@@ -131,3 +131,10 @@ def test_a_search_finds_the_way_again_on_both_sides():
     assert [m.frame.offset for m in spoiled.messages if m.frame.side is Side.SERVER][-3:] == [
         m.frame.offset for m in whole.messages if m.frame.side is Side.SERVER
     ][-3:]
+
+
+@pytest.mark.parametrize("count", [200, 2_000])
+def test_of_unknown_commands_in_a_row_a_limited_number_are_messages(count):
+    driver = run(client(b"  V1"), client(b"XYZ\n" * count, line("PING"), line("PING")))
+    assert [message.name for message in driver.messages] == ["MAGIC", *["unknown(XYZ)"] * 64, "PING", "PING"]
+    assert sum(skipped.length for skipped in driver.skipped) == (count - 64) * 4

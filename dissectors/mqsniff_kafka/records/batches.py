@@ -21,6 +21,7 @@ from crc32c import crc32c
 
 from mqsniff.codecs.blocks import CUT as PACKED_CUT
 from mqsniff.codecs.blocks import TOO_LARGE, Partial
+from mqsniff.codecs.inflation import RECORDS_SPENT
 from mqsniff.model import RecordBatch, Value
 from mqsniff.spec.wire import Malformed
 from mqsniff_kafka.formats.control import control_type, decode_control
@@ -29,6 +30,7 @@ from mqsniff_kafka.records.messagesets import read_messages
 from mqsniff_kafka.records.reading import (
     BATCHES_MAX,
     LOG_APPEND,
+    RECORDS_MAX,
     WRAPPERS_MAX,
     Batch,
     RecordDataReading,
@@ -91,14 +93,17 @@ def read_batches(
     open_records: bool,
     lost: bool = False,
     wrapper_depth: int = WRAPPERS_MAX,
+    records_max: int = RECORDS_MAX,
 ) -> RecordDataReading:
     """Read the field ``data[start:stop]``.
 
     ``decompress_max``: most plain bytes of all compressed batches together. ``lost``: whether the capture lost the end
-    of the field. ``wrapper_depth``: most levels of compressed message sets. Paths of problems start at the field:
-    ``batches[0].crc``.
+    of the field. ``wrapper_depth``: most levels of compressed message sets. ``records_max``: most records. Paths of
+    problems start at the field: ``batches[0].crc``.
     """
     reading = RecordDataReading(data, start, stop, lost, open_records, decompress_max, wrapper_depth)
+    if records_max < RECORDS_MAX:
+        reading.records_left, reading.records_why = records_max, RECORDS_SPENT
     pos = start
     while pos < stop:
         if len(reading.batches) == BATCHES_MAX:

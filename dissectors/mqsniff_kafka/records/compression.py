@@ -51,6 +51,8 @@ def codec_name(attributes: int) -> str:
 
 def plain_records(attributes: int, packed: bytes, cap: int) -> Partial:
     """At most ``cap`` plain bytes of records that were compressed by the codec in ``attributes``."""
+    if cap <= 0:
+        return Partial(b"", TOO_LARGE)
     match attributes & CODEC_MASK:
         case 2 if packed.startswith(XERIAL_MAGIC):
             return _xerial(packed, cap)

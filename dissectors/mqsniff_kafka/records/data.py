@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mqsniff.codecs.inflation import InflationBudget
 from mqsniff.dissector import Settings
 from mqsniff.model import Message, Problem, RecordBatch
 from mqsniff.spec.layout import Layout
@@ -65,9 +66,11 @@ class RecordData:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._snapshots = Snapshots()
+        self._budget = InflationBudget(settings.limits, settings.inflated)
 
     def _fields(self, message: Message, layout: Layout, cut_by: str) -> RecordFields:
         frame, limits = message.frame, self._settings.limits
+        self._budget.earn(len(frame.data))
         return RecordFields(
             frame.data,
             frame.size,
@@ -77,6 +80,7 @@ class RecordData:
             limits.decompress_max,
             cut_by,
             limits.wrapper_depth,
+            self._budget,
         )
 
     def _hide(self, reading: RecordDataReading, topic: str | None) -> None:

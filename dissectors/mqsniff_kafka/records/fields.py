@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mqsniff.codecs.blocks import TOO_LARGE
+from mqsniff.codecs.inflation import PLAIN_SPENT, InflationBudget
 from mqsniff.model import Problem, RecordBatch
 from mqsniff.spec.wire import Extent, Malformed, read_uvarint
 from mqsniff_kafka.fieldpaths import BodyFields
@@ -34,6 +36,7 @@ class RecordFields:
     cut_by: str
     """The sender, which cut the last batch of a field if it has no end."""
     wrapper_depth: int
+    budget: InflationBudget
     lone: RecordBatch | None = None
     """What the field that was read last amounts to, where it was read by its head."""
 
@@ -92,16 +95,25 @@ class RecordFields:
         return reading
 
     def _batches(self, data: bytes, extent: Extent, *, opened: bool, lost: bool = False) -> RecordDataReading:
+        budget = self.budget
+        allowed = min(self.plain_left, budget.plain_left)
         reading = read_batches(
             data,
             extent.start,
             extent.stop,
-            decompress_max=self.plain_left,
+            decompress_max=allowed,
             open_records=opened,
             lost=lost,
             wrapper_depth=self.wrapper_depth,
+            records_max=budget.records_left,
         )
-        self.plain_left = max(0, reading.plain_left)
+        if allowed < self.plain_left:
+            for problem in reading.problems:
+                if problem.detail == TOO_LARGE:
+                    problem.detail = PLAIN_SPENT
+        made = allowed - max(0, reading.plain_left)
+        budget.spend(made, sum(batch.count for batch in reading.records))
+        self.plain_left -= made
         return reading
 
     def _note(self, path: str, problems: Sequence[Problem]) -> None:

@@ -68,6 +68,8 @@ class RecordDataReading:
     wrapper_depth: int = WRAPPERS_MAX
     """Most levels of compressed message sets."""
     records_left: int = RECORDS_MAX
+    records_why: str = "more records in one field than elements_max"
+    """Why no more records are opened than that."""
     control_left: int = CONTROL_MAX
     """Control records that may still be shown."""
     batches: list[Batch] = field(default_factory=list)
@@ -136,7 +138,7 @@ class RecordDataReading:
         granted = min(count, self.records_left)
         self.records_left -= granted
         if granted < count:
-            self.note("limit", "error", "more records in one field than elements_max")
+            self.note("limit", "error", self.records_why)
         return granted
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pulsarcraft import batch, encoded
 
+from mqsniff.codecs.inflation import InflationBudget
 from mqsniff.limits import Limits
 from mqsniff_pulsar import batches
 from mqsniff_pulsar.batches import COMPACTED_OUT, FLAG_FIELDS, SlotProperties, flag_value, read_slots
@@ -34,7 +35,7 @@ SINGLES = st.fixed_dictionaries(
 
 def read(data: bytes, count: int, limits=LIMITS):
     problems = []
-    return read_slots(data, count, limits, problems.append), [(p.kind, p.path) for p in problems]
+    return read_slots(data, count, InflationBudget(limits), problems.append), [(p.kind, p.path) for p in problems]
 
 
 @settings(max_examples=200, deadline=None)

@@ -10,7 +10,8 @@ import pytest
 import zstandard
 from pulsarcraft import batch, encoded
 
-from mqsniff.limits import Limits
+from mqsniff.codecs.inflation import InflationBudget
+from mqsniff.limits import KIB, Limits
 from mqsniff.tables.schemas import names_of
 from mqsniff_pulsar.messages import message_type
 from mqsniff_pulsar.records import place, record_batch
@@ -35,9 +36,9 @@ CODECS = [
 ]
 
 
-def records(metadata, packed, unacknowledged=None):
+def records(metadata, packed, unacknowledged=None, budget=None):
     problems = []
-    made = record_batch(PUBLISHED | metadata, packed, unacknowledged, LIMITS, problems)
+    made = record_batch(PUBLISHED | metadata, packed, unacknowledged, budget or InflationBudget(LIMITS), problems)
     return made, [(problem.kind, problem.severity) for problem in problems]
 
 
@@ -244,3 +245,22 @@ def test_problems_of_one_payload_are_limited():
     assert made.count == 500
     assert len(problems) == LIMITS.message_problems_max
     assert problems[-1] == ("limit", "warning")
+
+
+@pytest.mark.parametrize("entries", [4, 40])
+def test_batches_of_empty_messages_make_no_more_records_than_their_bytes_and_the_free_ones_allow(entries):
+    budget = InflationBudget(Limits(records_free=3_000))
+    plain = b"\0\0\0\2\x18\0" * 2_000
+    metadata = {"compression": "ZSTD", "uncompressed_size": len(plain), "num_messages_in_batch": 2_000}
+    packed = zstandard.ZstdCompressor().compress(plain)
+    made = [records(metadata, packed, budget=budget) for _ in range(entries)]
+    assert sum(batch.count for batch, _ in made) <= 3_000 + entries * len(packed)
+    assert [problems for _, problems in made][-1] == [("limit", "error")]
+
+
+def test_payloads_become_no_more_plain_bytes_than_their_bytes_and_the_free_ones_allow():
+    budget = InflationBudget(Limits(inflate_ratio=2, inflate_free=64 * KIB))
+    metadata = {"compression": "ZLIB", "uncompressed_size": 50_000}
+    made = [records(metadata, zlib.compress(bytes(50_000)), budget=budget) for _ in range(3)]
+    assert [problems for _, problems in made] == [[], [("limit", "error")], [("limit", "error")]]
+    assert [batch.values is None for batch, _ in made] == [False, True, True]

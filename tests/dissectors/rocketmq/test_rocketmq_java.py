@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from javavectors import lines
 
+from mqsniff.codecs.inflation import InflationBudget
 from mqsniff.limits import Limits
 from mqsniff.model import Secret, Undecoded
 from mqsniff_rocketmq import heads
@@ -156,7 +157,7 @@ def test_a_stored_message_is_read_as_java_reads_it(line):
     assert host_text(message.store_host, message.store_port) == "10.1.2.4:10911"
     properties = properties_value(line["bytes"][message.properties : message.properties_stop])
     assert properties == line["properties"]
-    batch = delivered([message], [properties], line["bytes"], Limits(), notes)
+    batch = delivered([message], [properties], line["bytes"], InflationBudget(Limits()), notes)
     assert value_of(batch, 0) == line["plain"] == line["body"]
     assert key_of(batch, 0) == b"key one"
     assert batch.columns["codec"][0] == line["what"].removeprefix("compressed ").lower().replace("plain", "none")

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remotingcraft import BORN, UNIQUE, batch_message, properties, stored
 
+from mqsniff.codecs.inflation import InflationBudget
 from mqsniff.dissector import WITH_RECORDS, Settings
-from mqsniff.limits import Limits
+from mqsniff.limits import KIB, Limits
 from mqsniff.model import Undecoded
 from mqsniff_rocketmq.messages import Data, read_messages
 from mqsniff_rocketmq.notes import ProblemNotes
@@ -29,7 +30,8 @@ def read(
 ):
     run = Settings(Limits(**limits), wanted=WITH_RECORDS)
     notes = ProblemNotes(run.limits)
-    content = read_messages(kind, Data(raw, size or len(raw), ext or {}, records), run, notes)
+    data = Data(raw, size or len(raw), ext or {}, records)
+    content = read_messages(kind, data, run, notes, InflationBudget(run.limits))
     return content, [(problem.kind, problem.path) for problem in notes.problems]
 
 
@@ -346,7 +348,7 @@ def test_records_are_made_only_when_they_are_asked_for():
         ("message-batch", batch_message(b"x")),
         ("stored-messages", stored(b"x", crc=1)),
     ):
-        content = read_messages(kind, Data(raw, len(raw), {}, "consumer"), Settings(), notes)
+        content = read_messages(kind, Data(raw, len(raw), {}, "consumer"), Settings(), notes, InflationBudget(Limits()))
         assert (content.records, content.count) == ((), 1)
     assert [problem.kind for problem in notes.problems] == ["checksum"]
 
@@ -362,3 +364,13 @@ def test_a_property_is_found_where_its_name_starts_an_entry():
 def test_a_host_is_shown_with_its_port():
     assert host_text(b"\x0a\x01\x02\x03", 80) == "10.1.2.3:80"
     assert host_text(bytes(15) + b"\1", 80) == "[::1]:80"
+
+
+def test_bodies_of_a_connection_become_no_more_than_their_bytes_and_the_free_ones_allow():
+    run = Settings(Limits(inflate_ratio=2, inflate_free=64 * KIB), wanted=WITH_RECORDS)
+    budget, notes = InflationBudget(run.limits), ProblemNotes(run.limits)
+    raw = stored(zlib.compress(bytes(50_000)), sys_flag=1)
+    data = Data(raw, len(raw), {}, "consumer")
+    read_four = [read_messages("stored-messages", data, run, notes, budget).records for _ in range(4)]
+    assert [len(batch.data) for records in read_four for batch in records] == [len(raw) + 50_000] + [len(raw)] * 3
+    assert [problem.kind for problem in notes.problems] == ["limit"] * 3
