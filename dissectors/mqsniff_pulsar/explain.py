@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from mqsniff.codecs.inflation import InflationBudget
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, OpenedBytes, Span, Undecoded, payload
 from mqsniff.spec.wire import Malformed
@@ -85,7 +86,9 @@ def _payload(frame: Frame, metadata_place: tuple[int, int], limits: Limits) -> I
         yield from _slots(data, at, batch, limits)
         return
     codec = str(metadata.get("compression", "NONE")).lower()
-    plain, problem = plain_payload(metadata, data[at:], limits)
+    budget = InflationBudget(limits)  # of this frame alone: it was decoded within its connection's budget
+    budget.earn(len(data))
+    plain, problem = plain_payload(metadata, data[at:], budget)
     if plain is None:
         why = problem.detail if problem is not None else "encrypted, or a chunk of something compressed"
         yield Span("payload", at, len(data), payload(data[at:]), f"payload: {why}")
