@@ -29,13 +29,15 @@ class PacketPage:
         self._text = text
         self._panes = panes
         self._paint = Paint(color=text.color, width=text.width)
+        self._uncut = Paint(color=text.color)
+        """For what is there to be copied."""
 
     def write_text(self, explanation: Explanation) -> None:
         """Write the messages, each with its fields, or why there are none."""
         count = len(explanation.found)
         what = "no message" if not count else "1 message" if count == 1 else f"{count} messages"
         title = f"packet {self._number} of {safe(self._capture)}: {what}"
-        self._put([("name", title), ("tcp", f"  Wireshark: frame.number == {self._number}")])
+        self._put([("name", title), ("tcp", f"  Wireshark: frame.number == {self._number}")], self._uncut)
         if not count:
             self._put([("", f"  {safe(explanation.why)}")])
             for word, near in (("before", explanation.before), ("behind", explanation.after)):
@@ -55,13 +57,13 @@ class PacketPage:
         cut = "" if frame.whole else f", {len(frame.data)} of them readable"
         cells = 3 * self._panes.row - 1
         self._put([("detail", f"  {packets(frame)}, stream offset {frame.offset}{plain}, {frame.size} bytes{cut}")])
-        self._put([("tcp", f"  Wireshark: {display_filter(item)}")])
+        self._put([("tcp", f"  Wireshark: {display_filter(item)}")], self._uncut)
         self._put([("tcp", f"  {'offset':>6} {'size':>6}  {'bytes':<{cells}}  field: value  meaning")])
         for line in pane_lines(item.spans or (), frame.data, self._panes):
             self._put(line)
 
-    def _put(self, line: list[TextPart]) -> None:
-        self._stream.write(self._paint.line(line).encode(self._text.encoding, "backslashreplace") + b"\n")
+    def _put(self, line: list[TextPart], paint: Paint | None = None) -> None:
+        self._stream.write((paint or self._paint).line(line).encode(self._text.encoding, "backslashreplace") + b"\n")
 
     def write_json(self, explanation: Explanation) -> None:
         """Write one object."""
