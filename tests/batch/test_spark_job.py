@@ -46,8 +46,8 @@ def test_a_cluster_gives_the_rows_of_one_process(spark: Any, folder: Path, tmp_p
     assert report.partitions == 7
     assert 0 < report.worker_memory < 600 * 1_000_000
     assert [stage.split()[0] for stage in stages] == [
-        "looking",
-        "looking",
+        "listing",
+        "checking",
         "scanning",
         "decoding",
         "finishing",
