@@ -189,7 +189,9 @@ def test_on_a_terminal_lines_are_coloured_and_fit(nsq):
     for columns in (80, 120):
         done = on_terminal("explain", str(nsq), "5", columns=columns)
         assert "\x1b[" in done.shown
-        assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in done.shown.splitlines()) <= columns
+        lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in done.shown.splitlines()]
+        assert max(len(line) for line in lines if "Wireshark: " not in line) <= columns
+        assert any(line.endswith(f"frame.number == {5}") for line in lines)  # to be copied: never cut
 
 
 def test_empty_and_unreadable_captures_say_so(tmp_path):
