@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -38,6 +38,7 @@ from mqsniff.streams.domains import DomainFlows
 from mqsniff.streams.events import ConnectionClosed, StreamEvent
 from mqsniff.streams.flows import FlowEvents, FlowTable
 from mqsniff.streams.packets import PacketDecoder
+from mqsniff.tls.keylog import TLS_KEY_LOG, KeyLog, KeyRing
 
 SLICE_PACKETS: Final = 8192
 """Packets of one slice, whose items may stand in memory together."""
@@ -77,10 +78,15 @@ class Pipeline:
         *,
         decode_as: Mapping[int, str] | None = None,
         domain: str = "",
+        keys: Sequence[KeyLog] = (),
     ) -> None:
-        """``domain`` tells which captures are one: see ``sources.domains``; ValueError if it is no pattern."""
+        """``domain`` tells which captures are one: see ``sources.domains``; ValueError if it is no pattern.
+
+        ``keys`` open TLS, besides those that the captures hold themselves.
+        """
         self._source = source
-        self._context = RunContext(Registry(load_dissectors(), decode_as), settings)
+        ring = KeyRing(keys, self._secrets)
+        self._context = RunContext(Registry(load_dissectors(), decode_as), settings, ring)
         self._decoder = PacketDecoder(settings.limits)
         self._flows: FlowTable | DomainFlows = FlowTable(settings.limits)
         if domain:
@@ -95,6 +101,10 @@ class Pipeline:
     def captures(self) -> list[CaptureInfo]:
         """The inputs and what their reader learned of them."""
         return self._source.captures
+
+    def _secrets(self) -> list[bytes]:
+        """Key logs that the captures hold, as far as they were read."""
+        return [data for capture in self.captures for kind, data in capture.secrets if kind == TLS_KEY_LOG]
 
     def items(self) -> Iterator[Item | None]:
         """Everything that the source holds, in order; None after each batch."""

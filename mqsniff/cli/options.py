@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -24,7 +25,9 @@ from mqsniff.tables.schemas import STREAM_TABLES, TABLES, TableName
 if TYPE_CHECKING:
     from mqsniff.dissector import Settings
     from mqsniff.tables.values import Redaction
+    from mqsniff.tls.keylog import KeyLog
 
+KEYS_VARIABLE: Final = "SSLKEYLOGFILE"
 OUTPUTS: Final = ("text", "ndjson", "csv", "parquet")
 
 CONDITIONS: Final = ("empty", "answer-error")
@@ -57,6 +60,8 @@ class RunOptions:
     max_bytes: int | None = None
     where: str | None = None
     filters: Filters = NO_FILTERS
+    tls_keys: tuple[KeyLog, ...] = ()
+    """Key logs that open TLS."""
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> RunOptions:
@@ -123,6 +128,22 @@ def _decode_as(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
     return chosen
 
 
+def _tls_keys(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[KeyLog, ...]:
+    """Key logs; that of SSLKEYLOGFILE, if it is there, where none is given."""
+    names = values or tuple(filter(os.path.exists, filter(None, [os.environ.get(KEYS_VARIABLE)])))
+    if not names:
+        return ()
+    from mqsniff.tls.keylog import KeyLog
+
+    logs = []
+    for name in names:
+        try:
+            logs.append(KeyLog(name, follow=ctx.info_name == "live"))
+        except OSError as error:
+            raise click.BadParameter(f"{name}: {error.strerror or error}", ctx, param) from None
+    return tuple(logs)
+
+
 def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Limits:
     """NAME=VALUE pairs on top of the defaults."""
     limits, known = Limits(), Limits.about()
@@ -154,6 +175,9 @@ _DECODING: Final = "Decoding"
 decode_options: Final = all_of((
     option(_DECODING, "--decode-as", multiple=True, metavar="PORT=PROTO", callback=_decode_as,
            help="Read connections to a server port as this protocol; repeatable."),
+    option(_DECODING, "--tls-keys", multiple=True, metavar="FILE", callback=_tls_keys,
+           help="Decrypt TLS with this key log, as SSLKEYLOGFILE makes it; repeatable.  [default: the file that the "
+                "variable SSLKEYLOGFILE names, and what pcapng captures hold]"),
     option(_DECODING, "--show-secrets", is_flag=True, help="Show passwords, tokens and the like."),
     option(_DECODING, "--show-raw", is_flag=True,
            help="Show bytes that nobody decoded, not just their size and hash."),

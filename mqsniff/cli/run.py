@@ -41,7 +41,7 @@ def run(source: Source, options: RunOptions, talk: AbstractContextManager[object
     from mqsniff.pipeline import Pipeline
 
     settings = options.settings(output_of(options))
-    pipeline = Pipeline(source, settings, decode_as=options.decode_as, domain=options.domain)
+    pipeline = Pipeline(source, settings, decode_as=options.decode_as, domain=options.domain, keys=options.tls_keys)
     choice = filter_chain(options, pipeline.captures)
     output = make_output(options, pipeline.captures)
     started = time.monotonic()

@@ -18,9 +18,11 @@ from typing import Final, TypeAlias, assert_never
 from mqsniff.decode.detection import Detected, Detection
 from mqsniff.decode.foreign import TITLES
 from mqsniff.decode.layers import packets_of
+from mqsniff.decode.nameable import UNKNOWN
 from mqsniff.decode.opaque import OpaqueConnection
 from mqsniff.decode.registry import Claim, Registry
 from mqsniff.decode.session import ProtocolSession
+from mqsniff.decode.tlsstage import TlsStage
 from mqsniff.dissector import Settings
 from mqsniff.model import UNMET, Chunk, ClosedItem, ConnectionInfo, Gap, Item, OpenedItem, Problem, ProblemItem, Side
 from mqsniff.streams.connection import Connection
@@ -33,8 +35,11 @@ from mqsniff.streams.events import (
     StreamEvent,
     StreamProblem,
 )
+from mqsniff.tls.keylog import KeyRing
 
 _SIDES: Final = tuple(Side)
+
+StreamInput: TypeAlias = Chunk | Gap | SideClosed
 
 Placed: TypeAlias = tuple[int, int, Item]
 """(ordinal of the packet that released it, ordinal of the connection's first packet, item)."""
@@ -46,6 +51,8 @@ class RunContext:
 
     registry: Registry
     settings: Settings
+    keys: KeyRing | None = None
+    """What opens TLS."""
 
 
 class Conversation:
@@ -56,12 +63,16 @@ class Conversation:
         self._context = context
         self._first = connection.first_ordinal
         self._now = self._first
-        self._waiting: list[tuple[int, Chunk | Gap | SideClosed]] = []
+        self._waiting: list[tuple[int, StreamInput]] = []
         self._detection: Detection | None = None
         self._session: ProtocolSession | None = None
         self._opaque: OpaqueConnection | None = None
-        self._doubt: list[tuple[int, Chunk | Gap | SideClosed]] | None = None
+        self._doubt: list[tuple[int, StreamInput]] | None = None
         """Events of an opaque connection so far, while its peer's first bytes may still tell the protocol (rule 2)."""
+        self._tls: TlsStage | None = None
+        """TLS under everything else, if the connection begins with it."""
+        self._behind_head = (0, 0)
+        """Which direction has a PROXY head, and its size."""
         self._from_start = True
         self._client = self._detector(from_start=False).likely_client()
         self._closed = [False, False]
@@ -72,7 +83,7 @@ class Conversation:
     def _detector(self, *, from_start: bool) -> Detection:
         key, shared = self._connection.key, self._context
         ports = (key.low_port, key.high_port)
-        client = self._connection.client_direction
+        client = self._connection.client_direction if self._tls is None else self._client
         return Detection(shared.registry, shared.settings.limits, ports, client, from_start=from_start)
 
     def items(self, release: int, event: StreamEvent) -> Iterable[Placed]:
@@ -82,7 +93,7 @@ class Conversation:
         """
         self._now = max(self._now, release)
         session = self._session
-        if session is None or not isinstance(event, Chunk):
+        if session is None or not isinstance(event, Chunk) or self._tls is not None:
             return self._placed(self._event(event))
         event.side = _SIDES[event.side ^ self._client]
         items = session.take(event)
@@ -131,14 +142,51 @@ class Conversation:
 
     # ---- bytes, losses and ends of a direction
 
-    def _stream(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
-        """Hand an event on; bytes go packet by packet while the verdict may still change."""
-        if isinstance(event, Chunk) and not self._settled:
-            for packet in packets_of(event):
-                self._now = max(self._now, packet.marks[0].release)
-                yield from self._take(direction, packet)
-        else:
-            yield from self._take(direction, event)
+    def _stream(self, direction: int, event: StreamInput) -> Iterator[Item]:
+        """Hand an event on, through TLS if there is some; packet by packet while the verdict may still change."""
+        for part in self._parts(event):
+            if self._tls is not None:
+                yield from self._decrypt(self._tls, direction, part)
+            else:
+                yield from self._take(direction, part)
+
+    def _parts(self, event: StreamInput) -> Iterable[StreamInput]:
+        """An event as one for each packet, unless the verdict is final."""
+        return self._packets(event) if isinstance(event, Chunk) and not self._settled else (event,)
+
+    def _packets(self, chunk: Chunk) -> Iterator[Chunk]:
+        for packet in packets_of(chunk):
+            self._now = max(self._now, packet.marks[0].release)
+            yield packet
+
+    # ---- TLS from the first byte on
+
+    def _begin_tls(self, events: list[tuple[int, StreamInput]]) -> Iterator[Item]:
+        """The connection speaks TLS: what is inside is detected as if it were plain."""
+        self._opaque, self._doubt, self._detection = None, None, None
+        self.info.protocol, self.info.detected_by = "tls", "content"
+        shared = self._context
+        stage = self._tls = TlsStage(shared.settings.limits, shared.keys, self.info, from_start=self._from_start)
+        for direction, event in self._without_head(events):
+            yield from self._decrypt(stage, direction, event)
+
+    def _decrypt(self, stage: TlsStage, direction: int, event: StreamInput) -> Iterator[Item]:
+        """Send an event through TLS; bytes of one side may release those of the other."""
+        event.side = self._side(direction)
+        for plain in stage.pass_through(event):
+            yield from self._inside(plain)
+        for problem, mark in stage.notices():
+            yield ProblemItem(self.info, problem, mark.ts_ns, mark.packet)
+        if isinstance(event, SideClosed):
+            if self._session is not None or self._opaque is not None:
+                yield from self._hand_on(direction, event)
+            else:
+                self._closed[event.side] = True
+
+    def _inside(self, event: Chunk | Gap) -> Iterator[Item]:
+        """Hand on what came out of TLS."""
+        for part in self._parts(event):
+            yield from self._take(event.side ^ self._client, part)
 
     @property
     def _settled(self) -> bool:
@@ -155,7 +203,7 @@ class Conversation:
         named = self.info.protocol == "unknown" or self.info.protocol in TITLES
         return self._doubt is not None or (named and not self._from_start)
 
-    def _take(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
+    def _take(self, direction: int, event: StreamInput) -> Iterator[Item]:
         if self._session is not None or self._opaque is not None or self._over:
             yield from self._hand_on(direction, event)
             return
@@ -180,6 +228,8 @@ class Conversation:
         if head is not None:
             info.proxy_client, info.proxy_server, info.proxy_bytes = head.source, head.destination, head.size
         session = None if verdict.claim is None else self._session_by(verdict.claim)
+        if self._tls is not None and session is None and verdict.protocol == "tls":
+            verdict.protocol = info.protocol = UNKNOWN  # TLS inside of TLS
         if session is None:
             info.protocol = "unknown" if verdict.claim else verdict.protocol
             info.detected_by = None if info.protocol == "unknown" else "content"
@@ -189,13 +239,23 @@ class Conversation:
         if self.info.outcome not in UNMET:
             yield from self._tell(self.info.first_ts_ns)
         waiting, self._waiting = self._waiting, []
-        for direction, event in waiting:
-            skip = head.size if head is not None and direction == verdict.client_direction else 0
-            kept = _behind(event, skip) if isinstance(event, Chunk) else event
-            if kept is not None:
-                yield from self._hand_on(direction, kept)
+        self._behind_head = (verdict.client_direction, head.size if head is not None else 0)
+        if info.protocol == "tls" and not self._may_be_answered:
+            yield from self._begin_tls(waiting)
+            return
+        for direction, event in self._without_head(waiting):
+            yield from self._hand_on(direction, event)
         if self._opaque is not None and verdict.claim is None and self._may_be_answered:
             self._doubt = waiting
+
+    def _without_head(self, events: Iterable[tuple[int, StreamInput]]) -> Iterator[tuple[int, StreamInput]]:
+        """Events without the bytes of a PROXY head."""
+        client, size = self._behind_head
+        for direction, event in events:
+            skip = size if direction == client else 0
+            kept = _behind(event, skip) if isinstance(event, Chunk) else event
+            if kept is not None:
+                yield direction, kept
 
     def _session_by(self, claim: Claim) -> ProtocolSession | None:
         """A session of the claimed dissector; None, with a fault noted, if the dissector cannot be made."""
@@ -206,17 +266,21 @@ class Conversation:
             registry.faults.append(f"{type(error).__name__}: no {claim.dissector.__name__} can be made: {error}")
             return None
         self.info.detected_by = claim.detected_by
-        session = ProtocolSession(dissector, settings, self.info)
+        session = ProtocolSession(dissector, settings, self.info, self._context.keys)
         session.begin(in_step=self._from_start)
         return session
 
-    def _hand_on(self, direction: int, event: Chunk | Gap | SideClosed) -> Iterator[Item]:
+    def _hand_on(self, direction: int, event: StreamInput) -> Iterator[Item]:
         side = self._side(direction)
         event.side = side
-        if self._doubt is not None and (verdict := self._answered(self._doubt, direction, event)) is not None:
-            self._waiting, self._doubt, self._opaque = self._doubt, None, None
-            yield from self._take_up(verdict)
-            return
+        if (doubt := self._doubt) is not None:
+            if (verdict := self._answered(doubt, direction, event)) is not None:
+                self._waiting, self._doubt, self._opaque = doubt, None, None
+                yield from self._take_up(verdict)
+                return
+            if self._doubt is None and self.info.protocol == "tls":
+                yield from self._begin_tls(doubt)
+                return
         if isinstance(event, SideClosed):
             self._closed[side] = True
             if self._session is not None:
@@ -234,9 +298,7 @@ class Conversation:
                 return
             self._opaque.take(event)
 
-    def _answered(
-        self, doubt: list[tuple[int, Chunk | Gap | SideClosed]], direction: int, event: Chunk | Gap | SideClosed
-    ) -> Detected | None:
+    def _answered(self, doubt: list[tuple[int, StreamInput]], direction: int, event: StreamInput) -> Detected | None:
         """The verdict on an opaque connection after an event of its peer; None: it stays opaque."""
         doubt.append((direction, event))
         verdict = None
@@ -254,7 +316,7 @@ class Conversation:
         if not self._may_change or self._from_start:
             return None
         verdict = self._detector(from_start=False).chunk(direction, chunk)
-        if verdict is None or verdict.claim is not None:
+        if verdict is None or verdict.claim is not None or (verdict.protocol == "tls" and self._tls is None):
             return verdict
         if self._opaque is not None and self.info.protocol == "unknown" and verdict.protocol in TITLES:
             self._opaque.rename(verdict.protocol)
@@ -292,8 +354,12 @@ class Conversation:
 
     def _end(self, facts: ConnectionStats) -> Iterator[Item]:
         self.info.outcome = facts.outcome
-        if self._session is None and self._opaque is None and not self._over:
-            yield from self._take_up(Detected(self._client, "unknown"))
+        if self._doubt is not None and self.info.protocol == "tls":
+            yield from self._begin_tls(self._doubt)
+        if self._tls is not None:
+            yield from self._end_tls(self._tls)
+        if self._session is None and self._opaque is None and not self._over and self._tls is None:
+            yield from self._take_up(Detected(self._client, UNKNOWN))
         if self._session is not None:
             for side in Side:
                 if not self._closed[side]:
@@ -304,8 +370,19 @@ class Conversation:
             yield from self._end_session(self._session, seen, open_at_end=facts.open_at_end)
         elif self._opaque is not None:
             yield from self._opaque.end()
+        if self._tls is not None:
+            yield from self._tls.end()
         self._fill(facts)
         yield ClosedItem(self.info)
+
+    def _end_tls(self, stage: TlsStage) -> Iterator[Item]:
+        """Get what TLS held back; bytes inside that nobody took are unknown."""
+        for side in Side:
+            if not self._closed[side]:
+                for plain in stage.close(side):
+                    yield from self._inside(plain)
+        if self._session is None and self._opaque is None and not self._over and self._waiting:
+            yield from self._take_up(Detected(self._client, UNKNOWN))
 
     def _end_session(self, session: ProtocolSession, seen: tuple[bool, bool], *, open_at_end: bool) -> Iterator[Item]:
         """End the session: give its last items and free its memory."""

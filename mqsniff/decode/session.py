@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from mqsniff.decode.exchanges import Exchanges, Ready
 from mqsniff.decode.layers import Layers
+from mqsniff.decode.tls import tell_tls
 from mqsniff.dissector import Dissector, Settings
 from mqsniff.model import (
     Chunk,
@@ -36,6 +37,7 @@ from mqsniff.model import (
     Skipped,
     Upgrade,
 )
+from mqsniff.tls.keylog import KeyRing
 
 SessionInput = TypeVar("SessionInput", Chunk, Gap, Side)
 
@@ -43,10 +45,12 @@ SessionInput = TypeVar("SessionInput", Chunk, Gap, Side)
 class ProtocolSession:
     """One dissector at work on one connection."""
 
-    def __init__(self, dissector: Dissector, settings: Settings, info: ConnectionInfo) -> None:
+    def __init__(
+        self, dissector: Dissector, settings: Settings, info: ConnectionInfo, keys: KeyRing | None = None
+    ) -> None:
         self._dissector = dissector
         self._info = info
-        self._layers = Layers(settings.limits)
+        self._layers = Layers(settings.limits, keys)
         self._exchanges = Exchanges(settings.limits)
         self._again: list[tuple[Chunk | Gap, int]] = []
         self._gaps = [0, 0]
@@ -143,14 +147,14 @@ class ProtocolSession:
             yield ProblemItem(self._info, Problem("undecoded", "error", detail, "", side, size=size), None, None)
 
     def _fill(self) -> None:
-        info, layers, tls = self._info, self._layers, self._layers.tls
+        info, layers = self._info, self._layers
         info.undecoded_bytes += layers.undecoded
         if layers.top(Side.CLIENT):
             info.client_plain_bytes = self._fed[Side.CLIENT]
         if layers.top(Side.SERVER):
             info.server_plain_bytes = self._fed[Side.SERVER]
-        info.tls_version, info.tls_cipher = tls.version, tls.cipher
-        info.tls_alpn, info.tls_server_name = tls.alpn, tls.server_name
+        if layers.tls is not None:
+            tell_tls(info, layers.tls)
 
     def _items(self, tell: Callable[[SessionInput], Iterable[Event]], what: SessionInput) -> Iterable[Item]:
         """Items of the events that a call of the dissector gives; none after it has raised once. Hot."""
