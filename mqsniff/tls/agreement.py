@@ -125,11 +125,17 @@ class TlsAgreement:
 
     # ---- TLS 1.3
 
-    def ladder_13(self, side: Side) -> list[Protection]:
-        """Protections that a side goes through, one after the other, of those whose secrets there are."""
+    def ladder_13(self, side: Side, *, late: bool) -> list[Protection]:
+        """Protections that a side goes through, one after the other, of those whose secrets there are.
+
+        ``late``: its handshake was not captured, so that only data is left.
+        """
         if self.server is None or self.refusal() is not None:
             return []
-        return self._rungs(self.secrets(), side, self.server.suite)
+        secrets = self.secrets()
+        if late:
+            secrets = {label: secret for label, secret in secrets.items() if label in TRAFFIC}
+        return self._rungs(secrets, side, self.server.suite)
 
     def _rungs(self, secrets: SecretsByLabel, side: Side, code: int) -> list[Protection]:
         suite = suite_of(code)

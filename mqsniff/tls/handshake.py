@@ -158,7 +158,7 @@ class Handshakes:
         if agreed.server is None:
             return []
         if agreed.version == TLS_1_3:
-            return agreed.ladder_13(side)
+            return agreed.ladder_13(side, late=not self.hello_seen[side])
         made = agreed.protections_12()
         return [made[side]] if side in made else []
 
