@@ -110,15 +110,19 @@ def compare(capture: Path, keys: Path) -> str:
             same += 1
         else:
             different += 1
-            sizes = [f"{side.text} {len(sides[side])} / {len(other[side])}" for side in Side if sides[side] != other[side]]
+            sizes = [
+                f"{side.text} {len(sides[side])} / {len(other[side])}" for side in Side if sides[side] != other[side]
+            ]
             print(f"    {client} {server}: ours / tshark: {', '.join(sizes)}", file=sys.stderr)
-    missed = sum(1 for ends, sides in theirs.items() if any(sides.values()) and ends not in ours.streams and ends[::-1] not in ours.streams)
+    missed = sum(
+        1
+        for ends, sides in theirs.items()
+        if any(sides.values()) and ends not in ours.streams and ends[::-1] not in ours.streams
+    )
     tls = sum(info.tls_version is not None for info in ours.connections)
     undecoded = sum(info.undecoded_bytes for info in ours.connections)
     bad = ", ".join(f"{kind} {count}" for kind, count in sorted(ours.problems.items()) if not kind.startswith("info"))
-    return (
-        f"{capture.name} | {tls} | {len(used)} | {same} | {different} | {only} | {missed} | {ours.messages} | {undecoded} | {bad}"
-    )
+    return f"{capture.name} | {tls} | {len(used)} | {same} | {different} | {only} | {missed} | {ours.messages} | {undecoded} | {bad}"
 
 
 def main(folders: list[str]) -> int:
@@ -126,7 +130,9 @@ def main(folders: list[str]) -> int:
     if shutil.which("tshark") is None:
         print("there is no tshark", file=sys.stderr)
         return 0
-    print("capture | TLS connections | keys used | same as tshark | different | only ours | only tshark's | messages | undecoded bytes | problems")
+    print(
+        "capture | TLS connections | keys used | same as tshark | different | only ours | only tshark's | messages | undecoded bytes | problems"
+    )
     failed = False
     for keys in sorted(path for folder in folders for path in Path(folder).rglob("*.keys")):
         for capture in sorted(keys.parent.glob(keys.stem + ".pcap*")):

@@ -381,7 +381,8 @@ class Conversation:
             if not self._closed[side]:
                 for plain in stage.close(side):
                     yield from self._inside(plain)
-        if self._session is None and self._opaque is None and not self._over and self._waiting:
+        seen = any(isinstance(event, Chunk) for _, event in self._waiting)
+        if self._session is None and self._opaque is None and not self._over and seen:
             yield from self._take_up(Detected(self._client, UNKNOWN))
 
     def _end_session(self, session: ProtocolSession, seen: tuple[bool, bool], *, open_at_end: bool) -> Iterator[Item]:

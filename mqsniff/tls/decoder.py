@@ -140,6 +140,9 @@ class TlsDecoder:
         refusal = self._handshakes.agreed.refusal()
         if refusal is not None:
             return refusal
+        lacking = self._handshakes.lacking(which)
+        if lacking is not None:
+            return f"the key log has no {lacking} for it"
         if side.opener.opened:
             return (
                 "records that a loss cut, or that do not open"

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from mqsniff.model import Side
 from mqsniff.tls import hello
-from mqsniff.tls.agreement import TRANSCRIPT_MAX, TlsAgreement
+from mqsniff.tls.agreement import TRAFFIC, TRANSCRIPT_MAX, TlsAgreement
 from mqsniff.tls.certificate import names_of
 from mqsniff.tls.hello import (
     MESSAGE_KINDS,
@@ -192,6 +192,14 @@ class Handshakes:
             agreed.server = ServerHello(TLS_1_3, b"", b"", suite, 0)
             self._facts.version, self._facts.cipher = VERSIONS[TLS_1_3], suite_name(suite)
 
+    def lacking(self, side: Side) -> str | None:
+        """The label of TLS 1.3 that the key log does not have for a side, although it has others of its connection."""
+        agreed = self.agreed
+        secrets = agreed.secrets()
+        if agreed.version != TLS_1_3 or not secrets or TRAFFIC[side] in secrets:
+            return None
+        return TRAFFIC[side]
+
     def why_no_keys(self) -> str:
         """Why there are no keys, in words."""
         agreed = self.agreed
@@ -207,4 +215,4 @@ class Handshakes:
         if not agreed.secrets():
             again = ", not even under the session that it resumes" if self._facts.resumed else ""
             return f"the key log has no line for its client random{again}"
-        return "the key log has not all lines of this connection"
+        return "the key log has other lines of this connection, but none that fits its version"
