@@ -1,7 +1,8 @@
 """The plugin contract: bytes of one connection in, Messages, Problems, Skipped and Upgrades out.
 
 1. A dissector does no I/O and reads no clock; one instance serves one connection.
-2. Traffic never raises out of ``feed``, ``gap`` and ``close``.
+2. Traffic never raises out of ``feed``, ``gap`` and ``close``. They may return any iterable: ``now`` tells which packet
+   released an event when the event is taken from it.
 3. Strict to find, lenient to follow: ``probe`` accepts only what must be a frame; ``frame_size`` follows a connection
    that is in step through unknown keys, versions and commands.
 4. Results are final: what ``probe`` and ``frame_size`` return, other than NEED, must not change when more bytes of the
@@ -122,6 +123,10 @@ class Candidate(NamedTuple):
     """Its size; it may go on behind them."""
     begins_packet: bool
     """Whether a captured packet begins with it."""
+    ends_packet: bool
+    """Whether a captured packet ends with it."""
+    release: int
+    """Ordinal of the packet that has the last byte of it that is there."""
     final: bool
     """Whether no more bytes will come: then MORE counts as YES."""
 
@@ -145,7 +150,7 @@ class Dissector(ABC):
         self.settings = settings
         self.identity = Identity()
         self.now = 0
-        """Ordinal of the packet that released the event just given; never falls."""
+        """Ordinal of the packet that released the event just taken; never falls."""
 
     @classmethod
     @abstractmethod
@@ -158,14 +163,14 @@ class Dissector(ABC):
 
     @abstractmethod
     def feed(self, chunk: Chunk) -> Iterable[Event]:
-        """Take the next bytes of a side: a list where one packet released all events, as nothing is decoded later."""
+        """Take the next bytes of a side."""
 
     @abstractmethod
-    def gap(self, gap: Gap) -> Iterator[Event]:
+    def gap(self, gap: Gap) -> Iterable[Event]:
         """Take note of lost bytes of a side."""
 
     @abstractmethod
-    def close(self, side: Side) -> Iterator[Event]:
+    def close(self, side: Side) -> Iterable[Event]:
         """No more bytes of a side will come: give what still waits."""
 
     def hand_back(self, side: Side, offset: int) -> list[Chunk | Gap]:  # noqa: ARG002  # part of the contract

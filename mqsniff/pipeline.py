@@ -17,12 +17,10 @@ from typing import Final, Protocol
 
 from mqsniff.decode.conversation import Conversation, Placed, RunContext
 from mqsniff.decode.internal import InternalTopics
-from mqsniff.decode.names import TopicNames
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import Settings
 from mqsniff.model import (
     CaptureInfo,
-    Chunk,
     Item,
     MessageItem,
     PacketBatch,
@@ -35,10 +33,11 @@ from mqsniff.sources.batches import slice_batch
 from mqsniff.sources.domains import domain_finder
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.domains import DomainFlows
-from mqsniff.streams.events import ConnectionClosed, StreamEvent
+from mqsniff.streams.events import ConnectionClosed, StreamChunk, StreamEvent
 from mqsniff.streams.flows import FlowEvents, FlowTable
 from mqsniff.streams.packets import PacketDecoder
 from mqsniff.tls.keylog import TLS_KEY_LOG, KeyLog, KeyRing
+from mqsniff.topics import TopicDirectory
 
 SLICE_PACKETS: Final = 8192
 """Packets of one slice, whose items may stand in memory together."""
@@ -93,7 +92,7 @@ class Pipeline:
             find = domain_finder(domain)
             self._flows = DomainFlows(settings.limits, lambda index: find(source.captures[index].name))
         self._conversations: dict[Connection, Conversation] = {}
-        self._names = TopicNames(settings.limits.topics_max)
+        self._topics = TopicDirectory(limit=settings.limits.topics_max)
         self._internal = InternalTopics(self._context.registry.dissectors)
         self.totals = Totals()
 
@@ -121,7 +120,7 @@ class Pipeline:
         for events in self._flows.end():  # all released by the end, the oldest connection first
             yield from self._merged([self._flow(events)])
         yield from self._faults()
-        if self._names.refused:
+        if self._topics.refused:
             yield self._notice(Problem("limit", "warning", "more topic ids were taught than topics_max"))
         for capture in self.captures:
             for problem in capture.problems:
@@ -167,16 +166,16 @@ class Pipeline:
             if isinstance(item, MessageItem):
                 message = item.message
                 if message.teaches:
-                    yield from self._names.learn(message)
+                    yield from self._topics.learn(message)
                 if message.topic_ids:
-                    self._names.resolve(message)
+                    self._topics.fill_message(message)
                 totals = self.totals
                 totals.messages += 1
                 totals.by_protocol[message.protocol] = totals.by_protocol.get(message.protocol, 0) + 1
             elif isinstance(item, ProblemItem):
                 self._count(item.problem)
             elif isinstance(item, RecordItem):
-                self._names.resolve_records(item.message.protocol, item.batch)
+                self._topics.fill_records(item.message.protocol, item.batch)
                 item.batch = self._internal.decoded(item.message.protocol, item.batch)
             yield item
 
@@ -196,7 +195,7 @@ class Pipeline:
 def _is_of_one_packet(placed: tuple[int, Connection, StreamEvent]) -> bool:
     """Whether all items of an event are released by one packet."""
     event = placed[2]
-    return not isinstance(event, Chunk) or len(event.marks) == 1
+    return not isinstance(event, StreamChunk) or len(event.marks) == 1
 
 
 def _place(placed: tuple[int, Connection, StreamEvent]) -> tuple[int, int]:

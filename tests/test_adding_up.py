@@ -287,7 +287,7 @@ def batches_in(value: Any) -> list[list[Row]]:
 @every_sample
 def test_records_are_what_their_batches_count(name):
     rows = books(name).rows
-    found, partitions = places(rows["records"]), defaultdict(list)
+    found, partitions = places([row for row in rows["records"] if not row["joined"]]), defaultdict(list)
     for row in rows["partitions"]:
         partitions[row["connection_id"], row["side"], row["stream_offset"]].append(row)
     spoiled = places([row for row in rows["problems"] if row["name"] is not None and row["severity"] == "error"])
@@ -322,3 +322,18 @@ def test_the_samples_have_what_makes_accounts_hard():
     assert any(row["client_plain_bytes"] for row in connections)
     assert any(row["gap_bytes"] for row in connections)
     assert any(row["undecoded_bytes"] and row["protocol"] not in STRANGERS for row in connections)
+
+
+@every_sample
+def test_a_joined_record_is_its_chunks_one_behind_the_other(name):
+    chunks = defaultdict(dict)
+    for row in books(name).rows["records"]:
+        if row["chunk_count"] is None:
+            continue
+        pieces = chunks[row["connection_id"], row["side"], row["topic"], row["producer_name"], row["chunk_count"]]
+        if not row["joined"]:
+            pieces[row["chunk_id"]] = row["value"]
+        elif row["codec"] == "none":  # a compressed message is compressed before it is cut
+            assert row["value"] == b"".join(pieces[number] for number in range(row["chunk_count"]))
+        else:
+            assert sorted(pieces) == list(range(row["chunk_count"]))

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from kafkacraft import API_VERSIONS, TOPIC_ID, record_batch, request, response
 
 from mqsniff.answers.folders import table_dataset, table_files
-from mqsniff.answers.sql import Database
 from mqsniff.cli import main
+from mqsniff.lockedsql import Database
 from mqsniff.tables.schemas import TABLES
 from mqsniff.testing.conversations import client, segments, server, write_pcap
 

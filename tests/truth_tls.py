@@ -110,35 +110,35 @@ def compare(capture: Path, keys: Path) -> str:
             same += 1
         else:
             different += 1
-            sizes = [
-                f"{side.text} {len(sides[side])} / {len(other[side])}" for side in Side if sides[side] != other[side]
-            ]
-            print(f"    {client} {server}: ours / tshark: {', '.join(sizes)}", file=sys.stderr)
-    missed = sum(
-        1
-        for ends, sides in theirs.items()
-        if any(sides.values()) and ends not in ours.streams and ends[::-1] not in ours.streams
-    )
+            sizes = [f"{len(sides[side])} and {len(other[side])} bytes" for side in Side if sides[side] != other[side]]
+            sys.stderr.write(f"{client} {server}: ours and tshark's differ: {', '.join(sizes)}\n")
+    known = {ends for one, other in ours.streams for ends in ((one, other), (other, one))}
+    missed = sum(any(sides.values()) and ends not in known for ends, sides in theirs.items())
     tls = sum(info.tls_version is not None for info in ours.connections)
     undecoded = sum(info.undecoded_bytes for info in ours.connections)
     bad = ", ".join(f"{kind} {count}" for kind, count in sorted(ours.problems.items()) if not kind.startswith("info"))
-    return f"{capture.name} | {tls} | {len(used)} | {same} | {different} | {only} | {missed} | {ours.messages} | {undecoded} | {bad}"
+    numbers = (tls, len(used), same, different, only, missed, ours.messages, undecoded)
+    return " | ".join((capture.name, *map(str, numbers), bad))
+
+
+HEAD = (
+    "capture | TLS connections | keys used | same as tshark | different | only ours | only tshark's | messages "
+    "| undecoded bytes | problems"
+)
 
 
 def main(folders: list[str]) -> int:
     """The table for all captures with keys; 1 where anything differs."""
     if shutil.which("tshark") is None:
-        print("there is no tshark", file=sys.stderr)
+        sys.stderr.write("there is no tshark\n")
         return 0
-    print(
-        "capture | TLS connections | keys used | same as tshark | different | only ours | only tshark's | messages | undecoded bytes | problems"
-    )
+    sys.stdout.write(f"{HEAD}\n")
     failed = False
     for keys in sorted(path for folder in folders for path in Path(folder).rglob("*.keys")):
         for capture in sorted(keys.parent.glob(keys.stem + ".pcap*")):
             if capture.suffix in (".pcap", ".pcapng"):
                 line = compare(capture, keys)
-                print(line, flush=True)
+                sys.stdout.write(f"{line}\n")
                 failed = failed or line.split(" | ")[4] != "0" or line.split(" | ")[6] != "0"
     return int(failed)
 

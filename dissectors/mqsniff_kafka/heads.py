@@ -7,7 +7,8 @@
 1. ``probe_request`` believes what only a request has: a key and version that were released, a client id of printable
    text that fits, no header tags. A response says nothing of itself but its size: ``probe_response`` can only want a
    plausible one, and a correlation id as clients count them.
-2. ``follow_request`` and ``follow_sized`` go with a connection in step: keys and versions of tomorrow are frames.
+2. ``follow_request``, ``follow_response`` and ``follow_token`` go with a connection in step: keys and versions of
+   tomorrow are frames.
 3. Nothing heavy is loaded: this runs on every capture, whatever it holds.
 
 Sources: RequestHeader.json, ResponseHeader.json, ``SocketServer`` and ``SaslServerAuthenticator`` of Apache Kafka.
@@ -22,6 +23,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from mqsniff.dissector import NEED, NO_FRAME, LayerChange, Probed, Sized
+from mqsniff.framing.lengthprefix import LengthPrefix
 from mqsniff_kafka import specs
 
 SIZE_WORD: Final = 4
@@ -30,7 +32,7 @@ SIZE_PROBED: Final = 104_857_600
 SIZE_MAX: Final = 0x14FF_FFFF
 """A first byte of 0x15 or 0x16 is a TLS record."""
 TLS_ALERT: Final = 0x15
-TLS_ALERTS: Final = frozenset((TLS_ALERT << 16) + version for version in range(0x0300, 0x0305))
+TLS_ALERTS: Final = frozenset(bytes((TLS_ALERT, 3, minor)) for minor in range(5))
 """An alert of SSL 3.0 to TLS 1.3: the answer of a server to whom a client without TLS speaks on a TLS port."""
 REQUEST_MIN: Final = 8
 RESPONSE_MIN: Final = 4
@@ -54,10 +56,15 @@ CONTROLLED_SHUTDOWN: Final = 7
 GSSAPI_TOKEN: Final = 0x60
 """First byte of a token with which clients of 0.9 begin without a handshake (RFC 2743, section 3.1)."""
 
-_SIZE: Final = Struct(">i")
+PROBED_REQUEST: Final = LengthPrefix(SIZE_WORD, REQUEST_MIN + 2, SIZE_PROBED)
+PROBED_RESPONSE: Final = LengthPrefix(SIZE_WORD, RESPONSE_MIN, SIZE_PROBED)
+FOLLOWED_REQUEST: Final = LengthPrefix(SIZE_WORD, REQUEST_MIN, SIZE_MAX)
+FOLLOWED_RESPONSE: Final = LengthPrefix(SIZE_WORD, RESPONSE_MIN, SIZE_MAX)
+FOLLOWED_TOKEN: Final = LengthPrefix(SIZE_WORD, 0, SIZE_MAX)
+
 REQUEST_HEAD: Final = Struct(">hhi")
-_SIZED_REQUEST: Final = Struct(">ihh")
-_SIZED_RESPONSE: Final = Struct(">ii")
+_API: Final = Struct(">hh")
+_CORRELATION: Final = Struct(">i")
 _LENGTH: Final = Struct(">h")
 _CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
 _REQUEST_START: Final = re.compile(rb"[\x00-\x06](?=[\x00-\xff]{3}\x00[\x00-\x7f]\x00|[\x00-\xff]{0,6}\Z)")
@@ -92,27 +99,29 @@ def _any(api: specs.Api) -> bool:
 
 def probe_request(head: bytes) -> Probed:
     """Size of the request that must start here, its size word included; looks at HEAD_MAX bytes at most."""
+    size = PROBED_REQUEST.size(head)
+    if not isinstance(size, int):
+        return size
     if len(head) < 8:
-        return NO_FRAME if head and head[0] > SIZE_PROBED >> 24 else NEED
-    size: int
-    size, key, version = _SIZED_REQUEST.unpack_from(head)
+        return NEED
+    key, version = _API.unpack_from(head, SIZE_WORD)
     api = known().get(key)
-    if api is None or not api.first <= version <= api.last or not REQUEST_MIN + 2 <= size <= SIZE_PROBED:
+    if api is None or not api.first <= version <= api.last:
         return NO_FRAME
     if key == CONTROLLED_SHUTDOWN and version == 0:
-        return SIZE_WORD + size
+        return size
     if len(head) < 14:
         return NEED
     (length,) = _LENGTH.unpack_from(head, 12)
     stop = 14 + max(length, 0)
     flexible = version >= api.flexible
-    if not -1 <= length <= CLIENT_ID_MAX or stop + flexible > SIZE_WORD + size:
+    if not -1 <= length <= CLIENT_ID_MAX or stop + flexible > size:
         return NO_FRAME
     if _CONTROL.search(head, 14, stop):
         return NO_FRAME
     if len(head) < stop + flexible:
         return NEED
-    return NO_FRAME if flexible and head[stop] else SIZE_WORD + size
+    return NO_FRAME if flexible and head[stop] else size
 
 
 def probe_response(head: bytes) -> Probed:
@@ -121,19 +130,20 @@ def probe_response(head: bytes) -> Probed:
     The length of a record batch is a size too, with the leader's epoch for a correlation id and the same end as the
     response where it is the last: its magic stands where no response has such a byte.
     """
+    size = PROBED_RESPONSE.size(head)
+    if not isinstance(size, int):
+        return size
     if len(head) < 8:
-        return NO_FRAME if head and head[0] > SIZE_PROBED >> 24 else NEED
-    size: int
-    size, correlation = _SIZED_RESPONSE.unpack_from(head)
-    plausible = 0 <= correlation < CORRELATION_PROBED or correlation >= CORRELATION_SASL
-    if not plausible or not RESPONSE_MIN <= size <= SIZE_PROBED:
+        return NEED
+    (correlation,) = _CORRELATION.unpack_from(head, SIZE_WORD)
+    if not (0 <= correlation < CORRELATION_PROBED or correlation >= CORRELATION_SASL):
         return NO_FRAME
-    if size > RESPONSE_MIN:
+    if size > SIZE_WORD + RESPONSE_MIN:
         if len(head) < PROBED:
             return NEED
         if head[8] == BATCH_MAGIC:
             return NO_FRAME
-    return SIZE_WORD + size
+    return size
 
 
 def scan_request(data: bytes, start: int) -> int:
@@ -153,21 +163,31 @@ def scan_response(data: bytes, start: int) -> int:
 
 def follow_request(head: bytes) -> Sized:
     """Size of the request that starts here in step."""
+    size = FOLLOWED_REQUEST.size(head)
+    if not isinstance(size, int):
+        return size
     if len(head) < 8:
-        return NO_FRAME if head[0] > SIZE_MAX >> 24 else NEED
-    size, key, version = _SIZED_REQUEST.unpack_from(head)
-    if REQUEST_MIN <= size <= SIZE_MAX and 0 <= key <= KEY_FOLLOWED and 0 <= version <= VERSION_FOLLOWED:
-        return SIZE_WORD + int(size)
-    return NO_FRAME
+        return NEED
+    key, version = _API.unpack_from(head, SIZE_WORD)
+    return size if 0 <= key <= KEY_FOLLOWED and 0 <= version <= VERSION_FOLLOWED else NO_FRAME
 
 
-def follow_sized(head: bytes, smallest: int) -> Sized:
-    """Size of a response (``smallest`` RESPONSE_MIN) or of a raw token (0) that starts here in step."""
+def follow_response(head: bytes) -> Sized:
+    """Size of the response that starts here in step."""
+    size = FOLLOWED_RESPONSE.size(head)
+    return _alert_or_none(head) if size is NO_FRAME else size
+
+
+def follow_token(head: bytes) -> Sized:
+    """Size of the raw SASL token that starts here in step."""
+    size = FOLLOWED_TOKEN.size(head)
+    return _alert_or_none(head) if size is NO_FRAME else size
+
+
+def _alert_or_none(head: bytes) -> Sized:
+    """What begins where no frame can: a TLS alert, or nothing that is known."""
+    if head[0] != TLS_ALERT:
+        return NO_FRAME
     if len(head) < SIZE_WORD:
-        if head[0] == TLS_ALERT:
-            return NEED
-        return NO_FRAME if head[0] > SIZE_MAX >> 24 else NEED
-    (size,) = _SIZE.unpack_from(head)
-    if size >> 8 in TLS_ALERTS:
-        return LayerChange("tls", SIZE_WORD)
-    return SIZE_WORD + int(size) if smallest <= size <= SIZE_MAX else NO_FRAME
+        return NEED
+    return LayerChange("tls", SIZE_WORD) if head[:3] in TLS_ALERTS else NO_FRAME

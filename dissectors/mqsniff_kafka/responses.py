@@ -193,19 +193,15 @@ class Responses:
         return message
 
     def may_be(self, correlation: int, candidate: Candidate) -> bool:
-        """Whether a frame that a search believes decodes as the answer to an open request of its id.
-
-        Where it begins a packet, what is odd and not wrong is let pass.
-        """
+        """Whether a frame that a search believes decodes as the answer to a request of its id that came before it."""
         data = candidate.frame
-        if len(data) < candidate.size:
-            return True
         frame = Frame(Side.SERVER, 0, candidate.size, data, 0, 0, 0, 0, 0)
-        grave = ("error",) if candidate.begins_packet else ("error", "warning", "info")
-        return any(
-            not any(problem.severity in grave for problem in self._body_of(pending.context.version, frame)[1])
-            for pending in self._owner.pending(correlation)
-        )
+        for pending in self._owner.pending(correlation):
+            if pending.frame.release > candidate.release:
+                break
+            if not frame.whole or not self._body_of(pending.context.version, frame)[1]:
+                return True
+        return False
 
     def _body_of(self, version: Version, frame: Frame) -> tuple[KafkaBody, list[Problem]]:
         data, tags = frame.data, None

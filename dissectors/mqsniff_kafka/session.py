@@ -1,11 +1,12 @@
 """Frames of one connection in, messages out that know what the connection said before.
 
 1. Raw tokens of a login have no header: ``logins`` tells them apart, everything else is a request or a response.
-2. A response proves little by its head (58,000 places of a megabyte of Kafka's own traffic look like one). One that was
-   found by a search has to answer a request that was seen, and its body has to decode by that.
-   Where requests were lost it may answer one of those, until the first answer to a later one, as brokers answer in
-   order; but clients count: its id is near those that were seen and below that of the response behind it, and it begins
-   a packet, or a row of responses that count one by one.
+2. A response proves little by its head (58,000 places of a megabyte of Kafka's own traffic look like one). One that a
+   search found must answer a request that was seen before it, and its body must decode by that request.
+   Where requests were lost it may answer one of those, until the first answer to a later request, as brokers answer in
+   order. Clients count, so its id must be near those that were seen, below that of the response behind it, and not 0.
+   It must also be a whole packet, or begin a packet with another response behind it, or begin a row of responses whose
+   ids count one by one.
 3. Where no request was seen so far, the search waits for one (a capture may begin inside a large answer, whose bytes
    look like anything), unless responses follow that count up as clients do: a capture may have this side only.
 4. A request that was found by a search has a body that decodes to its end.
@@ -81,13 +82,13 @@ class KafkaSession:
         """Size of the client's next frame."""
         if self._logins.must_wait():
             return WAIT_PEER
-        return heads.follow_sized(head, 0) if self._logins.is_token(head) else heads.follow_request(head)
+        return heads.follow_token(head) if self._logins.is_token(head) else heads.follow_request(head)
 
     def server_size(self, head: bytes) -> Sized:
         """Size of the server's next frame; where a search found it, rule 2."""
         if self._logins.expects_token():
-            return heads.follow_sized(head, 0)
-        size = heads.follow_sized(head, heads.RESPONSE_MIN)
+            return heads.follow_token(head)
+        size = heads.follow_response(head)
         if isinstance(size, LayerChange):
             self._identity.close_reason = SPOKE_PLAIN
             return size
@@ -99,8 +100,14 @@ class KafkaSession:
         """Whether a response with this id may come now."""
         if self._owner.pending(correlation) or not self._owner.fed(Side.CLIENT):
             return True
+        return self._may_be_older(correlation)
+
+    def _may_be_older(self, correlation: int) -> bool:
+        """Whether it may answer a request that was not seen; not the first one of a connection, as zeros are many."""
         first = self._first_id
-        return not self._pairing.all_seen and (first is None or first - IDS_NEAR <= correlation < first)
+        return not self._pairing.all_seen and (
+            correlation > 0 if first is None else max(0, first - IDS_NEAR) < correlation < first
+        )
 
     # ---- searches
 
@@ -114,14 +121,15 @@ class KafkaSession:
         if len(head) < 8:
             return Verdict.YES if candidate.begins_packet else Verdict.NO
         (correlation,) = CORRELATION.unpack_from(head, 4)
-        if self._owner.pending(correlation):
-            return Verdict.YES if self._responses.may_be(correlation, candidate) else Verdict.NO
-        counted = _counted(candidate, IDS_NEAR) if self._may_answer(correlation) else 0
+        if self._responses.may_be(correlation, candidate):
+            return Verdict.YES
+        counted = _counted(candidate, IDS_NEAR) if self._may_be_older(correlation) else 0
         if self._first_id is None and counted < COUNTED and not candidate.final:
             return Verdict.MORE
-        if candidate.begins_packet:
-            return Verdict.YES if counted else Verdict.NO
-        return Verdict.YES if correlation and counted == COUNTED == _counted(candidate, 1) else Verdict.NO
+        alone = candidate.ends_packet and self._first_id is not None
+        if candidate.begins_packet and counted >= (1 if alone else 2):
+            return Verdict.YES
+        return Verdict.YES if counted == COUNTED == _counted(candidate, 1) else Verdict.NO
 
     # ---- frames
 

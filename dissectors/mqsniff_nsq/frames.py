@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from mqsniff.dissector import NEED, NO_FRAME, Probed, Sized
+from mqsniff.framing.lengthprefix import LengthPrefix
 from mqsniff.model import Frame, ProvenSize, Undecoded, Value
 from mqsniff.spec.wire import Malformed, text_or_bytes
 from mqsniff_nsq.lines import INT32, text
@@ -43,18 +44,23 @@ JSON_MAX: Final = 1 << 20
 ODD_MAX: Final = 1 << 20
 """Largest frame of an unknown type that is followed."""
 
+SIZE: Final = LengthPrefix(4, 4, (1 << 31) - 1)
+LOOKUPD_SIZE: Final = LengthPrefix(4, 0, ODD_MAX)
+
 
 # ---- nsqd
 
 
 def size_of(head: bytes) -> Sized:
     """Size of the frame of nsqd that starts ``head`` on a connection that is in step."""
+    size = SIZE.size(head)
+    if not isinstance(size, int):
+        return size
     if len(head) < HEAD:
         return NEED
-    size, frame_type = _HEAD.unpack_from(head)
-    if size < 4 or (not RESPONSE <= frame_type <= MESSAGE and not (0 < frame_type < 256 and size <= ODD_MAX)):
-        return NO_FRAME
-    return int(size) + 4
+    (frame_type,) = INT32.unpack_from(head, 4)
+    known = RESPONSE <= frame_type <= MESSAGE
+    return size if known or (0 < frame_type < 256 and size - 4 <= ODD_MAX) else NO_FRAME
 
 
 def read_head(data: bytes) -> tuple[int, int]:
@@ -65,24 +71,27 @@ def read_head(data: bytes) -> tuple[int, int]:
 
 def probe(head: bytes) -> Probed:
     """Size of the frame of nsqd that must start ``head``."""
+    size = SIZE.size(head)
+    if not isinstance(size, int):
+        return size
     if len(head) < HEAD:
         return NEED
-    size, frame_type = _HEAD.unpack_from(head)
-    data = head[HEAD : size + 4]
+    (frame_type,) = INT32.unpack_from(head, 4)
+    data = head[HEAD:size]
     if frame_type == MESSAGE:
-        if size < 4 + MESSAGE_HEAD:
+        if size < HEAD + MESSAGE_HEAD:
             return NO_FRAME
         if len(data) < MESSAGE_HEAD:
             return NEED
         if not MESSAGE_ID.fullmatch(data, 10, MESSAGE_HEAD):
             return NO_FRAME
-        return ProvenSize(size + 4) if _proves_message(data) else size + 4
+        return ProvenSize(size) if _proves_message(data) else size
     fits: bool | None
     if frame_type == RESPONSE:
-        fits = _fits_response(data, size - 4, b'{"')
+        fits = _fits_response(data, size - HEAD, b'{"')
     else:
-        fits = _fits_error(data, size - 4) if frame_type == ERROR else False
-    return NEED if fits is None else size + 4 if fits else NO_FRAME
+        fits = _fits_error(data, size - HEAD) if frame_type == ERROR else False
+    return NEED if fits is None else size if fits else NO_FRAME
 
 
 def is_proof(data: bytes) -> bool:
@@ -113,22 +122,19 @@ def scan(data: bytes, start: int) -> int:
 
 def lookupd_size_of(head: bytes) -> Sized:
     """Size of the reply of nsqlookupd that starts ``head`` on a connection that is in step."""
-    if len(head) < 4:
-        return NEED
-    (size,) = INT32.unpack_from(head)
-    return size + 4 if 0 <= size <= ODD_MAX else NO_FRAME
+    return LOOKUPD_SIZE.size(head)
 
 
 def lookupd_probe(head: bytes) -> Probed:
     """Size of the reply of nsqlookupd that must start ``head``."""
-    if len(head) < 4:
-        return NEED
-    (size,) = INT32.unpack_from(head)
-    data = head[4 : 4 + max(size, 0)]
-    fits = _fits_response(data, size, _LOOKUPD_JSON)
+    size = LOOKUPD_SIZE.size(head)
+    if not isinstance(size, int):
+        return size
+    data = head[4:size]
+    fits = _fits_response(data, size - 4, _LOOKUPD_JSON)
     if fits is False:
-        fits = _fits_error(data, size)
-    return NEED if fits is None else size + 4 if fits else NO_FRAME
+        fits = _fits_error(data, size - 4)
+    return NEED if fits is None else size if fits else NO_FRAME
 
 
 def lookupd_scan(data: bytes, start: int) -> int:

@@ -19,6 +19,7 @@ import re
 from typing import Final, NamedTuple
 
 from mqsniff.dissector import NEED, NO_FRAME, Probed
+from mqsniff.framing.lengthprefix import LengthPrefix
 from mqsniff.limits import MIB
 from mqsniff.model import Side
 from mqsniff.spec.wire import Malformed
@@ -42,6 +43,8 @@ PROBE_MAX: Final = 128 * MIB
 SIZE_MAX: Final = (1 << 31) - 1
 """Largest message size that can be configured: a Java int."""
 
+PROBED: Final = LengthPrefix(4, 8, PROBE_MAX)
+FOLLOWED: Final = LengthPrefix(4, 6, SIZE_MAX)
 
 _FIELD_TAGS: Final = tuple(
     (COMMANDS[number].tag[2], (*COMMANDS[number].tag, 0)[3]) if number in COMMANDS else (0, 0) for number in range(256)
@@ -66,22 +69,23 @@ def find_head(data: bytes, start: int) -> int:
 
 def probe(side: Side, head: bytes) -> Probed:
     """Size of the frame that must start here, sent by ``side``; see rule 2."""
-    total, size = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:8], "big")
-    if total > PROBE_MAX:
-        return NO_FRAME
+    total = PROBED.size(head)
+    if not isinstance(total, int):
+        return total
     if len(head) < HEAD:
         return NEED
-    if size > total - 4:
+    stop = HEAD + int.from_bytes(head[4:HEAD], "big")
+    if stop > total:
         return NO_FRAME
-    content = _content(head, HEAD, HEAD + size)
+    content = _content(head, HEAD, stop)
     if not isinstance(content, tuple):
         return content
     command = COMMANDS[content[0]]
     if command.side not in (None, side):
         return NO_FRAME
     if command.name not in PAYLOAD:
-        return 4 + total if total == size + 4 else NO_FRAME
-    return _probe_payload(head, HEAD + size, 4 + total)
+        return total if total == stop else NO_FRAME
+    return _probe_payload(head, stop, total)
 
 
 def is_sure(side: Side, head: bytes) -> bool:
@@ -167,16 +171,19 @@ def _probe_payload(head: bytes, at: int, size: int) -> Probed:
 
 def follow(head: bytes, message_max: int) -> Probed:
     """Size of the frame that starts here in step, on a connection that allows messages of ``message_max`` bytes."""
+    total = FOLLOWED.size(head)
+    if not isinstance(total, int):
+        return total
     if len(head) < HEAD:
         return NEED
-    total, size = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:8], "big")
-    if not 2 <= size <= total - 4 or total > SIZE_MAX:
+    stop = HEAD + int.from_bytes(head[4:HEAD], "big")
+    if not HEAD + 2 <= stop <= total:
         return NO_FRAME
-    if total > message_max + FRAME_ROOM:
-        content = _content(head, HEAD, HEAD + size)
+    if total > 4 + message_max + FRAME_ROOM:
+        content = _content(head, HEAD, stop)
         if not isinstance(content, tuple):
             return content
-    return 4 + total
+    return total
 
 
 class Parts(NamedTuple):

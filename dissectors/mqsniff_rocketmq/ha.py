@@ -24,7 +24,8 @@ from itertools import pairwise
 from struct import Struct
 from typing import ClassVar, Final
 
-from mqsniff.dissector import Dissector, Sample, Settings, Table, Verdict
+from mqsniff.dissector import NO_FRAME, Dissector, Sample, Settings, Table, Verdict
+from mqsniff.framing.lengthprefix import LengthPrefix
 from mqsniff.model import Chunk, Event, Gap, Side, Skipped
 from mqsniff_rocketmq.heads import STORED_V1, STORED_V2
 
@@ -43,6 +44,9 @@ SLAVE_HANDSHAKE: Final = Struct(">ihhq")
 SLAVE_REPORT: Final = Struct(">iq")
 MASTER_HANDSHAKE: Final = Struct(">iiqi")
 MASTER_TRANSFER: Final = Struct(">iiqiqq")
+PIECE_SIZE: Final = LengthPrefix(4, 0, PIECE_MAX, at=8)
+HANDSHAKE_SIZE: Final = LengthPrefix(4, 0, PIECE_MAX, at=4, uncounted=MASTER_HANDSHAKE.size)
+TRANSFER_SIZE: Final = LengthPrefix(4, 0, PIECE_MAX, at=4, uncounted=MASTER_TRANSFER.size)
 
 FRAMES: Final[tuple[tuple[str, str, tuple[str, ...], Struct], ...]] = (
     ("slave", "report", ("max_offset",), REPORT),
@@ -115,14 +119,15 @@ def judge_master(data: bytes) -> Verdict:
         return _judge_switching_master(data)
     at, expected, proofs = 0, None, 0  # a run of zeros proves nothing
     while len(data) - at >= PIECE.size:
-        offset, size = PIECE.unpack_from(data, at)
-        if not 0 <= offset < OFFSET_MAX or not 0 <= size <= PIECE_MAX or expected not in (None, offset):
+        head = data[at : at + PIECE.size]
+        (offset,), size = REPORT.unpack_from(head), PIECE_SIZE.size(head)
+        if not 0 <= offset < OFFSET_MAX or not isinstance(size, int) or expected not in (None, offset):
             return Verdict.NO
         proofs += expected is not None and offset > 0
-        if size and _is_message(data, at + PIECE.size):
+        if size > PIECE.size and _is_message(data, at + PIECE.size):
             return Verdict.YES
-        expected = offset + size
-        at += PIECE.size + size
+        expected = offset + size - PIECE.size
+        at += size
     return Verdict.YES if proofs >= REPORTS_MIN else Verdict.MORE
 
 
@@ -130,17 +135,17 @@ def _judge_switching_master(data: bytes) -> Verdict:
     if data.startswith(b"\0\0\0\1"):
         if len(data) < MASTER_HANDSHAKE.size:
             return Verdict.MORE
+        at = HANDSHAKE_SIZE.size(data)
         _, size, offset, epoch = MASTER_HANDSHAKE.unpack_from(data)
-        if not 0 <= size <= PIECE_MAX or size % 12 or not -1 <= offset < OFFSET_MAX or epoch < -1:
+        if not isinstance(at, int) or size % 12 or not -1 <= offset < OFFSET_MAX or epoch < -1:
             return Verdict.NO
-        at = MASTER_HANDSHAKE.size + size
     else:
         at = 0
     if len(data) - at < MASTER_TRANSFER.size:
         return Verdict.MORE
     state, size, offset, epoch, start, confirmed = MASTER_TRANSFER.unpack_from(data, at)
-    fits = state == TRANSFER and 0 <= size <= PIECE_MAX and -1 <= start <= offset < OFFSET_MAX and epoch >= -1
-    if not fits or not -1 <= confirmed < OFFSET_MAX:
+    fits = state == TRANSFER and -1 <= start <= offset < OFFSET_MAX and epoch >= -1
+    if not fits or TRANSFER_SIZE.size(data[at:]) is NO_FRAME or not -1 <= confirmed < OFFSET_MAX:
         return Verdict.NO
     message = _is_message(data, at + MASTER_TRANSFER.size) if size else None
     return Verdict.YES if message or data.startswith(b"\0\0\0\1") else Verdict.MORE

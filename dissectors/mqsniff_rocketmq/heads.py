@@ -16,15 +16,20 @@ from struct import Struct
 from typing import Final
 
 from mqsniff.dissector import NEED, NO_FRAME, Probed
+from mqsniff.framing.lengthprefix import LengthPrefix
 
 HEAD: Final = Struct(">iI")
 HEAD_SIZE: Final = 8
+LENGTH_WORD: Final = 4
 PROBE_MAX: Final = 256
 """Bytes that ``probe`` looks at; a remark of a binary header may push its last length behind them."""
 LENGTH_PROBED: Final = 16 << 20
 """The largest frame a peer accepts unless it is told otherwise (com.rocketmq.remoting.frameMaxLength)."""
 LENGTH_MAX: Final = 0x15FF_FFFF
 """A first byte of 0x16 or more means TLS to every server, so no frame can be longer."""
+
+PROBED: Final = LengthPrefix(LENGTH_WORD, 5, 4 + LENGTH_PROBED)
+FOLLOWED: Final = LengthPrefix(LENGTH_WORD, 5, LENGTH_MAX)
 
 JSON: Final = 0
 BINARY: Final = 1
@@ -50,25 +55,24 @@ _JSON_START: Final = re.compile(rb'\{[ \t\r\n]*"(?:' + "|".join(KEYS).encode() +
 _JSON_START_MAX: Final = 64
 _HEAD_START: Final = re.compile(rb"[\x00\x01](?=[\x00-\xff]{3}[\x00\x01]|[\x00-\xff]{0,3}\Z)")
 _INT32: Final = Struct(">i")
+_WORD: Final = Struct(">I")
 
 
 def probe(head: bytes) -> Probed:
     """Size of the frame that must start here, its length word included; looks at PROBE_MAX bytes at most."""
-    if len(head) < HEAD_SIZE:
-        return NEED if _may_begin(head) else NO_FRAME
-    length, word = HEAD.unpack_from(head)
+    size = PROBED.size(head)
+    if size is NO_FRAME or head[4:5] > b"\1":
+        return NO_FRAME
+    if len(head) < HEAD_SIZE or not isinstance(size, int):
+        return NEED
+    (word,) = _WORD.unpack_from(head, LENGTH_WORD)
     kind, header = word >> 24, word & 0xFFFFFF
-    if kind > BINARY or not 0 < header <= length - 4 <= LENGTH_PROBED:
+    if not 0 < header <= size - HEAD_SIZE:
         return NO_FRAME
     whole = _json_begins(head, header) if kind == JSON else _binary_begins(head, header)
     if whole is None:
         return NEED
-    return 4 + length if whole else NO_FRAME
-
-
-def _may_begin(head: bytes) -> bool:
-    """Whether fewer than eight bytes may be the start of a head: the length is below 16 MiB, the type 0 or 1."""
-    return head[:1] in (b"", b"\0", b"\1") and head[4:5] in (b"", b"\0", b"\1")
+    return size if whole else NO_FRAME
 
 
 def _json_begins(head: bytes, size: int) -> bool | None:
@@ -113,9 +117,10 @@ def scan(data: bytes, start: int) -> int:
 
 def frame_size(head: bytes) -> Probed:
     """Size of the frame that starts here on a side that is in step."""
+    size = FOLLOWED.size(head)
+    if not isinstance(size, int):
+        return size
     if len(head) < HEAD_SIZE:
         return NEED
-    length, word = HEAD.unpack_from(head)
-    if word >> 24 > BINARY or not 0 < word & 0xFFFFFF <= length - 4 or length > LENGTH_MAX:
-        return NO_FRAME
-    return int(length) + 4
+    (word,) = _WORD.unpack_from(head, LENGTH_WORD)
+    return size if word >> 24 <= BINARY and 0 < word & 0xFFFFFF <= size - HEAD_SIZE else NO_FRAME

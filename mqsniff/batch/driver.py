@@ -18,12 +18,10 @@ from mqsniff import __version__
 from mqsniff.batch.bundles import PiecePlaces
 from mqsniff.batch.commit import Archive, CommitError, compare, new_run
 from mqsniff.batch.filestats import FileStats
-from mqsniff.batch.finalize import RunFinalizer
+from mqsniff.batch.finalize import Rewrite, Rewriter, RunFinalizer, rewrites
 from mqsniff.batch.inputs import InputError, Listed, list_inputs, why_changed
 from mqsniff.batch.job import JobOptions, JobReport, counted
-from mqsniff.batch.learning import Lessons
 from mqsniff.batch.manifest import Manifest, Published, Taken, run_digest
-from mqsniff.batch.names import Rewrite, Rewriter, rewrites
 from mqsniff.batch.plan import ScanPlan, Split, plan
 from mqsniff.batch.prefix import Prefix, prefix
 from mqsniff.batch.reduce import Done, TaskOutput
@@ -34,8 +32,8 @@ from mqsniff.limits import MIB
 from mqsniff.model import Item, Problem, ProblemItem
 from mqsniff.sinks.parts import WrittenPart
 from mqsniff.tables.schemas import SCHEMA_VERSION
-from mqsniff.tables.topics import Teachings
 from mqsniff.tables.values import escaped
+from mqsniff.topics import TopicDirectory, TopicHistory
 
 LOST: Final = "what was scanned of it was lost with an executor"
 
@@ -190,8 +188,8 @@ class _Job:
         told = closing.items((*_registry_problems(), *settled.problems))
         told.memory = 0  # it is the driver's, no worker's
         self._done.add(told.plain())
-        teachings = Teachings(self._done.taught)
-        parts = closing.filled(self._rewrite(teachings), teachings)
+        topics = TopicDirectory(self._done.taught)
+        parts = closing.filled(self._rewrite(topics), topics)
         self._told("publishing")
         published = [closing.published(part) for part in parts]
         published.append(closing.files([_file_row(facts) for facts in settled.files]))
@@ -221,10 +219,10 @@ class _Job:
         output = self._output
         if output.options.filters.topics:  # names decide what is chosen, and any flow may teach them
             self._told(f"learning the names of topics from {settled.bundle_bytes / 1e6:.0f} MB of segments")
-            lessons = Lessons({})
+            history = TopicHistory()
             for learned in self._steps.learn(settled.placing, output.options, partitions):
-                lessons.add(orjson.loads(learned))
-            output = replace(output, lessons=tuple(lessons.rows()))
+                history.merge(orjson.loads(learned))
+            output = replace(output, history=tuple(history.rows()))
         self._told(f"decoding {settled.bundle_bytes / 1e6:.0f} MB of segments")
         names = [capture.name for capture in settled.captures()]
         try:
@@ -252,14 +250,14 @@ class _Job:
             "committed; run it again"
         )
 
-    def _rewrite(self, teachings: Teachings) -> list[WrittenPart]:
+    def _rewrite(self, topics: TopicDirectory) -> list[WrittenPart]:
         """The parts of all tasks, with the names that count, small ones put together."""
-        staying, wanted = rewrites(self._done.parts, teachings.names, self._output.options.folders)
+        staying, wanted = rewrites(self._done.parts, topics.names, self._output.options.folders)
         if not wanted:
             return staying
         self._told(f"finishing {counted(sum(len(each.parts) for each in wanted), 'part')}")
         again = Done()
-        for done in self._steps.rewrite(wanted, Rewriter(self._output, tuple(teachings.rows()))):
+        for done in self._steps.rewrite(wanted, Rewriter(self._output, tuple(topics.rows()))):
             again.add(orjson.loads(done))
         self._report.rewritten = sum(len(each.parts) for each in wanted)
         self._done.memory = max(self._done.memory, again.memory)

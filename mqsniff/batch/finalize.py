@@ -1,26 +1,221 @@
-"""What all tasks have said in, the end of a run out: the parts that only the driver can write, and the manifest.
+"""Part files of all tasks in, the files of the finished tables out.
 
-1. ``topics``, ``files`` and the problems of inputs are written once, by the driver: they are about the whole run.
-2. Every table that was asked for has a file, be it without rows.
-3. What is published are the parts that tasks reported, none else.
+1. A part is rewritten when its rows show another name of a topic id than the one that counts; any task may have learned
+   that name.
+2. Small parts of a table are put together, up to ``PART_SIZE`` bytes; a large part is not rewritten for that.
+3. Where folders are asked for, every part is rewritten: its rows go to ``protocol=…/day=…`` by their own columns.
+4. Tasks rewrite. The driver writes ``topics``, ``files`` and the problems of inputs once: they are about the whole run.
+   Every wanted table has a file, be it without rows.
+5. A rewrite makes new files, and what is published are the parts that tasks reported; the manifest decides which files
+   count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mqsniff.batch.commit import Archive
 from mqsniff.batch.filestats import FILES, RUN_ID, file_rows
+from mqsniff.batch.job import Folder
 from mqsniff.batch.manifest import Published
-from mqsniff.batch.reduce import Done, TaskOutput, Writer
+from mqsniff.batch.reduce import (
+    ROW_GROUP_SIZE,
+    TABLES_BUFFER,
+    Done,
+    TaskOutput,
+    Writer,
+    part_of,
+    peak_memory,
+    plain_part,
+)
+from mqsniff.batch.store import Store
+from mqsniff.decode.internal import InternalTopics
+from mqsniff.decode.registry import Registry, load_dissectors
+from mqsniff.limits import MIB
 from mqsniff.model import CaptureInfo, Item
-from mqsniff.sinks.parts import PartFiles, WrittenPart
+from mqsniff.sinks.parts import PartFile, PartFiles, WrittenPart
+from mqsniff.sinks.topicfill import TopicFill
 from mqsniff.tables.arrow import topics_block
-from mqsniff.tables.topics import Teachings
+from mqsniff.tables.schemas import TABLES, TableName, names_of
+from mqsniff.topics import Names, Teaching, TopicDirectory, TopicIds, note_topic, shows_other_names
+
+SMALL: Final = 8 * MIB
+"""A part below this is put together with others."""
+PART_SIZE: Final = 256 * MIB
+"""What they become at most."""
+NOWHERE: Final = "__HIVE_DEFAULT_PARTITION__"
+"""Folder of rows without a protocol or a time, as Hive, Spark and DuckDB name it."""
+
+
+class Rewrite(NamedTuple):
+    """Parts of one table that become one, or one a folder."""
+
+    table: TableName
+    parts: tuple[WrittenPart, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {"table": self.table, "parts": [plain_part(part) for part in self.parts]}
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Rewrite:
+        """What ``plain`` gave."""
+        return cls(plain["table"], tuple(part_of(part) for part in plain["parts"]))
+
+
+def rewrites(
+    parts: Iterable[WrittenPart], names: Names, folders: Sequence[Folder]
+) -> tuple[list[WrittenPart], list[Rewrite]]:
+    """(parts that stay as they are, what is to be rewritten)."""
+    staying: list[WrittenPart] = []
+    wanted: list[Rewrite] = []
+    by_table: dict[TableName, list[WrittenPart]] = {}
+    for part in parts:
+        by_table.setdefault(part.table, []).append(part)
+    for table, own in by_table.items():
+        small = [part for part in own if part.bytes < SMALL]
+        for part in own:
+            if part.bytes >= SMALL:
+                if folders or shows_other_names(part.topic_ids, names):
+                    wanted.append(Rewrite(table, (part,)))
+                else:
+                    staying.append(part)
+        for together in _bins(small):
+            if len(together) > 1 or folders or shows_other_names(together[0].topic_ids, names):
+                wanted.append(Rewrite(table, tuple(together)))
+            else:
+                staying += together
+    return staying, wanted
+
+
+def _bins(parts: list[WrittenPart]) -> Iterator[list[WrittenPart]]:
+    """Parts put together, each lot at most ``PART_SIZE``; the same lots whatever the order of the tasks."""
+    lot: list[WrittenPart] = []
+    size = 0
+    for part in sorted(parts, key=lambda part: part.path):
+        if lot and size + part.bytes > PART_SIZE:
+            yield lot
+            lot, size = [], 0
+        lot.append(part)
+        size += part.bytes
+    if lot:
+        yield lot
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriter:
+    """What a task needs to rewrite."""
+
+    output: TaskOutput
+    taught: tuple[Teaching, ...]
+
+    def run(self, wanted: Rewrite, attempt: str) -> Done:
+        """Rewrite some parts; raises what fails the attempt."""
+        pa.default_memory_pool().release_unused()  # of the tasks that this worker did before
+        store = Store.at(self.output.uri)
+        options = self.output.options
+        internal = InternalTopics(Registry(load_dissectors()).dissectors)
+        fill = TopicFill(store.filesystem, TopicDirectory(self.taught).names, internal, options.shown)
+        folder = store.place(f"{self.output.folder}/{wanted.table}" if self.output.folder else wanted.table)
+        target = _Target(store, wanted.table, folder, f"{self.output.run}-{attempt}", options.folders)
+        for number, part in enumerate(wanted.parts):
+            if fill.needed(part):
+                filled = fill.part(part, f"{folder}/{self.output.run}-{attempt}-{number}.filled")
+                target.take(filled)
+                store.filesystem.delete_file(filled.path)
+            else:
+                target.take(part)
+        return Done(parts=target.close(), memory=peak_memory())
+
+
+class _Target:
+    """Rows of parts in, one part out, or one a folder; row groups as large as limits allow."""
+
+    def __init__(self, store: Store, table: TableName, folder: str, prefix: str, folders: Sequence[Folder]) -> None:
+        self._store = store
+        self._table = table
+        self._folder = folder
+        self._prefix = prefix
+        self._folders = folders
+        self._waiting: dict[str, list[pa.Table]] = {}
+        self._sizes: dict[str, int] = {}
+        self._files: dict[str, PartFile] = {}
+        self._topic_ids: TopicIds = {}
+        self._extra: tuple[str, ...] = ()
+
+    def take(self, part: WrittenPart) -> None:
+        """Take all rows of a part."""
+        for key, name in part.topic_ids.items():
+            note_topic(self._topic_ids, key, name)
+        with self._store.filesystem.open_input_file(part.path) as stream, pq.ParquetFile(stream) as source:
+            self._extra = tuple(source.schema_arrow.names[len(TABLES[self._table]) :])
+            for index in range(source.num_row_groups):
+                for name, rows in self._parted(source.read_row_group(index, use_threads=False)):
+                    self._add(name, rows)
+
+    def close(self) -> list[WrittenPart]:
+        """Make everything whole."""
+        for name in [*self._waiting]:
+            self._write(name)
+        return [file.close() for file in self._files.values()]
+
+    def _add(self, name: str, rows: pa.Table) -> None:
+        self._waiting.setdefault(name, []).append(rows)
+        self._sizes[name] = self._sizes.get(name, 0) + rows.nbytes
+        if self._sizes[name] >= ROW_GROUP_SIZE:
+            self._write(name)
+        while sum(self._sizes.values()) >= TABLES_BUFFER:
+            self._write(max(self._sizes, key=self._sizes.__getitem__))
+
+    def _write(self, name: str) -> None:
+        rows = pa.concat_tables(self._waiting.pop(name))
+        del self._sizes[name]
+        file = self._files.get(name)
+        if file is None:
+            path = f"{self._folder}/{name}{self._prefix}-00000.parquet"
+            file = self._files[name] = PartFile(self._store.filesystem, self._table, path, self._extra)
+        file.write(rows, self._topic_ids)
+
+    def _parted(self, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+        """(folder, its rows); '' without folders."""
+        if not self._folders:
+            yield "", rows
+            return
+        keys = [_folder_column(rows, self._table, folder) for folder in self._folders]
+        combined = pc.binary_join_element_wise(*keys, "/") if len(keys) > 1 else keys[0]
+        for name in combined.unique().to_pylist():
+            yield f"{name}/", rows.filter(pc.equal(combined, name))
+
+
+def _folder_column(rows: pa.Table, table: TableName, folder: Folder) -> pa.ChunkedArray:
+    """The names of the folders that rows belong to, without those above."""
+    if folder == "protocol":
+        values = rows["protocol"]
+    else:
+        times = [rows[name] for name in names_of(table, "timestamp") if name in _DAY_OF[table]]
+        values = pc.strftime(pc.coalesce(*times), "%Y-%m-%d")
+    return pc.binary_join_element_wise(pa.scalar(folder), pc.fill_null(values, NOWHERE), "=")
+
+
+_DAY_OF: Final[Mapping[TableName, tuple[str, ...]]] = {
+    "connections": ("first_ts",),
+    "messages": ("ts",),
+    "exchanges": ("request_ts", "response_ts"),
+    "partitions": ("ts",),
+    "records": ("ts",),
+    "topics": ("first_ts",),
+    "problems": ("ts",),
+}
+"""The times that say which day a row belongs to, the first that is not null."""
+
+
+# ---- the driver's part
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +233,7 @@ class RunFinalizer:
             writer.take(item)
         return writer.close()
 
-    def filled(self, parts: Sequence[WrittenPart], teachings: Teachings) -> list[WrittenPart]:
+    def filled(self, parts: Sequence[WrittenPart], topics: TopicDirectory) -> list[WrittenPart]:
         """The parts of tasks, with the table ``topics``, and an empty part of every wanted table that has none."""
         store, options = self.archive.store, self.output.options
         files = PartFiles(
@@ -48,7 +243,7 @@ class RunFinalizer:
             limits=options.limits,
             extra={RUN_ID.name: self.output.run},
         )
-        taught = list(teachings.final())
+        taught = list(topics.final())
         if "topics" in options.tables and taught:
             files.write(topics_block(taught))
         there = {part.table for part in parts}

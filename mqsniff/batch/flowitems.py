@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from mqsniff.batch.bundles import Bundle, PiecePlaces, merged, read_key
 from mqsniff.decode.conversation import Conversation, RunContext
@@ -19,6 +19,7 @@ from mqsniff.model import ClosedItem, Item, Problem, ProblemItem, SegmentBatch
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.events import ConnectionClosed
 from mqsniff.streams.flows import FlowEvents, FlowTable
+from mqsniff.topics import When
 
 SLICE_SEGMENTS: Final = 8192
 """Segments whose events may stand in memory together: where they are small, each costs more than its bytes."""
@@ -33,8 +34,6 @@ class InputLost(Exception):  # noqa: N818  # it says what happened
     """The bundles could not be read to their end: a failure of the task, not of the traffic."""
 
 
-When: TypeAlias = tuple[int, int]
-"""Time and number of a packet."""
 _END: Final[When] = ((1 << 63) - 1, 0)
 
 

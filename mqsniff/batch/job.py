@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Literal, TypeAlias
 
-from mqsniff.batch.packetfilter import PacketFilter
 from mqsniff.batch.plan import SPLIT_SIZE, ScanOptions
 from mqsniff.filters.itemfilter import Filters
+from mqsniff.filters.packetfilter import PacketFilter
 from mqsniff.limits import KIB, Limits
 from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES, TableName
 from mqsniff.tables.values import Redaction

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from mqsniff.batch.cuts import REACH_MAX
 from mqsniff.batch.inputs import ByteRange, ChangedError, InputError, Listed, Location, names_of, why
-from mqsniff.batch.packetfilter import PacketFilter
+from mqsniff.filters.packetfilter import PacketFilter
 from mqsniff.limits import MIB, Limits
 from mqsniff.model import CaptureInfo
 from mqsniff.sources.capture import CaptureReader

@@ -1,7 +1,7 @@
 """Bundles sorted by flow in, part files of the tables out, and what the task has to say of them.
 
 1. The decoding is that of one process (``flowitems``, ``tables.arrow``, ``sinks.parts``).
-2. Names of topics that a task learns fill its rows; those of all tasks are filled in at the end (``names``).
+2. Names of topics that a task learns fill its rows; those of all tasks are filled in at the end (``finalize``).
 3. Files carry the run and the attempt in their names. An attempt that fails takes its files away, where it can.
 4. A task says how much it was given, so that the driver sees what was lost on the way from scan.
 """
@@ -21,11 +21,9 @@ from mqsniff.batch.bundles import Bundle, PiecePlaces, bundle_size, problems_of
 from mqsniff.batch.filestats import RUN_ID
 from mqsniff.batch.flowitems import Order, items_of
 from mqsniff.batch.job import JobOptions
-from mqsniff.batch.learning import FlowNames, Lesson, Lessons
 from mqsniff.batch.store import Store
 from mqsniff.decode.conversation import RunContext
 from mqsniff.decode.internal import InternalTopics
-from mqsniff.decode.names import TopicNames
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import USUAL, WITH_RECORDS, Settings
 from mqsniff.filters.itemfilter import ItemFilter
@@ -33,7 +31,7 @@ from mqsniff.limits import MIB
 from mqsniff.model import CaptureInfo, ClosedItem, Item, MessageItem, Problem, ProblemItem, RecordItem
 from mqsniff.sinks.parts import PartFiles, WrittenPart
 from mqsniff.tables.arrow import ArrowTables
-from mqsniff.tables.topics import Teaching
+from mqsniff.topics import DatedTeaching, FlowTopics, Teaching, TopicDirectory, TopicHistory
 
 ROW_GROUP_SIZE: Final = 8 * MIB
 TABLES_BUFFER: Final = 24 * MIB
@@ -52,8 +50,8 @@ class TaskOutput:
     """Below it: where attempts write."""
     run: str
     options: JobOptions
-    lessons: tuple[Lesson, ...] | None = None
-    """The names of topics, and when they were taught; None where tasks need no other names than their own."""
+    history: tuple[DatedTeaching, ...] | None = None
+    """Rows of a ``TopicHistory``; None where a task needs no names but those that its own flows teach."""
 
 
 @dataclass(slots=True)
@@ -120,7 +118,9 @@ class Writer:
         tables = [table for table in options.tables if table != "topics"]  # those are written once, at the end
         self._chooser = ItemFilter(options.filters) if options.filters else None
         self._bodies = options.body
-        self._tables = ArrowTables(captures, tables, options.shown)
+        self.topics = TopicDirectory()
+        """What messages teach, chosen or not; whoever decodes them fills it."""
+        self._tables = ArrowTables(captures, tables, options.shown, self.topics)
         self._files = PartFiles(
             store.filesystem,
             store.place(output.folder),
@@ -135,9 +135,7 @@ class Writer:
         self.done = Done()
 
     def take(self, item: Item) -> None:
-        """Take an item; what it teaches counts also where it is not chosen."""
-        if self._chooser is not None and isinstance(item, MessageItem) and item.message.teaches:
-            self._tables.teachings.learn(item.message)
+        """Take an item."""
         for chosen in (item,) if self._chooser is None else self._chooser.choose(item):
             self._count(chosen)
             if not self._bodies and isinstance(chosen, MessageItem):
@@ -150,7 +148,7 @@ class Writer:
         for block in self._tables.rest():
             self._files.write(block)
         self.done.parts = self._files.close()
-        self.done.taught = list(self._tables.teachings.rows())
+        self.done.taught = list(self.topics.rows())
         self.done.memory = peak_memory()
         return self.done
 
@@ -177,10 +175,9 @@ class Reducer:
         settings = Settings(options.limits, WITH_RECORDS if options.needs_records else USUAL)
         self._context = RunContext(Registry(load_dissectors(), options.decode_as), settings)
         self._internal = InternalTopics(self._context.registry.dissectors)
-        self._topics = TopicNames()
-        self._lessons = None if output.lessons is None else Lessons.of(output.lessons).first
+        self._history = None if output.history is None else TopicHistory(output.history)
         self._order = Order()
-        self._flow_names: FlowNames | None = None
+        self._flow_topics: FlowTopics | None = None
         self._placing = placing
         self._writer = Writer(output, [CaptureInfo(index, name) for index, name in enumerate(names)], attempt)
 
@@ -213,8 +210,8 @@ class Reducer:
             for bundle in (first, *flow):
                 self._packet_problems(bundle)
             return
-        if self._lessons is not None:
-            self._flow_names = FlowNames(self._lessons, self._order)
+        if self._history is not None:
+            self._flow_topics = FlowTopics(self._history)
         for item in items_of(chain((first,), flow), self._placing, self._context, self._order):
             self._name(item)
             self._writer.take(item)
@@ -227,21 +224,49 @@ class Reducer:
         """Fill the names that are known here, and what records of internal topics hold."""
         if isinstance(item, MessageItem):
             message = item.message
-            if self._flow_names is not None:
-                self._flow_names.learn(message)
-            else:
-                for _ in self._topics.learn(message):
-                    """The tables learn by themselves."""
-            self._names_of(message.protocol, message.topic_ids).resolve(message)
+            if message.teaches:
+                self._writer.topics.learn(message)
+                if self._flow_topics is not None:
+                    self._flow_topics.learn(message)
+            if message.topic_ids:
+                self._known(message.protocol, message.topic_ids).fill_message(message)
         elif isinstance(item, RecordItem):
             topic_id = item.batch.constant.get("topic_id")
-            names = self._names_of(item.message.protocol, () if topic_id is None else (topic_id,))
-            names.resolve_records(item.message.protocol, item.batch)
+            if topic_id is not None:
+                self._known(item.message.protocol, (topic_id,)).fill_records(item.message.protocol, item.batch)
             item.batch = self._internal.decoded(item.message.protocol, item.batch)
 
-    def _names_of(self, protocol: str, topic_ids: Sequence[str]) -> TopicNames:
+    def _known(self, protocol: str, topic_ids: Sequence[str]) -> TopicDirectory:
         """What is known of topic ids now."""
-        return self._topics if self._flow_names is None else self._flow_names.at(protocol, topic_ids)
+        if self._flow_topics is None:
+            return self._writer.topics
+        return self._flow_topics.at(self._order.now, protocol, topic_ids)
+
+
+class TopicLearner:
+    """The first pass of a task, where ``--topic`` decides: which names its flows teach, and when.
+
+    When is the packet that released a message. One process orders packets by the largest time so far in their file: the
+    same, as long as clocks do not step back.
+    """
+
+    def __init__(self, placing: PiecePlaces, options: JobOptions) -> None:
+        settings = Settings(options.limits, frozenset(("partitions", "notes")))
+        self._context = RunContext(Registry(load_dissectors(), options.decode_as), settings)
+        self._placing = placing
+
+    def run(self, bundles: Iterable[Bundle]) -> TopicHistory:
+        """All that is taught; raises what fails the attempt."""
+        history = TopicHistory()
+        for _, flow in groupby(bundles, key=attrgetter("flow")):
+            first = next(flow)
+            if not first.key:
+                continue
+            order = Order()
+            for item in items_of(chain((first,), flow), self._placing, self._context, order):
+                if isinstance(item, MessageItem) and item.message.teaches:
+                    history.learn(item.message, order.now)
+        return history
 
 
 def peak_memory() -> int:

@@ -24,8 +24,8 @@ from mqsniff.batch.bundles import BUNDLE_DDL, PiecePlaces
 from mqsniff.batch.commit import Archive, CommitError
 from mqsniff.batch.driver import TaskReports, run_job
 from mqsniff.batch.filestats import run_schema
+from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.job import JobOptions, JobReport
-from mqsniff.batch.names import Rewrite, Rewriter
 from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.reduce import TaskOutput
 from mqsniff.batch.session import SessionError, calm, described, job_settings, one_line

@@ -28,11 +28,10 @@ import pyarrow as pa
 
 from mqsniff import __version__
 from mqsniff.batch.bundles import Bundle, PiecePlaces, bundle_size
+from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.job import JobOptions
-from mqsniff.batch.learning import Learner
-from mqsniff.batch.names import Rewrite, Rewriter
 from mqsniff.batch.plan import ScanPlan, Split
-from mqsniff.batch.reduce import Reducer, TaskOutput
+from mqsniff.batch.reduce import Reducer, TaskOutput, TopicLearner
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.scan import scan
 from mqsniff.decode.registry import GROUP
@@ -128,8 +127,8 @@ def learn_task(batches: Iterable[pa.RecordBatch], placing: PiecePlaces, options:
     first = next(bundles, None)
     if first is not None:
         with rarely_collected():
-            lessons = list(Learner(placing, options).run(chain((first,), bundles)))
-        yield orjson.dumps(lessons).decode()
+            history = TopicLearner(placing, options).run(chain((first,), bundles))
+        yield orjson.dumps(list(history.rows())).decode()
 
 
 @contextmanager

@@ -137,7 +137,7 @@ def _size(text: str) -> int:
 def _run(inputs: tuple[str, ...], out: str, options: JobOptions, where: dict[str, Any], *, as_json: bool) -> int:
     """The job, with progress while it runs and a report at its end."""
     from mqsniff.batch.session import need_pyspark, open_session
-    from mqsniff.cli.stages import Stages
+    from mqsniff.cli.progress import SparkProgress
 
     def opened() -> SparkSession:
         stages.begin("starting Spark")
@@ -148,7 +148,7 @@ def _run(inputs: tuple[str, ...], out: str, options: JobOptions, where: dict[str
     need_pyspark()
     from mqsniff.batch.spark import run_opened
 
-    with Stages() as stages:
+    with SparkProgress() as stages:
         report = run_opened(opened, inputs, out, options, stages.begin)
     _show_report(report, as_json=as_json)
     return 2 if report.unreadable else 0

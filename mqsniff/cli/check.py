@@ -58,7 +58,7 @@ def _show_differences(checked: Checked, shown: int) -> None:
     """What differs in one capture, row by row and field by field."""
     if not checked.differences:
         return
-    from mqsniff.sinks.escape import safe
+    from mqsniff.tables.escape import safe
 
     click.echo(safe(str(checked.capture)))
     for difference in checked.differences[:shown]:
@@ -70,7 +70,7 @@ def _show_differences(checked: Checked, shown: int) -> None:
 
 
 def _show_difference(difference: Difference) -> None:
-    from mqsniff.sinks.escape import safe
+    from mqsniff.tables.escape import safe
 
     sign = {"new": "+", "missing": "-", "changed": "~", "moved": "="}[difference.kind]
     click.echo(f"  {sign} {safe(difference.row)}")
@@ -83,7 +83,7 @@ def _value(value: Any) -> str:
     import orjson
 
     from mqsniff.answers.check import ABSENT
-    from mqsniff.sinks.escape import safe
+    from mqsniff.tables.escape import safe
 
     if value is ABSENT:
         return "(absent)"

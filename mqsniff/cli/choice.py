@@ -1,121 +1,76 @@
-"""What the user wants to see in, the items of a run that are seen out: filters, then ``-n``, then ``--where``."""
+"""Options in, the filter chain of a run out, with summaries of what it gets and what passes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import click
 
 from mqsniff.cli.options import RunOptions
 from mqsniff.cli.outputs import output_of
 from mqsniff.cli.talk import say
-from mqsniff.model import CaptureInfo, ClosedItem, Item, Message, MessageItem, OpenedItem
-
-if TYPE_CHECKING:
-    from mqsniff.answers.summary import Summary
-    from mqsniff.filters.counting import CountingFilter
-    from mqsniff.filters.where import WhereFilter
+from mqsniff.filters.chain import FilterChain
+from mqsniff.model import CaptureInfo, Item, Message
 
 
-class FilterChain:
-    """All that decides on items, in its order; with nothing to decide, everything is seen."""
+class CountedChain:
+    """A filter chain that counts what it gets and what passes."""
 
-    def __init__(self, chosen: CountingFilter | None, count: int | None, where: WhereFilter | None) -> None:
+    def __init__(self, chain: FilterChain, *, asks_sql: bool) -> None:
         from mqsniff.answers.summary import Summary
 
-        decides = chosen is not None or where is not None
+        self._chain = chain
+        self._asks_sql = asks_sql
         self.seen = Summary()
-        self.everything = Summary() if decides else self.seen
-        """What was decided on, seen or not."""
-        self._chosen = chosen
-        self._count = count
-        self._where = where
+        self.everything = Summary() if chain.drops else self.seen
+        """Of all items, dropped ones too."""
 
     def of(
         self, items: Iterable[Item | None], learn: Callable[[Message], object] | None = None
     ) -> Iterator[Item | None]:
-        """The items that are seen; ``learn`` takes every message that teaches topic names, seen or not.
+        """The items that pass; ``learn`` gets each message that teaches topic names.
 
-        Raises click.UsageError for a condition that turns out to fail on some row.
+        Raises click.UsageError where the condition of ``--where`` fails on a row.
         """
-        if self._count is not None:
-            items = self._up_to(items, self._count)
-        if learn is not None:
-            items = _learning(items, learn)
-        if self.everything is not self.seen:
-            items = _counted(items, self.everything)
-        if self._chosen is not None:
-            items = self._chosen.of(items)
-        if self._where is not None:
-            items = _asked(items, self._where)
-        return _counted(items, self.seen)
-
-    def _up_to(self, items: Iterable[Item | None], count: int) -> Iterator[Item | None]:
-        """Items up to the last one that belongs to the ``count``-th message that the filters choose.
-
-        It stands before all that counts: a message that is only looked at to find the end is in no figure.
-        """
-        passed = 0
-        for item in items:
-            chosen = passed if self._chosen is None else self._chosen.matched
-            if chosen >= count and (item is None or isinstance(item, MessageItem | OpenedItem | ClosedItem)):
-                return
-            passed += isinstance(item, MessageItem)
+        observe = self.everything.take if self._chain.drops else None
+        passed = self._chain.of(items, learn, observe)
+        for item in _without_query_errors(passed) if self._asks_sql else passed:
+            if item is not None:
+                self.seen.take(item)
             yield item
 
     def sentences(self) -> Iterator[str]:
-        """What came of each decision, a line each."""
-        if self._chosen is not None:
-            yield self._chosen.sentence()
-        if self._where is not None:
-            yield f"{self._where.met:,} of {self._where.rows:,} rows met --where"
+        """What each filter let pass, a line each."""
+        return self._chain.sentences()
 
 
-def filter_chain(options: RunOptions, captures: list[CaptureInfo]) -> FilterChain:
-    """What the options ask for; raises click.UsageError for a condition that cannot be meant."""
+def filter_chain(options: RunOptions, captures: list[CaptureInfo]) -> CountedChain:
+    """The filter chain that the options ask for; raises click.UsageError for a condition that fits no table."""
     chosen = where = None
     if options.filters:
         from mqsniff.filters.counting import CountingFilter
 
         chosen = CountingFilter(options.filters)
     if options.where is not None:
-        where = _where(options, options.where, captures)
-    return FilterChain(chosen, options.count, where)
+        from mqsniff.filters.where import WhereFilter
+        from mqsniff.lockedsql import QueryError
+        from mqsniff.tables.values import escaped
+
+        wanted = options.wanted(output_of(options))
+        try:
+            where = WhereFilter(escaped(options.where), wanted, captures, options.shown)
+        except QueryError as error:
+            raise click.UsageError(str(error)) from None
+        if where.left_out:
+            say(f"mqsniff: --where leaves out {', '.join(where.left_out)}: it does not fit their columns")
+    return CountedChain(FilterChain(chosen, options.count, where), asks_sql=where is not None)
 
 
-def _where(options: RunOptions, condition: str, captures: list[CaptureInfo]) -> WhereFilter:
-    from mqsniff.answers.sql import QueryError
-    from mqsniff.filters.where import WhereFilter
-    from mqsniff.tables.values import escaped
-
-    try:
-        where = WhereFilter(escaped(condition), options.wanted(output_of(options)), captures, options.shown)
-    except QueryError as error:
-        raise click.UsageError(str(error)) from None
-    if where.left_out:
-        say(f"mqsniff: --where leaves out {', '.join(where.left_out)}: it does not fit their columns")
-    return where
-
-
-def _counted(items: Iterable[Item | None], summary: Summary) -> Iterator[Item | None]:
-    for item in items:
-        if item is not None:
-            summary.take(item)
-        yield item
-
-
-def _learning(items: Iterable[Item | None], learn: Callable[[Message], object]) -> Iterator[Item | None]:
-    for item in items:
-        if isinstance(item, MessageItem) and item.message.teaches:
-            learn(item.message)
-        yield item
-
-
-def _asked(items: Iterable[Item | None], where: WhereFilter) -> Iterator[Item | None]:
-    from mqsniff.answers.sql import QueryError
+def _without_query_errors(items: Iterable[Item | None]) -> Iterator[Item | None]:
+    """The items; a QueryError becomes a click.UsageError."""
+    from mqsniff.lockedsql import QueryError
 
     try:
-        yield from where.of(items)
+        yield from items
     except QueryError as error:
         raise click.UsageError(str(error)) from None

@@ -21,7 +21,7 @@ from mqsniff.cli.talk import say
 from mqsniff.filters.itemfilter import Filters, Network
 from mqsniff.filters.patterns import Patterns
 from mqsniff.filters.recordfilter import OFFSET_MAX, OffsetRange
-from mqsniff.sinks.escape import safe
+from mqsniff.tables.escape import safe
 from mqsniff.tables.times import SECOND_NS
 
 _SECTION: Final = "Filters (any of the values of one option, all of the options)"

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import click
 
-from mqsniff.sinks.escape import safe
+from mqsniff.tables.escape import safe
 
 PADDED_MAX: Final = 120
 """Characters that a cell is filled up to in a pipe: one long value must not widen all rows."""

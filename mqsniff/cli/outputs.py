@@ -52,7 +52,7 @@ def make_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
         except OutputFolderError as error:
             raise click.UsageError(str(error)) from None
         sink = ParquetSink(folder, captures, options.wanted("parquet"), options.shown, limits=options.limits)
-        return SinkOutput(sink, sink.close, sink.teachings.learn)
+        return SinkOutput(sink, sink.close, sink.topics.learn)
     stream = _stream_sink(options, captures)
     return SinkOutput(stream, stream.tick)
 

@@ -23,7 +23,7 @@ from mqsniff.answers.results import cell, json_line, result_rows, unique_names
 from mqsniff.cli.grid import show_grid
 from mqsniff.cli.talk import say
 from mqsniff.sinks.csv import csv_line
-from mqsniff.sinks.escape import safe
+from mqsniff.tables.escape import safe
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mqsniff.cli.choice import FilterChain, filter_chain
+from mqsniff.cli.choice import CountedChain, filter_chain
 from mqsniff.cli.options import RunOptions
 from mqsniff.cli.outputs import SinkOutput, make_output, output_of
 from mqsniff.cli.signals import code_of, ended_by_sigterm
@@ -73,7 +73,7 @@ def _pump(items: Iterable[Item | None], output: SinkOutput, talk: AbstractContex
     return 0
 
 
-def _conclude(pipeline: Pipeline, choice: FilterChain, options: RunOptions, seconds: float) -> int:
+def _conclude(pipeline: Pipeline, choice: CountedChain, options: RunOptions, seconds: float) -> int:
     """Say what the run came to, and give its exit code."""
     unreadable = [capture for capture in pipeline.captures if capture.unreadable]
     for capture in unreadable:

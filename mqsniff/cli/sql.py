@@ -27,8 +27,8 @@ from mqsniff.filters.itemfilter import Filters
 from mqsniff.tables.schemas import TABLES
 
 if TYPE_CHECKING:
-    from mqsniff.answers.sql import Database
     from mqsniff.limits import Limits
+    from mqsniff.lockedsql import Database
 
 OUTPUTS: Final = ("table", "csv", "ndjson", "json", "parquet")
 
@@ -80,7 +80,7 @@ def command(
     Filters and the options for decoding choose what captures put into the tables.
     """
     from mqsniff.answers.folders import FolderError
-    from mqsniff.answers.sql import QueryError
+    from mqsniff.lockedsql import QueryError
 
     if (output == "parquet") != (out is not None) or (overwrite and out is None):
         raise click.UsageError("-o parquet and --out FILE [--overwrite] belong together; other results go to stdout")
@@ -168,7 +168,7 @@ class QueryTables:
     def open(self) -> Database:
         """The tables as a database; raises FolderError."""
         from mqsniff.answers.folders import table_dataset
-        from mqsniff.answers.sql import Database
+        from mqsniff.lockedsql import Database
 
         datasets: dict[str, Any] = {
             table: table_dataset(table, [(folder, files.get(table, ())) for folder, files in self._stored])
@@ -184,9 +184,9 @@ class QueryTables:
     def decode(self, captures: Sequence[str], query: str, options: dict[str, Any]) -> int:
         """Decode captures into the tables that a query reads; the exit code of the run."""
         from mqsniff.answers.folders import table_files
-        from mqsniff.answers.sql import needed_tables
         from mqsniff.cli.progress import Progress
         from mqsniff.cli.run import run
+        from mqsniff.lockedsql import needed_tables
         from mqsniff.sources.files import FileSource
 
         needed = needed_tables(query, self._spill)

@@ -15,7 +15,7 @@ import os
 import sys
 from typing import Final, TextIO, cast
 
-from mqsniff.sinks.escape import safe
+from mqsniff.tables.escape import safe
 
 _STDIN: Final = 0
 

@@ -5,41 +5,46 @@
 2. Detection of an opaque connection is repeated at each later segment if the capture does not hold its beginning and it
    is unknown or only named (``foreign``). If the capture does hold it, detection is repeated with the first bytes of
    the peer: a broker refuses foreign protocols with messages of its own protocol.
-3. Directions become sides here: by handshake, else by content, else by port.
+3. Here a direction of the stream becomes a ``Side``: by handshake, else by content, else by port. Events that wait for
+   it stay as the stream gave them.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
 
+from mqsniff.decode.connectionrow import fill_info, new_info
 from mqsniff.decode.detection import Detected, Detection
 from mqsniff.decode.foreign import TITLES
-from mqsniff.decode.layers import packets_of
+from mqsniff.decode.layers import pieces
 from mqsniff.decode.nameable import UNKNOWN
 from mqsniff.decode.opaque import OpaqueConnection
 from mqsniff.decode.registry import Claim, Registry
 from mqsniff.decode.session import ProtocolSession
 from mqsniff.decode.tlsstage import TlsStage
 from mqsniff.dissector import Settings
-from mqsniff.model import UNMET, Chunk, ClosedItem, ConnectionInfo, Gap, Item, OpenedItem, Problem, ProblemItem, Side
+from mqsniff.model import UNMET, Chunk, ClosedItem, Gap, Item, OpenedItem, Problem, ProblemItem, Side
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.events import (
     ConnectionClosed,
     ConnectionEstablished,
     ConnectionOpened,
     ConnectionStats,
-    SideClosed,
+    StreamChunk,
+    StreamClosed,
     StreamEvent,
+    StreamGap,
     StreamProblem,
 )
 from mqsniff.tls.keylog import KeyRing
 
-_SIDES: Final = tuple(Side)
+_SIDES: Final = ((Side.CLIENT, Side.SERVER), (Side.SERVER, Side.CLIENT))
+"""By the direction of the client: the side of each direction."""
 
-StreamInput: TypeAlias = Chunk | Gap | SideClosed
+StreamInput: TypeAlias = StreamChunk | StreamGap | StreamClosed
+"""What a session or an opaque connection gets, once its sides are known."""
 
 Placed: TypeAlias = tuple[int, int, Item]
 """(ordinal of the packet that released it, ordinal of the connection's first packet, item)."""
@@ -63,11 +68,11 @@ class Conversation:
         self._context = context
         self._first = connection.first_ordinal
         self._now = self._first
-        self._waiting: list[tuple[int, StreamInput]] = []
+        self._waiting: list[StreamInput] = []
         self._detection: Detection | None = None
         self._session: ProtocolSession | None = None
         self._opaque: OpaqueConnection | None = None
-        self._doubt: list[tuple[int, StreamInput]] | None = None
+        self._doubt: list[StreamInput] | None = None
         """Events of an opaque connection so far, while its peer's first bytes may still tell the protocol (rule 2)."""
         self._tls: TlsStage | None = None
         """TLS under everything else, if the connection begins with it."""
@@ -75,10 +80,11 @@ class Conversation:
         """Which direction has a PROXY head, and its size."""
         self._from_start = True
         self._client = self._detector(from_start=False).likely_client()
+        self._sides = _SIDES[self._client]
         self._closed = [False, False]
         self._over = False
         self._told = False
-        self.info = _info(connection, self._client)
+        self.info = new_info(connection, self._client)
 
     def _detector(self, *, from_start: bool) -> Detection:
         key, shared = self._connection.key, self._context
@@ -93,13 +99,12 @@ class Conversation:
         """
         self._now = max(self._now, release)
         session = self._session
-        if session is None or not isinstance(event, Chunk) or self._tls is not None:
+        if session is None or not isinstance(event, StreamChunk) or self._tls is not None:
             return self._placed(self._event(event))
-        event.side = _SIDES[event.side ^ self._client]
-        items = session.take(event)
-        if type(items) is not list:
+        items = session.take(Chunk(self._sides[event.direction], event.offset, event.data, event.marks))
+        if not isinstance(items, list):
             return self._placed(items)
-        now, first = session.now, self._first
+        now, first = session.now, self._first  # what ``_placed`` gives too, without a generator
         if now > self._now:
             self._now = now
         else:
@@ -115,11 +120,11 @@ class Conversation:
 
     def _event(self, event: StreamEvent) -> Iterator[Item]:
         match event:
-            case Chunk() | SideClosed():
-                yield from self._stream(event.side, event)
-            case Gap():
+            case StreamChunk() | StreamClosed():
+                yield from self._stream(event)
+            case StreamGap():
                 yield self._lost(event)
-                yield from self._stream(event.side, event)
+                yield from self._stream(event)
             case ConnectionOpened():
                 if event.client_direction is not None:
                     self._turn(event.client_direction)
@@ -132,9 +137,6 @@ class Conversation:
             case _:
                 assert_never(event)
 
-    def _side(self, direction: int) -> Side:
-        return _SIDES[direction ^ self._client]
-
     def _tell(self, ts_ns: int) -> Iterator[Item]:
         if not self._told:
             self._told = True
@@ -142,51 +144,57 @@ class Conversation:
 
     # ---- bytes, losses and ends of a direction
 
-    def _stream(self, direction: int, event: StreamInput) -> Iterator[Item]:
+    def _stream(self, event: StreamInput) -> Iterator[Item]:
         """Hand an event on, through TLS if there is some; packet by packet while the verdict may still change."""
         for part in self._parts(event):
             if self._tls is not None:
-                yield from self._decrypt(self._tls, direction, part)
+                yield from self._decrypt(self._tls, part)
             else:
-                yield from self._take(direction, part)
+                yield from self._take(part)
 
     def _parts(self, event: StreamInput) -> Iterable[StreamInput]:
         """An event as one for each packet, unless the verdict is final."""
-        return self._packets(event) if isinstance(event, Chunk) and not self._settled else (event,)
+        return self._packets(event) if isinstance(event, StreamChunk) and not self._settled else (event,)
 
-    def _packets(self, chunk: Chunk) -> Iterator[Chunk]:
-        for packet in packets_of(chunk):
-            self._now = max(self._now, packet.marks[0].release)
-            yield packet
+    def _packets(self, chunk: StreamChunk) -> Iterator[StreamChunk]:
+        for mark, data in pieces(chunk):
+            self._now = max(self._now, mark.release)
+            yield StreamChunk(chunk.direction, max(mark.offset, chunk.offset), data, [mark])
 
     # ---- TLS from the first byte on
 
-    def _begin_tls(self, events: list[tuple[int, StreamInput]]) -> Iterator[Item]:
+    def _begin_tls(self, events: list[StreamInput]) -> Iterator[Item]:
         """The connection speaks TLS: what is inside is detected as if it were plain."""
         self._opaque, self._doubt, self._detection = None, None, None
         self.info.protocol, self.info.detected_by = "tls", "content"
         shared = self._context
         stage = self._tls = TlsStage(shared.settings.limits, shared.keys, self.info, from_start=self._from_start)
-        for direction, event in self._without_head(events):
-            yield from self._decrypt(stage, direction, event)
+        for event in self._without_head(events):
+            yield from self._decrypt(stage, event)
 
-    def _decrypt(self, stage: TlsStage, direction: int, event: StreamInput) -> Iterator[Item]:
+    def _decrypt(self, stage: TlsStage, event: StreamInput) -> Iterator[Item]:
         """Send an event through TLS; bytes of one side may release those of the other."""
-        event.side = self._side(direction)
-        for plain in stage.pass_through(event):
+        if isinstance(event, StreamClosed):
+            passed = stage.close(self._sides[event.direction])
+        else:
+            passed = stage.pass_through(self._sided(event))
+        for plain in passed:
             yield from self._inside(plain)
         for problem, mark in stage.notices():
             yield ProblemItem(self.info, problem, mark.ts_ns, mark.packet)
-        if isinstance(event, SideClosed):
-            if self._session is not None or self._opaque is not None:
-                yield from self._hand_on(direction, event)
-            else:
-                self._closed[event.side] = True
+        if isinstance(event, StreamClosed):
+            yield from self._take(event)
 
-    def _inside(self, event: Chunk | Gap) -> Iterator[Item]:
+    def _inside(self, plain: Chunk | Gap) -> Iterator[Item]:
         """Hand on what came out of TLS."""
+        direction = plain.side ^ self._client
+        event: StreamInput = (
+            StreamGap(direction, plain.offset, plain.length, plain.mark, plain.known)
+            if isinstance(plain, Gap)
+            else StreamChunk(direction, plain.offset, plain.data, plain.marks)
+        )
         for part in self._parts(event):
-            yield from self._take(event.side ^ self._client, part)
+            yield from self._take(part)
 
     @property
     def _settled(self) -> bool:
@@ -203,18 +211,18 @@ class Conversation:
         named = self.info.protocol == "unknown" or self.info.protocol in TITLES
         return self._doubt is not None or (named and not self._from_start)
 
-    def _take(self, direction: int, event: StreamInput) -> Iterator[Item]:
+    def _take(self, event: StreamInput) -> Iterator[Item]:
         if self._session is not None or self._opaque is not None or self._over:
-            yield from self._hand_on(direction, event)
+            yield from self._hand_on(event)
             return
         if self._detection is None:
             self._from_start = self._connection.seen_from_start
             self._detection = self._detector(from_start=self._from_start)
-        self._waiting.append((direction, event))
-        if isinstance(event, Gap):
-            self._detection.gap(direction)
-        elif isinstance(event, Chunk):
-            verdict = self._detection.chunk(direction, event)
+        self._waiting.append(event)
+        if isinstance(event, StreamGap):
+            self._detection.gap(event.direction)
+        elif isinstance(event, StreamChunk):
+            verdict = self._detection.chunk(event)
             yield from self._faults()
             if verdict is not None:
                 yield from self._take_up(verdict)
@@ -243,19 +251,19 @@ class Conversation:
         if info.protocol == "tls" and not self._may_be_answered:
             yield from self._begin_tls(waiting)
             return
-        for direction, event in self._without_head(waiting):
-            yield from self._hand_on(direction, event)
+        for event in self._without_head(waiting):
+            yield from self._hand_on(event)
         if self._opaque is not None and verdict.claim is None and self._may_be_answered:
             self._doubt = waiting
 
-    def _without_head(self, events: Iterable[tuple[int, StreamInput]]) -> Iterator[tuple[int, StreamInput]]:
+    def _without_head(self, events: Iterable[StreamInput]) -> Iterator[StreamInput]:
         """Events without the bytes of a PROXY head."""
         client, size = self._behind_head
-        for direction, event in events:
-            skip = size if direction == client else 0
-            kept = _behind(event, skip) if isinstance(event, Chunk) else event
+        for event in events:
+            skip = size if event.direction == client else 0
+            kept = _behind(event, skip) if isinstance(event, StreamChunk) else event
             if kept is not None:
-                yield direction, kept
+                yield kept
 
     def _session_by(self, claim: Claim) -> ProtocolSession | None:
         """A session of the claimed dissector; None, with a fault noted, if the dissector cannot be made."""
@@ -270,52 +278,61 @@ class Conversation:
         session.begin(in_step=self._from_start)
         return session
 
-    def _hand_on(self, direction: int, event: StreamInput) -> Iterator[Item]:
-        side = self._side(direction)
-        event.side = side
+    def _hand_on(self, event: StreamInput) -> Iterator[Item]:
         if (doubt := self._doubt) is not None:
-            if (verdict := self._answered(doubt, direction, event)) is not None:
+            if (verdict := self._answered(doubt, event)) is not None:
                 self._waiting, self._doubt, self._opaque = doubt, None, None
                 yield from self._take_up(verdict)
                 return
             if self._doubt is None and self.info.protocol == "tls":
                 yield from self._begin_tls(doubt)
                 return
-        if isinstance(event, SideClosed):
-            self._closed[side] = True
-            if self._session is not None:
-                yield from self._session.close(side, _reset_by(side, own=event.reason == "rst", peers=event.peer_reset))
-                if all(self._closed):
-                    yield from self._end_session(self._session, (True, True), open_at_end=False)
+        if isinstance(event, StreamClosed):
+            yield from self._close(event)
         elif self._session is not None:
-            yield from self._session.take(event)
+            yield from self._session.take(self._sided(event))
         elif self._opaque is not None:
-            if isinstance(event, Chunk) and (verdict := self._second_look(direction, event)) is not None:
+            if isinstance(event, StreamChunk) and (verdict := self._second_look(event)) is not None:
                 yield from self._opaque.end()
                 self._opaque = None
-                self._waiting = [(direction, event)]
+                self._waiting = [event]
                 yield from self._take_up(verdict)
                 return
-            self._opaque.take(event)
+            self._opaque.take(self._sided(event))
 
-    def _answered(self, doubt: list[tuple[int, StreamInput]], direction: int, event: StreamInput) -> Detected | None:
+    def _close(self, event: StreamClosed) -> Iterator[Item]:
+        side = self._sides[event.direction]
+        self._closed[side] = True
+        if self._session is not None:
+            yield from self._session.close(side, _reset_by(side, own=event.reason == "rst", peers=event.peer_reset))
+            if all(self._closed):
+                yield from self._end_session(self._session, (True, True), open_at_end=False)
+
+    def _sided(self, event: StreamChunk | StreamGap) -> Chunk | Gap:
+        """An event with the side of its direction."""
+        side = self._sides[event.direction]
+        if isinstance(event, StreamGap):
+            return Gap(side, event.offset, event.length, event.mark, event.known)
+        return Chunk(side, event.offset, event.data, event.marks)
+
+    def _answered(self, doubt: list[StreamInput], event: StreamInput) -> Detected | None:
         """The verdict on an opaque connection after an event of its peer; None: it stays opaque."""
-        doubt.append((direction, event))
+        doubt.append(event)
         verdict = None
-        if isinstance(event, Chunk) and self._detection is not None:
-            verdict = self._detection.reply_to(direction, event)
-        if verdict is None and (isinstance(event, Gap) or not self._may_be_answered):
+        if isinstance(event, StreamChunk) and self._detection is not None:
+            verdict = self._detection.reply_to(event)
+        if verdict is None and (isinstance(event, StreamGap) or not self._may_be_answered):
             self._doubt = None
         return verdict
 
-    def _second_look(self, direction: int, chunk: Chunk) -> Detected | None:
+    def _second_look(self, chunk: StreamChunk) -> Detected | None:
         """The verdict on a later segment of a connection that was joined in the middle; None: it stays opaque.
 
         If the segment shows a foreign protocol, an unknown connection gets its name.
         """
         if not self._may_change or self._from_start:
             return None
-        verdict = self._detector(from_start=False).chunk(direction, chunk)
+        verdict = self._detector(from_start=False).chunk(chunk)
         if verdict is None or verdict.claim is not None or (verdict.protocol == "tls" and self._tls is None):
             return verdict
         if self._opaque is not None and self.info.protocol == "unknown" and verdict.protocol in TITLES:
@@ -325,7 +342,7 @@ class Conversation:
     def _turn(self, client: int) -> None:
         """Set which direction is the client; swaps the endpoints of ``info`` if it was the other."""
         if client != self._client:
-            self._client = client
+            self._client, self._sides = client, _SIDES[client]
             info = self.info
             info.client_ip, info.server_ip = info.server_ip, info.client_ip
             info.client_port, info.server_port = info.server_port, info.client_port
@@ -338,16 +355,16 @@ class Conversation:
             problem = Problem("internal", "error", faults.pop(0))
             yield ProblemItem(self.info, problem, self.info.first_ts_ns, self.info.first_packet)
 
-    def _lost(self, gap: Gap) -> Item:
-        side = self._side(gap.side)
+    def _lost(self, gap: StreamGap) -> Item:
+        side = self._sides[gap.direction]
         detail = f"{gap.length} bytes were lost by the capture"
         problem = Problem("gap", "error", detail, "", side, gap.offset, gap.length)
         return ProblemItem(self.info, problem, gap.mark.ts_ns, gap.mark.packet)
 
     def _odd(self, event: StreamProblem) -> Item:
         problem = event.problem
-        if problem.side is not None:
-            problem.side = self._side(problem.side)
+        if event.direction is not None:
+            problem = replace(problem, side=self._sides[event.direction])
         return ProblemItem(self.info, problem, event.mark.ts_ns, event.mark.packet)
 
     # ---- the end
@@ -358,7 +375,7 @@ class Conversation:
             yield from self._begin_tls(self._doubt)
         if self._tls is not None:
             yield from self._end_tls(self._tls)
-        if self._session is None and self._opaque is None and not self._over and self._tls is None:
+        elif self._session is None and self._opaque is None and not self._over:
             yield from self._take_up(Detected(self._client, UNKNOWN))
         if self._session is not None:
             for side in Side:
@@ -372,7 +389,7 @@ class Conversation:
             yield from self._opaque.end()
         if self._tls is not None:
             yield from self._tls.end()
-        self._fill(facts)
+        fill_info(self.info, facts, self._client)
         yield ClosedItem(self.info)
 
     def _end_tls(self, stage: TlsStage) -> Iterator[Item]:
@@ -381,7 +398,7 @@ class Conversation:
             if not self._closed[side]:
                 for plain in stage.close(side):
                     yield from self._inside(plain)
-        seen = any(isinstance(event, Chunk) for _, event in self._waiting)
+        seen = any(isinstance(event, StreamChunk) for event in self._waiting)
         if self._session is None and self._opaque is None and not self._over and seen:
             yield from self._take_up(Detected(self._client, UNKNOWN))
 
@@ -389,26 +406,6 @@ class Conversation:
         """End the session: give its last items and free its memory."""
         yield from session.end(open_at_end=open_at_end, seen=seen)
         self._session, self._over = None, True
-
-    def _fill(self, facts: ConnectionStats) -> None:
-        info, client, server = self.info, self._client, 1 - self._client
-        info.forgotten = facts.forgotten
-        info.last_ts_ns = facts.last_ts_ns
-        info.client_packets, info.server_packets = facts.packets[client], facts.packets[server]
-        info.client_bytes, info.server_bytes = facts.sizes[client], facts.sizes[server]
-        info.gap_bytes = sum(facts.gap_bytes)
-        info.retransmitted_segments = facts.retransmitted_segments
-        info.out_of_order_segments = facts.out_of_order_segments
-        info.duplicate_packets = facts.duplicate_packets
-        info.sides_seen = "both" if all(facts.seen) else "client" if facts.seen[client] else "server"
-        info.handshake_seen = facts.handshake_seen
-        info.close_reason = info.identity.close_reason or facts.close_reason
-        info.open_at_end = facts.open_at_end
-        info.client_rtt_ns, info.server_rtt_ns = facts.client_rtt_ns, facts.server_rtt_ns
-        info.closed_by = None if facts.closed_by is None else self._side(facts.closed_by).text
-        info.client_zero_windows, info.server_zero_windows = facts.zero_windows[client], facts.zero_windows[server]
-        stalls = facts.longest_stall_ns
-        info.client_longest_stall_ns, info.server_longest_stall_ns = stalls[client], stalls[server]
 
 
 def _reset_by(side: Side, *, own: bool, peers: bool) -> Side | None:
@@ -418,26 +415,7 @@ def _reset_by(side: Side, *, own: bool, peers: bool) -> Side | None:
     return side if own else None
 
 
-def _info(connection: Connection, client: int) -> ConnectionInfo:
-    key = connection.key
-    ends = (
-        (str(ipaddress.ip_address(key.low_ip)), key.low_port),
-        (str(ipaddress.ip_address(key.high_ip)), key.high_port),
-    )
-    (client_ip, client_port), (server_ip, server_port) = ends[client], ends[1 - client]
-    return ConnectionInfo(
-        connection.id,
-        key.tunnel,
-        client_ip,
-        client_port,
-        server_ip,
-        server_port,
-        connection.first_ts_ns,
-        connection.first_packet,
-    )
-
-
-def _behind(chunk: Chunk, offset: int) -> Chunk | None:
+def _behind(chunk: StreamChunk, offset: int) -> StreamChunk | None:
     """The part of a chunk from a stream offset on."""
     if chunk.offset >= offset:
         return chunk
@@ -445,4 +423,4 @@ def _behind(chunk: Chunk, offset: int) -> Chunk | None:
         return None
     marks = [mark for mark in chunk.marks if mark.offset > offset]
     first = [mark for mark in chunk.marks if mark.offset <= offset][-1]
-    return Chunk(chunk.side, offset, chunk.data[offset - chunk.offset :], [first, *marks])
+    return StreamChunk(chunk.direction, offset, chunk.data[offset - chunk.offset :], [first, *marks])

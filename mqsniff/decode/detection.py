@@ -20,7 +20,7 @@ from mqsniff.decode.registry import Claim, Registry
 from mqsniff.decode.tls import is_hello, is_record_run
 from mqsniff.dissector import Sample
 from mqsniff.limits import KIB, Limits
-from mqsniff.model import Chunk
+from mqsniff.streams.events import StreamChunk
 
 _HTTP_REQUEST = re.compile(rb"(?:GET|HEAD|POST|PUT|DELETE|CONNECT|OPTIONS|TRACE|PATCH) [!-~]{1,4096} HTTP/1\.[01]\r?\n")
 _HTTP_BEGUN = re.compile(rb"(?:GET|HEAD|POST|PUT|DELETE|CONNECT|OPTIONS|TRACE|PATCH) [ -~]*\r?\Z")
@@ -56,7 +56,7 @@ class _Half:
         self.head: ProxyHead | None = None
         self._head_open = from_start
 
-    def add(self, chunk: Chunk) -> None:
+    def add(self, chunk: StreamChunk) -> None:
         base = chunk.offset - len(self.data)
         self.starts += [max(0, mark.offset - base) for mark in chunk.marks]
         self.data += chunk.data
@@ -108,16 +108,15 @@ class Detection:
         self._client_direction = client_direction
         self._halves = (_Half(from_start=from_start), _Half(from_start=from_start))
 
-    def chunk(self, direction: int, chunk: Chunk) -> Detected | None:
+    def chunk(self, chunk: StreamChunk) -> Detected | None:
         """Take bytes; the verdict when there is one."""
-        self._halves[direction].add(chunk)
+        self._halves[chunk.direction].add(chunk)
         return self._decide()
 
-    def reply_to(self, direction: int, chunk: Chunk) -> Detected | None:
+    def reply_to(self, chunk: StreamChunk) -> Detected | None:
         """Take the peer's bytes of a connection that got no dissector; a verdict if they name one."""
-        half = self._halves[direction]
+        half, peer = self._halves[chunk.direction], self._halves[1 - chunk.direction]
         half.add(chunk)
-        peer = self._halves[1 - direction]
         verdict = self._decide() if peer.data and len(half.data) <= ANSWER_MAX else None
         return verdict if verdict is not None and verdict.claim is not None else None
 

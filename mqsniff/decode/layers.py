@@ -16,6 +16,7 @@ from mqsniff.codecs.transforms import TRANSFORMS, Dark, Lost, Transform
 from mqsniff.codecs.transforms import TransformOutput as Output
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Gap, Mark, Problem, Side, Upgrade
+from mqsniff.streams.events import StreamChunk
 from mqsniff.tls.decoder import Hole, Plain, TlsDecoder, TlsNotice, TlsOutput
 from mqsniff.tls.hello import TlsFacts
 from mqsniff.tls.keylog import KeyRing
@@ -26,7 +27,7 @@ Notice: TypeAlias = tuple[Problem, Mark]
 START: Final = Mark(0, 0, 0, 0)
 
 
-def pieces(chunk: Chunk) -> Iterator[tuple[Mark, bytes]]:
+def pieces(chunk: Chunk | StreamChunk) -> Iterator[tuple[Mark, bytes]]:
     """The bytes of a chunk packet by packet, each with its mark."""
     marks, stop = chunk.marks, chunk.offset + len(chunk.data)
     for index, mark in enumerate(marks):
@@ -34,13 +35,6 @@ def pieces(chunk: Chunk) -> Iterator[tuple[Mark, bytes]]:
         end = marks[index + 1].offset if index + 1 < len(marks) else stop
         if end > start:
             yield mark, chunk.data[start - chunk.offset : end - chunk.offset]
-
-
-def packets_of(chunk: Chunk) -> Iterator[Chunk]:
-    """A chunk as one chunk for each packet."""
-    for mark, data in pieces(chunk):
-        offset = max(mark.offset, chunk.offset)
-        yield Chunk(chunk.side, offset, data, [mark])
 
 
 class Layer(ABC):

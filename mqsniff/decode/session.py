@@ -76,7 +76,7 @@ class ProtocolSession:
             self._dissector.start(side, in_step=in_step)
 
     def take(self, event: Chunk | Gap) -> Iterable[Item]:
-        """Items of the next bytes or of a gap; a list if one packet released all of them."""
+        """Items of the next bytes or of a gap; ``now`` tells which packet released the item just taken."""
         if isinstance(event, Gap):
             self._gaps[event.side] += 1
         return self._run(event, 0) if self._layered else self._give(event)
@@ -165,7 +165,7 @@ class ProtocolSession:
             self._last = None
         try:
             events = tell(what)
-            if type(events) is list and len(events) == 1 and isinstance(events[0], Message):
+            if isinstance(events, list) and len(events) == 1 and isinstance(events[0], Message):  # no generator: faster
                 self._last = message = events[0]
                 if self._quiet and not (message.records or self._exchanges.waiting):
                     return self._only(message)

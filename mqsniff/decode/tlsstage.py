@@ -12,7 +12,6 @@ from mqsniff.decode.layers import Notice, TlsLayer
 from mqsniff.decode.tls import tell_tls
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, ConnectionInfo, Gap, Item, Mark, Problem, ProblemItem, Side
-from mqsniff.streams.events import SideClosed
 from mqsniff.tls.decoder import TlsDecoder
 from mqsniff.tls.keylog import KeyRing
 
@@ -28,13 +27,16 @@ class TlsStage:
         self._plain = [0, 0]
         self._unused = 0
 
-    def pass_through(self, event: Chunk | Gap | SideClosed) -> Iterator[Chunk | Gap]:
+    def pass_through(self, event: Chunk | Gap) -> Iterator[Chunk | Gap]:
         """What comes out of TLS when an event goes in."""
         layer = self._layers[event.side]
-        if isinstance(event, SideClosed):
-            passed = layer.close()
-        else:
-            passed = layer.feed(event) if isinstance(event, Chunk) else layer.gap(event)
+        return self._counted(layer.feed(event) if isinstance(event, Chunk) else layer.gap(event))
+
+    def close(self, side: Side) -> Iterator[Chunk | Gap]:
+        """What comes out when no more bytes of a side will come."""
+        return self._counted(self._layers[side].close())
+
+    def _counted(self, passed: Iterator[Chunk | Gap]) -> Iterator[Chunk | Gap]:
         for above in passed:
             if self._decoder.opened:
                 if isinstance(above, Chunk):
@@ -42,10 +44,6 @@ class TlsStage:
                 yield above
             elif isinstance(above, Chunk):
                 self._unused += len(above.data)
-
-    def close(self, side: Side) -> Iterator[Chunk | Gap]:
-        """What comes out when no more bytes of a side will come."""
-        return self._layers[side].close()
 
     def notices(self) -> Iterator[Notice]:
         """Problems that were noticed since the last call."""

@@ -16,7 +16,7 @@ from mqsniff.filters.itemfilter import Filters, ItemFilter
 from mqsniff.filters.patterns import Patterns
 from mqsniff.filters.recordfilter import OFFSET_MAX, OffsetRange, topic_forms
 from mqsniff.model import ConnectionInfo, Item, Message, MessageItem
-from mqsniff.sinks.escape import safe
+from mqsniff.tables.escape import safe
 from mqsniff.tables.times import SECOND_NS, rfc3339
 
 _NAMES_NOTED: Final = 1000

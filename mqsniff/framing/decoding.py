@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 
 from mqsniff.framing.pending import PendingRequests
 from mqsniff.model import Event, Frame, Message, Problem, Skipped
@@ -15,7 +15,7 @@ from mqsniff.spec.wire import Malformed
 
 
 def decode_safely(
-    decode: Callable[[Frame], Iterator[Event]], frame: Frame, reach: int, requests: PendingRequests, plugin: str
+    decode: Callable[[Frame], Iterable[Event]], frame: Frame, reach: int, requests: PendingRequests, plugin: str
 ) -> list[Event]:
     """The events of a frame; if no event claims it, ``reach`` bytes of the stream become Skipped. Hot."""
     events: list[Event] = []

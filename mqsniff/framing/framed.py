@@ -48,7 +48,7 @@ class FramedDissector(Dissector):
         """
 
     @abstractmethod
-    def decode(self, frame: Frame) -> Iterator[Event]:
+    def decode(self, frame: Frame) -> Iterable[Event]:
         """Give the events of a frame; may raise Malformed. ``frame.data`` may be shorter than ``frame.size``."""
 
     def walk(self, side: Side, walk: IncrementalSize, data: bytes) -> Walked:  # noqa: ARG002  # part of the contract
@@ -157,11 +157,11 @@ class FramedDissector(Dissector):
         """Take the next bytes of a side."""
         return self._machine.feed(chunk)
 
-    def gap(self, gap: Gap) -> Iterator[Event]:
+    def gap(self, gap: Gap) -> Iterable[Event]:
         """Take note of lost bytes of a side."""
         return self._machine.gap(gap)
 
-    def close(self, side: Side) -> Iterator[Event]:
+    def close(self, side: Side) -> Iterable[Event]:
         """No more bytes of a side will come: give what still waits."""
         return self._machine.close(side)
 

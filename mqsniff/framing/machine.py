@@ -33,14 +33,14 @@ class Framed(Searcher, Sizer, Protocol):
     """What the machine needs of a dissector."""
 
     now: int
-    """Ordinal of the packet that released the event just given."""
+    """Ordinal of the packet that released the event just taken."""
 
     @property
     def head_max(self) -> int:
         """Neither ``probe`` nor ``frame_size`` needs more bytes."""
         ...
 
-    def decode(self, frame: Frame, /) -> Iterator[Event]:
+    def decode(self, frame: Frame, /) -> Iterable[Event]:
         """The events of a frame."""
         ...
 

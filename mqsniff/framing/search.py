@@ -126,8 +126,10 @@ class Search:
         size = prober.probe(stream.side, data[at : min(at + probe_size(prober), end)])
         if not isinstance(size, int):
             return False, 0
-        begins_packet = stream.begins_packet(stream.base + at)
-        verdict = prober.confirm(stream.side, Candidate(data, at, end, size, begins_packet, final))
+        start = stream.base + at
+        begins, ends = stream.begins_packet(start), stream.ends_packet(start + size)
+        release = stream.mark_of(min(start + size, stream.base + end) - 1).release
+        verdict = prober.confirm(stream.side, Candidate(data, at, end, size, begins, ends, release, final))
         if verdict is Verdict.MORE and not final:
             return False, end + 1
         return verdict is not Verdict.NO, 0

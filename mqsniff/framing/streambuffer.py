@@ -192,6 +192,10 @@ class StreamBuffer:
             before = mark.packet
         return False
 
+    def ends_packet(self, offset: int) -> bool:
+        """Whether the bytes of a packet end at a stream offset."""
+        return offset == self.end or self.begins_packet(offset)
+
     def packet_ends(self) -> Iterator[tuple[int, int]]:
         """(stream offset, release) of the end of each packet's buffered bytes, beginning with the oldest mark kept."""
         marks = self._marks

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Any, BinaryIO, Final
 
 from mqsniff.model import Item
-from mqsniff.sinks.escape import safe
+from mqsniff.tables.escape import safe
 from mqsniff.tables.rows import Captures, Row, rows_of
 from mqsniff.tables.schemas import TABLES, TableName, names_of
 from mqsniff.tables.times import rfc3339

@@ -12,9 +12,9 @@ from typing import Final
 
 from mqsniff.limits import Limits
 from mqsniff.model import UNMET, ConnectionInfo, Frame, Message, ProblemItem, packet_capture, packet_number
-from mqsniff.sinks.escape import quoted, safe
 from mqsniff.sinks.paint import TextPart
 from mqsniff.sinks.tree import brief
+from mqsniff.tables.escape import quoted, safe
 from mqsniff.tables.rows import Captures, Row
 from mqsniff.tables.schemas import TableName, names_of
 from mqsniff.tables.times import SECOND_NS, rfc3339

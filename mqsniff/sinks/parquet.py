@@ -21,8 +21,8 @@ from mqsniff.sinks.topicfill import TopicFill
 from mqsniff.tables.arrow import ArrowTables
 from mqsniff.tables.rows import Captures
 from mqsniff.tables.schemas import TABLES, TableName
-from mqsniff.tables.topics import Teachings
 from mqsniff.tables.values import Redaction
+from mqsniff.topics import TopicDirectory
 
 
 class ParquetSink:
@@ -50,9 +50,9 @@ class ParquetSink:
         self._files = PartFiles(place.filesystem, place.root, prefix=prefix, limits=limits, extra=extra)
 
     @property
-    def teachings(self) -> Teachings:
+    def topics(self) -> TopicDirectory:
         """What the traffic taught of topic ids so far."""
-        return self._tables.teachings
+        return self._tables.topics
 
     def write(self, item: Item) -> None:
         """Take the next item."""
@@ -74,7 +74,7 @@ class ParquetSink:
             return []
         parts = self.close_parts(self._wanted)
         internal = InternalTopics(Registry(load_dissectors()).dissectors)
-        return TopicFill(self._folder.filesystem, self.teachings.names, internal, self._shown).parts(parts)
+        return TopicFill(self._folder.filesystem, self.topics.names, internal, self._shown).parts(parts)
 
     def close_parts(self, tables: Collection[TableName] = ()) -> list[WrittenPart]:
         """Write what waits and tell the parts, for who fills names later; ``tables`` get a part even without rows."""

@@ -23,9 +23,10 @@ import pyarrow.parquet as pq
 
 from mqsniff.limits import Limits
 from mqsniff.sinks.outputfolder import UNFINISHED
-from mqsniff.tables.arrow import Block, TopicIds, note_topic
+from mqsniff.tables.arrow import Block
 from mqsniff.tables.cells import repeated
 from mqsniff.tables.schemas import TABLES, TableName, arrow_schema
+from mqsniff.topics import TopicIds, note_topic
 
 _DIVERSE: Final = frozenset(
     (
@@ -60,7 +61,7 @@ class WrittenPart:
     rows: int
     bytes: int
     topic_ids: TopicIds = field(default_factory=dict)
-    """Topic ids that its rows name, and what stands for them: see ``mqsniff.tables.arrow.TopicIds``."""
+    """Topic ids that its rows name, and what stands for them: see ``mqsniff.topics.TopicIds``."""
 
 
 class PartFile:

@@ -35,10 +35,10 @@ from mqsniff.model import (
     TopicItem,
 )
 from mqsniff.sinks.clock import Clock, TimeMode
-from mqsniff.sinks.escape import safe
 from mqsniff.sinks.lines import close_name, close_parts, message_parts, packets, problem_parts, record_text, row_text
 from mqsniff.sinks.paint import Paint, Role, TextPart
 from mqsniff.sinks.tree import tree_lines
+from mqsniff.tables.escape import safe
 from mqsniff.tables.rows import Captures, record_rows, rows_of
 from mqsniff.tables.schemas import STREAM_TABLES, TableName
 from mqsniff.tables.times import SECOND_NS

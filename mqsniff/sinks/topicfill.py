@@ -21,12 +21,11 @@ import pyarrow.parquet as pq
 from mqsniff.decode.internal import InternalTopics
 from mqsniff.model import Int64s
 from mqsniff.sinks.parts import PartFile, WrittenPart
-from mqsniff.tables.arrow import MANY
 from mqsniff.tables.buffers import bools_in, number_array, numbers_in
 from mqsniff.tables.cells import array_of
 from mqsniff.tables.schemas import TABLES
-from mqsniff.tables.topics import Names, final_topic, final_topics
 from mqsniff.tables.values import Redaction
+from mqsniff.topics import Names, final_topic, final_topics, shows_other_names
 
 _WHOLE: Final = (None, "utf8", "base64")
 """Encodings of keys and values that are there as they were."""
@@ -48,8 +47,7 @@ class TopicFill:
 
     def needed(self, part: WrittenPart) -> bool:
         """Whether a part shows another name than the one that counts."""
-        noted = part.topic_ids
-        return MANY in noted or any(key in self.names and self.names[key][0] != name for key, name in noted.items())
+        return shows_other_names(part.topic_ids, self.names)
 
     def part(self, part: WrittenPart, path: str) -> WrittenPart:
         """A part with the names that count, written to ``path``, which may be its own."""

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from mqsniff.model import PayloadBytes, PayloadMap, PayloadText, Secret, Undecoded
-from mqsniff.sinks.escape import quoted, safe
+from mqsniff.tables.escape import quoted, safe
 from mqsniff.tables.values import NESTING_MAX, Redaction, base64, redacted, text_of
 
 _PLAIN: Final = re.compile(r'[^ "=<>\\]+')

@@ -172,7 +172,7 @@ class Connection:
     def _see_who_closes(self, me: Direction) -> None:
         """Note which side sent the first FIN or RST."""
         if self._closed_by is None:
-            self._closed_by = int(me.side)
+            self._closed_by = me.index
 
     def _greet(self, me: Direction, segment: Segment) -> None:
         """Look at a packet's part in the handshake."""
@@ -231,7 +231,7 @@ class Connection:
         if size:
             ordering.told = True
             data = bytes(view[start:stop])
-            ordering.outbox.put_bytes(me.side, me.next, data, [Mark(me.next, ts_ns, packet, ordinal)])
+            ordering.outbox.put_bytes(me.index, me.next, data, [Mark(me.next, ts_ns, packet, ordinal)])
             me.remember(data)
             identity = IDENTITY.pack(seq, size, flags, ip_id, ack, ts_ns, interface)
             remember_packed(me.recent, identity, self._limits)
@@ -271,7 +271,7 @@ class Connection:
         while low < len(marks):
             high = _block_end(offsets, low, self._limits.chunk_max)
             data = sheet.join(rows.starts[low:high], rows.stops[low:high])
-            ordering.outbox.put_bytes(me.side, offsets[low], data, marks[low:high])
+            ordering.outbox.put_bytes(me.index, offsets[low], data, marks[low:high])
             me.remember(data)
             low = high
         remember_packed(me.recent, sheet.identities(run, self._limits.recent_segments), self._limits)

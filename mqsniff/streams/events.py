@@ -2,9 +2,8 @@
 
 1. Every event has one place in the input, the ordinal of the packet that released it: its ``mark.release``, of a chunk
    that of its first mark. A connection's events never go back in it.
-2. ``Chunk`` and ``Gap`` (mqsniff.model) carry the stream; the types here carry everything else.
-3. A ``Side`` in them is still a direction (0: sent by the low endpoint, 1: by the high one): which of the two is the
-   client is known later, by the handshake, by content or by port.
+2. A direction is 0 (sent by the low endpoint) or 1 (sent by the high one). Which of the two is the client is known
+   later, by the handshake, by content or by port: mqsniff.decode makes a ``Chunk`` or ``Gap`` with a ``Side`` then.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from mqsniff.model import Chunk, ConnectionOutcome, Gap, Mark, Problem, Side
+from mqsniff.model import ConnectionOutcome, Mark, Problem
 
 CloseReason: TypeAlias = Literal["fin", "rst"]
 
@@ -68,6 +67,27 @@ class ConnectionStats:
 
 
 @dataclass(slots=True)
+class StreamChunk:
+    """Contiguous bytes of one direction at a stream offset; as ``Chunk``, before sides are known."""
+
+    direction: int
+    offset: int
+    data: bytes
+    marks: list[Mark]
+
+
+@dataclass(slots=True)
+class StreamGap:
+    """Bytes of one direction that the capture lost; as ``Gap``, before sides are known."""
+
+    direction: int
+    offset: int
+    length: int
+    mark: Mark
+    known: bool = True
+
+
+@dataclass(slots=True)
 class ConnectionOpened:
     """The first packet of a connection; comes before everything else of it."""
 
@@ -84,10 +104,10 @@ class ConnectionEstablished:
 
 
 @dataclass(slots=True)
-class SideClosed:
+class StreamClosed:
     """All bytes that a direction sent before its FIN or RST are delivered: nothing more of it will come."""
 
-    side: Side
+    direction: int
     reason: CloseReason
     mark: Mark
     peer_reset: bool = False
@@ -99,7 +119,10 @@ class StreamProblem:
     """Something odd about segments, with its place; ``mark.offset`` is the stream offset it is about."""
 
     problem: Problem
+    """Without its side."""
     mark: Mark
+    direction: int | None = None
+    """Direction that it is about; None: the whole connection."""
 
 
 @dataclass(slots=True)
@@ -110,9 +133,11 @@ class ConnectionClosed:
     mark: Mark
 
 
-Happening: TypeAlias = ConnectionOpened | ConnectionEstablished | Gap | StreamProblem | SideClosed | ConnectionClosed
+Happening: TypeAlias = (
+    ConnectionOpened | ConnectionEstablished | StreamGap | StreamProblem | StreamClosed | ConnectionClosed
+)
 """An event that is not bytes."""
-StreamEvent: TypeAlias = Chunk | Happening
+StreamEvent: TypeAlias = StreamChunk | Happening
 
 
 class Outbox:
@@ -123,7 +148,7 @@ class Outbox:
     def __init__(self, chunk_max: int) -> None:
         self._chunk_max = chunk_max
         self._events: list[tuple[int, StreamEvent]] = []
-        self._chunk: Chunk | None = None
+        self._chunk: StreamChunk | None = None
         """The last chunk, which may still grow: by ``_parts``, to ``_size`` bytes."""
         self._parts: list[bytes] = []
         self._size = 0
@@ -139,28 +164,28 @@ class Outbox:
         self._flush()
         self._events.append((event.mark.release, event))
 
-    def put_bytes(self, side: Side, offset: int, data: bytes, marks: list[Mark]) -> None:
+    def put_bytes(self, direction: int, offset: int, data: bytes, marks: list[Mark]) -> None:
         """Add bytes at a stream offset; ``marks`` lie inside them, the first at ``offset``."""
         size, chunk = len(data), self._chunk
         if chunk is not None:
             fits = chunk.offset + self._size == offset and self._size + size <= self._chunk_max
-            if fits and chunk.side is side:
+            if fits and chunk.direction == direction:
                 self._parts.append(data)
                 chunk.marks += marks
                 self._size += size
                 return
             self._flush()
         if size > self._chunk_max:
-            self._put_cut(side, offset, data, marks)
+            self._put_cut(direction, offset, data, marks)
         else:
-            self._chunk, self._size = Chunk(side, offset, data, marks), size
+            self._chunk, self._size = StreamChunk(direction, offset, data, marks), size
 
-    def _put_cut(self, side: Side, offset: int, data: bytes, marks: list[Mark]) -> None:
+    def _put_cut(self, direction: int, offset: int, data: bytes, marks: list[Mark]) -> None:
         stops = [*(mark.offset for mark in marks[1:]), offset + len(data)]
         for mark, stop in zip(marks, stops, strict=True):
             for at in range(mark.offset, stop, self._chunk_max):
                 piece = data[at - offset : min(at + self._chunk_max, stop) - offset]
-                self._events.append((mark.release, Chunk(side, at, piece, [mark])))
+                self._events.append((mark.release, StreamChunk(direction, at, piece, [mark])))
 
     def _flush(self) -> None:
         chunk = self._chunk

@@ -15,8 +15,8 @@ from __future__ import annotations
 from itertools import takewhile
 
 from mqsniff.limits import Limits
-from mqsniff.model import Gap, Mark, Problem, ProblemKind, Severity, Side
-from mqsniff.streams.events import CloseReason, Outbox, SideClosed, StreamProblem
+from mqsniff.model import Mark, Problem, ProblemKind, Severity
+from mqsniff.streams.events import CloseReason, Outbox, StreamClosed, StreamGap, StreamProblem
 from mqsniff.streams.reassembly import AckedBeyond, Direction
 from mqsniff.streams.segment import Segment
 from mqsniff.streams.waiting import StreamPiece
@@ -60,7 +60,7 @@ class Ordering:
     def __init__(self, limits: Limits, first: Segment) -> None:
         self.limits = limits
         self.outbox = Outbox(limits.chunk_max)
-        self.directions = Direction(Side(0), limits), Direction(Side(1), limits)
+        self.directions = Direction(0, limits), Direction(1, limits)
         self.packets = 0
         """Packets of the connection so far."""
         self.last_ns = first.ts_ns
@@ -92,7 +92,7 @@ class Ordering:
 
     def peer(self, me: Direction) -> Direction:
         """The other direction."""
-        return self.directions[1 - me.side]
+        return self.directions[1 - me.index]
 
     def problem(
         self,
@@ -105,8 +105,8 @@ class Ordering:
         severity: Severity = "warning",
     ) -> None:
         """Tell something odd about bytes of a direction."""
-        problem = Problem(kind, severity, detail, "", me.side, offset, size)
-        self.outbox.put(StreamProblem(problem, self.mark(offset)))
+        problem = Problem(kind, severity, detail, offset=offset, size=size)
+        self.outbox.put(StreamProblem(problem, self.mark(offset), me.index))
 
     # ---- in
 
@@ -150,7 +150,7 @@ class Ordering:
 
     def _is_held(self, me: Direction, piece: StreamPiece) -> bool:
         """Whether a piece acknowledges bytes of the peer that may still come."""
-        peer = self.directions[1 - me.side]
+        peer = self.directions[1 - me.index]
         return piece.ack > peer.next and bool(peer.passed)
 
     def _pump(self) -> None:
@@ -169,20 +169,20 @@ class Ordering:
         self.told = True
         mark = Mark(piece.offset, piece.ts_ns, piece.packet, self._release)
         if piece.data is None:
-            self._tell_gap(me, Gap(me.side, piece.offset, piece.stop - piece.offset, mark))
+            self._tell_gap(me, StreamGap(me.index, piece.offset, piece.stop - piece.offset, mark))
         else:
-            self.outbox.put_bytes(me.side, piece.offset, piece.data, [mark])
+            self.outbox.put_bytes(me.index, piece.offset, piece.data, [mark])
             me.remember(piece.data)
         me.advance(piece.stop)
         self._check_end(me)
 
     def give_up(self, me: Direction, stop: int, *, known: bool = True) -> None:
         """Declare the bytes from the next one to ``stop`` lost."""
-        self._tell_gap(me, Gap(me.side, me.next, stop - me.next, self.mark(me.next), known))
+        self._tell_gap(me, StreamGap(me.index, me.next, stop - me.next, self.mark(me.next), known))
         me.advance(stop)
         self._check_end(me)
 
-    def _tell_gap(self, me: Direction, gap: Gap) -> None:
+    def _tell_gap(self, me: Direction, gap: StreamGap) -> None:
         self.told = True
         me.gap_bytes += gap.length
         me.forget()
@@ -192,7 +192,7 @@ class Ordering:
         if me.end is None or me.end_by is None or me.ended or me.next < me.end:
             return
         me.ended = self.told = True
-        self.outbox.put(SideClosed(me.side, me.end_by, self.mark(me.next), peer_reset=self.peer(me).reset))
+        self.outbox.put(StreamClosed(me.index, me.end_by, self.mark(me.next), peer_reset=self.peer(me).reset))
 
     # ---- holes
 
@@ -235,7 +235,7 @@ class Ordering:
         """Report the loss of a dark direction as one gap, once it shows a packet or at the end."""
         start, me.unseen_from = me.unseen_from, None
         if start is not None and start < me.next:
-            self._tell_gap(me, Gap(me.side, start, me.next - start, self.mark(start)))
+            self._tell_gap(me, StreamGap(me.index, start, me.next - start, self.mark(start)))
 
     # ---- the end
 

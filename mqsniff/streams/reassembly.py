@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from mqsniff.limits import Limits
-from mqsniff.model import Side
 from mqsniff.streams.events import CloseReason
 from mqsniff.streams.segment import HALF, MASK, Segment, distance
 from mqsniff.streams.waiting import Added, StreamPiece, WaitingPieces, first_difference
@@ -44,7 +43,7 @@ _NO_STRAYS: Final[list[Stray]] = []
 
 
 class Direction:
-    """State and counters of one direction; ``index`` 0 is sent by the low endpoint."""
+    """State and counters of one direction: 0 is sent by the low endpoint, 1 by the high one."""
 
     __slots__ = (
         "_history",
@@ -57,6 +56,7 @@ class Direction:
         "ended",
         "gap_bytes",
         "ignored",
+        "index",
         "next",
         "oddities",
         "origin",
@@ -66,17 +66,16 @@ class Direction:
         "recent",
         "reset",
         "retransmitted",
-        "side",
         "started",
         "strays",
         "unseen_from",
         "waiting",
     )
 
-    def __init__(self, side: Side, limits: Limits) -> None:
+    def __init__(self, index: int, limits: Limits) -> None:
         self._limits = limits
         self._history = bytearray()
-        self.side = side
+        self.index = index
         """Which of the two it is, as events name it."""
         self.started = False
         self.anchored = False

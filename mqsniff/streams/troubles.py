@@ -61,14 +61,14 @@ def see_window(ordering: Ordering, me: Direction, segment: Segment) -> None:
     if segment.flags & (SYN | RST) or not segment.flags & ACK:
         return
     troubles = _troubles(ordering)
-    since_ns = troubles.shut_ns[me.side]
+    since_ns = troubles.shut_ns[me.index]
     if not segment.flags & SHUT:
         if since_ns is not None:
-            troubles.shut_ns[me.side] = None
+            troubles.shut_ns[me.index] = None
             _opened(ordering, me, segment.ts_ns - since_ns, "until the peer opened its window again")
     elif since_ns is None:
-        troubles.shut_ns[me.side] = segment.ts_ns
-        troubles.zero_windows[me.side] += 1
+        troubles.shut_ns[me.index] = segment.ts_ns
+        troubles.zero_windows[me.index] += 1
         _tell(ordering, me, _Trouble("zero_window", "takes no more bytes: a window of zero", me.next))
 
 
@@ -78,7 +78,7 @@ def conclude(ordering: Ordering) -> None:
     if troubles is None:
         return
     for me in ordering.directions:
-        since_ns = troubles.shut_ns[me.side]
+        since_ns = troubles.shut_ns[me.index]
         if since_ns is not None:
             _opened(ordering, me, ordering.last_ns - since_ns, "by a window of zero of the peer, to the end")
     for kind in _KINDS:
@@ -99,8 +99,8 @@ def _opened(ordering: Ordering, me: Direction, span_ns: int, how: str) -> None:
 
 def _stalled(ordering: Ordering, me: Direction, span_ns: int) -> None:
     longest = _troubles(ordering).longest_stall_ns
-    before = longest[me.side]
-    longest[me.side] = span_ns if before is None else max(before, span_ns)
+    before = longest[me.index]
+    longest[me.index] = span_ns if before is None else max(before, span_ns)
 
 
 def _tell(ordering: Ordering, me: Direction, trouble: _Trouble) -> None:

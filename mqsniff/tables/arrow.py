@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -22,20 +22,13 @@ from mqsniff.tables.cells import array_of
 from mqsniff.tables.recordcolumns import BLOCK_TEXT, RecordColumns
 from mqsniff.tables.rows import Captures, Row, rows_of
 from mqsniff.tables.schemas import TABLES, TableName, arrow_schema, names_of
-from mqsniff.tables.topics import Teachings, TopicKey, final_topic, final_topics
 from mqsniff.tables.values import Redaction
+from mqsniff.topics import TopicDirectory, TopicIds, final_topic, final_topics, note_topic
 
 ROWS: Final = 4_096
 """Rows of dicts that wait, so that objects never pile up."""
 JSON_BYTES: Final = 4 << 20
 """Bytes of JSON text that wait with them."""
-TOPIC_IDS_MAX: Final = 1 << 16
-"""Topic ids of a part that are noted one by one: traffic may name ids without end."""
-MANY: Final[TopicKey] = ("", "")
-"""Stands for all topic ids beyond them."""
-
-TopicIds: TypeAlias = dict[TopicKey, str | None]
-"""Topic ids that rows name -> the name that all of these rows have for it; None where any has none, or another."""
 
 _JSON: Final = {table: names_of(table, "json") for table in TABLES}
 _TEXT: Final = {table: names_of(table, "text", "texts") for table in TABLES}
@@ -47,15 +40,6 @@ class Block(NamedTuple):
     table: TableName
     rows: pa.RecordBatch
     topic_ids: TopicIds
-
-
-def note_topic(topic_ids: TopicIds, key: TopicKey, name: str | None) -> None:
-    """Note what a row has for a topic id."""
-    if len(topic_ids) >= TOPIC_IDS_MAX and key not in topic_ids:
-        topic_ids[MANY] = None
-        return
-    if topic_ids.setdefault(key, name) != name:
-        topic_ids[key] = None
 
 
 class _Rows:
@@ -96,14 +80,21 @@ class _Rows:
 class ArrowTables:
     """The wanted tables of one run, block by block."""
 
-    def __init__(self, captures: Captures, wanted: Collection[TableName], shown: Redaction) -> None:
+    def __init__(
+        self,
+        captures: Captures,
+        wanted: Collection[TableName],
+        shown: Redaction,
+        topics: TopicDirectory | None = None,
+    ) -> None:
+        """``topics``: a directory that others read or teach as well."""
         self._captures = captures
         self._shown = shown
         self._rows = {table: _Rows(table) for table in TABLES if table in wanted and table not in ("records", "topics")}
         self._records = RecordColumns(captures, shown) if "records" in wanted else None
         self._record_ids: TopicIds = {}
-        self._topics = "topics" in wanted
-        self.teachings = Teachings()
+        self._final_topics = "topics" in wanted
+        self.topics = TopicDirectory() if topics is None else topics
 
     def take(self, item: Item) -> Iterator[Block]:
         """Take an item; gives the blocks that are full."""
@@ -115,7 +106,7 @@ class ArrowTables:
                     self._note_records(item)
             return
         if isinstance(item, MessageItem) and item.message.teaches:
-            self.teachings.learn(item.message)
+            self.topics.learn(item.message)
         for table, row in rows_of(item, self._captures, self._rows, self._shown):
             waiting = self._rows[table]
             if row.get("topic_ids") or row.get("topic_id"):
@@ -131,14 +122,14 @@ class ArrowTables:
                 yield waiting.block()
         if self._records is not None and self._records.waiting:
             yield self._record_block(self._records.block())
-        if self._topics and (topics := list(self.teachings.final())):
+        if self._final_topics and (topics := list(self.topics.final())):
             yield topics_block(topics)
 
     # ---- topic names
 
     def _name(self, item: Item, row: Row, topic_ids: TopicIds) -> None:
         """Fill what is known of a row that names topic ids, and note it."""
-        protocol, names = row["protocol"], self.teachings.names
+        protocol, names = row["protocol"], self.topics.names
         if "topic_id" in row:
             key = protocol, row["topic_id"]
             row["topic"] = final_topic(row["topic"], key, names)

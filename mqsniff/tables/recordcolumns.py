@@ -21,11 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqsniff.model import ConnectionInfo, HeaderSpans, Int64s, Message, RecordBatch
-from mqsniff.tables.buffers import bool_array, number_array, numbers_in, offsets_of
+from mqsniff.tables.buffers import as_text, bool_array, gathered, is_text, number_array, numbers_in, offsets_of
 from mqsniff.tables.cells import array_of, numbers_array, numbers_of, repeated
 from mqsniff.tables.rows import Captures, Row, record_columns, record_constants
 from mqsniff.tables.schemas import TABLES, Column, arrow_schema, arrow_type, names_of
-from mqsniff.tables.spans import as_text, gathered, is_text
 from mqsniff.tables.values import Redaction, redacted
 
 BLOCK_BYTES: Final = 8 << 20

@@ -89,7 +89,8 @@ def test_an_empty_or_poor_result_explains_itself(items, explanation):
 
 def test_all_reasons_stand_in_one_line():
     assert summary(TLS, TLS, TLS, UNKNOWN, *[UNANSWERED] * 5).explanation(Totals(packets=9)) == (
-        "0 messages: 3 TLS connections (encrypted: --tls-keys FILE decrypts it), 1 unknown on port 19092 (try --decode-as 19092=PROTO), "
+        "0 messages: 3 TLS connections (encrypted: --tls-keys FILE decrypts it), "
+        "1 unknown on port 19092 (try --decode-as 19092=PROTO), "
         "5 handshakes without an answer"
     )
 

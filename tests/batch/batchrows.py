@@ -48,7 +48,7 @@ def decoded(root: Path, names: Iterable[str], out: Path, domain: str = "", filte
         chooser = ItemFilter(filters)
         for item in pipeline.items():
             if isinstance(item, MessageItem) and item.message.teaches:
-                sink.teachings.learn(item.message)
+                sink.topics.learn(item.message)
             for chosen in chooser.choose(item) if filters and item is not None else (item,):
                 if chosen is not None:
                     sink.write(chosen)

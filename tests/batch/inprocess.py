@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from mqsniff.batch.bundles import Bundle, PiecePlaces
+from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.job import JobOptions
-from mqsniff.batch.names import Rewrite, Rewriter
 from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.reduce import TaskOutput
 from mqsniff.batch.tasks import BUNDLE_SCHEMA, bundles_of, learn_task, reduce_task, rewrite_task, scan_task
-from mqsniff.tables.topics import Teachings
+from mqsniff.topics import TopicDirectory, shows_other_names
 
 
 class InProcess:
@@ -68,9 +68,9 @@ class InProcess:
                     self._bundles += bundles_of([rows])
 
     def rewrite(self, wanted: Sequence[Rewrite], rewriter: Rewriter) -> list[str]:
-        names = Teachings(rewriter.taught).names
+        names = TopicDirectory(rewriter.taught).names
         for part in (part for each in wanted for part in each.parts):
-            self.stale += any(key in names and names[key][0] != name for key, name in part.topic_ids.items())
+            self.stale += shows_other_names(part.topic_ids, names)
         return [text for each in wanted for text in rewrite_task(each, rewriter, self._name())]
 
     def forget(self) -> None:

@@ -25,7 +25,7 @@ from mqsniff.batch.driver import run_job
 from mqsniff.batch.inputs import InputError
 from mqsniff.batch.job import JobOptions
 from mqsniff.batch.plan import SPLIT_SIZE
-from mqsniff.sinks.escape import safe
+from mqsniff.tables.escape import safe
 
 PARTITIONS: Final = (1, 7)
 ROW: Final = 2_000

@@ -10,8 +10,8 @@ from segmentrows import Run, plain
 from tinycapture import ip_tcp
 
 from mqsniff.batch.inputs import InputError, list_inputs
-from mqsniff.batch.packetfilter import PacketFilter
 from mqsniff.batch.plan import ScanOptions, plan
+from mqsniff.filters.packetfilter import PacketFilter
 from mqsniff.sources.files import FileSource
 
 S = 10**9

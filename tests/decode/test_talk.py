@@ -74,6 +74,25 @@ def test_any_cut_of_an_upgraded_stream_gives_the_same(cuts):
     ]
 
 
+@pytest.mark.parametrize("collect", [list, tuple, iter])
+def test_what_kind_of_iterable_a_dissector_returns_means_nothing(collect):
+    class Collecting(ToyMq):
+        def feed(self, chunk):
+            return collect([*super().feed(chunk)])
+
+        def gap(self, gap):
+            return collect([*super().gap(gap)])
+
+        def close(self, side):
+            return collect([*super().close(side)])
+
+        def decode(self, frame):
+            return collect([*super().decode(frame)])
+
+    events = [chunk(b"F\x01q"), chunk(b"F\x01aF\x00", side=Side.SERVER, packet=1), gap(3, 2, packet=2), chunk(b"F", 5)]
+    assert run(*events, dissector=Collecting) == run(*events)
+
+
 class Hoarding(ToyMq):
     """Gives back what waited in pieces, as a side does that had to wait behind gaps."""
 

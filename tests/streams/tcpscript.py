@@ -9,8 +9,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mqsniff.limits import MILLISECOND_NS, Limits
-from mqsniff.model import Chunk, FlowKey, Gap, SegmentBatch
-from mqsniff.streams.events import ConnectionClosed, ConnectionOpened, ConnectionStats, SideClosed, StreamProblem
+from mqsniff.model import FlowKey, SegmentBatch
+from mqsniff.streams.events import (
+    ConnectionClosed,
+    ConnectionOpened,
+    ConnectionStats,
+    StreamChunk,
+    StreamClosed,
+    StreamGap,
+    StreamProblem,
+)
 from mqsniff.streams.flows import FlowTable
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
@@ -133,7 +141,7 @@ class Tale:
     """(kind, offset, size) of what the network did."""
     closed: list[tuple[int, str]] = field(default_factory=list)
     facts: ConnectionStats | None = None
-    chunks: list[Chunk] = field(default_factory=list)
+    chunks: list[StreamChunk] = field(default_factory=list)
     identity: tuple[int | None, bool] | None = None
     """(client, seen from its start), as they were when the first bytes came."""
 
@@ -151,33 +159,34 @@ class Tale:
     def add(self, release: int, event: object) -> None:
         """Take the next event."""
         match event:
-            case Chunk():
+            case StreamChunk():
                 self._add_chunk(event)
-            case Gap():
+            case StreamGap():
                 assert event.mark.release == release
-                self.gaps.append((int(event.side), event.offset, event.length))
-                self.told.append(("gap", int(event.side), event.offset, event.length, event.known, event.mark))
-            case StreamProblem(problem, mark):
+                self.gaps.append((event.direction, event.offset, event.length))
+                self.told.append(("gap", event.direction, event.offset, event.length, event.known, event.mark))
+            case StreamProblem(problem, mark, direction):
+                assert problem.side is None, "which side it is, is not known yet"
                 odd = self.notes if problem.severity == "info" else self.problems
                 odd.append((problem.kind, problem.offset, problem.size))
-                self.told.append(("problem", str(problem), mark))
-            case SideClosed(side, reason, mark):
-                self.closed.append((int(side), reason))
-                self.told.append(("side closed", int(side), reason, mark))
+                self.told.append(("problem", direction, str(problem), mark))
+            case StreamClosed(direction, reason, mark):
+                self.closed.append((direction, reason))
+                self.told.append(("side closed", direction, reason, mark))
             case ConnectionClosed(facts, mark):
                 self.facts = facts
                 self.told.append(("closed", str(facts), mark))
             case ConnectionOpened(mark, client):
                 self.told.append(("opened", client, mark))
 
-    def _add_chunk(self, chunk: Chunk) -> None:
+    def _add_chunk(self, chunk: StreamChunk) -> None:
         self.chunks.append(chunk)
-        self.streams[int(chunk.side)][chunk.offset] = chunk.data
+        self.streams[chunk.direction][chunk.offset] = chunk.data
         stops = [mark.offset for mark in chunk.marks[1:]] + [chunk.offset + len(chunk.data)]
         start = chunk.offset
         for mark, stop in zip(chunk.marks, stops, strict=True):
             assert mark.offset <= start < stop
-            self._add_piece(int(chunk.side), start, chunk.data[start - chunk.offset : stop - chunk.offset], mark[1:])
+            self._add_piece(chunk.direction, start, chunk.data[start - chunk.offset : stop - chunk.offset], mark[1:])
             start = stop
 
     def _add_piece(self, side: int, offset: int, data: bytes, place: tuple) -> None:
@@ -228,7 +237,7 @@ def _tell(tales: dict[int, Tale], events: object) -> None:
         tale = tales.setdefault(id(connection), Tale(connection.id, None))
         tale.connection = connection  # keeps it alive, so that its id stays its own
         tale.client = connection.client_direction
-        if isinstance(event, Chunk | Gap | SideClosed):
+        if isinstance(event, StreamChunk | StreamGap | StreamClosed):
             tale.identify((connection.client_direction, connection.seen_from_start))
         tale.add(release, event)
 

@@ -6,28 +6,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqsniff.model import Chunk, Gap, Mark, Side
-from mqsniff.streams.events import Outbox
+from mqsniff.model import Mark
+from mqsniff.streams.events import Outbox, StreamChunk, StreamGap
 
-LOW, HIGH = Side(0), Side(1)
+LOW, HIGH = 0, 1
 
 
 def mark(offset: int, packet: int = 1) -> Mark:
     return Mark(offset, 10 * packet, packet, packet)
 
 
-def test_neighbouring_bytes_of_a_side_are_one_chunk():
+def test_neighbouring_bytes_of_a_direction_are_one_chunk():
     outbox = Outbox(100)
     outbox.put_bytes(LOW, 0, b"ab", [mark(0, 1)])
     outbox.put_bytes(LOW, 2, b"cd", [mark(2, 2), mark(3, 3)])
-    assert outbox.take() == [(1, Chunk(LOW, 0, b"abcd", [mark(0, 1), mark(2, 2), mark(3, 3)]))]
+    assert outbox.take() == [(1, StreamChunk(LOW, 0, b"abcd", [mark(0, 1), mark(2, 2), mark(3, 3)]))]
     assert outbox.take() == []
 
 
 ENDS = {
-    "the other side's bytes": lambda outbox: outbox.put_bytes(HIGH, 2, b"cd", [mark(2)]),
+    "the other direction's bytes": lambda outbox: outbox.put_bytes(HIGH, 2, b"cd", [mark(2)]),
     "bytes elsewhere": lambda outbox: outbox.put_bytes(LOW, 9, b"cd", [mark(9)]),
-    "an event": lambda outbox: outbox.put(Gap(LOW, 2, 5, mark(2))),
+    "an event": lambda outbox: outbox.put(StreamGap(LOW, 2, 5, mark(2))),
     "its size": lambda outbox: outbox.put_bytes(LOW, 2, b"cdefgh", [mark(2)]),
     "a hole": lambda outbox: outbox.put_bytes(LOW, 3, b"d", [mark(3)]),
 }
@@ -38,7 +38,7 @@ def test_a_chunk_ends_with(end):
     outbox = Outbox(6)
     outbox.put_bytes(LOW, 0, b"ab", [mark(0)])
     end(outbox)
-    assert outbox.take()[0] == (1, Chunk(LOW, 0, b"ab", [mark(0)]))
+    assert outbox.take()[0] == (1, StreamChunk(LOW, 0, b"ab", [mark(0)]))
 
 
 @given(st.lists(st.binary(min_size=1, max_size=20), min_size=1, max_size=10), st.integers(1, 12))

@@ -36,7 +36,11 @@ def test_both_sides_are_told_in_the_order_of_their_packets():
 
 def test_a_chunk_ends_where_the_other_side_begins():
     packets = [a(0, b"q1"), a(2, b"q2"), b(0, b"r1", 4), b(2, b"r2", 4), a(4, b"q3", 4)]
-    assert [(chunk.side, chunk.data) for chunk in play_one(packets).chunks] == [(A, b"q1q2"), (B, b"r1r2"), (A, b"q3")]
+    assert [(chunk.direction, chunk.data) for chunk in play_one(packets).chunks] == [
+        (A, b"q1q2"),
+        (B, b"r1r2"),
+        (A, b"q3"),
+    ]
 
 
 def test_an_answer_that_was_captured_before_its_question_is_told_behind_it():

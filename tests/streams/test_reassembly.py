@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqsniff.limits import MIB, Limits
-from mqsniff.model import Side
 from mqsniff.streams.reassembly import Direction, Stray
 from mqsniff.streams.segment import Segment
 from mqsniff.streams.waiting import StreamPiece
@@ -16,7 +15,7 @@ GIB = 1024 * MIB
 
 
 def direction(next_offset: int = 0, origin: int = 1000, **limits: int) -> Direction:
-    me = Direction(Side(0), Limits(**limits))
+    me = Direction(0, Limits(**limits))
     me.start(origin)
     me.advance(next_offset)
     return me

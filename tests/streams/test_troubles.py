@@ -20,7 +20,7 @@ def told(tale) -> list[tuple[int, str]]:
     """(packet, text) of what the network did."""
     return [
         (mark.packet, text.partition("detail=")[2].split("'")[1])
-        for name, text, mark in (each for each in tale.told if each[0] == "problem")
+        for _, _, text, mark in (each for each in tale.told if each[0] == "problem")
         if "severity='info'" in text
     ]
 

@@ -133,3 +133,20 @@ def test_cuts_of_a_packet_do_not_move_what_the_peer_said_before():
     whole = told(Driver(Kafka, in_step=False).run(events))
     for seed in range(10):
         assert told(Driver(Kafka, in_step=False).run(recut(events, random.Random(seed)))) == whole
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        response(craft.HEARTBEAT, 4, 0),
+        response(craft.HEARTBEAT, 4, 508),
+        response(craft.HEARTBEAT, 4, 507) + b"more",
+    ],
+    ids=["of id 0", "of a request that comes later", "that is not all of its packet"],
+)
+def test_what_looks_like_an_answer_where_the_capture_begins_is_passed_over(first: bytes) -> None:
+    assert inside([server(first), *NEXT], 0) == (BOTH, BOTH)
+
+
+def test_a_lone_answer_on_a_connection_without_requests_is_passed_over() -> None:
+    assert inside([server(response(craft.HEARTBEAT, 4, 65_536))], 0) == ([], [])

@@ -7,7 +7,7 @@ import pytest
 from segmentrows import Run, plain
 from tinycapture import ip_tcp
 
-from mqsniff.batch.packetfilter import PacketFilter
+from mqsniff.filters.packetfilter import PacketFilter
 from mqsniff.model import FlowKey
 
 S = 10**9

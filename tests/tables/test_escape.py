@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqsniff.sinks.escape import quoted, safe
+from mqsniff.tables.escape import quoted, safe
 
 
 @pytest.mark.parametrize(

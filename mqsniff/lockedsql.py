@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import duckdb
 
 from mqsniff.limits import Limits
-from mqsniff.sinks.escape import safe
+from mqsniff.tables.escape import safe
 from mqsniff.tables.schemas import TABLES, TableName, arrow_schema
 
 if TYPE_CHECKING:
