@@ -1,4 +1,4 @@
-"""Which names are names of captures, and which captures lie under a folder."""
+"""Which names are names of captures, which captures lie under a folder, and which key logs beside them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 from typing import Final
+
+from mqsniff.tls.keylog import KeyLog
 
 _FORMATS: Final = (".pcap", ".pcapng", ".cap", ".ntar")
 _COMPRESSIONS: Final = ("", ".gz", ".zst", ".lz4", ".xz", ".bz2")
@@ -26,3 +28,11 @@ def captures_under(paths: Iterable[Path]) -> list[Path]:
         else:
             found.add(path)
     return sorted(found)
+
+
+def key_logs_beside(capture: Path) -> tuple[KeyLog, ...]:
+    """The key log of ``x.pcap``: ``x.keys`` beside it, if there is one."""
+    name = capture.name.lower()
+    suffix = next((suffix for suffix in sorted(_SUFFIXES, key=len, reverse=True) if name.endswith(suffix)), "")
+    keys = capture.with_name(capture.name.removesuffix(capture.name[len(name) - len(suffix) :]) + ".keys")
+    return (KeyLog(str(keys)),) if suffix and keys.is_file() else ()

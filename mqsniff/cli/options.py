@@ -172,12 +172,16 @@ def _whole(text: str) -> int | None:
 _OUTPUT: Final = "Output"
 _DECODING: Final = "Decoding"
 
+tls_option: Final = option(
+    _DECODING, "--tls-keys", multiple=True, metavar="FILE", callback=_tls_keys,
+    help="Decrypt TLS with this key log, as SSLKEYLOGFILE makes it; repeatable.  [default: the file that the variable "
+         "SSLKEYLOGFILE names; what pcapng captures hold is used in any case]")  # fmt: skip
+"""What opens TLS."""
+
 decode_options: Final = all_of((
     option(_DECODING, "--decode-as", multiple=True, metavar="PORT=PROTO", callback=_decode_as,
            help="Read connections to a server port as this protocol; repeatable."),
-    option(_DECODING, "--tls-keys", multiple=True, metavar="FILE", callback=_tls_keys,
-           help="Decrypt TLS with this key log, as SSLKEYLOGFILE makes it; repeatable.  [default: the file that the "
-                "variable SSLKEYLOGFILE names, and what pcapng captures hold]"),
+    tls_option,
     option(_DECODING, "--show-secrets", is_flag=True, help="Show passwords, tokens and the like."),
     option(_DECODING, "--show-raw", is_flag=True,
            help="Show bytes that nobody decoded, not just their size and hash."),
