@@ -44,11 +44,11 @@ _LINE: Final = re.compile(
 )
 _KNOWN: Final = re.compile(rb"^(?:" + _LABELS + rb") ", re.MULTILINE)
 _DAMAGED: Final = re.compile(
-    rb"^(?![A-Z][A-Z0-9_]* (?:Session-ID:)?[0-9A-Fa-f]{2,512} (?:Master-Key:)?[0-9A-Fa-f]+[ \t]*\r?$"
+    rb"^(?!(?:" + _LABELS + rb") |[A-Z][A-Z0-9_]* (?:Session-ID:)?[0-9A-Fa-f]{2,512} (?:Master-Key:)?[0-9A-Fa-f]+[ \t]*\r?$"
     rb"|[ \t]*(?:#|\r?$)).",
     re.MULTILINE,
 )
-"""Lines that are neither of any label, nor comments, nor empty."""
+"""Lines without a label, other than comments and empty ones."""
 
 
 class LineIndex:
