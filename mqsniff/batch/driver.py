@@ -27,6 +27,7 @@ from mqsniff.batch.prefix import Prefix, prefix
 from mqsniff.batch.reduce import Done, TaskOutput
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.store import Store, shown_uri
+from mqsniff.batch.taskkeys import TaskKeys
 from mqsniff.decode.registry import load_dissectors
 from mqsniff.limits import MIB
 from mqsniff.model import Item, Problem, ProblemItem
@@ -56,7 +57,10 @@ class Steps(Protocol):
     def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[str]:
         """Scan splits, keep their bundles, give their reports."""
 
-    def learn(self, placing: PiecePlaces, options: JobOptions, partitions: int) -> list[str]:
+    def share(self, key_file: str) -> str:
+        """Send a file of keys to where tasks run; it gives the name by which tasks find it."""
+
+    def learn(self, placing: PiecePlaces, output: TaskOutput, partitions: int) -> list[str]:
         """Collect the names of topics that all bundles which were kept teach."""
 
     def reduce(self, placing: PiecePlaces, names: Sequence[str], output: TaskOutput, partitions: int) -> list[str]:
@@ -100,7 +104,8 @@ def run_job(
         ready = time.monotonic()
         run = new_run()
         where = out if "://" in out else archive.store.where  # a worker stands in a folder of its own
-        job = _Job(steps, archive, TaskOutput(where, archive.staging(run), run, options), told)
+        output = TaskOutput(where, archive.staging(run), run, replace(options, tls_keys=()))
+        job = _Job(steps, archive, output, told, options)
         try:
             archive.begin(run)
             report = job.run(work, listed, tuple(each.run for each in runs) if options.overwrite else ())
@@ -170,13 +175,16 @@ def _nothing_to_do(runs: Sequence[Manifest], listed: Sequence[Listed], out: str,
 class _Job:
     """One run, from the plan to the manifest."""
 
-    def __init__(self, steps: Steps, archive: Archive, output: TaskOutput, told: TaskReports) -> None:
+    def __init__(
+        self, steps: Steps, archive: Archive, output: TaskOutput, told: TaskReports, options: JobOptions
+    ) -> None:
         self._steps = steps
         self._archive = archive
         self._output = output
         self._told = told
         self._report = JobReport(output.run, "")
         self._done = Done()
+        self._options = options
 
     def run(self, work: ScanPlan, listed: Sequence[Listed], replaces: tuple[str, ...]) -> JobReport:
         """Do it; raises where it cannot."""
@@ -184,7 +192,11 @@ class _Job:
         closing = RunFinalizer(self._archive, self._output, settled.captures())
         if all(facts.status == "unreadable" for facts in settled.files):
             raise InputError(_unreadable([(facts.uri, facts.error) for facts in settled.files]))
-        self._reduce(settled, work)
+        with TaskKeys(self._options.tls_keys) as keys:
+            path = keys.write(secret for held in settled.secrets.values() for secret in held)
+            if path is not None and settled.bundle_bytes:
+                self._output = replace(self._output, key_file=self._steps.share(path))
+            self._reduce(settled, work)
         told = closing.items((*_registry_problems(), *settled.problems))
         told.memory = 0  # it is the driver's, no worker's
         self._done.add(told.plain())
@@ -220,7 +232,7 @@ class _Job:
         if output.options.filters.topics:  # names decide what is chosen, and any flow may teach them
             self._told(f"learning the names of topics from {settled.bundle_bytes / 1e6:.0f} MB of segments")
             history = TopicHistory()
-            for learned in self._steps.learn(settled.placing, output.options, partitions):
+            for learned in self._steps.learn(settled.placing, output, partitions):
                 history.merge(orjson.loads(learned))
             output = replace(output, history=tuple(history.rows()))
         self._told(f"decoding {settled.bundle_bytes / 1e6:.0f} MB of segments")
@@ -279,7 +291,7 @@ class _Job:
     def _manifest(
         self, listed: Sequence[Listed], settled: Prefix, published: Sequence[Published], replaces: tuple[str, ...]
     ) -> Manifest:
-        options = self._output.options.row_options()
+        options = self._options.row_options()
         statuses = {facts.uri: facts.status for facts in settled.files}
         every = [taken_of(each) for each in listed]
         return Manifest(

@@ -64,7 +64,7 @@ class PieceReport:
     """Of the file; ``packet`` is the number that the text names."""
     once: list[PacketProblem] = field(default_factory=list)
     """Of packets, but told once a capture only."""
-    secrets: list[tuple[int, bytes]] = field(default_factory=list)
+    secrets: list[tuple[int, bytes]] = field(default_factory=list, repr=False)
     """(type, data) of its decryption secrets."""
     bundles: int = 0
     bundle_bytes: int = 0

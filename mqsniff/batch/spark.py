@@ -4,7 +4,8 @@
 2. Bundles stay on the executors' disks between scan and shuffle; a lost executor has them made again.
 3. Tasks write under names of their own attempt. What Spark hands back of tasks that succeeded is what is published.
 4. The plan and its URIs travel inside the tasks' closures, never as text in a query plan.
-5. Whatever Spark fails with is told in one line: SessionError.
+5. Keys of TLS travel as a file of the session, which tasks know by its name.
+6. Whatever Spark fails with is told in one line: SessionError.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import contextlib
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from py4j.protocol import Py4JError
@@ -162,24 +165,35 @@ class SparkSteps:
         self._scanned.append(scanned)
         return self._texts(scanned.where(F.col("report").isNotNull()).select("report"))
 
+    def share(self, key_file: str) -> str:
+        """Send a file of keys to where tasks run, as a file of the session; it gives the name that tasks find it by."""
+        session = self._spark
+        try:
+            session.sparkContext.addFile(key_file)
+        except Exception:  # noqa: BLE001  # Spark Connect has no context, and says so with an error of its own
+            session.addArtifacts(key_file, file=True)
+        return Path(key_file).name
+
     def reduce(self, placing: PiecePlaces, names: Sequence[str], output: TaskOutput, partitions: int) -> list[str]:
         """Sort the bundles of all scans by flow and order of merge, decode and write them."""
         captures = list(names)
 
         def task(batches: ArrowBatches) -> ArrowBatches:
-            from mqsniff.batch.tasks import reduce_task, task_name, text_rows  # noqa: PLC0415  # on the worker
+            from mqsniff.batch.spark import found  # noqa: PLC0415  # on the worker
+            from mqsniff.batch.tasks import reduce_task, task_name, text_rows  # noqa: PLC0415  # as above
 
-            yield from text_rows(reduce_task(batches, placing, captures, output, task_name()))
+            yield from text_rows(reduce_task(batches, placing, captures, found(output), task_name()))
 
         return self._texts(self._flows(placing, partitions).mapInArrow(task, TEXT_DDL))
 
-    def learn(self, placing: PiecePlaces, options: JobOptions, partitions: int) -> list[str]:
+    def learn(self, placing: PiecePlaces, output: TaskOutput, partitions: int) -> list[str]:
         """Sort the bundles as ``reduce`` does, and collect the names of topics."""
 
         def task(batches: ArrowBatches) -> ArrowBatches:
-            from mqsniff.batch.tasks import learn_task, text_rows  # noqa: PLC0415  # on the worker
+            from mqsniff.batch.spark import found  # noqa: PLC0415  # on the worker
+            from mqsniff.batch.tasks import learn_task, text_rows  # noqa: PLC0415  # as above
 
-            yield from text_rows(learn_task(batches, placing, options))
+            yield from text_rows(learn_task(batches, placing, found(output)))
 
         return self._texts(self._flows(placing, partitions).mapInArrow(task, TEXT_DDL))
 
@@ -230,6 +244,15 @@ class SparkSteps:
         """What the tasks of a frame with one column say."""
         with described(self._spark, self.stage):
             return [row[0] for row in frame.collect()]
+
+
+def found(output: TaskOutput) -> TaskOutput:
+    """With the path of the file of keys, in a task."""
+    if not output.key_file:
+        return output
+    from pyspark import SparkFiles  # noqa: PLC0415  # on the worker
+
+    return replace(output, key_file=SparkFiles.get(output.key_file))
 
 
 @contextlib.contextmanager

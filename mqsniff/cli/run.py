@@ -82,6 +82,9 @@ def _conclude(pipeline: Pipeline, choice: CountedChain, options: RunOptions, sec
         if options.out is not None and not options.is_temporary:
             say("mqsniff: no input could be read, so no tables were written")
         return 2
+    for log in options.tls_keys:
+        if (sentence := log.sentence()) is not None:
+            say(f"mqsniff: {sentence}")
     dropped = sum(capture.dropped for capture in pipeline.captures)
     say(choice.everything.totals(pipeline.totals, dropped, seconds))
     for sentence in choice.sentences():

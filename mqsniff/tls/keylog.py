@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import IO, Final, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -44,7 +44,9 @@ _LINE: Final = re.compile(
 )
 _KNOWN: Final = re.compile(rb"^(?:" + _LABELS + rb") ", re.MULTILINE)
 _DAMAGED: Final = re.compile(
-    rb"^(?!(?:" + _LABELS + rb") |[A-Z][A-Z0-9_]* (?:Session-ID:)?[0-9A-Fa-f]{2,512} (?:Master-Key:)?[0-9A-Fa-f]+[ \t]*\r?$"
+    rb"^(?!(?:"
+    + _LABELS
+    + rb") |[A-Z][A-Z0-9_]* (?:Session-ID:)?[0-9A-Fa-f]{2,512} (?:Master-Key:)?[0-9A-Fa-f]+[ \t]*\r?$"
     rb"|[ \t]*(?:#|\r?$)).",
     re.MULTILINE,
 )
@@ -140,6 +142,13 @@ class KeyLog:
         """Lines that are none of a key log."""
         return self._index.damaged
 
+    def sentence(self) -> str | None:
+        """What is wrong with the log, in words; None where nothing is."""
+        if self.damaged:
+            count = self.lines + self.damaged
+            return f"{self.name}: {self.damaged} of {count} lines are no lines of a key log, and were passed over"
+        return None if self.lines else f"{self.name}: there are no keys of TLS in it"
+
     def _open(self) -> None:
         self._fd = os.open(self._path, os.O_RDONLY)
         self._read_on()
@@ -205,6 +214,22 @@ class KeyLog:
             line = self._line(place)
             if line is not None and not len(line["secret"]) % 2 and not len(line["id"]) % 2:
                 yield line["label"].decode(), bytes.fromhex(line["id"].decode()), bytes.fromhex(line["secret"].decode())
+
+    def copy_to(self, out: IO[bytes]) -> None:
+        """Write the log to a file, with an end of line at its end."""
+        at = 0
+        while block := self._block(at):
+            out.write(block)
+            at += len(block)
+        out.write(b"\n")
+
+    def _block(self, at: int) -> bytes:
+        if self._data is not None:
+            return self._data[at : at + BLOCK]
+        return os.pread(self._fd, BLOCK, at) if self._fd >= 0 else b""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a key log does not travel")
 
     def about(self) -> str:
         """A digest of what its lines are about, client randoms for the most part, which every capture shows."""
