@@ -19,7 +19,7 @@ from measuring import DATA, MB, made, script, show
 from mqsniff.batch.cuts import find_cut
 from mqsniff.batch.inputs import list_inputs, read_range
 from mqsniff.batch.plan import ScanPlan, plan
-from mqsniff.batch.prefix import Again, prefix
+from mqsniff.batch.prefix import Rescan, prefix
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.scan import scan as scan_split
 
@@ -85,7 +85,7 @@ def main(paths: list[str]) -> None:
     cpu_s = time.process_time() - started
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MB
     found = prefix(work, reports)
-    assert not isinstance(found, Again), "cuts that are no cuts: captures inside of captures"
+    assert not isinstance(found, Rescan), "cuts that are no cuts: captures inside of captures"
     figures = [f"{work.size / MB:.0f}", str(len(work.splits)), f"{found.packets:,}", f"{cpu_s:.2f}"]
     figures += [f"{work.size / MB / cpu_s:.0f}", f"{peak_mb:.0f}", f"{bundles:,}"]
     figures += [f"{found.bundle_bytes / work.size:.2f}", f"{1000 * cut_seconds(work):.1f}"]

@@ -20,7 +20,8 @@ from dataclasses import fields, replace
 import numpy as np
 
 from mqsniff.limits import Limits
-from mqsniff.model import Chunk, FlowKey, SegmentBatch
+from mqsniff.model import FlowKey, SegmentBatch
+from mqsniff.streams.events import StreamChunk
 from mqsniff.streams.flows import FlowTable
 from mqsniff.streams.segment import ACK, FIN, SYN
 
@@ -112,9 +113,11 @@ def measure(parts: list[SegmentBatch], *, find_runs: bool) -> tuple[float, int]:
     flows, size = FlowTable(Limits(), find_runs=find_runs), 0
     began = time.process_time()
     for part in parts:
-        size += sum(len(event.data) for flow in flows.feed(part) for *_, event in flow if isinstance(event, Chunk))
+        size += sum(
+            len(event.data) for flow in flows.feed(part) for *_, event in flow if isinstance(event, StreamChunk)
+        )
     for flow in flows.end():
-        size += sum(len(event.data) for *_, event in flow if isinstance(event, Chunk))
+        size += sum(len(event.data) for *_, event in flow if isinstance(event, StreamChunk))
     return time.process_time() - began, size
 
 

@@ -17,7 +17,7 @@ from kafkarecords import CODECS
 from measuring import COMPARED, MQSNIFF, OUTPUT, Capture, builds, compared, has_tshark, made, show
 
 SEED = 7
-TOLD = (
+PRESENT = (
     *("frame.number", "frame.time_epoch", "ip.src", "tcp.srcport", "ip.dst", "tcp.dstport", "tcp.stream"),
     *("kafka.len", "kafka.request_key", "kafka.response_key", "kafka.api_version", "kafka.correlation_id"),
     *("kafka.client_id", "kafka.error", "kafka.topic_name", "kafka.partition_id", "kafka.offset"),
@@ -61,7 +61,7 @@ def messages(scale: int) -> None:
     name = f"kafka-small-acknowledged-{requests}-seed{SEED}"
     capture = made("kafkatraffic.py", name, requests, SEED, mode="small")
     theirs = {
-        f"tshark -T fields, {len(TOLD)} fields": tshark(capture, *fields(TOLD)),
+        f"tshark -T fields, {len(PRESENT)} fields": tshark(capture, *fields(PRESENT)),
         "tshark -T json": tshark(capture, "-T", "json"),
     }
     ours = builds("NDJSON of messages", ndjson(capture, "messages"))

@@ -9,15 +9,15 @@ import sys
 from collections.abc import Iterable
 
 from mqsniff.limits import Limits
-from mqsniff.model import Chunk
 from mqsniff.sources.files import FileSource
+from mqsniff.streams.events import StreamChunk
 from mqsniff.streams.flows import FlowEvents, FlowTable
 from mqsniff.streams.packets import PacketDecoder
 
 
 def bytes_of(flows: Iterable[FlowEvents]) -> int:
     """Bytes of all chunks."""
-    return sum(len(event.data) for flow in flows for _, _, event in flow if isinstance(event, Chunk))
+    return sum(len(event.data) for flow in flows for _, _, event in flow if isinstance(event, StreamChunk))
 
 
 def main() -> None:

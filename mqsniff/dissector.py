@@ -8,20 +8,33 @@
 4. Results are final: what ``probe`` and ``frame_size`` return, other than NEED, must not change when more bytes of the
    same side arrive and the state is the same.
 5. Each byte fed is claimed once: by a message, as Skipped, or by the gap it lies in.
-6. What stands in a column of text is ``str``: names that are no UTF-8 go through ``spec.wire.as_name``. Bodies may hold
-   bytes.
+6. What stands in a column of text is ``str``: ``as_name`` (mqsniff.plugin) makes it of bytes that are no UTF-8. Bodies
+   may hold bytes.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from mqsniff.limits import Limits
-from mqsniff.model import Chunk, Event, Frame, Gap, Identity, Pending, Side, Span, Value
+from mqsniff.model import (
+    Act,
+    Chunk,
+    Event,
+    Frame,
+    Gap,
+    Identity,
+    Message,
+    Pending,
+    RecordOrigin,
+    Side,
+    Span,
+    Value,
+)
 
 
 class Verdict(IntEnum):
@@ -196,6 +209,16 @@ class Dissector(ABC):
     @classmethod
     def decode_record(cls, topic: str, key: bytes | None, value: bytes | None) -> Value | None:  # noqa: ARG003  # contract
         """The content of a record of an internal topic; None for another topic, and for bytes that do not fit."""
+        return None
+
+    @classmethod
+    def acts(cls, message: Message) -> Iterable[Act]:  # noqa: ARG003  # contract
+        """What a message does to records, members of groups and transactions, beside its rows; for ``trace`` alone."""
+        return ()
+
+    @classmethod
+    def origin(cls, headers: Mapping[str, bytes | None]) -> RecordOrigin | None:  # noqa: ARG003  # contract
+        """Which record one of a retry or dead letter topic is a copy of, by its headers; None where they tell none."""
         return None
 
     @classmethod

@@ -109,8 +109,8 @@ class Limits:
     wait_max: int = _bytes(4 * MIB, 64 * KIB, 4 * GIB,
         "bytes a side that may wait for the peer's answer before framing goes on without it",
         "raise it where a client sends much before an answer that changes how it is read")
-    questions_max: int = _count(65_536, 16, 1 << 26,
-        "open questions of one connection: a server that never answers must not grow us",
+    pending_max: int = _count(65_536, 16, 1 << 26,
+        "requests of one connection that wait for their answers: a server that never answers must not grow us",
         "raise it where requests of a busy connection are `unanswered` though their answers came")
     unanswered_max: int = _count(256, 1, 1 << 26,
         "commands without a reply that stay open for a late error",
@@ -178,6 +178,12 @@ class Limits:
     handles_max: int = _count(16_384, 16, 1 << 26,
         "numbers that a connection gave to what it opened and that are remembered",
         "raise it where topics are missing on a connection with many consumers or producers")
+    trace_records_max: int = _count(10_000, 1, 1 << 26,
+        "records that `mqsniff trace` tells apart while it looks for those that were asked for",
+        "ask for less: a partition, an offset; or raise it")
+    trace_steps_max: int = _count(1_000, 2, 1 << 26,
+        "steps of one trace that are kept",
+        "raise it where steps are left out")
     records_wait_max: int = _count(65_536, 1, 1 << 26,
         "produced records of one connection that wait for the broker's answer",
         "raise it where produced records have no offset though their answer was captured")

@@ -1,15 +1,15 @@
-"""Tables and a query in, batches of its result out: DuckDB, closed to everything but these tables.
+"""Tables and a query in, batches of its result out: DuckDB without access to anything but these tables.
 
-1. The tables are Arrow datasets that this process reads: DuckDB itself may open no file, no socket and no extension,
-   and its configuration is locked. What a query from elsewhere tries beyond that fails with one line.
-2. A query is one statement that reads: SELECT and its kin (WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE), or EXPLAIN
-   of one. Several statements are refused, since only one result can go out.
-3. Memory is bounded (``Limits.query_memory``); beyond it DuckDB spills into a folder of ours: the one place where it
-   may write. What cannot be spilled fails.
-4. DuckDB works in a thread of its own and the caller waits for it, so that a signal always ends a query, however long.
+1. The tables are Arrow datasets that this process reads: DuckDB itself may open no file, socket or extension, and its
+   configuration is locked. A query that tries it fails with a one-line error.
+2. A query is one statement that reads: SELECT and similar (WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE), or EXPLAIN
+   of one. Several statements are refused, since there can be only one result.
+3. Memory is bounded (``Limits.query_memory``); beyond it DuckDB spills to a temporary folder, the only place where it
+   may write. A query that cannot spill fails.
+4. DuckDB runs in its own thread and the caller waits for it, so that a signal ends a query at any time.
 5. Times are UTC.
-6. An error is one line: what, near where, the names there are when a name is wrong, and how to write what these tables
-   ask for.
+6. An error is one line: what, near where; for a wrong name, the names that exist; and how to write common expressions
+   for these tables.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS: Final = 8192
-"""Rows of a result that stand in memory together."""
+"""Rows of a result in memory at once."""
 
 _EXPLAIN: Final = re.compile(r"\s*EXPLAIN\b\s*(?:ANALYZE\b|\([^)]*\))?", re.IGNORECASE)
 _WAIT_S: Final = 0.2
-"""How long to wait at once: a signal that reached another thread is seen then, and an interrupt that came before its
-query had begun, and was lost, is told again."""
+"""Period of waiting for a query: after it, a signal that another thread got is handled, and an interrupt that came
+before the query began is repeated."""
 _NEAR: Final = 24
-"""Characters of a query that are shown of the place of an error."""
+"""Characters of a query that an error shows."""
 
 _LINE: Final = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 _KIND: Final = re.compile(r"^[A-Z][A-Za-z ]+ Error: ")
@@ -53,17 +53,17 @@ _HINTS: Final = (
         'columns whose names are words of SQL stand in double quotes: "group", "offset"',
     ),
 )
-"""(what an error says, what its query holds, how to write it instead)."""
+"""(pattern of an error, pattern of its query, how to write it instead)."""
 
 Result = TypeVar("Result")
 
 
 class QueryError(Exception):
-    """A query that cannot be run, in one line."""
+    """A query that cannot be run; the text is one line."""
 
 
 class Database:
-    """Tables to ask; ``spill`` is a folder that DuckDB may fill, and whoever made it deletes."""
+    """Tables to query; ``spill`` is a folder for DuckDB, which the caller deletes."""
 
     def __init__(self, tables: Mapping[str, Any], spill: Path, limits: Limits | None = None) -> None:
         self._tables = dict(tables)
@@ -80,7 +80,7 @@ class Database:
         self._connection.close()
 
     def check(self, query: str) -> None:
-        """Raise QueryError unless a query is one statement that reads, and means something for these tables."""
+        """Raise QueryError unless a query is one statement that reads and is valid for these tables."""
         with self._told(query):
             self._waited(lambda: self._check(query))
 
@@ -93,7 +93,7 @@ class Database:
         self._check_kind(query, _kind(statements[0]))
 
     def _check_kind(self, query: str, kind: str) -> None:
-        """Raise QueryError for a statement that does more than read, or that fails to mean something."""
+        """Raise QueryError for a statement that does more than read, or is invalid."""
         match kind:
             case "SELECT":
                 self._connection.execute(f"PREPARE checked AS {query}")
@@ -101,7 +101,7 @@ class Database:
             case "EXPLAIN" if (found := _EXPLAIN.match(query)) is not None:
                 self._check(query[found.end() :])
             case "MULTI":
-                raise QueryError("PIVOT wants the values that become columns: PIVOT … ON column IN ('a', 'b') …")
+                raise QueryError("PIVOT needs the values that become columns: PIVOT … ON column IN ('a', 'b') …")
             case _:
                 raise QueryError(f"{_verb(query)} does more than read; a query is SELECT, WITH, DESCRIBE or EXPLAIN")
 
@@ -127,7 +127,7 @@ class Database:
 
     @contextmanager
     def _told(self, query: str) -> Iterator[None]:
-        """Turn what DuckDB raises, or Arrow that reads the files for it, into a QueryError."""
+        """Turn errors of DuckDB, or of Arrow that reads files for it, into a QueryError."""
         import pyarrow as pa  # noqa: PLC0415  # heavy
 
         try:
@@ -136,7 +136,7 @@ class Database:
             raise QueryError(self._with_names(query, str(error))) from None
 
     def _with_names(self, query: str, text: str) -> str:
-        """An error with the names that there are, when a name is wrong."""
+        """An error; for a wrong name, with the names that exist."""
         what = one_line(query, text)
         if "Table with name" in text:
             return f"{what}; tables: {', '.join(self._tables)}"
@@ -152,7 +152,7 @@ class Database:
 
 
 def one_line(query: str, text: str) -> str:
-    """What DuckDB says of a query in many lines, as what is wrong and near where."""
+    """A multi-line error of DuckDB as one line: what is wrong, and near where."""
     what, _, rest = text.partition("\n")
     what = _KIND.sub("", what).rstrip("!.: ").replace("Values list ", "Table ")
     if text.startswith("Out of Memory Error"):
@@ -168,7 +168,7 @@ def one_line(query: str, text: str) -> str:
 
 
 def locked(spill: Path | None, tables: Mapping[str, Any], limits: Limits | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection that knows some Arrow tables and can reach nothing else; without ``spill`` it stays in memory."""
+    """A connection with access to some Arrow tables only; without ``spill`` it stays in memory."""
     connection = duckdb.connect(
         ":memory:", config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     )
@@ -191,7 +191,7 @@ def locked(spill: Path | None, tables: Mapping[str, Any], limits: Limits | None 
 
 
 def waited(connection: duckdb.DuckDBPyConnection, worker: ThreadPoolExecutor, work: Callable[[], Result]) -> Result:
-    """The outcome of what a connection does in a worker; a signal that is raised here meanwhile ends it."""
+    """The result of work that a connection does in a worker thread; a signal that is raised here interrupts it."""
     future = worker.submit(work)
     try:
         while not future.done():
@@ -204,18 +204,18 @@ def waited(connection: duckdb.DuckDBPyConnection, worker: ThreadPoolExecutor, wo
 
 
 def empty_tables() -> dict[TableName, Any]:
-    """Every table without rows: enough to see what a query means before anything is decoded."""
+    """Every table without rows: enough to check a query before decoding."""
     return {table: arrow_schema(table).empty_table() for table in TABLES}
 
 
 def needed_tables(query: str, spill: Path) -> tuple[TableName, ...]:
-    """The tables that a query may read; all of them where it names none, as SHOW TABLES does."""
+    """The tables that a query may read; all if it names none, as SHOW TABLES does."""
     connection = locked(spill, {f"made {table}": rows for table, rows in empty_tables().items()})
     for table in TABLES:
         connection.execute(f'CREATE TABLE "{table}" AS FROM "made {table}"')
     try:
         named = {name.lower() for name in connection.get_table_names(query)}
-    except duckdb.Error:  # it cannot take every query apart: JOIN USING is one
+    except duckdb.Error:  # DuckDB cannot list the tables of every query, such as one with JOIN USING
         named = set(re.findall(r"\w+", query.lower()))
     finally:
         connection.close()
@@ -223,7 +223,7 @@ def needed_tables(query: str, spill: Path) -> tuple[TableName, ...]:
 
 
 def _kind(statement: duckdb.Statement) -> str:
-    """What a statement does; DuckDB has statements that its Python side has no name for."""
+    """The type of a statement; for some, DuckDB's Python module has no name."""
     try:
         return statement.type.name
     except ValueError:
@@ -237,7 +237,7 @@ def _verb(query: str) -> str:
 
 
 def _near(query: str, text: str) -> str | None:
-    """Where DuckDB's caret points, as the text that stands there and its line."""
+    """The text at which DuckDB's caret points, with its line number."""
     found = _LINE.search(text)
     if found is None:
         return None

@@ -1,9 +1,9 @@
-"""The main loop: takes packets of a source, gives Items in the order in which the packets released them.
+"""The main loop: packets of a source in, items in the order of the packets that released them out.
 
-1. Packets are taken in slices, so that the items of a window never stand in memory together.
+1. Packets are processed in slices, so that not all items of a window are in memory together.
 2. Each connection of a slice gives a lazy stream of items; a merge sorts them by release, then by connection.
    Connections whose events come from one packet each (small messages) are sorted into one stream first: decision 003.
-3. Topic names are resolved behind the merge: an item shows the names that were learned before it in that order, and
+3. Topic names are filled in after the merge: an item shows the names that were learned before it in this order, and
    records of internal topics are decoded with them.
 4. ``None`` is yielded after each batch, so that live output can be flushed.
 """
@@ -40,7 +40,7 @@ from mqsniff.tls.keylog import TLS_KEY_LOG, KeyLog, KeyRing
 from mqsniff.topics import TopicDirectory
 
 SLICE_PACKETS: Final = 8192
-"""Packets of one slice, whose items may stand in memory together."""
+"""Packets of one slice; their items may be in memory together."""
 
 
 class Source(Protocol):
@@ -49,7 +49,7 @@ class Source(Protocol):
     captures: list[CaptureInfo]
 
     def batches(self) -> Iterator[PacketBatch]:
-        """Packets in merged order; an empty batch is a moment without packets."""
+        """Packets in merged order; an empty batch means that none has arrived."""
         ...
 
 
@@ -79,9 +79,9 @@ class Pipeline:
         domain: str = "",
         keys: Sequence[KeyLog] = (),
     ) -> None:
-        """``domain`` tells which captures are one: see ``sources.domains``; ValueError if it is no pattern.
+        """``domain``: which captures are one, see ``sources.domains``; ValueError for an invalid pattern.
 
-        ``keys`` open TLS, besides those that the captures hold themselves.
+        ``keys`` open TLS, besides those in the captures.
         """
         self._source = source
         ring = KeyRing(keys, self._secrets)
@@ -98,15 +98,15 @@ class Pipeline:
 
     @property
     def captures(self) -> list[CaptureInfo]:
-        """The inputs and what their reader learned of them."""
+        """The inputs, with what their readers found."""
         return self._source.captures
 
     def _secrets(self) -> list[bytes]:
-        """Key logs that the captures hold, as far as they were read."""
+        """Key logs in the captures, as far as they were read."""
         return [data for capture in self.captures for kind, data in capture.secrets if kind == TLS_KEY_LOG]
 
     def items(self) -> Iterator[Item | None]:
-        """Everything that the source holds, in order; None after each batch."""
+        """All items of the source, in order; None after each batch."""
         for entry in self._context.registry.loaded:
             if entry.problem:
                 yield self._notice(Problem("internal", "error", entry.problem))
@@ -180,7 +180,7 @@ class Pipeline:
             yield item
 
     def _faults(self) -> Iterator[Item]:
-        """What dissectors raised at records of internal topics."""
+        """Problems for exceptions of dissectors at records of internal topics."""
         while self._internal.faults:
             yield self._notice(Problem("internal", "error", self._internal.faults.pop()))
 
@@ -193,7 +193,7 @@ class Pipeline:
 
 
 def _is_of_one_packet(placed: tuple[int, Connection, StreamEvent]) -> bool:
-    """Whether all items of an event are released by one packet."""
+    """Whether one packet releases all items of an event."""
     event = placed[2]
     return not isinstance(event, StreamChunk) or len(event.marks) == 1
 

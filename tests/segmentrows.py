@@ -3,7 +3,7 @@
 from mqsniff.batch.bundles import Bundle, merged, problems_of, read_key, segments_of
 from mqsniff.batch.inputs import list_inputs
 from mqsniff.batch.plan import ScanOptions, plan
-from mqsniff.batch.prefix import Again, prefix
+from mqsniff.batch.prefix import Rescan, prefix
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.scan import scan
 from mqsniff.limits import Limits
@@ -54,7 +54,7 @@ class Run:
                 self._scan(split)
             self.prefix = prefix(self.plan, self.reports)
             self.rounds += 1
-            if not isinstance(self.prefix, Again):
+            if not isinstance(self.prefix, Rescan):
                 break
             self.plan, todo = self.prefix.plan, self.prefix.splits
         self.counted = [bundle for bundle in self.bundles if bundle.piece in self.prefix.placing.places]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -46,8 +47,9 @@ write_pcap(Path("mqtt.pcap"), segments(TestMqtt.conversations["a consumer"]))
 """
 
 
-def test_an_installed_plugin_decodes_what_mqsniff_only_names(tmp_path):
-    """Its entry point is found, and its connections are not told as those of another protocol."""
+@pytest.fixture
+def installed(tmp_path):
+    """A folder in which the example lies as if it were installed."""
     package = EXAMPLES / "mqsniff_mqtt"
     info = tmp_path / "mqsniff_mqtt-1.0.dist-info"
     info.mkdir()
@@ -57,8 +59,26 @@ def test_an_installed_plugin_decodes_what_mqsniff_only_names(tmp_path):
     (info / "entry_points.txt").write_text("\n".join(["[mqsniff.dissectors]", *lines, ""]))
     for name in ("mqsniff_mqtt.py", "test_mqtt.py"):
         (tmp_path / name).write_text((package / name).read_text())
-    written = run(tmp_path, "-c", CAPTURE)
+    return tmp_path
+
+
+def test_an_installed_plugin_decodes_what_mqsniff_only_names(installed):
+    """Its entry point is found, and its connections are not told as those of another protocol."""
+    written = run(installed, "-c", CAPTURE)
     assert written.returncode == 0, written.stderr
-    done = run(tmp_path, "-m", "mqsniff", "decode", "mqtt.pcap")
+    done = run(installed, "-m", "mqsniff", "decode", "mqtt.pcap")
     assert "16 messages (mqtt 16), no problems" in done.stderr
     assert "not decoded" not in done.stderr
+
+
+def test_a_plugin_that_describes_nothing_is_shown_with_its_names_and_ports(installed):
+    shown = run(installed, "-m", "mqsniff", "protocols", "mqtt").stdout
+    _, columns, row = shown.splitlines()
+    assert columns.split() == ["name", "ports", "from", "decoded"]
+    assert row.split() == ["mqtt", "1883", "mqsniff-mqtt", "1.0", "yes"]
+    overview = run(installed, "-m", "mqsniff", "protocols").stdout
+    assert [line.split() for line in overview.splitlines() if line.startswith("mqtt")] == [
+        ["mqtt", "1883", "decoded", "from", "mqsniff-mqtt", "1.0"]
+    ]
+    report = json.loads(run(installed, "-m", "mqsniff", "protocols", "--json", "mqtt").stdout)
+    assert [(each["names"], each["from"]) for each in report["protocols"]] == [(["mqtt"], "mqsniff-mqtt 1.0")]

@@ -204,7 +204,7 @@ def test_a_query_is_answered(database, query, rows):
         ("copy messages to 'x'", "COPY does more than read; a query is SELECT, WITH, DESCRIBE or EXPLAIN"),
         ("update extensions", "UPDATE does more than read"),
         ("explain analyze create table t as select 1", "CREATE does more than read"),
-        ("pivot messages on name using count(*)", ("PIVOT wants the values that become columns: "
+        ("pivot messages on name using count(*)", ("PIVOT needs the values that become columns: "
                                                   "PIVOT … ON column IN ('a', 'b') …")),
         ("", "the query is empty"),
         ("select length('x'::blob)", "No function matches the given name and argument types 'length(BLOB)'"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import re
 import subprocess
@@ -13,8 +15,18 @@ import pytest
 
 import mqsniff.plugin
 import mqsniff.testing
-from mqsniff.dissector import Dissector
-from mqsniff.framing import FramedDissector
+from mqsniff.plugin import (
+    Candidate,
+    Dissector,
+    Frame,
+    FramedDissector,
+    Message,
+    Pending,
+    Problem,
+    RecordBatch,
+    Sample,
+    Settings,
+)
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "plugins.md").read_text()
@@ -76,3 +88,18 @@ def test_the_names_of_the_page_exist():
     assert imported <= known
     called = set(re.findall(r"`(?:self|super\(\))\.(\w+)\(", PAGE))
     assert called <= members
+
+
+def test_every_type_that_the_contract_names_can_be_imported_from_one_place():
+    elsewhere = {"Any", "Callable", "ClassVar", "Collection", "Iterable", "Iterator", "Sequence"}
+    public = {*mqsniff.plugin.__all__} | elsewhere
+    classes = [Dissector, FramedDissector, Settings, Sample, Candidate, Frame, Message, Pending, Problem, RecordBatch]
+    for cls in classes:
+        for node in ast.parse(inspect.getsource(cls)).body[0].body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                arguments = [*node.args.args, *node.args.kwonlyargs]
+                annotations = [node.returns, *(each.annotation for each in arguments)]
+            else:
+                annotations = [node.annotation] if isinstance(node, ast.AnnAssign) else []
+            named = {each.id for told in annotations if told for each in ast.walk(told) if isinstance(each, ast.Name)}
+            assert {name for name in named if name[0].isupper()} <= public, cls

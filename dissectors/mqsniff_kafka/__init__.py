@@ -1,19 +1,19 @@
-"""Apache Kafka: how its frames are found; the rest is loaded with the first connection.
+"""Apache Kafka: finds its frames; everything else is loaded with the first connection.
 
 The modules in the order in which a frame passes them: ``heads`` (sizes), ``logins`` (by ``sasl``), ``bodies`` (by the
-layouts of ``specs``), ``marks`` (what all APIs have in common), ``records`` (fields of record data), ``membership``,
-``fetching``, ``embedded`` (by ``formats``), ``releases``, ``pairing``, ``outcomes``, ``rows``, ``naming``, ``notes``;
-``requests`` and ``responses`` join them, ``session`` those two.
+layouts of ``specs``), ``fieldpaths`` (what all APIs have in common), ``records`` (fields of record data),
+``membership``, ``fetching``, ``embedded`` (by ``formats``), ``releases``, ``pairing``, ``rows``, ``notes``.
+``requests`` and ``responses`` call them; ``session`` calls those two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from mqsniff.dissector import Candidate, Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Event, Frame, Gap, Side, Span, Value
+from mqsniff.model import Act, Event, Frame, Gap, Message, RecordOrigin, Side, Span, Value
 from mqsniff_kafka import heads
 
 if TYPE_CHECKING:
@@ -106,8 +106,22 @@ class Kafka(FramedDissector):
         return decode_record(topic, key, value)
 
     @classmethod
+    def acts(cls, message: Message) -> Iterable[Act]:
+        """What a message does to records, groups and transactions."""
+        from mqsniff_kafka.acts import acts_of  # noqa: PLC0415  # for ``mqsniff trace`` alone
+
+        return acts_of(message)
+
+    @classmethod
+    def origin(cls, headers: Mapping[str, bytes | None]) -> RecordOrigin | None:
+        """The record that one of a dead letter topic is a copy of."""
+        from mqsniff_kafka.acts import origin_of  # noqa: PLC0415  # as above
+
+        return origin_of(headers)
+
+    @classmethod
     def message_names(cls) -> Collection[str]:
-        """The APIs, tokens outside of them, and answers that nobody asked for."""
+        """The APIs, SASL tokens without a header, and responses without a request."""
         from mqsniff_kafka.description import message_names  # noqa: PLC0415  # as above
 
         return message_names()

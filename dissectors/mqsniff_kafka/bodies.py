@@ -1,10 +1,11 @@
 """Frames in, their headers and bodies out: of known APIs field by field, of all others the header and the size.
 
-1. A request tells its layout itself; a response is read by the key and version of its request.
-2. Where a version once meant other bytes, the layout counts that consumes the frame exactly, today's where several do.
-3. ApiVersions is answered with header version 0 always, and with a body of version 0 where the broker does not know the
-   version asked for (error 35).
-4. Bytes behind a request's body are allowed, and kept; nothing of a frame gets lost.
+1. A request names its key and version; a response is decoded by those of its request.
+2. If a version had other bytes in older releases, the layout that consumes the frame exactly is taken; today's if
+   several do.
+3. Responses to ApiVersions always have header version 0. Their body has version 0 if the broker does not know the
+   requested version (error 35).
+4. Bytes behind the body of a request are allowed and kept.
 
 Sources: RequestHeader.json, ResponseHeader.json and ``ApiMessageType`` of Apache Kafka; KIP-511 for rule 3.
 """
@@ -30,16 +31,16 @@ UNSUPPORTED_VERSION: Final = b"\x00\x23"
 _LENGTH: Final = Struct(">h")
 
 REPEATED: Final = frozenset({12, 68, 76, 88})
-"""APIs whose requests and answers are the same bytes over and over, and are not worked on: heartbeats of groups."""
+"""Heartbeats of groups: their bodies repeat byte by byte, and nobody changes a decoded one."""
 REPEATED_SIZE: Final = 256
-"""Bytes of a body that is remembered."""
+"""Largest body that is cached."""
 REPEATED_MAX: Final = 4096
-"""Bodies that are remembered."""
+"""Number of bodies that are cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """An API at one version, or the little that is known of an unknown one."""
+    """An API at one version, known or not."""
 
     key: int
     version: int
@@ -49,12 +50,12 @@ class Version:
     flexible_request: bool
     flexible_response: bool
     unknown: Problem | None = None
-    """What to say of a key or version without layouts."""
+    """The problem to report for a key or version without layouts."""
 
 
 @cache
 def _known() -> dict[tuple[int, int], Version]:
-    """Every version that has a layout; layouts are resolved when bytes come."""
+    """Every version that has a layout; layouts are resolved at first use."""
     return {
         (key, version): Version(
             key,
@@ -71,12 +72,12 @@ def _known() -> dict[tuple[int, int], Version]:
 
 
 def version_of(key: int, version: int) -> Version:
-    """An API at a version; unknown ones are not remembered."""
+    """An API at a version; unknown ones are not cached."""
     return _known().get((key, version)) or _unknown(key, version)
 
 
 def _unknown(key: int, version: int) -> Version:
-    """A header at least: newer versions of an API keep to its flexible form."""
+    """An unknown version, of which the header can be decoded: newer versions of an API stay flexible."""
     api = specs.apis().get(key)
     if api is None:
         problem = Problem("unknown_code", "warning", f"API key {key} is unknown", "api_key")
@@ -91,23 +92,23 @@ def _unknown(key: int, version: int) -> Version:
 
 @dataclass(slots=True)
 class KafkaBody:
-    """A decoded body. Nobody changes one: many messages may share it."""
+    """A decoded body. It must not be changed: messages with equal bytes may share it."""
 
     value: dict[str, Any]
     marks: FieldPaths | None
-    """Where the values with columns of their own stand; None for a body without layout."""
+    """Paths of the values that fill columns; None for a body without layout."""
     layout: Layout | None = None
     judged: bool = True
-    """Whether all its error codes were read; without a layout nobody knows where they are."""
+    """Whether all error codes were read; false without a layout."""
 
     def with_tags(self, tags: dict[str, bytes]) -> KafkaBody:
-        """The same with the unknown tags of its header."""
+        """The same body with the unknown tags of its header."""
         return KafkaBody({**self.value, "header_unknown_tags": tags}, self.marks, self.layout, self.judged)
 
 
 @dataclass(slots=True)
 class RequestHeader:
-    """What stands behind key, version and correlation id."""
+    """The request header behind key, version and correlation id."""
 
     client_id: str | None
     stop: int
@@ -119,7 +120,7 @@ class RequestHeader:
 
 
 def read_request_header(data: bytes, version: Version) -> RequestHeader:
-    """Client id and tags of a request's header, from its correlation id's end on; Malformed where they are damaged."""
+    """Client id and tags of a request header, which follow the correlation id; Malformed if they are damaged."""
     if version.key == heads.CONTROLLED_SHUTDOWN and version.version == 0:
         return RequestHeader(None, 12)
     if len(data) < 14:
@@ -136,7 +137,7 @@ def read_request_header(data: bytes, version: Version) -> RequestHeader:
 
 
 def read_header_tags(data: bytes, pos: int) -> tuple[dict[str, bytes] | None, int]:
-    """Tags of a flexible header, of which none is defined so far: (tags, place behind them)."""
+    """Tags of a flexible header, of which none is defined so far: (tags, offset behind them)."""
     if pos < len(data) and data[pos] == 0:
         return None, pos + 1
     end = len(data)
@@ -155,7 +156,7 @@ def read_header_tags(data: bytes, pos: int) -> tuple[dict[str, bytes] | None, in
 def read_request_body(
     version: Version, data: bytes, pos: int, size: int, limits: Limits
 ) -> tuple[KafkaBody, list[Problem]]:
-    """Body of a request of ``size`` bytes, of which ``data`` is what there is."""
+    """Body of a request of ``size`` bytes, of which ``data`` were captured."""
     if version.unknown is not None:
         return raw_body(data, pos, size), [version.unknown]
     if version.key in REPEATED and _may_repeat(data, pos, size, limits):
@@ -188,20 +189,20 @@ def _may_repeat(data: bytes, pos: int, size: int, limits: Limits) -> bool:
 
 @lru_cache(REPEATED_MAX)
 def _repeated(layout: Layout, data: bytes) -> KafkaBody | None:
-    """A body that many messages share, so that nobody may change it; None where something is odd."""
+    """A cached body, which must not be changed; None if anything in it is odd."""
     value = layout.exact(data, 0)
     return None if value is None else KafkaBody(value, field_paths_of(layout), layout)
 
 
 def raw_body(data: bytes, pos: int, size: int) -> KafkaBody:
-    """What nobody can decode."""
+    """A body that cannot be decoded: its size."""
     return KafkaBody({"undecoded": Undecoded(data[pos:size])} if pos < size else {}, None, judged=False)
 
 
 def read_body(
     layouts: tuple[Layout, ...], data: bytes, pos: int, size: int, limits: Limits, *, trailing: Severity
 ) -> tuple[KafkaBody, list[Problem]]:
-    """The body by the first layout that consumes exactly ``size`` bytes, else by the first that can be read."""
+    """The body by the first layout that consumes exactly ``size`` bytes, else by the first that decodes."""
     whole = len(data) == size
     if whole and (value := layouts[0].exact(data, pos, limits)) is not None:
         marks = field_paths_of(layouts[0])
@@ -234,7 +235,7 @@ def read_body(
 
 
 def _ends_in_records(marks: FieldPaths, body: dict[str, Any], stop: int) -> bool:
-    """Whether the last bytes that are there are record data, whose whole batches and heads are told."""
+    """Whether the captured bytes end in record data; its whole batches were decoded."""
     if marks.records is None:
         return False
     found: list[Any] = []

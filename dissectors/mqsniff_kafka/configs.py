@@ -1,8 +1,8 @@
-"""Configuration entries of bodies in, the same with those values hidden that may be secrets.
+"""Hides values of configuration entries that may be secrets.
 
-1. A value is secret where the broker says so (is_sensitive), or where its name says password, secret, token, jaas or
-   key, or where it holds a URI with a password. What a sensitive entry was overridden by (its synonyms) is as secret.
-2. Requests have no is_sensitive: names alone tell. Where a response should have it and has lost it with its end, the
+1. A value is secret if the broker says so (is_sensitive), if its name contains password, secret, token, jaas or key,
+   or if it holds a URI with a password. The synonyms of a sensitive entry are secret too.
+2. Requests have no is_sensitive: only names and values decide. If the capture cut is_sensitive off a response, the
    value counts as secret.
 """
 
@@ -16,7 +16,7 @@ from mqsniff_kafka.fieldpaths import SENSITIVE, BodyFields, Named
 
 SECRET_NAME: Final = re.compile(r"password|secret|token|jaas|key|credential", re.IGNORECASE)
 CREDENTIALS: Final = re.compile(r"://[^/?#@\s]*:[^/?#@\s]*@")
-"""The user information of a URI with a password (RFC 3986, section 3.2.1)."""
+"""User and password in a URI (RFC 3986, section 3.2.1)."""
 
 
 def hide_secrets(named: Named | None, body: BodyFields, *, sensitive: bool = False) -> None:
@@ -35,7 +35,7 @@ def hide_secrets(named: Named | None, body: BodyFields, *, sensitive: bool = Fal
 
 
 def is_secret(name: Any, value: Any = None) -> bool:
-    """Whether name or value tell that the value is secret; a name that cannot be read might."""
+    """Whether a value is secret by its name or by itself; true for a name that cannot be read."""
     if not isinstance(name, str) or SECRET_NAME.search(name) is not None:
         return True
     return isinstance(value, str) and CREDENTIALS.search(value) is not None
@@ -47,7 +47,7 @@ def hidden(value: Any) -> Secret:
 
 
 def hide_spans(named: Named | None, spans: list[Span]) -> list[Span]:
-    """The same for the fields of a message beside their bytes; a name stands before its value."""
+    """Hide secret values among the spans of a message; the span of a name precedes that of its value."""
     names: dict[str, Any] = {}
     judged = _judged(named)
     told = {_parent(span.path): span.value is not False for span in spans if span.path.endswith(SENSITIVE)}
@@ -64,12 +64,12 @@ def hide_spans(named: Named | None, spans: list[Span]) -> list[Span]:
 
 
 def _judged(named: Named | None) -> bool:
-    """Whether a layout has entries that say themselves if they are sensitive."""
+    """Whether the entries of a layout have the field is_sensitive."""
     return named is not None and (named.judged or any(_judged(inner) for *_, inner in named.inner))
 
 
 def _around(told: dict[str, bool], path: str, *, default: bool) -> bool:
-    """What the entry at ``path`` says of itself, or else the nearest around it."""
+    """is_sensitive of the entry at ``path``, else of the nearest struct around it."""
     while path:
         if path in told:
             return told[path]

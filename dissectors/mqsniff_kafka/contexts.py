@@ -1,4 +1,4 @@
-"""What a request leaves for its response, and what rules of single APIs work on."""
+"""What responses need of their requests, and the input of rules for single APIs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FETCH_SNAPSHOT: Final = 59
 
 @dataclass(slots=True)
 class RequestContext:
-    """What a request left for its response."""
+    """What a response needs of its request."""
 
     version: Version
     fetching: Fetching | None = None
@@ -29,7 +29,7 @@ class RequestContext:
     group: FormatContext = NO_CONTEXT
     """What is known of the group that it is about."""
     losses: int = 0
-    """How often responses had been lost when it was asked (``pairing``)."""
+    """How often responses had been lost when it was sent (``pairing``)."""
     inner: Version | None = None
     """The request that an envelope forwards."""
 
@@ -41,7 +41,7 @@ class ResponseContext:
     message: Message
     body: dict[str, Any]
     pending: Pending
-    question: RequestContext
+    request: RequestContext
 
 
 RequestRule: TypeAlias = Callable[[Message, dict[str, Any], RequestContext], None]

@@ -1,11 +1,12 @@
-"""First bytes of both sides in, whether a connection speaks Kafka out.
+"""Decides by the first bytes of both sides whether a connection speaks Kafka.
 
-1. From the start: the first request's body decodes to its last byte, or the server echoes its correlation id.
-2. In the middle: two requests in a row, or one that decodes exactly, at a segment's start, with a client id of text, or
-   of some length. What reads as Produce may be a response (its size and correlation id look like that), so without a
-   client id it wants the echo beside it.
-3. Responses alone prove nothing (ZooKeeper's count up as well): the port decides.
-4. A version of ApiVersions that nobody knows yet is a client of tomorrow, if the server echoes it.
+1. At the start of a connection: the body of the first request decodes to its last byte, or the response has its
+   correlation id.
+2. In the middle: at the start of a segment there are two requests in a row, or one that decodes exactly and has a
+   printable client id or at least NAMELESS_MIN bytes. A response can look like a Produce request (size and correlation
+   id read as size, key and version): a Produce without a client id also needs a response with its correlation id.
+3. Responses alone are no proof, since ZooKeeper's correlation ids count up too: the port decides.
+4. An unknown version of ApiVersions is a newer client, if the response has its correlation id.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from mqsniff.spec.wire import Malformed
 from mqsniff_kafka import bodies, heads
 
 BEGUN: Final = 32 * KIB
-"""Of a first request longer than what may wait undecided, so much is enough."""
+"""Bytes of a large first request that are enough to decide."""
 _LIMITS: Final = Limits(elements_max=64 * KIB)
 PRODUCE: Final = 0
 FETCH: Final = 1
-"""Zeros of other protocols read as the start of these two (ZooKeeper's first frame does): nothing may trail."""
+"""Zeros of other protocols (ZooKeeper's first frame) read as the start of these two: no bytes may follow them."""
 PRODUCE_OR_FETCH: Final = (b"\0\0", b"\0\1")
 NAMELESS_MIN: Final = 32
-"""Bytes of a lone request without a client id that is believed: a few numbers are no proof."""
+"""Smallest request without a client id that is accepted alone: a few numbers are no proof."""
 NO_CLIENT_ID: Final = (b"\0\0", b"\xff\xff")
 
 
 def detect(client: Sample, server: Sample) -> Verdict:
-    """What both samples say together."""
+    """The verdict on both samples."""
     if not client.data:
         return _server_alone(server)
     if client.from_start:
@@ -59,16 +60,16 @@ def _from_start(data: bytes, answers: bytes) -> Verdict:
 
 
 def _begun(data: bytes, answers: bytes) -> Verdict:
-    """A request of which the rest is still to come, or was lost: its answer may prove it.
+    """The verdict on a request that is not whole: a response with its correlation id proves it.
 
-    Zeros are the start of Produce, but for a client id that is there to be seen.
+    Zeros read as the start of a Produce request: that one needs a client id too.
     """
     zeros = data[4:6] in PRODUCE_OR_FETCH and (len(data) < 14 or data[12:14] in NO_CLIENT_ID)
     return Verdict.YES if not zeros and _echoed(data, 0, answers) else Verdict.MORE
 
 
 def _unproven(data: bytes, answers: bytes) -> Verdict:
-    """A first frame that no strict probe believes: rule 4, or a token of a client of 0.9."""
+    """The verdict on a first frame that ``probe_request`` refuses: rule 4, or the token of a 0.9 client."""
     if len(data) < 14:
         return Verdict.NO
     size = int.from_bytes(data[:4], "big")
@@ -84,7 +85,7 @@ def _unproven(data: bytes, answers: bytes) -> Verdict:
 
 
 def _at(data: bytes, start: int, server: Sample) -> Verdict:
-    """What stands at one place where a request may start."""
+    """The verdict on a request that may start at ``start``."""
     size = heads.probe_request(data[start : start + heads.HEAD_MAX])
     if size is NO_FRAME:
         return Verdict.NO
@@ -149,14 +150,14 @@ def _echoed(data: bytes, start: int, answers: bytes) -> bool:
 
 
 def _server_alone(server: Sample) -> Verdict:
-    """What responses without requests say; one that joined in the middle may be inside a long one."""
+    """The verdict on responses without requests."""
     if server.from_start:
         return _responses(server.data, 0) if server.data else Verdict.MORE
     return max((_responses(server.data, start) for start in server.starts), default=Verdict.NO) or Verdict.MORE
 
 
 def _responses(data: bytes, start: int) -> Verdict:
-    """MAYBE where frame follows frame from here on."""
+    """MAYBE if two responses follow each other from ``start`` on, NO if they cannot."""
     size = heads.probe_response(data[start : start + heads.PROBED])
     if not isinstance(size, int):
         return Verdict.MORE if size is NEED else Verdict.NO

@@ -1,9 +1,8 @@
-"""Bytes of bodies that hold formats of their own in, these formats out; bytes that are something else stay bytes.
+"""Decodes formats that are embedded in the bytes of fields; other bytes stay bytes.
 
-1. Which bytes, and which texts, hold a format is marked in their layouts; ``formats`` reads them, by the type of the
-   group if it counts.
-2. An envelope holds a whole request or response, header first; what is secret in it alone is secret in it there.
-3. What does not parse stays as it is, with a problem of kind ``format`` that names what was expected.
+1. Layouts mark the fields that hold a format; ``formats`` decodes them, some by the type of their group.
+2. An envelope holds a whole request or response with its header. The rules for secrets hold in it as they do outside.
+3. Bytes that do not parse stay as they are, with a problem of kind ``format`` that names the expected format.
 
 Source: ``EnvelopeUtils`` of Apache Kafka.
 """
@@ -26,7 +25,7 @@ from mqsniff_kafka.records.data import replace_all
 
 
 class Holder(NamedTuple):
-    """A struct with fields of bytes that hold a format, and the fields that lead to more."""
+    """The fields of a struct that hold a format, and those whose structs have such fields."""
 
     fields: tuple[tuple[str, str], ...]
     """(field, mark)."""
@@ -35,7 +34,7 @@ class Holder(NamedTuple):
 
 @cache
 def holder_of(layout: Layout) -> Holder | None:
-    """Where a layout has such bytes; None for most."""
+    """The embedded formats of a layout; None for most layouts."""
     return _holder(layout.struct)
 
 
@@ -49,7 +48,7 @@ def _holder(struct: Struct) -> Holder | None:
 
 
 def open_bytes(layout: Layout, body: BodyFields, context: FormatContext) -> list[Problem]:
-    """Replace the bytes of a body that hold formats; ``context``: what is known of the group beside the body."""
+    """Replace the bytes of a body that hold formats; ``context``: what the connection knows of the group."""
     holder = holder_of(layout)
     problems: list[Problem] = []
     if holder is not None:
@@ -78,7 +77,7 @@ def _open(holder: Holder, body: BodyFields, path: str, context: FormatContext, p
 
 
 def _nearer(body: BodyFields, context: FormatContext) -> FormatContext:
-    """What a struct itself says of its group, else what is known from around it."""
+    """The group's type and protocol as a struct has them, else as the struct around it has."""
     protocol_type = body.get("protocol_type") or context.protocol_type
     protocol = body.get("protocol_name") or body.get("protocol_data") or context.protocol
     if "metadata" in body and "name" in body:
@@ -90,7 +89,7 @@ def _nearer(body: BodyFields, context: FormatContext) -> FormatContext:
 
 
 def open_request(body: BodyFields, limits: Limits, problems: list[Problem]) -> Version | None:
-    """The forwarded request of an envelope; gives what the response will be read by."""
+    """Decode the forwarded request of an envelope; returns its API and version, for the response."""
     raw = body.get("request_data")
     if not isinstance(raw, bytes):
         return None
@@ -100,7 +99,7 @@ def open_request(body: BodyFields, limits: Limits, problems: list[Problem]) -> V
         return None
     key, number, correlation = heads.REQUEST_HEAD.unpack_from(raw)
     version = bodies.version_of(key, number)
-    # The header's reader counts from the size word, which an envelope leaves out.
+    # ``read_request_header`` expects the size word, which an envelope leaves out.
     framed = bytes(heads.SIZE_WORD) + raw
     try:
         header = bodies.read_request_header(framed, version)
@@ -116,7 +115,7 @@ def open_request(body: BodyFields, limits: Limits, problems: list[Problem]) -> V
 
 
 def open_response(body: BodyFields, version: Version | None, limits: Limits, problems: list[Problem]) -> None:
-    """The forwarded response of an envelope whose request was seen."""
+    """Decode the forwarded response of an envelope whose request was seen."""
     raw = body.get("response_data")
     if not isinstance(raw, bytes):
         return
@@ -136,13 +135,13 @@ def open_response(body: BodyFields, version: Version | None, limits: Limits, pro
 
 
 def _finish(inner: bodies.KafkaBody) -> None:
-    """Record data is never forwarded; whoever writes some is told its size."""
+    """Replace record data by its size: brokers never forward any."""
     if inner.marks is not None and inner.marks.records is not None:
         replace_all(inner.marks.records, inner.value)
 
 
 def _under(path: str, problems: list[Problem]) -> list[Problem]:
-    """Problems of what stands in a field, with their whole path."""
+    """Problems of an embedded body, with the path of its field before theirs."""
     for problem in problems:
         problem.path = f"{path}.body.{problem.path}" if problem.path else path
     return problems

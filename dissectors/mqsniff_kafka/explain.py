@@ -1,4 +1,4 @@
-"""A frame in, every field of it beside its bytes out."""
+"""Every field of a frame beside its bytes, for ``mqsniff explain``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mqsniff_kafka.records.batches import read_batches
 from mqsniff_kafka.records.secrets import hide_secrets, may_hold_secret
 
 SECRET_BYTES: Final = frozenset({"envelope_request", "envelope_response"})
-"""Formats inside bytes that may hold secrets: their bytes are not shown as they are."""
+"""Embedded formats that may hold secrets: their bytes are hidden."""
 TOPICS: Final = frozenset({"topic_name", "topic_id"})
 
 
 def frame_spans(frame: Frame, layout: Layout | None, limits: Limits) -> Iterator[Span]:
-    """Header, body and what stands behind it; ``layout`` is a response's, where it is known."""
+    """Header, body and the bytes behind it; ``layout``: that of a response, if known."""
     data = frame.data
     if len(data) < (12 if frame.side is Side.CLIENT else 8):
         return
@@ -38,7 +38,7 @@ def frame_spans(frame: Frame, layout: Layout | None, limits: Limits) -> Iterator
 
 
 def _has_tags(layout: Layout, data: bytes) -> bool:
-    """Whether a response's header is flexible: as its body is, but for ApiVersions."""
+    """Whether the header of a response is flexible: it is if the body is, except in ApiVersions."""
     return layout.struct.flexible and layout.name != "ApiVersionsResponse" and len(data) > 8
 
 
@@ -85,7 +85,7 @@ def _body(frame: Frame, layout: Layout | None, pos: int, limits: Limits) -> Iter
 
 
 def _records(span: Span, data: bytes, topic: Value, limits: Limits) -> Value:
-    """The length of record data, or its bytes as a secret where a record of it holds one, or might."""
+    """The length of record data; its bytes as a Secret if a record may hold one."""
     if not isinstance(span.value, int) or span.value <= 0:
         return span.value
     start = max(span.start, span.stop - span.value)
@@ -104,7 +104,7 @@ def _shown(span: Span) -> Value:
 
 
 def _meaning(span: Span) -> str:
-    """What a number stands for: an error or another value of an enum by name, else the meaning of the field."""
+    """The name of an enum value or error code, else the meaning of the field."""
     value = span.value
     if not isinstance(value, int) or isinstance(value, bool):
         return span.meaning

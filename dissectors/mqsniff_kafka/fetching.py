@@ -1,12 +1,11 @@
-"""Fetch requests and their answers in, what they are about out: a request inside a session lists what changed only.
+"""Fetch sessions: the partitions that each fetch reads. Requests inside a session list changes only.
 
-1. A fetch session is named by the broker's answer to a full fetch (session id 0, epoch 0 or -1); requests of later
-   epochs add, change and forget partitions. A share session belongs to group and member, and begins with epoch 0.
-2. State is what this connection showed; of a session that began before the capture, what was seen since.
-3. ``SESSIONS_MAX`` and ``partitions_max`` bound what a peer can make us keep: a session of more partitions is not kept,
-   of requests that wait for an answer the oldest forget theirs when all together have more, and high watermarks are
-   forgotten where there are more.
-4. Data below the high watermark that an earlier answer told were there when they were asked for.
+1. A full fetch (session id 0, epoch 0 or -1) opens a session; the response gives its id. Requests of later epochs add,
+   change and forget partitions. A share session belongs to a group and a member, and begins with epoch 0.
+2. Only what this connection showed is known. A session that began before the capture has the partitions seen since.
+3. Memory is bounded by ``SESSIONS_MAX`` and ``partitions_max``: a session with more partitions is not kept; if pending
+   requests have more together, the oldest ones drop theirs; if there are more high watermarks, all are dropped.
+4. Data below the high watermark of an earlier response existed when the request was sent.
 
 Source: KIP-227, KIP-932; ``FetchSession`` and ``FetchSessionHandler`` of Apache Kafka.
 """
@@ -27,34 +26,34 @@ SHARE_ACKNOWLEDGE: Final = 79
 KEYS: Final = frozenset({FETCH, SHARE_FETCH, SHARE_ACKNOWLEDGE})
 
 SESSIONS_MAX: Final = 64
-"""Sessions of a connection; clients have one."""
+"""Sessions that are kept for a connection; clients have one."""
 CONSUMER: Final = -1
 READ_COMMITTED: Final = 1
 
 PartitionKey = tuple[str, int]
-"""Topic name or id, and partition."""
+"""(topic name or id, partition)."""
 
 
 @dataclass(slots=True)
 class Fetching:
-    """What one request asks for."""
+    """The partitions of one fetch request."""
 
     partitions: dict[PartitionKey, int | None]
-    """Where it reads -> offset asked for; share fetches have none."""
+    """Partition -> fetch offset; None in a share fetch."""
     replica: int = CONSUMER
     session: Any = None
-    """Key of the session that it belongs to; None where the answer has yet to open one."""
+    """Key of its session; None until the response has opened one."""
     opens: bool = False
     patient: bool = False
-    """Whether data may be there and not be served: the request wants more of it, or only what was committed."""
+    """Whether the broker may hold back data that exist: fewer than min_bytes, or not committed yet."""
     there: bool = False
-    """Whether data of the answer were known to be there when they were asked for (rule 4)."""
+    """Whether data in the response existed when the request was sent (rule 4)."""
     unsure: bool = False
-    """Whether that cannot be told of some of them: their partition was not answered before, or no offset is known."""
+    """Whether that is unknown for some data: no earlier response for their partition, or no fetch offset."""
 
     @property
     def reader(self) -> str:
-        """Who reads: consumer, follower, or other."""
+        """The kind of reader: consumer, follower or other."""
         return "consumer" if self.replica == CONSUMER else "follower" if self.replica >= 0 else "other"
 
 
@@ -65,14 +64,14 @@ class FetchSessions:
     partitions_max: int
     _open: dict[Any, dict[PartitionKey, int | None]] = field(default_factory=dict)
     _waiting: dict[int, Fetching] = field(default_factory=dict)
-    """Requests without an answer so far, by identity, oldest first."""
+    """Requests without a response so far, by identity, oldest first."""
     _places: int = 0
-    """Partitions of all that wait."""
+    """Number of partitions of all these."""
     _watermarks: dict[PartitionKey, int] = field(default_factory=dict)
-    """The latest high watermarks that were told."""
+    """The latest known high watermarks."""
 
     def request(self, key: int, body: BodyFields, rows: Sequence[PartitionRow]) -> Fetching:
-        """Take note of a request, whose rows are the partitions that it lists."""
+        """Note a request; ``rows`` are the partitions that it lists."""
         fetching = self._about(key, body, rows)
         fetching.patient = (body.get("min_bytes") or 0) > 1 or body.get("isolation_level") == READ_COMMITTED
         self._waiting[id(fetching)] = fetching
@@ -88,7 +87,7 @@ class FetchSessions:
             self._places -= len(fetching.partitions)
 
     def _about(self, key: int, body: BodyFields, rows: Sequence[PartitionRow]) -> Fetching:
-        """What a request is about, by its session."""
+        """The partitions of a request and its session."""
         listed = {place: row.get("offset") for row in rows if (place := place_of(row)) is not None}
         replica = _replica(body)
         if key == FETCH:
@@ -109,7 +108,7 @@ class FetchSessions:
         return Fetching(held, replica, name)
 
     def answered(self, fetching: Fetching, body: BodyFields) -> None:
-        """Take note of an answer: it may name the session that its request opened."""
+        """Note a response: it may give the id of the session that its request opened."""
         self._release(fetching)
         session = body.get("session_id")
         if fetching.opens and session and not body.get("error_code"):
@@ -117,7 +116,7 @@ class FetchSessions:
             self._keep(session, fetching.partitions)
 
     def answered_partition(self, fetching: Fetching, row: PartitionRow) -> None:
-        """Take note of a partition of an answer; its row gets the offset that was asked for. Hot."""
+        """Note a partition of a response; its row gets the fetch offset. Hot."""
         place = place_of(row)
         if place is None:
             return
@@ -143,7 +142,7 @@ class FetchSessions:
 
 
 def place_of(row: PartitionRow) -> PartitionKey | None:
-    """What a row is about; None where it is damaged."""
+    """The partition of a row; None if the row is damaged."""
     topic, partition = row["topic"] or row["topic_id"], row.get("partition")
     return (topic, partition) if isinstance(topic, str) and isinstance(partition, int) else None
 

@@ -1,8 +1,8 @@
-"""Layouts in; where in their bodies the values of one meaning stand, found once per layout, out.
+"""Paths to values of one meaning (topics, errors, …) in the bodies of a layout, found once per layout.
 
-1. A layout is searched when its first body comes; bodies are then walked by what was found: a body without such values
-   costs a test for None, one with a lone field in front one look-up.
-2. Bodies of damaged messages lack fields, and arrays may be null: a walk takes what is there.
+1. A layout is searched at its first body; later bodies follow the paths. A body without such values costs a test for
+   None, one with a single outer field one look-up.
+2. Bodies of damaged messages lack fields, and arrays may be null: both are skipped.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from mqsniff.spec.wire import as_name
 BodyFields = dict[str, Any]
 
 NO_ID: Final = "A" * 22
-"""A topic id that was not set."""
+"""The topic id that means none: all zeros."""
 METADATA_LOG: Final = ("A" * 21 + "Q", "__cluster_metadata")
-"""Topic id and name of KRaft's log, which are the same in every cluster, and which no response tells."""
+"""Topic id and name of KRaft's log: the same in every cluster, and in no response."""
 SENSITIVE: Final = "is_sensitive"
-"""What a broker says of a configuration entry."""
+"""Field of a configuration entry: whether its value is secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A struct: its own fields of the wanted meaning, and the fields whose structs have some."""
+    """A struct: its fields of the wanted meaning, and its fields whose structs have some."""
 
     fields: tuple[str, ...]
     lists: tuple[str, ...]
@@ -36,21 +36,21 @@ class Branch:
     inner: tuple[tuple[str, bool, Branch], ...]
     """(field, whether an array, its struct)."""
     lone: str = ""
-    """The only field, where there is one and nothing else."""
+    """Name of the field if there is exactly one and no inner struct."""
 
 
 class Named(NamedTuple):
-    """Structs that have several fields of wanted meanings beside each other: their names in the order of the marks."""
+    """Structs that have a field of each wanted meaning; the fields' names are in the order of the marks."""
 
     fields: tuple[str, ...]
     inner: tuple[tuple[str, bool, Named], ...]
     judged: bool = False
-    """Whether the structs themselves say if they are sensitive."""
+    """Whether the structs have the field is_sensitive."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldPaths:
-    """Where the values of a layout stand that have columns of their own; None where it has none."""
+    """Paths to the values of a layout that fill columns; None for a meaning that it does not have."""
 
     errors: Branch | None
     topics: Branch | None
@@ -62,12 +62,12 @@ class FieldPaths:
     configs: Named | None
     """Name and value of a configuration entry."""
     finite: bool
-    """Whether no number of it can be NaN."""
+    """Whether no number in it can be NaN."""
 
 
 @cache
 def field_paths_of(layout: Layout) -> FieldPaths:
-    """Where they stand in a layout; cached, as there are so many layouts and no more."""
+    """The paths of a layout; cached, since the number of layouts is fixed."""
     struct = layout.struct
     return FieldPaths(
         find(struct, _is_error),
@@ -86,12 +86,12 @@ def _is_error(item: FieldLayout) -> bool:
 
 
 def has_errors(item: FieldLayout) -> bool:
-    """Whether a field is an error code, or holds some."""
+    """Whether a field is an error code or contains one."""
     return _is_error(item) or (item.struct is not None and find(item.struct, _is_error) is not None)
 
 
 def find(struct: Struct, wanted: Callable[[FieldLayout], bool]) -> Branch | None:
-    """The fields of a struct, and of those inside, that are wanted; None where there are none."""
+    """The wanted fields of a struct and its inner structs; None if there are none."""
     fields: list[str] = []
     lists: list[str] = []
     inner: list[tuple[str, bool, Branch]] = []
@@ -108,7 +108,7 @@ def find(struct: Struct, wanted: Callable[[FieldLayout], bool]) -> Branch | None
 
 
 def find_beside(struct: Struct, marks: tuple[str, ...]) -> Named | None:
-    """The structs that have a plain field of each of the marks."""
+    """The structs that have a field of each of these marks."""
     items = (*struct.items, *struct.tagged)
     by_mark = {item.mark: item.name for item in items if not item.array and item.struct is None}
     fields = tuple(by_mark[mark] for mark in marks) if by_mark.keys() >= set(marks) else ()
@@ -122,7 +122,7 @@ def find_beside(struct: Struct, marks: tuple[str, ...]) -> Named | None:
 
 
 def collect(branch: Branch, body: BodyFields, into: list[Any]) -> None:
-    """Append the values of a body, outer ones first; null ones are left out."""
+    """Append the values of a body, outer ones first; nulls are left out."""
     for name in branch.fields:
         value = body.get(name)
         if value is not None:
@@ -154,7 +154,7 @@ def holders(branch: Branch | Named, body: BodyFields, into: list[tuple[BodyField
 
 
 def texts(branch: Branch | None, body: BodyFields) -> tuple[str, ...]:
-    """The different texts of a body in their order, as names; ids that were not set are left out."""
+    """The distinct names in a body, in order; the id that means none is left out."""
     if branch is None:
         return ()
     if branch.lone:

@@ -1,15 +1,14 @@
-"""First bytes in, the size of the frame that they open out.
+"""Sizes of Kafka frames, from their first bytes.
 
     request    size i32 | api key i16, api version i16, correlation id i32 [, client id i16 + text [, tags]] | body
     response   size i32 | correlation id i32 [, tags] | body
     SASL       size i32 | token, while a handshake of version 0 is going on
 
-1. ``probe_request`` believes what only a request has: a key and version that were released, a client id of printable
-   text that fits, no header tags. A response says nothing of itself but its size: ``probe_response`` can only want a
-   plausible one, and a correlation id as clients count them.
-2. ``follow_request``, ``follow_response`` and ``follow_token`` go with a connection in step: keys and versions of
-   tomorrow are frames.
-3. Nothing heavy is loaded: this runs on every capture, whatever it holds.
+1. ``probe_request`` accepts a released key and version, a printable client id that fits, and no header tags. The head
+   of a response has only a size and a correlation id: ``probe_response`` accepts plausible ones.
+2. ``follow_request``, ``follow_response`` and ``follow_token`` are for a side that is in step: they accept keys and
+   versions of future releases too.
+3. No heavy imports: this module runs on every capture, whatever its protocols.
 
 Sources: RequestHeader.json, ResponseHeader.json, ``SocketServer`` and ``SaslServerAuthenticator`` of Apache Kafka.
 """
@@ -28,12 +27,12 @@ from mqsniff_kafka import specs
 
 SIZE_WORD: Final = 4
 SIZE_PROBED: Final = 104_857_600
-"""The largest request that a broker takes unless it is told otherwise (socket.request.max.bytes)."""
+"""Largest request that a broker accepts by default (socket.request.max.bytes)."""
 SIZE_MAX: Final = 0x14FF_FFFF
-"""A first byte of 0x15 or 0x16 is a TLS record."""
+"""Larger sizes begin with 0x15 or 0x16, as TLS records do."""
 TLS_ALERT: Final = 0x15
 TLS_ALERTS: Final = frozenset(bytes((TLS_ALERT, 3, minor)) for minor in range(5))
-"""An alert of SSL 3.0 to TLS 1.3: the answer of a server to whom a client without TLS speaks on a TLS port."""
+"""An alert of SSL 3.0 to TLS 1.3: what a TLS port answers to a client without TLS."""
 REQUEST_MIN: Final = 8
 RESPONSE_MIN: Final = 4
 CLIENT_ID_MAX: Final = 255
@@ -41,20 +40,20 @@ HEAD_MAX: Final = SIZE_WORD + 8 + 2 + CLIENT_ID_MAX + 1
 
 KEY_FOLLOWED: Final = 0x4FFF
 VERSION_FOLLOWED: Final = 0xFF
-"""Vendors' keys start at 10000; text read as a header, such as a SASL token, gives larger numbers in one of the two."""
+"""Vendors' keys start at 10000. Text that is read as a header, such as a SASL token, exceeds one of the two."""
 
 CORRELATION_PROBED: Final = 1 << 27
 CORRELATION_SASL: Final = 2_147_483_640
-"""The Java client counts its SASL exchanges from here."""
+"""The Java client numbers its SASL requests from here."""
 
 PROBED: Final = 9
 """Bytes of a response that ``probe_response`` looks at."""
 BATCH_MAGIC: Final = 2
-"""Of a record batch; it stands behind the batch's length and the leader's epoch."""
+"""Magic of a record batch; it follows the batch length and the leader epoch."""
 
 CONTROLLED_SHUTDOWN: Final = 7
 GSSAPI_TOKEN: Final = 0x60
-"""First byte of a token with which clients of 0.9 begin without a handshake (RFC 2743, section 3.1)."""
+"""First byte of a GSSAPI token, which 0.9 clients send without a handshake (RFC 2743, section 3.1)."""
 
 PROBED_REQUEST: Final = LengthPrefix(SIZE_WORD, REQUEST_MIN + 2, SIZE_PROBED)
 PROBED_RESPONSE: Final = LengthPrefix(SIZE_WORD, RESPONSE_MIN, SIZE_PROBED)
@@ -72,7 +71,7 @@ _RESPONSE_START: Final = re.compile(rb"[\x00-\x06](?=[\x00-\xff]{3}[\x00-\x07\x7
 
 
 class Known(NamedTuple):
-    """What the header of a request depends on."""
+    """The versions of an API."""
 
     first: int
     last: int
@@ -127,8 +126,8 @@ def probe_request(head: bytes) -> Probed:
 def probe_response(head: bytes) -> Probed:
     """Size of the response that may start here, its size word included; looks at PROBED bytes.
 
-    The length of a record batch is a size too, with the leader's epoch for a correlation id and the same end as the
-    response where it is the last: its magic stands where no response has such a byte.
+    A record batch looks like a response from its length on: length and leader epoch read as size and correlation id.
+    Its magic is refused.
     """
     size = PROBED_RESPONSE.size(head)
     if not isinstance(size, int):
@@ -185,7 +184,7 @@ def follow_token(head: bytes) -> Sized:
 
 
 def _alert_or_none(head: bytes) -> Sized:
-    """What begins where no frame can: a TLS alert, or nothing that is known."""
+    """A change to TLS if an alert begins here, else NO_FRAME."""
     if head[0] != TLS_ALERT:
         return NO_FRAME
     if len(head) < SIZE_WORD:

@@ -1,9 +1,9 @@
-"""SASL messages of one connection in; who logged in, and which frames are tokens without Kafka headers, out.
+"""SASL on one connection: the user, and which frames are tokens without Kafka headers.
 
-1. While a handshake of version 0, or a raw token, waits for its answer, the client's next frame cannot be told apart:
-   it waits too, unless that answer is lost.
-2. A connection that begins with a GSSAPI token is one of a client of 0.9, which knows no handshake.
-3. A server that closes instead of answering a raw token has refused it, unless the client has left before.
+1. After a handshake of version 0 or a raw token, the client's next frame may be a token or a request: only the server's
+   answer tells. The frame waits for it, unless that answer is lost.
+2. A connection that begins with a GSSAPI token is that of a 0.9 client, which sends no handshake.
+3. If the server closes instead of answering a raw token, the login failed, unless the client closed first.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Logins:
         self._sasl.end_raw()
 
     def handshake_sent(self, version: int, pending: Pending) -> None:
-        """A handshake was asked for; after one of version 0 the framing may change."""
+        """A handshake was requested; after one of version 0 the framing may change."""
         self._gate = pending if version == 0 else None
 
     def closed(self, side: Side) -> None:
@@ -105,10 +105,10 @@ class Logins:
 
     def _shook(self, reply: ResponseContext) -> None:
         self._gate = None
-        asking = reply.pending.message
-        mechanism = as_name(asking.body.get("mechanism")) if asking is not None else None
+        request = reply.pending.message
+        mechanism = as_name(request.body.get("mechanism")) if request is not None else None
         if reply.message.error_code == 0:
-            raw = reply.question.version.version == 0
+            raw = reply.request.version.version == 0
             self._sasl.begin(mechanism, raw=raw)
         elif reply.message.error_code:
             self._identity.close_reason = REFUSED
@@ -123,7 +123,7 @@ class Logins:
             self._identity.close_reason = REFUSED
 
     def _log_in(self, message: Message, login: Login) -> None:
-        """What a client's token says of who it is."""
+        """Note the user and mechanism that a client's token shows."""
         if self._sasl.mechanism is not None:
             message.notes += (("mechanism", self._sasl.mechanism),)
         if login.user is not None:

@@ -1,10 +1,10 @@
-"""Group requests and their answers in; what later ones of the same group leave unsaid, out.
+"""What a connection said about its groups: protocol and rebalance timeout, which later requests leave out.
 
-1. SyncGroup names the group's protocol since version 5 only: before, it is known from JoinGroup. So is how long a
-   rebalance may take.
-2. A coordinator is looked for by group, by transactional id (which is no group), or by a share group's partition.
-3. Nothing is of a group but what names it: clients fetch on connections of their own, and some (sarama, admin clients)
-   speak for several groups on one.
+1. SyncGroup has the group's protocol since version 5; for older versions it is taken from JoinGroup, as the rebalance
+   timeout is for all.
+2. FindCoordinator has a group, a transactional id (which is no group), or a partition of a share group.
+3. Only messages that name a group belong to it: clients fetch on other connections, and some (sarama, admin clients)
+   use one connection for several groups.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ JOIN_GROUP: Final = 11
 SYNC_GROUP: Final = 14
 GROUP: Final = 0
 SHARE: Final = 2
-"""Key types of FindCoordinator; a share group's partition is GROUP:TOPIC_ID:PARTITION."""
+"""Key types of FindCoordinator; the key of a share group is GROUP:TOPIC_ID:PARTITION."""
 
 GROUPS_MAX: Final = 1024
 _UNKNOWN: Final[tuple[FormatContext, Any]] = (NO_CONTEXT, None)
 
 
 class Membership:
-    """The groups that one connection spoke of."""
+    """The groups of one connection."""
 
     def __init__(self) -> None:
         self._groups: dict[Any, tuple[FormatContext, Any]] = {}
@@ -37,7 +37,7 @@ class Membership:
         self.response_rules = {JOIN_GROUP: self._joined}
 
     def rebalance_ns(self, group: Any) -> int | None:
-        """How long a rebalance of the group may take; None where nobody told."""
+        """Rebalance timeout of the group; None if unknown."""
         timeout = self._groups.get(group, _UNKNOWN)[1]
         return timeout * MILLISECOND_NS if isinstance(timeout, int) and timeout > 0 else None
 
@@ -60,7 +60,7 @@ class Membership:
         request.group = self._groups.get(message.group, _UNKNOWN)[0]
 
     def _joined(self, reply: ResponseContext) -> None:
-        """The group has chosen a protocol."""
+        """Note the protocol that the group has chosen."""
         protocol, group = reply.body.get("protocol_name"), reply.message.group
         if isinstance(protocol, str) and group in self._groups:
             known, timeout = self._groups[group]

@@ -1,7 +1,7 @@
-"""Bodies in; out come the notes of a message, for readers of one line, and the topics, ids and group that it names.
+"""The notes of a message (what a line of text shows), its topics, topic ids and group.
 
-1. What is told of an API is a table of its fields; numbers with a special meaning are spelled by the enum that marks
-   them. One partition is told with its offset, more are counted.
+1. A table lists the fields of each API that are shown. Numbers are shown by name if their field is an enum. One
+   partition is shown with its offset; several are counted.
 2. Fields that are absent or empty are left out.
 """
 
@@ -57,20 +57,20 @@ TOLD: Final[dict[tuple[int, str], tuple[str, ...]]] = {
 """(API key, kind) -> fields of the body."""
 
 QUIET: Final = {"isolation_level": 0, "session_id": 0, "transactional_id": None, "key_type": 0}
-"""Values that say nothing."""
+"""Default values, which are not shown."""
 
 LISTED: Final = 3
-"""Elements of a list of texts that are shown."""
+"""Elements of a list that are shown."""
 
 
 @cache
 def _enums(layout: Layout) -> dict[str, str]:
-    """Field -> enum of the fields of a layout's outermost struct."""
+    """Outer fields of a layout -> their enums."""
     return {item.name: item.mark for item in layout.struct.items if item.mark}
 
 
 def notes_of(key: int, kind: str, layout: Layout, body: BodyFields, rows: Sequence[PartitionRow]) -> LineNotes:
-    """What one line tells."""
+    """The notes of a message."""
     found: list[tuple[str, Value]] = []
     for name in TOLD.get((key, kind), ()):
         value = body.get(name)
@@ -87,7 +87,7 @@ def notes_of(key: int, kind: str, layout: Layout, body: BodyFields, rows: Sequen
 
 
 def _spelled(layout: Layout, name: str, value: Any) -> Value:
-    """A value in text where it means something special."""
+    """A value, by name if its field is an enum."""
     if isinstance(value, list):
         return ",".join(as_name(one) or str(one) for one in value[:LISTED]) + (",…" if len(value) > LISTED else "")
     if isinstance(value, bool | Secret | Undecoded):
@@ -97,7 +97,7 @@ def _spelled(layout: Layout, name: str, value: Any) -> Value:
 
 
 def _partitions(rows: Sequence[PartitionRow]) -> list[tuple[str, Value]]:
-    """One partition with its offset, or how many."""
+    """One partition with its offset, or the number of partitions."""
     found: list[tuple[str, Value]]
     if len(rows) == 1:
         row = rows[0]
@@ -112,7 +112,7 @@ def _partitions(rows: Sequence[PartitionRow]) -> list[tuple[str, Value]]:
 
 
 def _timestamps(body: BodyFields) -> list[tuple[str, Value]]:
-    """What times a ListOffsets asks for, where all partitions ask for the same one."""
+    """The timestamp of a ListOffsets, if it is the same for all partitions."""
     pending = {
         partition.get("timestamp") for topic in body.get("topics") or () for partition in topic.get("partitions") or ()
     }
@@ -123,7 +123,7 @@ def _timestamps(body: BodyFields) -> list[tuple[str, Value]]:
 
 
 def _metadata(kind: str, layout: Layout, body: BodyFields) -> list[tuple[str, Value]]:
-    """All topics are asked for with null, in version 0 with an empty list."""
+    """Whether a Metadata request is for all topics: null, in version 0 an empty list."""
     topics = body.get("topics", ())
     if kind == "request":
         if topics is None or (layout.version == 0 and topics == []):
@@ -136,7 +136,7 @@ def _metadata(kind: str, layout: Layout, body: BodyFields) -> list[tuple[str, Va
 
 
 def name_message(message: Message, body: KafkaBody, identity: Identity) -> None:
-    """Fill a message's topics, topic ids, group and what it teaches; tell its connection of the group."""
+    """Fill a message's topics, topic ids, group and the names that it teaches; note the group for the connection."""
     marks = body.marks
     assert marks is not None
     if marks.topics is not None:

@@ -1,9 +1,9 @@
-"""Who vouches for a layout: what other people's encoders wrote, by ``proto/kafka_oracles.json``.
+"""Oracles of layouts: encoders of other projects whose bytes our decoder was tested with.
 
-1. An oracle vouches for today's meaning of a version only: "Kafka 2.8.2" is the message classes of that release.
+1. An oracle covers today's meaning of a version only: "Kafka 2.8.2" means the message classes of that release.
 2. A layout without an oracle has a reason in the file.
 
-The file is written by ``tests/kafka_oracle_table.py``, and held against the oracles by the tests.
+``tests/kafka_oracle_table.py`` writes ``proto/kafka_oracles.json``; tests compare it with the oracles.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ LayoutPlace: TypeAlias = tuple[int, str, int]
 """API key, request or response, version."""
 
 TABLE: Final = Path(__file__).resolve().parents[2] / "proto" / "kafka_oracles.json"
-"""It lies in a checkout only: users need no list of who has checked what."""
+"""Only in a checkout: it is no part of the package."""
 SELF: Final = "self"
 """A layout that only our own encoder has written."""
 
 
 @cache
 def vouchers() -> Mapping[str, frozenset[LayoutPlace]]:
-    """Oracle -> the layouts that it was held against; Kafka's own classes first."""
+    """Oracle -> the layouts that it covers; Kafka's own classes first."""
     return {oracle: frozenset(_places(table)) for oracle, table in _file()["oracles"].items()}
 
 
@@ -59,5 +59,5 @@ def _versions(text: str) -> list[int]:
 
 
 def oracles_of(key: int, kind: specs.DefinitionKind, version: int) -> tuple[str, ...]:
-    """The oracles of a layout; ``self`` where there is none."""
+    """The oracles of a layout; ``self`` if there is none."""
     return tuple(oracle for oracle, held in vouchers().items() if (key, kind, version) in held) or (SELF,)

@@ -1,6 +1,6 @@
-"""Kafka's answers of the normal course: the table, and nothing else.
+"""Kafka's responses with error codes that are part of normal operation.
 
-Left out on purpose, as they may as well come of a fault: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS,
+Left out, since a fault may cause them too: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS,
 LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER and NOT_COORDINATOR (a cluster that is not ready, or changes hands),
 FETCH_SESSION_ID_NOT_FOUND and INVALID_FETCH_SESSION_EPOCH (a session cache that is too small, or a client that lost
 count), REBALANCE_IN_PROGRESS of OffsetCommit (the commit did not happen), CONCURRENT_TRANSACTIONS of InitProducerId (a

@@ -1,11 +1,11 @@
-"""Responses and the requests that are open in; the request that each answers out, or that it cannot be told.
+"""Finds the request of each response, or says that it cannot be known.
 
-1. A response goes by its correlation id, and of several open requests with this id it answers the oldest: brokers
-   answer in order, and clients may use an id again (a Java client's logins do, some clients always do).
-2. Where responses were lost, open requests may be over. A request before one that was answered is; so is one that the
-   response cannot be for, by its body; and, of a client that waits for each answer, every one but the last.
-3. Where more than one is left, the oldest of them ends as lost and the response answers none: a wrong guess would shift
-   all pairs behind it. The same holds where a request that was lost may have had the id.
+1. A response answers the oldest pending request with its correlation id: brokers answer in order, and clients may
+   reuse ids (the logins of a Java client do, some clients always do).
+2. If responses were lost, some pending requests will never be answered: those before a request that was answered; those
+   that the response's body does not fit; and, if the client waits for each response, all but the last one.
+3. If more than one is still possible, the oldest ends as ``lost`` and the response is not paired: a wrong guess would
+   shift all later pairs. The same holds if a lost request may have had this id.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mqsniff.model import Frame, Pending
 from mqsniff_kafka.contexts import RequestContext
 
 LOOK_BACK: Final = 64
-"""Open requests of one id that a response is held against: a hostile queue must not cost more."""
+"""Pending requests of one id that are compared with a response: bounds the cost of a hostile queue."""
 NONE_OPEN: Final = -1
 
 Fits = Callable[[Pending, Frame], bool]
@@ -27,7 +27,7 @@ Fits = Callable[[Pending, Frame], bool]
 
 
 class ResponsePairing:
-    """Which requests of one connection may still be answered."""
+    """The pairs of one connection."""
 
     def __init__(self, owner: FramedDissector, fits: Fits) -> None:
         self._owner = owner
@@ -35,35 +35,35 @@ class ResponsePairing:
         self._losses = 0
         """How often responses may have been lost."""
         self._open_since = NONE_OPEN
-        """The losses at the latest request; NONE_OPEN once a response has come behind it, or may have."""
+        """``_losses`` at the latest request; NONE_OPEN once it may have been answered."""
         self._latest: int | None = None
         self._waits = True
-        """Whether the client has always waited for an answer before it asked again."""
+        """Whether the client has always waited for a response before its next request."""
         self._repeats = False
-        """Whether it has used an id twice in a row."""
+        """Whether the client has used an id twice in a row."""
         self._seen_from = 0
-        """Stream offset from which on all requests were seen."""
+        """Stream offset behind the last lost request."""
         self._answered_at = -1
-        """Stream offset of the latest request that was answered."""
+        """Stream offset of the latest answered request."""
         self.all_seen = True
-        """Whether every request was seen that the server has still to answer."""
+        """Whether every request that is still unanswered was seen."""
         self.in_doubt: tuple[Pending, ...] = ()
-        """What the latest response may answer, where that cannot be told."""
+        """Requests that the latest response may answer, if that is not known."""
 
     def lost_bytes(self) -> None:
-        """Take note that bytes of the server were lost: the latest request may have been answered."""
+        """Bytes of the server were lost: the latest request may have been answered."""
         self._open_since = NONE_OPEN
 
     def lost_responses(self) -> None:
-        """Take note that responses may have been lost."""
+        """Responses may have been lost."""
         self._losses += 1
 
     def lost_requests(self, stop: int) -> None:
-        """Take note that requests were lost, or may have been, up to a stream offset."""
+        """Requests may have been lost up to a stream offset."""
         self.all_seen, self._seen_from, self._latest = False, stop, None
 
-    def asks(self, correlation: int, request: RequestContext) -> None:
-        """Take note of a request that waits for its answer. Hot."""
+    def add_request(self, correlation: int, request: RequestContext) -> None:
+        """A request was sent that expects a response. Hot."""
         if self._open_since == self._losses:
             self._waits = False
         if correlation == self._latest:
@@ -72,7 +72,7 @@ class ResponsePairing:
         request.losses = self._losses
 
     def reply_to(self, correlation: int, frame: Frame) -> Pending | None:
-        """The request that a response answers; None where there is none, or where that cannot be told. Hot."""
+        """Resolve the request of a response; None if there is none, or if it is not known which. Hot."""
         self._open_since = NONE_OPEN
         self.in_doubt = ()
         if (self._losses or not self.all_seen) and self._doubts(correlation, frame):
@@ -84,7 +84,7 @@ class ResponsePairing:
         return pending
 
     def _doubts(self, correlation: int, frame: Frame) -> bool:
-        """End the requests that are over; whether it cannot be told then which one the response answers (rule 3)."""
+        """End the requests that will never be answered; whether more than one is possible then (rule 3)."""
         unseen = self._repeats and not (self._waits or self.all_seen)
         if len(self._owner.pending(correlation)) + unseen < 2:
             return False
@@ -98,7 +98,7 @@ class ResponsePairing:
         return True
 
     def _possible(self, correlation: int, frame: Frame) -> list[Pending]:
-        """The requests that the response may be for; those before them end (rule 2)."""
+        """The requests that the response may answer; those before them end (rule 2)."""
         over: list[Pending] = []
         left: list[Pending] = []
         for pending in islice(self._owner.pending(correlation), LOOK_BACK):

@@ -1,9 +1,9 @@
-"""The versions that a broker offers in, the releases of Kafka that offer just these out.
+"""Finds the release of a broker by the API versions that it offers.
 
-1. An offer fits a release where each API has the release's range; hidden newest versions may be left out.
-2. A release may keep APIs to itself: those of other listeners, telemetry without a plugin, what is switched off. Of all
-   that fit, those that keep the fewest are meant; where several are left, the oldest and the newest are told.
-3. Brokers since 4.0 say that they take Produce from version 0, for old clients' sake.
+1. A release fits if each offered API has its version range; hidden newest versions may be left out.
+2. A broker may leave APIs out: those of other listeners, telemetry without a plugin, disabled features. Of the releases
+   that fit, those with the fewest left out are taken; if several remain, the oldest and the newest are named.
+3. Brokers since 4.0 offer Produce from version 0 on, so that old clients connect.
 
 Source: ``facts`` of each release in ``proto/kafka/releases.txt``; KIP-896 for rule 3.
 """
@@ -21,7 +21,7 @@ VersionRange = tuple[int, int, int]
 
 
 def release_of(offered: Iterable[VersionRange]) -> str | None:
-    """The release, as "3.9" or "3.3-3.4"; None where no release offers this."""
+    """The release, as "3.9" or "3.3-3.4"; None if no release fits."""
     return _release_of(tuple(sorted(offered)))
 
 

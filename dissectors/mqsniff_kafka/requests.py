@@ -1,7 +1,7 @@
-"""A client's frames in, their messages out, each with what its response will be read by.
+"""Decodes requests, and keeps what their responses need.
 
-1. What all APIs have in common is told by marks in their layouts (``marks``); rules by API stand in one table.
-2. Produce with acks=0 is never answered.
+1. Marks in the layouts tell what all APIs have in common (``fieldpaths``); rules for single APIs are one table.
+2. A Produce with acks=0 gets no response.
 
 Sources: ``NetworkClient`` and ``KafkaApis`` of Apache Kafka.
 """
@@ -29,7 +29,7 @@ FETCH_BY_ID: Final = 13
 
 
 class Requests:
-    """What one connection asks."""
+    """The requests of one connection."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Requests:
         self._settings = settings = owner.settings
         self._limits = settings.limits
         self._row_keys = rows.KEYS if "partitions" in settings.wanted or "notes" in settings.wanted else fetching.KEYS
-        """APIs whose partitions are looked at: fetch sessions need theirs."""
+        """APIs whose partitions are collected: fetch sessions need theirs in any case."""
         self._identity = owner.identity
         self._logins, self._membership = logins, membership
         self._sessions, self._records = sessions, records
@@ -58,7 +58,7 @@ class Requests:
         }
 
     def message_of(self, frame: Frame) -> Message:
-        """The message of a frame that has a whole head; its question is asked."""
+        """The message of a frame that has a whole head; opens its pending request."""
         data = frame.data
         key, number, correlation = heads.REQUEST_HEAD.unpack_from(data, 4)
         version = bodies.version_of(key, number)
@@ -76,55 +76,55 @@ class Requests:
         message.client_id = client_id
         if client_id is not None and client_id != self._identity.client_id:
             self._identity.name_client(client_id)
-        question = RequestContext(version)
+        context = RequestContext(version)
         if body.marks is not None:
-            self._read(message, body, key, question)
+            self._read(message, body, key, context)
         if key == PRODUCE and value.get("acks") == 0:
             message.kind = "oneway"
-            self._owner.resolve(self._owner.expect_reply(correlation, question, expects=0), "oneway")
+            self._owner.resolve(self._owner.expect_reply(correlation, context, expects=0), "oneway")
             for batch in message.records:
                 batch.constant["ack"] = "none"
             return message
-        self._pairing.asks(correlation, question)
-        pending = self._owner.expect_reply(correlation, question, wait_limit_ns=self._wait_limit_ns(key, message))
+        self._pairing.add_request(correlation, context)
+        pending = self._owner.expect_reply(correlation, context, wait_limit_ns=self._wait_limit_ns(key, message))
         if key == SASL_HANDSHAKE:
             self._logins.handshake_sent(number, pending)
         return message
 
-    def _read(self, message: Message, body: KafkaBody, key: int, question: RequestContext) -> None:
-        """What a request's body tells, once it is decoded."""
+    def _read(self, message: Message, body: KafkaBody, key: int, context: RequestContext) -> None:
+        """Fill the message from its decoded body."""
         assert body.layout is not None
         assert body.marks is not None
         marks, value, layout = body.marks, body.value, body.layout
         name_message(message, body, self._identity)
         message.finite = marks.finite and key != ENVELOPE
         if key == PRODUCE:
-            question.produced = tuple(self._records.produced(message, layout))
+            context.produced = tuple(self._records.produced(message, layout))
         rule = self._rules.get(key)
         if rule is not None:
-            rule(message, value, question)
+            rule(message, value, context)
         if embedded.holder_of(layout) is not None:
             message.finite = False
-            message.problems += embedded.open_bytes(layout, value, question.group)
+            message.problems += embedded.open_bytes(layout, value, context.group)
         if key in self._row_keys:
             message.partitions = rows.rows_of(layout, value)
             if key in fetching.KEYS:
-                self._fetch(message, key, value, question)
+                self._fetch(message, key, value, context)
         if "notes" in self._settings.wanted:
             message.notes += notes_of(key, "request", layout, value, message.partitions)
 
     def _wait_limit_ns(self, key: int, message: Message) -> int | None:
-        """How long the broker may hold the answer; None where the request gives no such leave."""
+        """How long the broker may hold the response; None if the request does not allow it to."""
         if key in (JOIN_GROUP, SYNC_GROUP):
             return self._membership.rebalance_ns(message.group)
         limit = message.body.get("max_wait_ms") if key in (fetching.FETCH, fetching.SHARE_FETCH) else None
         return limit * MILLISECOND_NS if isinstance(limit, int) and limit > 0 else None
 
-    def _fetch(self, message: Message, key: int, body: dict[str, Any], question: RequestContext) -> None:
-        """What a fetch is about, all partitions of its session included."""
-        question.fetching = fetch = self._sessions.request(key, body, message.partitions)
+    def _fetch(self, message: Message, key: int, body: dict[str, Any], context: RequestContext) -> None:
+        """Fill topics and notes of a fetch, with all partitions of its session."""
+        context.fetching = fetch = self._sessions.request(key, body, message.partitions)
         names = tuple(dict.fromkeys(topic for topic, _ in fetch.partitions))
-        if key != fetching.FETCH or question.version.version >= FETCH_BY_ID:
+        if key != fetching.FETCH or context.version.version >= FETCH_BY_ID:
             message.topic_ids = message.topic_ids if len(message.topic_ids) > len(names) else names
         else:
             message.topics = message.topics if len(message.topics) > len(names) else names
@@ -142,7 +142,7 @@ class Requests:
         told = " ".join(word for word in words if word)
         self._identity.client_software = told or self._identity.client_software
 
-    def _envelope(self, message: Message, body: dict[str, Any], question: RequestContext) -> None:
-        question.inner = embedded.open_request(body, self._limits, message.problems)
-        if question.inner is not None:
-            message.notes += (("forwards", question.inner.name),)
+    def _envelope(self, message: Message, body: dict[str, Any], context: RequestContext) -> None:
+        context.inner = embedded.open_request(body, self._limits, message.problems)
+        if context.inner is not None:
+            message.notes += (("forwards", context.inner.name),)

@@ -1,10 +1,10 @@
-"""A server's frames in, their messages out, each read by the request that it answers.
+"""Decodes responses by the requests that they answer.
 
 1. A response names neither its API nor its version: these come from its request (``pairing``). Pairing needs eight
    bytes of a response; it works too if the body is cut or cannot be read.
-2. What all APIs have in common is told by marks in their layouts (``marks``); rules by API stand in one table.
-3. ``judge`` and the functions beside it tell of a decoded response whether it was a success, a partial one or an error,
-   and whether the broker held the request.
+2. Marks in the layouts tell what all APIs have in common (``fieldpaths``); rules for single APIs are one table.
+3. ``judge`` decides whether a response is a success, a partial success or an error; ``was_held`` whether the broker
+   held the request.
 
 Sources: ``NetworkClient`` and ``KafkaApis`` of Apache Kafka.
 """
@@ -44,21 +44,21 @@ from mqsniff_kafka.releases import release_of
 # ---- the outcome of a response
 
 SERVED_NS: Final = 20 * MILLISECOND_NS
-"""An answer within this time, and nine tenths of its limit, was not held, whatever it says."""
+"""A response within this time, and nine tenths of the wait limit, was not held, whatever it contains."""
 REFUSED_NS: Final = 100 * MILLISECOND_NS
-"""An error of a fetch within this time was not waited for: brokers refuse at once, nine in ten within 20 ms. Later ones
-have ended a wait, as when a partition's leader changes."""
+"""A fetch error within this time ended no wait: brokers refuse at once, nine times in ten within 20 ms. A later error
+did, as when the leader of a partition changes."""
 OLD_NS: Final = 1000 * MILLISECOND_NS
-"""Data that are older than their request by this much were there when it came; clocks differ by less."""
+"""Data older than their request by this much existed when it arrived: clocks differ by less."""
 WAITED_ERRORS: Final = frozenset({25, 27})
-"""UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS: errors of JoinGroup and SyncGroup that may end a wait; others never do."""
+"""UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS: the only errors of JoinGroup and SyncGroup that may end a wait."""
 TIME_MAX: Final = (1 << 63) - 1
 
 
 def judge(reply: ResponseContext, errors: Branch, body: BodyFields) -> None:
-    """Errors of a response: its own, else the first inside; partial where some inside went well.
+    """Fill in the error of a response: its own, else the first inside. The status is partial if some inside succeeded.
 
-    A code of the normal course (``ordinary``) is told where there is no error, and counts as none.
+    A code of normal operation (``ordinary``) is shown if there is no error, and counts as none.
     """
     message = reply.message
     if errors.lone and body.get(errors.lone) == 0:
@@ -83,11 +83,11 @@ def judge(reply: ResponseContext, errors: Branch, body: BodyFields) -> None:
 
 
 def was_held(reply: ResponseContext, limit_ns: int, previous_ns: int) -> bool:
-    """Whether the broker made the client wait; ``previous_ns``: when the answer before this one was through.
+    """Whether the broker held the request; ``previous_ns``: time of the last byte of the response before.
 
-    It did where the answer came late and says nothing else: no error that is told at once, no data that were there.
+    It did if the response is late, has no error that is sent at once, and no data that existed before.
     """
-    message, fetch = reply.message, reply.question.fetching
+    message, fetch = reply.message, reply.request.fetching
     elapsed = message.frame.first_ts_ns - max(reply.pending.frame.last_ts_ns, previous_ns)
     if elapsed <= min(SERVED_NS, limit_ns * 9 // 10):
         return False
@@ -101,7 +101,7 @@ def was_held(reply: ResponseContext, limit_ns: int, previous_ns: int) -> bool:
 
 
 def _newest_ns(body: BodyFields) -> int:
-    """The time of the newest batch of a fetch; the end of all time where one tells none."""
+    """The time of the newest batch of a fetch; TIME_MAX if a batch has none."""
     times = [
         head.get("max_timestamp", head.get("timestamp", -1))
         for topic in body.get("responses") or ()
@@ -118,13 +118,13 @@ UNASKED: Final = "Response"
 ECHOING: Final = frozenset({PRODUCE, fetching.FETCH, 2, 8})
 """APIs whose responses name topics of the request only: Produce, Fetch, ListOffsets, OffsetCommit."""
 LAYOUTS_MAX: Final = 1024
-"""Responses whose layouts are remembered where frames are explained."""
+"""Responses whose layouts are kept for ``spans``."""
 
 CORRELATION: Final = Struct(">i")
 
 
 class Responses:
-    """What one connection is answered."""
+    """The responses of one connection."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class Responses:
         self._settings = settings = owner.settings
         self._limits = settings.limits
         self._row_keys = rows.KEYS if "partitions" in settings.wanted or "notes" in settings.wanted else fetching.KEYS
-        """APIs whose partitions are looked at: fetch sessions need theirs."""
+        """APIs whose partitions are collected: fetch sessions need theirs in any case."""
         self._identity = owner.identity
         self._sessions, self._records = sessions, records
         self._layouts: dict[int, Layout] = {}
@@ -155,19 +155,19 @@ class Responses:
         }
 
     def layout_of(self, frame: Frame) -> Layout | None:
-        """The layout by which a response was decoded a while ago; None where nobody explains frames."""
+        """The layout of a recent response; None unless spans are wanted."""
         return self._layouts.get(frame.offset)
 
     def message_of(self, frame: Frame) -> Message:
-        """The message of a frame that has a correlation id; its question is answered."""
+        """The message of a frame that has a correlation id; resolves its request."""
         (correlation,) = CORRELATION.unpack_from(frame.data, 4)
         pending = self.pairing.reply_to(correlation, frame)
         if pending is None or pending.message is None:
             self._answered_ts = frame.last_ts_ns
             possible = self.pairing.in_doubt
             return self._doubtful(frame, correlation, possible) if possible else self._unmatched(frame, correlation)
-        question: RequestContext = pending.context
-        version, asking = question.version, pending.message
+        context: RequestContext = pending.context
+        version, request = context.version, pending.message
         body, problems = self._body_of(version, frame)
         message = Message(
             frame,
@@ -177,23 +177,23 @@ class Responses:
             body.value,
             version.version,
             str(correlation),
-            client_id=asking.client_id,
+            client_id=request.client_id,
             problems=problems,
         )
-        message.group = asking.group
+        message.group = request.group
         message.judged = body.judged
-        reply = ResponseContext(message, body.value, pending, question)
+        reply = ResponseContext(message, body.value, pending, context)
         if body.layout is not None:
             self._read(reply, body)
         if pending.wait_limit_ns is not None:
             pending.held = was_held(reply, pending.wait_limit_ns, self._answered_ts)
-        message.topics = message.topics or asking.own_topics  # the pipeline may have filled names into the request
-        message.topic_ids = message.topic_ids or asking.topic_ids
+        message.topics = message.topics or request.own_topics  # the pipeline may have filled names into the request
+        message.topic_ids = message.topic_ids or request.topic_ids
         self._answered_ts = frame.last_ts_ns
         return message
 
     def may_be(self, correlation: int, candidate: Candidate) -> bool:
-        """Whether a frame that a search believes decodes as the answer to a request of its id that came before it."""
+        """Whether a frame that a search found decodes as the response to an earlier request of its correlation id."""
         data = candidate.frame
         frame = Frame(Side.SERVER, 0, candidate.size, data, 0, 0, 0, 0, 0)
         for pending in self._owner.pending(correlation):
@@ -218,7 +218,7 @@ class Responses:
         return body, problems
 
     def _fits(self, pending: Pending, frame: Frame) -> bool:
-        """Whether a response may be for a request: its body can be read, and names nothing that was not asked about."""
+        """Whether a response may answer a request: its body decodes, and its topics are those of the request."""
         if not frame.whole or pending.message is None:
             return True
         version: Version = pending.context.version
@@ -227,14 +227,14 @@ class Responses:
             return not problems
         fetch = pending.context.fetching
         if version.key not in ECHOING or (fetch is not None and fetch.session is not None):
-            return True  # of a session, more topics may be asked for than were seen
+            return True  # a session may have more topics than were seen
         named = {*texts(body.marks.topics, body.value), *texts(body.marks.topic_ids, body.value)}
         return named <= {*pending.message.topics, *pending.message.topic_ids}
 
     def _doubtful(self, frame: Frame, correlation: int, possible: tuple[Pending, ...]) -> Message:
-        """A response of which it cannot be told what it answers, read by what all that it may answer have in common."""
-        question: RequestContext = possible[0].context
-        version, number = question.version, question.version.version
+        """The message of a response that may answer several requests, decoded if all have the same key and version."""
+        context: RequestContext = possible[0].context
+        version, number = context.version, context.version.version
         detail = "answers were lost before: which of the requests with its id it answers cannot be told"
         problem = Problem("unmatched", "warning", detail)
         if any((one.context.version.key, one.context.version.version) != (version.key, number) for one in possible):
@@ -245,7 +245,7 @@ class Responses:
         message = Message(frame, PROTOCOL, version.name, "response", body.value, number, str(correlation))
         message.problems = [*problems, problem]
         if body.layout is not None:
-            fetch = None if question.fetching is None else Fetching({}, question.fetching.replica)
+            fetch = None if context.fetching is None else Fetching({}, context.fetching.replica)
             reply = ResponseContext(
                 message, body.value, Pending(correlation, "answer", frame), RequestContext(version, fetch)
             )
@@ -257,10 +257,10 @@ class Responses:
         return Message(frame, PROTOCOL, UNASKED, "response", body, correlation=str(correlation))
 
     def _read(self, reply: ResponseContext, body: KafkaBody) -> None:
-        """What a response's body tells, once it is decoded."""
+        """Fill the message from its decoded body."""
         assert body.layout is not None
         assert body.marks is not None
-        message, value, key, layout = reply.message, body.value, reply.question.version.key, body.layout
+        message, value, key, layout = reply.message, body.value, reply.request.version.key, body.layout
         if "spans" in self._settings.wanted:
             self._remember(message.frame, layout)
         name_message(message, body, self._identity)
@@ -274,7 +274,7 @@ class Responses:
             self._read_records(reply, body)
         if embedded.holder_of(layout) is not None:
             message.finite = False
-            message.problems += embedded.open_bytes(layout, value, reply.question.group)
+            message.problems += embedded.open_bytes(layout, value, reply.request.group)
         rule = self._rules.get(key)
         if key in self._row_keys:
             message.partitions = rows.rows_of(layout, value)
@@ -284,18 +284,18 @@ class Responses:
             message.notes += notes_of(key, "response", layout, value, message.partitions)
 
     def _remember(self, frame: Frame, layout: Layout) -> None:
-        """Keep the layout of a response for ``layout_of``."""
+        """Keep the layout of a response, for ``layout_of``."""
         if len(self._layouts) >= LAYOUTS_MAX:
             self._layouts.clear()
         self._layouts[frame.offset] = layout
 
     def _read_records(self, reply: ResponseContext, body: KafkaBody) -> None:
-        """Record data of a fetch; any other is told by its size."""
+        """Read the record data of a fetch; replace any other by its size."""
         assert body.layout is not None
-        fetch = reply.question.fetching
+        fetch = reply.request.fetching
         if fetch is not None:
             self._records.delivered(reply.message, body.layout, fetch)
-        elif reply.question.version.key == FETCH_SNAPSHOT:
+        elif reply.request.version.key == FETCH_SNAPSHOT:
             self._records.snapshot(reply.message, body.layout)
         elif body.marks is not None and body.marks.records is not None:
             replace_all(body.marks.records, body.value)
@@ -303,11 +303,11 @@ class Responses:
     # ---- rules of responses
 
     def _produced(self, reply: ResponseContext) -> None:
-        if reply.question.produced:
-            complete(reply.question.produced, reply.message)
+        if reply.request.produced:
+            complete(reply.request.produced, reply.message)
 
     def _fetched(self, reply: ResponseContext) -> None:
-        fetch = reply.question.fetching
+        fetch = reply.request.fetching
         if fetch is None:
             return
         self._sessions.answered(fetch, reply.body)
@@ -328,4 +328,4 @@ class Responses:
             reply.message.notes += (("release", release),)
 
     def _enveloped(self, reply: ResponseContext) -> None:
-        embedded.open_response(reply.body, reply.question.inner, self._limits, reply.message.problems)
+        embedded.open_response(reply.body, reply.request.inner, self._limits, reply.message.problems)

@@ -1,9 +1,9 @@
-"""Bodies in, rows of the table ``partitions`` out, by a plan that is made once per layout.
+"""Rows of the table ``partitions`` from bodies, by a plan that is made once per layout.
 
-1. A row stands for a partition under a topic, wherever a layout has them: in structs of topics, in lists of numbers, or
-   side by side. Only APIs that are about data, offsets, transactions and leadership give rows.
-2. Columns are filled by the names of fields, the first that a layout has.
-3. Topics that a request forgets are no partitions that it asks for.
+1. A row is a partition of a topic. Layouts have partitions as structs inside topics, as numbers inside topics, or
+   beside the topic. Only APIs for data, offsets, transactions and leadership give rows.
+2. A column is filled from the first of its fields that the layout has.
+3. The topics that a Fetch removes from its session give no rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mqsniff_kafka.fieldpaths import NO_ID, BodyFields
 KEYS: Final = frozenset(
     {0, 1, 2, 4, 5, 6, 8, 9, 21, 23, 24, 27, 28, 47, *range(52, 57), 59, 61, 65, 78, 79, *range(83, 88), 90, 91, 92}
 )
-"""APIs whose partitions are rows."""
+"""APIs whose partitions give rows."""
 
 _INDEX: Final = ("partition_index", "partition", "index")
 _LISTS: Final = ("partitions", "partition_indexes")
@@ -46,21 +46,21 @@ _COLUMNS: Final = {
 
 
 class Topic(NamedTuple):
-    """A struct that names a topic, and where its partitions are."""
+    """A struct with a topic, and its fields for partitions."""
 
     name: str | None
     topic_id: str | None
     partitions: str | None
-    """Array of structs or of numbers; None where the partition stands beside the topic."""
+    """Array of structs or of numbers; None if the partition is beside the topic."""
     number: str | None
-    """Field of the partition's number; None in an array of numbers."""
+    """Field of the partition's number; None for an array of numbers."""
     columns: tuple[tuple[str, str], ...]
     """(column, field)."""
     records: str | None
 
 
 class PartitionPlan(NamedTuple):
-    """A struct: its own way to partitions, and the fields that lead to more."""
+    """The topic fields of a struct, and its fields whose structs have more."""
 
     topic: Topic | None
     inner: tuple[tuple[str, bool, PartitionPlan], ...]
@@ -68,7 +68,7 @@ class PartitionPlan(NamedTuple):
 
 @cache
 def plan_of(layout: Layout) -> PartitionPlan | None:
-    """How to find the partitions of a layout."""
+    """The plan for a layout; None if it has no partitions."""
     return _plan(layout.struct)
 
 
@@ -85,7 +85,7 @@ def _plan(struct: Struct) -> PartitionPlan | None:
 
 
 def _topic(items: tuple[FieldLayout, ...]) -> Topic | None:
-    """The plan of a struct that names a topic."""
+    """The topic and partition fields of a struct; None if it has no topic."""
     name, topic_id = _marked(items, "topic_name"), _marked(items, "topic_id")
     if name is None and topic_id is None:
         return None
@@ -168,5 +168,5 @@ def _row(topic: Topic, body: BodyFields) -> PartitionRow:
 
 
 def error_name(code: int) -> str:
-    """An error code by name."""
+    """The name of an error code."""
     return specs.errors().get(code) or f"unknown({code})"

@@ -1,10 +1,10 @@
-"""Handshakes and tokens of one connection in, who logs in and how out, and when tokens travel without Kafka headers.
+"""One SASL exchange: user, mechanism, and whether its tokens have no Kafka headers.
 
-1. A handshake of version 0 that succeeds is followed by raw tokens (size and token) until the mechanism is through; one
-   of version 1 by SaslAuthenticate, whose tokens are the same.
-2. How many raw tokens come is the mechanism's matter: PLAIN and OAUTHBEARER one each way, SCRAM two; of others nobody
-   can tell, so the first frame that is a strict request ends them, as it does after lost tokens.
-3. User and authorisation id are shown; passwords, proofs, nonces, salts and signatures never leave the token.
+1. After a successful handshake of version 0, tokens are sent raw (size and token) until the mechanism has finished;
+   after one of version 1 in SaslAuthenticate requests.
+2. PLAIN and OAUTHBEARER have one raw token each way, SCRAM two. For other mechanisms, and after lost tokens, the first
+   frame that passes ``probe_request`` ends the tokens.
+3. User and authorisation id are shown; passwords, proofs, nonces, salts and signatures are not.
 
 Sources: ``SaslServerAuthenticator`` of Apache Kafka; RFC 4616 (PLAIN), 5802 (SCRAM), 7628 and 7515 (OAUTHBEARER).
 """
@@ -26,7 +26,7 @@ MECHANISMS: Final = frozenset({*ROUNDS, "GSSAPI", "AWS_MSK_IAM"})
 CLAIMS: Final = ("sub", "iss", "aud", "scope", "client_id", "exp")
 CLAIM_MAX: Final = 256
 TOKEN_READ_MAX: Final = 64 * 1024
-"""Larger tokens are not looked into: a JSON parser must not be fed without end."""
+"""Larger tokens are not parsed: bounds the cost of the JSON parser."""
 
 _GS2: Final = re.compile(rb"[ny],(?:a=([^,]*))?,")
 _SCRAM_USER: Final = re.compile(rb"n=([^,]*)")
@@ -34,7 +34,7 @@ _BEARER: Final = re.compile(rb"auth=[Bb]earer ([^\x01]+)\x01")
 
 
 class Login(NamedTuple):
-    """What a token says openly."""
+    """The parts of a token that are no secret."""
 
     user: str | None = None
     authzid: str | None = None
@@ -42,35 +42,35 @@ class Login(NamedTuple):
 
 
 class Sasl:
-    """The exchange that a connection is in."""
+    """The SASL exchange of a connection."""
 
     def __init__(self) -> None:
         self.mechanism: str | None = None
         self.raw = False
-        """Tokens travel without Kafka headers."""
+        """Whether tokens are sent without Kafka headers."""
         self._sent = 0
         self._told = 0
 
     def begin(self, mechanism: str | None, *, raw: bool) -> None:
-        """A handshake has succeeded."""
+        """Note a successful handshake."""
         self.mechanism, self.raw = mechanism, raw
         self._sent = self._told = 0
 
     def end_raw(self) -> None:
-        """Kafka's frames are back."""
+        """The raw tokens have ended: Kafka frames follow."""
         self.raw = False
 
     def is_token(self, head: bytes) -> bool:
-        """Whether a client's frame is a raw token; rule 2."""
+        """Whether a client's frame is a raw token (rule 2)."""
         return self.raw and not isinstance(heads.probe_request(head), int)
 
     def client_token(self, token: bytes) -> Login:
-        """A token of the client."""
+        """Read a token of the client."""
         self._sent += 1
         return read_login(self.mechanism, token) if self._sent == 1 or self.mechanism is None else Login()
 
     def server_token(self, token: bytes) -> bool | None:
-        """A raw token of the server: True where it ends the exchange well, False where it tells a failure."""
+        """Read a raw token of the server: True if it ends the exchange with success, False if it reports a failure."""
         self._told += 1
         rounds = ROUNDS.get(self.mechanism or "")
         if token.startswith(b"e=") or (self.mechanism == "OAUTHBEARER" and token):
@@ -82,7 +82,7 @@ class Sasl:
 
 
 def read_login(mechanism: str | None, token: bytes) -> Login:
-    """What the first token of a client says openly; nothing where it is not as its mechanism has it."""
+    """The public parts of a client's first token; empty if it does not have the form of its mechanism."""
     if len(token) > TOKEN_READ_MAX or mechanism is None:
         return Login()
     if mechanism == "PLAIN":
@@ -102,7 +102,7 @@ def read_login(mechanism: str | None, token: bytes) -> Login:
 
 
 def _claims(token: bytes) -> dict[str, Any]:
-    """Claims of an unsecured token (RFC 7515, appendix A.5); a signed one keeps them to itself."""
+    """Claims of an unsecured token (RFC 7515, appendix A.5); none for a signed one."""
     header, _, rest = token.partition(b".")
     payload, _, _ = rest.partition(b".")
     try:
@@ -121,7 +121,7 @@ def _unpadded(part: bytes) -> bytes:
 
 
 def _saslname(raw: bytes | None) -> str | None:
-    """A name with its comma and equals sign unescaped (RFC 5802, section 5.1)."""
+    """A SASL name, its commas and equals signs unescaped (RFC 5802, section 5.1)."""
     text = _text(raw)
     return text.replace("=2C", ",").replace("=3D", "=") if text else text
 

@@ -1,15 +1,15 @@
-"""Frames of one connection in, messages out that know what the connection said before.
+"""The state of one connection: framing, searches, and the message of each frame.
 
-1. Raw tokens of a login have no header: ``logins`` tells them apart, everything else is a request or a response.
-2. A response proves little by its head (58,000 places of a megabyte of Kafka's own traffic look like one). One that a
-   search found must answer a request that was seen before it, and its body must decode by that request.
-   Where requests were lost it may answer one of those, until the first answer to a later request, as brokers answer in
-   order. Clients count, so its id must be near those that were seen, below that of the response behind it, and not 0.
-   It must also be a whole packet, or begin a packet with another response behind it, or begin a row of responses whose
-   ids count one by one.
-3. Where no request was seen so far, the search waits for one (a capture may begin inside a large answer, whose bytes
-   look like anything), unless responses follow that count up as clients do: a capture may have this side only.
-4. A request that was found by a search has a body that decodes to its end.
+1. Raw SASL tokens have no header: ``logins`` recognises them. Every other frame is a request or a response.
+2. The head of a response proves little: 58,000 places in a megabyte of Kafka traffic look like one. A response that was
+   found by a search must answer a request that was seen before it, and its body must decode by that request.
+   If requests were lost, it may answer a lost one, until a later request is answered (brokers answer in order). Clients
+   count, so its correlation id must be near those that were seen, below that of the next response, and not 0. It must
+   also be a whole packet, or begin a packet with another response behind it, or begin a run of responses whose ids rise
+   by one.
+3. If no request was seen so far, the search waits for one, since a capture may begin inside a large response. It does
+   not wait if responses follow whose ids count up: the capture may have the server's side only.
+4. The body of a request that was found by a search must decode to its end.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from mqsniff_kafka.requests import Requests
 from mqsniff_kafka.responses import CORRELATION, UNASKED, Responses
 
 IDS_NEAR: Final = 64
-"""How far back the ids of requests may be that wait for their answers; a Java client's connections count together."""
+"""How far the id of a lost request may be from ids that were seen; connections of a Java client share a counter."""
 COUNTED: Final = 3
-"""Responses in a row that count up: enough to believe the first of them without a request."""
+"""Responses in a row whose ids count up: so many prove the first one without its request."""
 SPOKE_PLAIN: Final = "protocol error"
-"""Why a server on a TLS port ends a connection on which the client does not speak TLS: it says so by an alert."""
+"""Close reason if a TLS port refuses a client without TLS by an alert."""
 
 
 class KafkaSession:
-    """What one connection has said so far."""
+    """One connection."""
 
     def __init__(self, owner: FramedDissector) -> None:
         self._owner = owner
@@ -53,14 +53,14 @@ class KafkaSession:
         self._pairing = self._responses.pairing
         self._requests = Requests(owner, *shared, pairing=self._pairing)
         self._unsure = False
-        """Whether a search found the server's frames, none of which has answered a request so far."""
+        """Whether a search found the server's frames and none of them has answered a request so far."""
         self._first_id: int | None = None
-        """Correlation id of the first request since requests were lost."""
+        """Correlation id of the first request behind lost ones."""
 
     # ---- framing
 
     def lost(self, side: Side, stop: int) -> None:
-        """Frames of a side were missed, or may have been, up to a stream offset."""
+        """Frames of a side may have been lost up to a stream offset."""
         if side is Side.CLIENT:
             self._pairing.lost_requests(stop)
             self._first_id = None
@@ -68,7 +68,7 @@ class KafkaSession:
             self._pairing.lost_bytes()
 
     def found(self, side: Side) -> None:
-        """A side is in step again, on a frame that was searched for."""
+        """A search has found a frame of a side."""
         self.lost(side, self._owner.passed(side))
         if side is Side.SERVER:
             self._pairing.lost_responses()
@@ -85,7 +85,7 @@ class KafkaSession:
         return heads.follow_token(head) if self._logins.is_token(head) else heads.follow_request(head)
 
     def server_size(self, head: bytes) -> Sized:
-        """Size of the server's next frame; where a search found it, rule 2."""
+        """Size of the server's next frame; rule 2 if a search found it."""
         if self._logins.expects_token():
             return heads.follow_token(head)
         size = heads.follow_response(head)
@@ -112,7 +112,7 @@ class KafkaSession:
     # ---- searches
 
     def confirm(self, side: Side, candidate: Candidate) -> Verdict:
-        """Whether a frame that a search believes is one (rules 2 to 4)."""
+        """Whether a frame that a search found fits the connection (rules 2 to 4)."""
         if side is Side.CLIENT:
             return _is_request(candidate)
         if self._logins.expects_token():
@@ -159,12 +159,12 @@ class KafkaSession:
         return message
 
     def layout_of(self, frame: Frame) -> Layout | None:
-        """The layout by which a response was decoded a while ago; None where nobody explains frames."""
+        """The layout of a recent response; None unless spans are wanted."""
         return self._responses.layout_of(frame) if frame.side is Side.SERVER else None
 
 
 def _is_request(candidate: Candidate) -> Verdict:
-    """Whether the body of a candidate decodes to its end (rule 4); YES for one that is not whole: nothing to check."""
+    """Whether the body of a candidate decodes to its end (rule 4); YES if it is not whole: it cannot be checked."""
     frame = candidate.frame
     if len(frame) < candidate.size:
         return Verdict.YES
@@ -175,10 +175,10 @@ def _is_request(candidate: Candidate) -> Verdict:
 
 
 def _counted(candidate: Candidate, step: int) -> int:
-    """How many responses stand here whose ids rise by ``step`` at most, up to COUNTED; 0 where the next one does not.
+    """Number of responses from here on whose ids rise by at most ``step``, up to COUNTED; 0 if the next one's does not.
 
-    The size of record data, with half of the first offset behind it, is a response of id 0 that ends where the true one
-    does: right before the next.
+    The size of record data and half of the first offset also read as a response, of id 0, which ends where the real one
+    does.
     """
     data, at, before = candidate.data, candidate.start, -1
     for number in range(COUNTED):
@@ -193,7 +193,7 @@ def _counted(candidate: Candidate, step: int) -> int:
 
 
 def _cut_head(frame: Frame) -> Skipped:
-    """A frame of which not even the header is there."""
+    """A frame whose header was cut."""
     return Skipped(
         frame.side,
         frame.offset,

@@ -1,9 +1,9 @@
-"""API keys and versions in, layouts out: Kafka's definitions, built from ``proto/kafka`` into ``data/kafka.jsonl``.
+"""Layouts by API key and version: Kafka's definitions, built from ``proto/kafka`` into ``data/kafka.jsonl``.
 
-1. The file is read once, when first asked for anything; a line of it is parsed when first asked for.
-2. What traffic asks for is looked up, never remembered: unknown keys and versions leave nothing behind.
-3. Where a version number once meant other bytes there are several layouts, today's first: take the one that consumes
-   the frame exactly, today's where several do.
+1. The file is read at the first call; each line is parsed at its first use.
+2. Unknown keys and versions are not cached: traffic must not grow memory.
+3. If a version had other bytes in older releases, it has several layouts, today's first: take the one that consumes the
+   frame exactly, today's if several do.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class Definition(NamedTuple):
 
     spec: MessageSpec
     legacy: Versions
-    """Those versions that the newest release no longer has."""
+    """Versions that the newest release no longer has."""
     variant: str
-    """The releases in which these versions meant this; "" for the meaning that stayed."""
+    """The releases in which these versions had this layout; "" for today's."""
     unstable: bool
-    """The newest version was never released as stable."""
+    """Whether the newest version was never released as stable."""
 
 
 class Api(NamedTuple):
-    """An API as the index tells it."""
+    """An API as in the index."""
 
     key: int
     name: str
@@ -47,7 +47,7 @@ class Api(NamedTuple):
     flexible_requests: Versions
     flexible_responses: Versions
     line: int
-    """Where its definitions stand in the file."""
+    """Line of its definitions in the file."""
 
 
 # ---- the file
@@ -91,7 +91,7 @@ def _definitions(line: int) -> Mapping[str, tuple[Definition, ...]]:
 
 @cache
 def _by_version(line: int, kind: str) -> Mapping[int, tuple[Layout, ...]]:
-    """Every version of a line's definitions -> its layouts; cached by what we know, never by what traffic asks for."""
+    """Version -> layouts of a line's definitions; cached by line, never by numbers of the traffic."""
     found: dict[int, tuple[Layout, ...]] = {}
     for one in _definitions(line)[kind]:
         for version in range(one.spec.versions.first, one.spec.versions.last + 1):
@@ -122,27 +122,27 @@ def apis() -> Mapping[int, Api]:
 
 
 def definitions(key: int, kind: DefinitionKind) -> tuple[Definition, ...]:
-    """The definitions of an API's requests or responses, today's first; none for an unknown key."""
+    """The definitions of an API's requests or responses, today's first; empty for an unknown key."""
     api = apis().get(key)
     return _definitions(api.line)[kind] if api else ()
 
 
 def layouts(key: int, kind: DefinitionKind, version: int) -> tuple[Layout, ...]:
-    """What a version of a request or response may look like, today's meaning first; none where it is unknown."""
+    """The layouts of a version of a request or response, today's first; empty if unknown."""
     api = apis().get(key)
     return _by_version(api.line, kind).get(version, ()) if api else ()
 
 
 def release() -> str:
-    """The newest release of Kafka that the definitions know."""
+    """The newest release of Kafka in the definitions."""
     return str(_index()["release"])
 
 
-# ---- what stands in records, and in front of messages
+# ---- structures in records, and in front of messages
 
 
 def data(name: str, version: int) -> tuple[Layout, ...]:
-    """Layouts of a structure that has a name only, such as "ConsumerProtocolSubscription"; none where it is unknown."""
+    """Layouts of a structure without an API key, such as "ConsumerProtocolSubscription"; empty if unknown."""
     return _data(name).get(version, ())
 
 
@@ -161,13 +161,13 @@ def _data(name: str) -> Mapping[int, tuple[Layout, ...]]:
 
 
 def record(page: str, kind: Literal["key", "value", "metadata"], key: int, version: int) -> tuple[Layout, ...]:
-    """Layouts of a record of an internal topic by the page of ``proto/kafka/records`` and its type; none if unknown."""
+    """Layouts of a record of an internal topic, by page in ``proto/kafka/records`` and type; empty if unknown."""
     line = _index()["records"].get(page, {}).get(kind, {}).get(str(key))
     return _by_version(line, kind).get(version, ()) if line else ()
 
 
 def data_versions(name: str) -> Versions:
-    """The versions of a structure that has a name only; KeyError for an unknown name."""
+    """The versions of a structure without an API key; KeyError for an unknown name."""
     versions = _data(name)
     return Versions(min(versions), max(versions))
 
@@ -191,7 +191,7 @@ def errors() -> Mapping[int, str]:
 
 @cache
 def retriable_errors() -> frozenset[int]:
-    """Codes of errors after which a client may try again."""
+    """Error codes after which a client may retry."""
     return frozenset(int(code) for code, error in _table("errors").items() if error["retriable"])
 
 
@@ -202,13 +202,13 @@ def _enums() -> dict[str, Any]:
 
 @cache
 def enum(name: str) -> Mapping[int, str]:
-    """Value -> text of an enum, empty for a mark that names none."""
+    """Value -> name of an enum; empty for a mark that is no enum."""
     return {int(value): text for value, text in _enums().get(name, {"values": {}})["values"].items()}
 
 
 @cache
 def enum_bits(name: str) -> str:
-    """The enum whose values are the bits of this one, "" where values are no bit fields."""
+    """The enum whose values are the bits of this one; "" if its values are no bit fields."""
     return str(_enums().get(name, {}).get("bits", ""))
 
 

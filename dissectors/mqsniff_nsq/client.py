@@ -1,4 +1,4 @@
-"""Commands of a client of nsqd: frames in, messages with their pending requests and records out."""
+"""Decodes the commands of a client of nsqd."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mqsniff.spec.wire import text_or_bytes
 from mqsniff_nsq import frames
 from mqsniff_nsq.lines import ParsedCommand, number, number_or_text, read_command, text
 from mqsniff_nsq.publishing import batch_of, deliver_at, read_messages
-from mqsniff_nsq.replies import Sent
+from mqsniff_nsq.replies import SentCommand
 from mqsniff_nsq.rules import check_body_size, check_command, check_identify, check_size, odd_magic, spec_violations
 from mqsniff_nsq.session import NsqSession
 from mqsniff_nsq.tables import COMMANDS, MAGIC_V2
@@ -21,11 +21,11 @@ class ClientSide:
     def __init__(self, session: NsqSession) -> None:
         self._session = session
         self.opening = True
-        """Whether the magic is still due."""
+        """Whether the magic has not come yet."""
         self.magic_at = -1
-        """Offset of the magic, once it was seen."""
+        """Offset of the magic; -1: not seen."""
         self.foreign = False
-        """Whether the magic was another protocol's: only what must be a command is one behind it."""
+        """Whether the magic was wrong: then only what ``probe`` accepts is a command."""
 
     def decode(self, frame: Frame) -> Iterator[Event]:
         """Give the events of a frame."""
@@ -33,7 +33,7 @@ class ClientSide:
             yield self._magic(frame)
             return
         session = self._session
-        session.client_spoke()
+        session.client_sent()
         read = read_command(frame.data, COMMANDS)
         message = _message_of(frame, read)
         message.problems += check_command(read, session.state)
@@ -42,8 +42,8 @@ class ClientSide:
         if read.line.word in (b"FIN", b"REQ"):
             session.settle_delivery(_message_id(read), message.name, message.correlation)
         else:
-            sent = Sent(message.name if read.command else "unknown", _about(message, read))
-            session.ask_command(sent, expects=int(answered))
+            sent = SentCommand(message.name if read.command else "unknown", _about(message, read))
+            session.expect_reply(sent, expects=int(answered))
         yield message
         yield from session.placed(upgrades)
 
@@ -54,11 +54,11 @@ class ClientSide:
         if frame.data != MAGIC_V2:
             self.foreign = True
             message.problems.append(odd_magic(frame.data, "nsqd"))
-        self._session.ask_command(Sent("MAGIC"), expects=0)
+        self._session.expect_reply(SentCommand("MAGIC"), expects=0)
         return message
 
     def _enrich(self, message: Message, read: ParsedCommand) -> list[Upgrade]:
-        """What is special about each command; gives the layers that an IDENTIFY begins at once."""
+        """Apply the rules of single commands; returns the layers that an IDENTIFY begins at once."""
         match read.line.word:
             case b"FIN" | b"REQ" | b"TOUCH":
                 self._about_delivery(message, read)
@@ -129,7 +129,7 @@ class ClientSide:
             constant = {"direction": "produce", "topic": topic, "deliver_at_ts": due}
             message.records = (batch_of(frame.data, starts, sizes, constant),)
 
-    # ---- who the client is, and what it may
+    # ---- identification and authorization
 
     def _identify(self, message: Message, read: ParsedCommand) -> list[Upgrade]:
         frame, size = message.frame, read.size or 0
@@ -142,7 +142,7 @@ class ClientSide:
             self._learn(fields)
         elif frame.whole and size > 0:
             message.problems.append(spec_violations("format", "the body is no JSON object"))
-        return self._session.negotiation.ask(fields if readable else None, frame.offset + frame.size)
+        return self._session.negotiation.request(fields if readable else None, frame.offset + frame.size)
 
     def _learn(self, fields: dict[str, Value]) -> None:
         identity, agent, client_id = self._session.identity, fields.get("user_agent"), fields.get("client_id")
@@ -160,7 +160,7 @@ class ClientSide:
 
 
 def _message_of(frame: Frame, read: ParsedCommand) -> Message:
-    """What all commands have in common: their name and their parameters."""
+    """The message with name and parameters, as for every command."""
     command = read.command
     body: dict[str, Value] = {
         path: number_or_text(raw) if path in _NUMBERS else text_or_bytes(raw) for path, raw in read.params.items()
@@ -183,6 +183,6 @@ def _message_id(read: ParsedCommand) -> bytes:
 
 
 def _about(message: Message, read: ParsedCommand) -> str | None:
-    """The message id or count by which an error may name the command."""
+    """The message id or count by which an error may refer to the command."""
     count = read.params.get("count")
     return message.correlation if count is None else text(count)

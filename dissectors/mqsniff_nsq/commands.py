@@ -1,7 +1,7 @@
-"""What a client of nsqd sends: where a command must start, and where the messages of an MPUB end.
+"""Finds commands of clients of nsqd, and the end of an MPUB.
 
-1. The messages of MPUB are walked: nsqd follows their count and sizes and only range-checks the size of the whole.
-2. ``probe`` takes what nsqd would take, and no CR: the lines of NATS, the nearest false friend, end with it.
+1. The end of an MPUB is found message by message: nsqd uses their count and sizes, and only range-checks the body size.
+2. ``probe`` accepts what nsqd accepts, except lines that end with CR: those of NATS, which look similar, do.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _KNOWN_STARTS: Final = tuple(word + end for word in _WORDS for end in (b" ", b"\
 _WEAK: Final = re.compile(rb"(?:NOP|CLS|AUTH|RDY[^\n]*)\n")
 
 _PROVING: Final = re.compile(rb"(?:FIN|TOUCH|REQ|D?PUB|MPUB) ")
-"""Not SUB, which is words only, and not IDENTIFY, which nsqlookupd has too."""
+"""Commands that prove nsqd: not SUB, which is only words, and not IDENTIFY, which nsqlookupd has too."""
 
 STRICT_MAX: Final = 160
-"""Bytes of a line that ``probe`` takes, and a few more."""
+"""Bytes that suffice for every line that ``probe`` accepts."""
 WORD_MAX: Final = max(map(len, _WORDS))
 
 IDENTIFY_MAX: Final = 65_536
@@ -41,9 +41,9 @@ IDENTIFY_MAX: Final = 65_536
 
 
 def walk_messages(walk: IncrementalSize, data: bytes) -> Walked:
-    """Go on through the messages of an MPUB; ``state`` is how many are left, None before their count was read.
+    """Continue through the messages of an MPUB; ``state`` is the number of those left, None before the count.
 
-    A message that nsqd would refuse ends the walk: from there on the size that was promised is all there is.
+    A message that nsqd would refuse ends the walk: the promised size is used.
     """
     left, at, end = walk.state, 0, len(data)
     if left is None:
@@ -88,28 +88,28 @@ def probe(head: bytes) -> Probed:
 
 
 def scan(data: bytes, start: int) -> int:
-    """First offset from ``start`` on where a line of a command stands, or may stand when more bytes come."""
+    """First offset >= ``start`` where the line of a command may start."""
     tail, at = len(data) - STRICT_MAX, start
     while (match := _LIKELY.search(data, at)) is not None:
         at = match.start()
         if at >= tail or _STRICT.match(data, at):
             return at
-        at += 1  # one word may stand inside another: DPUB, PUB
+        at += 1  # one word may contain another: DPUB, PUB
     return max(start, len(data) - WORD_MAX)
 
 
 def is_proof(data: bytes) -> bool:
-    """Whether bytes are one command that says enough of itself: a message's id, or a size that they have."""
+    """Whether bytes are one command that proves the protocol: by a message id, or a size that fits them."""
     return _PROVING.match(data) is not None and probe(data) == len(data)
 
 
 def is_weak(line: bytes) -> bool:
-    """Whether a command is so short that it proves little by itself."""
+    """Whether a command is too short to prove much alone."""
     return _WEAK.match(line) is not None
 
 
 def may_begin(head: bytes) -> bool | None:
-    """Whether a known command begins here; None when more bytes must tell."""
+    """Whether a known command begins here; None: more bytes are needed."""
     if _KNOWN.match(head):
         return True
     return None if any(word.startswith(head) for word in _KNOWN_STARTS) else False

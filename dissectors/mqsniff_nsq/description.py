@@ -1,4 +1,4 @@
-"""The tables in, what ``mqsniff protocols nsq`` and ``nsqlookupd`` print out."""
+"""The tables that ``mqsniff protocols nsq`` and ``nsqlookupd`` print."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from mqsniff_nsq.tables import (
 )
 
 _ANSWERS: Final[dict[str, list[Value]]] = {"request": ["RESPONSE", "ERROR"], "oneway": ["ERROR"]}
-"""By the kind of a command; an error may answer any of them."""
+"""Kind of a command -> its replies; an error may answer any."""
 _FRAME_ANSWERS: Final[dict[str, list[Value]]] = {"MESSAGE": ["FIN", "REQ"]}
-"""What a client says to a frame: FIN and REQ settle a message, TOUCH gives it more time."""
+"""Frame -> commands that answer it: FIN and REQ settle a message."""
 _HEARTBEAT: Final[dict[str, Value]] = {
     "name": "HEARTBEAT",
     "sent_by": "server",
@@ -47,7 +47,7 @@ _BLOCKS: Final[dict[str, tuple[str, str]]] = {
     "body size": ("int32 size", "IDENTIFY, AUTH, PUB, DPUB; MPUB: int32 size | int32 count, then a size each"),
     "names": ("topic and channel of SUB, topic of PUB, MPUB and DPUB", "command lines, kept for later messages"),
 }
-"""Name -> (layout, where it stands)."""
+"""Name -> (layout, where it occurs)."""
 
 _RECORDS: Final[dict[str, str]] = {
     "PUB, DPUB": "the body is one record",
@@ -74,7 +74,7 @@ def lookupd_names() -> tuple[str, ...]:
 
 
 def describe_nsqd() -> dict[str, Table]:
-    """Tables of what is known of nsqd's protocol, with nsqlookupd's commands beside them."""
+    """The tables of nsqd's protocol, and nsqlookupd's commands."""
     return {
         "commands": _command_rows(COMMANDS),
         "frame_types": _frame_rows(),
@@ -97,7 +97,7 @@ def describe_nsqd() -> dict[str, Table]:
 
 
 def describe_lookupd() -> dict[str, Table]:
-    """Tables of what is known of nsqlookupd's protocol."""
+    """The tables of nsqlookupd's protocol."""
     required: list[Value] = [*LOOKUPD_IDENTIFY_FIELDS]
     return {
         "nsqlookupd_commands": _command_rows(LOOKUPD_COMMANDS),
@@ -116,7 +116,7 @@ def describe_lookupd() -> dict[str, Table]:
 
 
 def _magic_row(magic: bytes) -> dict[str, Value]:
-    """The opening, which nothing answers when it is right."""
+    """The magic; it gets no reply if it is right."""
     return {"name": "MAGIC", "sent_by": "client", "carries": repr(magic.decode()), "answered_by": ["ERROR"]}
 
 

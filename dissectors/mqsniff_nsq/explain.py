@@ -1,4 +1,4 @@
-"""A frame in, every field of it beside its bytes out, for ``mqsniff explain``.
+"""Every field of a frame beside its bytes, for ``mqsniff explain``.
 
 1. Spans tile the frame: each starts where the one before it stopped, the last one covers the undecoded bytes.
 2. A separator belongs to the field before it, LF to the last parameter.
@@ -154,7 +154,7 @@ def _error(data: bytes, at: int) -> Iterator[Span]:
 
 def _said(data: bytes, at: int) -> Span:
     raw = data[at:]
-    value: Value = frames.json_body(raw)[0] if raw.startswith(b"{") else frames.said(raw)
+    value: Value = frames.json_body(raw)[0] if raw.startswith(b"{") else frames.response_value(raw)
     return Span("data", at, len(data), value, "JSON" if raw.startswith(b"{") else "response")
 
 

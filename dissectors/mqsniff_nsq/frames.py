@@ -1,8 +1,9 @@
-"""What nsqd and nsqlookupd send: how long a frame is, where one must start, and what it says.
+"""Frames of nsqd and nsqlookupd: their sizes, how they are found, and their content.
 
 1. nsqd: size (4, counts the rest), frame type (4), data. nsqlookupd: size (4), data. Integers are signed, big endian.
-2. In step, a frame type of the table may have any size; an unknown one is followed as long as its size is modest.
-3. ``probe`` takes only what these servers write: fixed words, JSON objects, error codes, 16 hex digits of a message id.
+2. In step, a known frame type may have any size, an unknown one at most ODD_MAX bytes.
+3. ``probe`` accepts only what these servers write: fixed words, JSON objects, error codes, message ids of 16 hex
+   digits.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ _CODE_AND_TEXT: Final = re.compile(_CODE.pattern + b" ")
 _CODE_BEGUN: Final = re.compile(rb"(?:E(?:_[A-Z_]*)?)?\Z")
 _CODE_MAX: Final = 40
 _LOOKUPD_JSON: Final = b'{"broadcast_address":'
-"""How nsqlookupd answers IDENTIFY: Go writes the keys in order."""
+"""First bytes of nsqlookupd's reply to IDENTIFY: Go writes the keys in this order."""
 _ERRORS: Final = frozenset(code.encode() for code in ERRORS)
 _WORDS: Final = {len(word): word for word in (b"OK", b"CLOSE_WAIT", HEARTBEAT)}
 _LIKELY: Final = re.compile(rb"[\x00-\x04][\x00-\xff]{3}\x00\x00\x00(?:\x00(?:OK|CL|_h|\{)|\x01E_|\x02)")
 _LOOKUPD_LIKELY: Final = re.compile(rb"\x00\x00[\x00-\xff]{2}(?:OK|E_|\{)")
 
 TIMES: Final = range(1_300_000_000_000_000_000, 5_000_000_000_000_000_000)
-"""Nanoseconds since 1970 that a message may have been published at: from before nsqd was written to 2128."""
+"""Plausible times of a message, in nanoseconds since 1970: from before nsqd was written to 2128."""
 TEXT_MAX: Final = 65_536
 """Largest response or error that a search accepts; errors quote names of up to a line's length."""
 JSON_MAX: Final = 1 << 20
-"""Largest JSON that is read: real ones have a few hundred bytes."""
+"""Largest JSON that is parsed: real ones have a few hundred bytes."""
 ODD_MAX: Final = 1 << 20
 """Largest frame of an unknown type that is followed."""
 
@@ -52,7 +53,7 @@ LOOKUPD_SIZE: Final = LengthPrefix(4, 0, ODD_MAX)
 
 
 def size_of(head: bytes) -> Sized:
-    """Size of the frame of nsqd that starts ``head`` on a connection that is in step."""
+    """Size of the frame of nsqd at the start of ``head``, on a side that is in step."""
     size = SIZE.size(head)
     if not isinstance(size, int):
         return size
@@ -70,7 +71,7 @@ def read_head(data: bytes) -> tuple[int, int]:
 
 
 def probe(head: bytes) -> Probed:
-    """Size of the frame of nsqd that must start ``head``."""
+    """Size of the frame of nsqd that must start here."""
     size = SIZE.size(head)
     if not isinstance(size, int):
         return size
@@ -95,7 +96,7 @@ def probe(head: bytes) -> Probed:
 
 
 def is_proof(data: bytes) -> bool:
-    """Whether bytes are one frame that nothing but nsqd sends: an error by its name, a heartbeat, the leave to go."""
+    """Whether bytes are one frame that only nsqd sends: a known error, a heartbeat, CLOSE_WAIT."""
     if len(data) < HEAD or probe(data) != len(data):
         return False
     frame_type, said = read_head(data)[1], data[HEAD:]
@@ -106,13 +107,13 @@ def is_proof(data: bytes) -> bool:
 
 
 def may_begin(head: bytes) -> bool | None:
-    """Whether a frame of nsqd begins here; None when more bytes must tell."""
+    """Whether a frame of nsqd begins here; None: more bytes are needed."""
     size = probe(head)
     return None if size is NEED else size is not NO_FRAME
 
 
 def scan(data: bytes, start: int) -> int:
-    """First offset from ``start`` on where size and type of a frame of nsqd may stand."""
+    """First offset >= ``start`` where a frame of nsqd may start."""
     match = _LIKELY.search(data, start)
     return match.start() if match else max(start, len(data) - HEAD - 1)
 
@@ -121,12 +122,12 @@ def scan(data: bytes, start: int) -> int:
 
 
 def lookupd_size_of(head: bytes) -> Sized:
-    """Size of the reply of nsqlookupd that starts ``head`` on a connection that is in step."""
+    """Size of the reply of nsqlookupd at the start of ``head``, on a side that is in step."""
     return LOOKUPD_SIZE.size(head)
 
 
 def lookupd_probe(head: bytes) -> Probed:
-    """Size of the reply of nsqlookupd that must start ``head``."""
+    """Size of the reply of nsqlookupd that must start here."""
     size = LOOKUPD_SIZE.size(head)
     if not isinstance(size, int):
         return size
@@ -138,12 +139,12 @@ def lookupd_probe(head: bytes) -> Probed:
 
 
 def lookupd_scan(data: bytes, start: int) -> int:
-    """First offset from ``start`` on where a reply of nsqlookupd may stand."""
+    """First offset >= ``start`` where a reply of nsqlookupd may start."""
     match = _LOOKUPD_LIKELY.search(data, start)
     return match.start() if match else max(start, len(data) - 5)
 
 
-# ---- what may stand in them; None: more bytes must tell
+# ---- content of frames; None: more bytes are needed
 
 
 def _proves_message(data: bytes) -> bool:
@@ -172,24 +173,24 @@ def _fits_error(data: bytes, size: int) -> bool | None:
 
 
 def response_of(frame: Frame) -> bytes:
-    """What a response says; one of the fixed words also where the capture lost its end."""
+    """The text of a response; a fixed word is completed if the capture cut it."""
     data = frame.data[HEAD:]
     word = _WORDS.get(frame.size - HEAD)
     return word if word is not None and word.startswith(data) else data
 
 
-def said(data: bytes) -> Value:
-    """What a response says where it is neither a known word nor JSON."""
+def response_value(data: bytes) -> Value:
+    """The text of a response that is no JSON, as a value of a body."""
     return text_or_bytes(data) if len(data) <= TEXT_MAX else Undecoded(data)
 
 
 def is_message_id(raw: bytes) -> bool:
-    """Whether it is one as nsqd makes them."""
+    """Whether a message id has the form that nsqd gives them."""
     return MESSAGE_ID.fullmatch(raw) is not None
 
 
 class Delivered(NamedTuple):
-    """The head of a message; what the capture lost is None."""
+    """The head of a message; fields that the capture lost are None."""
 
     timestamp: int | None
     attempts: int | None
@@ -197,7 +198,7 @@ class Delivered(NamedTuple):
 
     @property
     def fields(self) -> dict[str, Value]:
-        """As they stand in a body."""
+        """The fields for a body."""
         message_id = None if self.message_id is None else text(self.message_id)
         return {"timestamp": self.timestamp, "attempts": self.attempts, "message_id": message_id}
 
@@ -213,13 +214,13 @@ def read_message(data: bytes) -> Delivered:
 
 
 def read_error(data: bytes) -> tuple[str, str]:
-    """(code, description) of the text of an error; the code is empty where it begins with none."""
+    """(code, description) of the text of an error; the code is empty if there is none."""
     code, _, description = data.partition(b" ")
     return (text(code), text(description)) if _CODE.fullmatch(code[: _CODE_MAX + 1]) else ("", text(data))
 
 
 def read_json(raw: bytes) -> dict[str, Value]:
-    """A JSON object; Malformed where it is none, or larger than anything real."""
+    """A JSON object; Malformed if it is none, or larger than JSON_MAX."""
     if len(raw) > JSON_MAX:
         raise Malformed("JSON too big")
     try:
@@ -240,7 +241,7 @@ def magic(data: bytes) -> Value:
 
 
 def json_body(raw: bytes) -> tuple[dict[str, Value], bool]:
-    """(fields of a JSON object for a body, whether it could be read); else its bytes, undecoded."""
+    """(fields of a JSON object, or its undecoded bytes; whether it could be read)."""
     try:
         return read_json(raw), True
     except Malformed:

@@ -1,11 +1,11 @@
-"""A connection that was joined in the middle: its first bytes in, the layer that they are in out.
+"""Finds the layer of a connection whose beginning was not captured.
 
-1. nsqd and its clients write a Snappy chunk for each flush, and the head of one that does not compress by itself: what
-   follows looks like a plain frame. So what both sides say is held until it is told in which layer they are.
-2. They are in Snappy where a chunk with a right checksum holds a frame; in clear text where two packets of a side begin
-   with a frame, where IDENTIFY or its answer begin a packet, which tell of layers themselves, behind ``detect_max``
-   bytes of a side, and at its end.
-3. Whole packets decide, at the next packet, gap or end: how the bytes were cut into chunks does not matter.
+1. nsqd and its clients write a Snappy chunk for each flush. The head of an uncompressed chunk is a write of its own, so
+   that the packet behind it looks like a plain frame. Bytes of both sides are held until their layer is known.
+2. The layer is Snappy if a chunk with a right checksum holds a frame. It is clear text if two packets of a side begin
+   with a frame, if a packet begins with IDENTIFY or its reply (which negotiate layers), after ``detect_max`` bytes of a
+   side, and at the end of a side.
+3. Only whole packets decide, at the next packet, gap or end, so that the cut into chunks does not matter.
 
 Source: google/snappy ``framing_format.txt``; golang/snappy ``encode.go``, Writer; nsqio/nsq ``nsqd/client_v2.go``.
 """
@@ -36,20 +36,20 @@ PLAIN: Final = "plain"
 
 DATA: Final = (COMPRESSED, UNCOMPRESSED)
 _HEAD_MAX: Final = 256
-"""Bytes of a packet that tell whether it begins with a frame."""
+"""Bytes of a packet that suffice to see whether it begins with a frame."""
 _PACKETS: Final = 2
-"""Packets of a side that begin with a frame and prove clear text (rule 2)."""
+"""Packets of a side that must begin with a frame to prove clear text (rule 2)."""
 _STARTS: Final = 16
-"""Likely starts of a sample, from the last one back, that are checked for each chunk: a sample may hold thousands."""
+"""Likely starts of a sample that are checked, from the last one back: a sample may hold thousands."""
 
 
 class Joining:
-    """What was said since a connection was joined, until its layer is known."""
+    """The held events of a connection whose layer is not known yet."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.held: list[Chunk | Gap] = []
-        """What waits for the verdict, in order."""
+        """Held events, in order."""
         self._scouts = (Snappy(limits), Snappy(limits))
         self._in_snappy = False
         self._plain = [0, 0]
@@ -59,11 +59,11 @@ class Joining:
         self._head = b""
 
     def verdict_before(self, side: Side, packet: int) -> str | None:
-        """The layer, as far as the packets before this one tell; None for one that goes on and while nothing tells."""
+        """The layer by the packets before this one; None: not known, or the packet continues the last chunk."""
         return None if self._packet == (side, packet) else self.verdict()
 
     def verdict(self) -> str | None:
-        """The layer, as far as all that is held tells."""
+        """The layer by all held packets; None: not known."""
         self._end_packet()
         if self._negotiates:
             return PLAIN
@@ -73,7 +73,7 @@ class Joining:
         return PLAIN if is_plain else None
 
     def hold(self, packet: Chunk) -> None:
-        """Keep bytes of one packet."""
+        """Hold bytes of one packet."""
         side = packet.side
         self._packet = side, packet.marks[0].packet
         self._head = (self._head + packet.data)[:_HEAD_MAX]
@@ -84,13 +84,13 @@ class Joining:
                 self._in_snappy = True
 
     def lose(self, gap: Gap) -> None:
-        """Keep a gap."""
+        """Hold a gap."""
         self.held.append(gap)
         for _ in self._scouts[gap.side].gap(max(gap.length, 1)):
             pass
 
     def _end_packet(self) -> None:
-        """All bytes of a packet are there."""
+        """The packet is whole: examine its start."""
         if self._packet is None:
             return
         (side, _), head = self._packet, self._head
@@ -104,7 +104,7 @@ class Joining:
 
 
 def probe_identifier(head: bytes) -> Probed:
-    """Size of the identifier that opens a Snappy stream: in front of it a reply to IDENTIFY is accepted."""
+    """Size of the identifier that opens a Snappy stream; it may follow a reply to IDENTIFY."""
     if head.startswith(IDENTIFIER):
         return len(IDENTIFIER)
     return NEED if IDENTIFIER.startswith(head) else NO_FRAME
@@ -122,7 +122,7 @@ def packets_of(chunk: Chunk) -> Iterator[Chunk]:
 
 
 def begins_in_snappy(side: Side, sample: Sample) -> bool:
-    """Whether a chunk with a right checksum that holds a frame begins with a segment of a sample."""
+    """Whether a segment of a sample begins with a Snappy chunk that has a right checksum and holds a frame."""
     for start in sample.starts[-_STARTS:]:
         head = sample.data[start : start + 16]
         size = chunk_size(head)
@@ -135,7 +135,7 @@ def begins_in_snappy(side: Side, sample: Sample) -> bool:
 
 
 def _holds_frame(side: Side, plain: bytes) -> bool:
-    """Whether a frame begins in the plain bytes of a chunk, which need not begin with one."""
+    """Whether a frame begins anywhere in the plain bytes of a chunk."""
     probe, scan = (commands.probe, commands.scan) if side is Side.CLIENT else (frames.probe, frames.scan)
     at = 0
     while (at := scan(plain, at)) < len(plain):

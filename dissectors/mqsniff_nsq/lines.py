@@ -1,9 +1,9 @@
-"""Command lines of a client, in both of NSQ's protocols: bytes in, a word and its parameters out.
+"""Command lines of both NSQ protocols: a word and its parameters.
 
-1. A line ends with LF, perhaps CR before it, and is at most LINE_MAX bytes; parameters are parted by single spaces.
-2. In step, any printable word is a command; what cannot be one is told from its first wrong byte on, so that no
-   answer changes when more bytes come.
-3. Bodies follow as a signed four-byte size and that many bytes; sizes below one have no body.
+1. A line ends with LF or CR LF and has at most LINE_MAX bytes; single spaces separate the parameters.
+2. In step, any printable word is a command. The first wrong byte decides, so that no answer changes when more bytes
+   come.
+3. A body is a signed four-byte size and so many bytes; there is none if the size is below one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mqsniff_nsq.tables import LINE_MAX, NsqCommand
 INT32: Final = Struct(">i")
 
 HEAD_MAX: Final = LINE_MAX + 4
-"""A line and the size behind it."""
+"""Bytes of the longest line and the size behind it."""
 
 _WORD: Final = re.compile(rb"[!-~]{0,64}(?=[ \n]|\r\n)")
 _WORD_BEGUN: Final = re.compile(rb"[!-~]{0,64}\r?\Z")
@@ -33,16 +33,16 @@ class Line(NamedTuple):
     word: bytes
     params: list[bytes]
     size: int
-    """Bytes of it, LF included."""
+    """Bytes of the line with its LF."""
 
     @property
     def name(self) -> str:
-        """The command, as it stands in ``name`` when no table knows it."""
+        """Name of a command that is in no table."""
         return f"unknown({self.word.decode('ascii', 'backslashreplace')})"
 
 
 def read_line(data: bytes) -> Line | Literal[FrameAnswer.NEED, FrameAnswer.NO_FRAME]:
-    """The line that starts ``data``."""
+    """The line at the start of ``data``."""
     end = data.find(b"\n", 0, LINE_MAX)
     if end < 0:
         begun = _WORD.match(data) or _WORD_BEGUN.match(data)
@@ -52,7 +52,7 @@ def read_line(data: bytes) -> Line | Literal[FrameAnswer.NEED, FrameAnswer.NO_FR
 
 
 def size_of(head: bytes, commands: Mapping[bytes, NsqCommand]) -> Sized:
-    """Size of the command that starts ``head`` on a connection that is in step."""
+    """Size of the command at the start of ``head``, on a side that is in step."""
     line = read_line(head)
     if not isinstance(line, Line):
         return line
@@ -69,22 +69,22 @@ def size_of(head: bytes, commands: Mapping[bytes, NsqCommand]) -> Sized:
 
 
 class ParsedCommand(NamedTuple):
-    """A command as it stands in a frame."""
+    """The parsed line of a command, and the place of its body."""
 
     line: Line
     command: NsqCommand | None
-    """None for a word that the table does not know."""
+    """None for a word that is not in the table."""
     params: dict[str, bytes]
-    """Those that the table names."""
+    """Parameters by their names in the table."""
     extra: list[bytes]
     size: int | None
-    """The size of the body as it was said; None for a command without one."""
+    """Size of the body as on the wire; None for a command without one."""
     start: int
-    """Where the body starts."""
+    """Offset of the body."""
 
 
 def read_command(data: bytes, commands: Mapping[bytes, NsqCommand]) -> ParsedCommand:
-    """The command whose frame begins ``data``; Malformed where its line is not there."""
+    """The command of a frame; Malformed if its line was cut."""
     line = read_line(data)
     if not isinstance(line, Line):
         raise Malformed("no command line")
@@ -100,18 +100,18 @@ def read_command(data: bytes, commands: Mapping[bytes, NsqCommand]) -> ParsedCom
 
 
 def text(raw: bytes) -> str:
-    """A name as text for columns: what is no UTF-8 is shown with backslashes."""
+    """A name as text for columns; bytes that are no UTF-8 become backslash escapes."""
     return raw.decode(errors="backslashreplace")
 
 
 def number(raw: bytes | None) -> int | None:
-    """A decimal number, perhaps with a minus; None where it is none."""
+    """A decimal number, perhaps negative; None if it is none."""
     if raw is None or not re.fullmatch(rb"-?[0-9]{1,19}", raw):
         return None
     return int(raw)
 
 
 def number_or_text(raw: bytes) -> Value:
-    """A parameter that should be a number, or what stands there."""
+    """A parameter as a number; as text if it is none."""
     value = number(raw)
     return text_or_bytes(raw) if value is None else value

@@ -1,4 +1,4 @@
-"""The connection of an nsqd to nsqlookupd (protocol V1): frames of both sides in, messages and pending requests out.
+"""nsqlookupd's protocol V1: the connection of an nsqd to nsqlookupd.
 
 1. Each command has one reply, in order; a reply is a size and data, without a frame type.
 2. Every error closes the connection.
@@ -32,9 +32,9 @@ from mqsniff_nsq.tables import (
 REPLY: Final = "reply"
 BAD_PROTOCOL: Final = b"\x00\x00\x00\x0eE_BAD_PROTOCOL"
 ERROR_WORD: Final = b"E_"
-"""How every error code begins."""
+"""First bytes of every error code."""
 NSQD_ERROR: Final = b"\x00\x00\x00\x01" + ERROR_WORD
-"""Data of an nsqd whose client takes it for an nsqlookupd: there is a frame type before the code."""
+"""An error of nsqd, which a client took for nsqlookupd: a frame type precedes the code."""
 
 _STRICT: Final = re.compile(
     rb"(?:(?P<line>PING|(?:UN)?REGISTER %(name)s(?: %(name)s)?)|(?P<json>IDENTIFY))\n" % {b"name": NAME_PATTERN}
@@ -78,7 +78,7 @@ class Nsqlookupd(FramedDissector):
 
     @classmethod
     def detect(cls, client: Sample, server: Sample) -> Verdict:
-        """Both sides; likely ones on both are enough together."""
+        """Both sides; MAYBE on both is a YES."""
         if server.from_start and server.data == BAD_PROTOCOL:
             return Verdict.YES
         verdicts = [cls.detect_side(side, sample) for side, sample in zip(Side, (client, server), strict=True)]
@@ -86,7 +86,7 @@ class Nsqlookupd(FramedDissector):
 
     @classmethod
     def detect_side(cls, side: Side, sample: Sample) -> Verdict:
-        """As every framed protocol, but a client's stream opens with the magic, and PING or OK alone prove little."""
+        """As in the base class, but a client begins with the magic, and PING or OK alone prove little."""
         data = sample.data
         if side is Side.CLIENT and sample.from_start:
             return _detect_opening(data)
@@ -127,7 +127,7 @@ class Nsqlookupd(FramedDissector):
         yield from super().gap(gap)
 
     def missed(self, side: Side, length: int | None) -> None:  # noqa: ARG002  # part of the contract
-        """The magic is due at the start of the stream only."""
+        """Frames of a side may be lost; the magic was among them if it has not come yet."""
         self._opening = self._opening and side is Side.SERVER
 
     # ---- decoding
@@ -227,7 +227,7 @@ class Nsqlookupd(FramedDissector):
         return message
 
     def _response(self, frame: Frame, data: bytes) -> Message:
-        body: dict[str, Value] = {"data": frames.said(data)}
+        body: dict[str, Value] = {"data": frames.response_value(data)}
         if data.startswith(b"{"):
             body, readable = frames.json_body(data)
             version = body.get("version")
@@ -239,7 +239,7 @@ class Nsqlookupd(FramedDissector):
         return message
 
     def _pair(self, code: str | None) -> None:
-        """Every reply is for the oldest command; only a bad magic is told without one."""
+        """Resolve the oldest command; only the reply to a bad magic has none."""
         oldest = next(iter(self.pending(REPLY)), None)
         if code == "E_BAD_PROTOCOL" and oldest is not None and oldest.context == "MAGIC":
             self.resolve(oldest, "error", answered=True)

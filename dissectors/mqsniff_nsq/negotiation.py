@@ -1,10 +1,10 @@
-"""From IDENTIFY to the layers that it switches on: the requested and the granted ones in, Upgrades out.
+"""The layers that IDENTIFY requests and its reply grants.
 
-1. The answer decides, never the request; but nothing can be granted that was not asked for, so a client that asked for
-   no layer is never held up.
-2. Layers come in the order TLS, then compression, each in both directions; behind each stands an OK of its own.
-3. A client speaks in the new layer from the end of its IDENTIFY on, a server from the end of the frame that granted it.
-4. Where the answer is lost or cannot be read, the next bytes of a side tell which layer it went on in.
+1. The reply decides, never the request. Only requested layers can be granted, so a client that requested none does not
+   wait.
+2. TLS comes first, then compression, each in both directions; the server sends an OK in each new layer.
+3. The client uses the new layer from the end of its IDENTIFY on, the server from the end of the granting frame on.
+4. If the reply is lost or cannot be read, the next bytes of each side decide which layer it uses.
 
 Source: nsqio/nsq 1.3.0, ``nsqd/protocol_v2.go``, IDENTIFY.
 """
@@ -21,7 +21,7 @@ from mqsniff_nsq.tables import UPGRADES
 
 
 class _Sign(NamedTuple):
-    """How the first bytes of a layer look, and how as long as more of them must tell. Raw DEFLATE has no sign."""
+    """Patterns of a layer's first bytes: whole, and cut short. Raw DEFLATE has none."""
 
     layer: str
     whole: re.Pattern[bytes]
@@ -39,13 +39,13 @@ _FIELDS: Final = {upgrade.to: upgrade.field for upgrade in UPGRADES}
 
 
 class Negotiation:
-    """What IDENTIFY and its answers say of the layers of one connection."""
+    """The negotiated layers of one connection."""
 
     def __init__(self) -> None:
         self.waiting = False
-        """Whether the client's next byte means nothing before the server has answered."""
-        self.looking = [False, False]
-        """Sides whose next bytes tell in which layer they are."""
+        """Whether the client's next bytes cannot be read before the server has replied."""
+        self.undecided = [False, False]
+        """By side: whether its next bytes have to show its layer."""
         self._requested: frozenset[str] | None = None
         self._client_at: int | None = None
         self._due: list[str] = []
@@ -56,14 +56,14 @@ class Negotiation:
         """Whether the next OK of the server switches on another layer."""
         return bool(self._due)
 
-    def unsure_of(self, side: Side) -> bool:
-        """Whether the next bytes of a side have to tell in which layer they are."""
-        return self.looking[side] or (self.waiting and side is Side.CLIENT)
+    def must_detect(self, side: Side) -> bool:
+        """Whether the next bytes of a side have to show its layer."""
+        return self.undecided[side] or (self.waiting and side is Side.CLIENT)
 
-    def ask(self, fields: dict[str, Value] | None, end: int) -> list[Upgrade]:
-        """An IDENTIFY that ends at a stream offset; ``fields`` is None where they cannot be read.
+    def request(self, fields: dict[str, Value] | None, end: int) -> list[Upgrade]:
+        """Note an IDENTIFY that ends at stream offset ``end``; ``fields`` is None if it cannot be read.
 
-        Gives the layers in which the client goes on if the reply was seen before the request.
+        Returns the layers that begin behind it, if the reply was seen before.
         """
         self._client_at = end
         if self._ahead is not None:
@@ -75,11 +75,11 @@ class Negotiation:
         return []
 
     def answer(self, fields: dict[str, Value] | None) -> int:
-        """The answer to IDENTIFY, None where it cannot be read; gives how many layers it switches on."""
+        """Note the reply to IDENTIFY (None: cannot be read); returns the number of layers that it grants."""
         if self._client_at is None:
             self._ahead = []
         if fields is None:
-            self.look()
+            self.lose_answer()
             return 0
         granted = _layers(fields)
         self._due = [
@@ -89,19 +89,19 @@ class Negotiation:
         return len(self._due)
 
     def refuse(self) -> None:
-        """IDENTIFY was answered without any layer."""
+        """IDENTIFY was answered without a layer."""
         self.waiting = False
         self._due = []
 
-    def look(self) -> None:
-        """The answer, or what it granted, is lost: the next bytes of both sides have to tell."""
+    def lose_answer(self) -> None:
+        """The reply or its content is lost: the next bytes of both sides have to show the layer."""
         self.refuse()
-        self.looking = [self._requested != frozenset()] * 2
+        self.undecided = [self._requested != frozenset()] * 2
 
     def begin(self, server_at: int, client_at: int | None) -> Upgrade:
-        """Switch on the next layer behind the frame of the server that ends at ``server_at``.
+        """Begin the next granted layer behind the server's frame that ends at ``server_at``.
 
-        ``client_at`` is where the client goes on if its IDENTIFY was lost; None if that is still to come.
+        ``client_at``: where it begins on the client's side if IDENTIFY was lost; None if IDENTIFY is still to come.
         """
         layer = self._due.pop(0)
         at = {Side.SERVER: server_at}
@@ -115,14 +115,14 @@ class Negotiation:
         return Upgrade(at, layer, _SETTINGS.get(layer, {}))
 
     def layer_of(self, side: Side, head: bytes, is_plain: IsPlain) -> LayerChange | Need | None:
-        """The layer in which a side goes on, None for the one it is in; not called any more once it gave one.
+        """The layer that begins on a side with ``head``; None: no new one. Not called again once it returned one.
 
-        ``is_plain`` tells whether bytes begin a frame of the layer at hand, None where it needs more of them.
+        ``is_plain``: whether bytes begin a frame of the present layer; None: needs more bytes.
         """
         layer = self._layer_of(head, is_plain)
         if not isinstance(layer, str):
             return layer
-        self.looking[side] = False
+        self.undecided[side] = False
         self.waiting = self.waiting and side is Side.SERVER
         told_by = range(1, len(head) + 1)
         return LayerChange(layer, next(n for n in told_by if isinstance(self._layer_of(head[:n], is_plain), str)))

@@ -1,8 +1,8 @@
-"""The connection of a client to nsqd (protocol V2): how its two sides are found, framed and ended.
+"""nsqd's protocol V2: detection, framing, losses and the end of a connection.
 
-1. A client that requested a layer is held up until the server has replied to IDENTIFY (negotiation.py).
-2. Where the capture lost replies, the commands that they were for stay unanswered, so that later ones find theirs.
-3. Of a connection that was joined in the middle, the first packets tell in which layer it is (joining.py).
+1. A client that requested a layer waits for the reply to IDENTIFY (negotiation.py).
+2. If the capture lost replies, their commands end unanswered, so that later replies find the right commands.
+3. If the capture begins inside the connection, the first packets decide in which layer it is (joining.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from mqsniff.codecs.snappy_chunks import IDENTIFIER
 from mqsniff.dissector import NEED, WAIT_PEER, IncrementalSize, Probed, Sample, Settings, Sized, Table, Verdict, Walked
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Chunk, Event, Frame, Gap, Pending, Side, Span, Upgrade
+from mqsniff.model import Act, Chunk, Event, Frame, Gap, Message, Pending, Side, Span, Upgrade
 from mqsniff_nsq import commands, frames
 from mqsniff_nsq.client import ClientSide
 from mqsniff_nsq.joining import PLAIN, Joining, begins_in_snappy, packets_of, probe_identifier
@@ -25,10 +25,10 @@ from mqsniff_nsq.session import NsqSession
 from mqsniff_nsq.tables import COMMANDS, MAGIC_SIZE, MAGIC_V2
 
 BAD_PROTOCOL: Final = b"\x00\x00\x00\x12\x00\x00\x00\x01E_BAD_PROTOCOL"
-"""What nsqd answers to any magic that it does not know."""
+"""nsqd's reply to a wrong magic."""
 
 _NEGOTIATED: Final = re.compile(rb"\x00\x00[\x00-\xff]{2}\x00{4}\{[^{}]*\"max_rdy_count\":")
-"""A server's stream that begins with the answer to IDENTIFY; what follows may be in another layer."""
+"""The reply to IDENTIFY at the start of a server's stream; another layer may follow."""
 
 
 class Nsq(FramedDissector):
@@ -47,7 +47,14 @@ class Nsq(FramedDissector):
         self._closed: list[Side] = []
         self._joining: Joining | None = None
         self._held: deque[Chunk | Gap] = deque()
-        """What was held while it was joined and has not gone on yet."""
+        """Events that were held until the layer was known and are not decoded yet."""
+
+    @classmethod
+    def acts(cls, message: Message) -> Iterable[Act]:
+        """What a command does to messages that were delivered."""
+        from mqsniff_nsq.acts import acts_of  # noqa: PLC0415  # for ``mqsniff trace`` alone
+
+        return acts_of(message)
 
     @classmethod
     def message_names(cls) -> tuple[str, ...]:
@@ -67,7 +74,7 @@ class Nsq(FramedDissector):
 
     @classmethod
     def detect(cls, client: Sample, server: Sample) -> Verdict:
-        """Both sides; a magic with any line behind it and a server that answers in frames are enough together."""
+        """Both sides; a magic with any line behind it and frames of the server are enough together."""
         if server.from_start and server.data == BAD_PROTOCOL:
             return Verdict.YES
         for side, sample in zip(Side, (client, server), strict=True):
@@ -78,7 +85,7 @@ class Nsq(FramedDissector):
 
     @classmethod
     def detect_side(cls, side: Side, sample: Sample) -> Verdict:
-        """As every framed protocol, but a client's stream opens with the magic, and the short commands prove little."""
+        """As in the base class, but a client begins with the magic, and short commands prove little."""
         if side is Side.CLIENT and sample.from_start:
             return cls._detect_opening(sample.data)
         verdict = super().detect_side(side, sample)
@@ -92,7 +99,7 @@ class Nsq(FramedDissector):
 
     @classmethod
     def _is_proof(cls, side: Side, data: bytes, start: int) -> bool:
-        """Whether bytes from a place to their end are one frame beyond doubt."""
+        """Whether the bytes from ``start`` on are one frame that proves the protocol."""
         if cls.probe(side, data[start : start + cls.probe_max]) != len(data) - start:
             return False
         return commands.is_proof(data[start:]) if side is Side.CLIENT else frames.is_proof(data[start:])
@@ -106,7 +113,7 @@ class Nsq(FramedDissector):
 
     @classmethod
     def probe(cls, side: Side, head: bytes) -> Probed:
-        """Size of the frame that must start here, or of what opens a Snappy layer behind a frame."""
+        """Size of the frame that must start here, or of the identifier that opens a Snappy layer."""
         if head[:1] == IDENTIFIER[:1]:
             return probe_identifier(head)
         return commands.probe(head) if side is Side.CLIENT else frames.probe(head)
@@ -134,14 +141,14 @@ class Nsq(FramedDissector):
                 return commands.probe(head)
             if negotiation.waiting and self.may_wait(side):
                 return WAIT_PEER
-        if negotiation.unsure_of(side):
+        if negotiation.must_detect(side):
             layer = negotiation.layer_of(side, head, commands.may_begin if side is Side.CLIENT else frames.may_begin)
             if layer is not None:
                 return layer
         return size_of(head, COMMANDS) if side is Side.CLIENT else frames.size_of(head)
 
     def walk(self, side: Side, walk: IncrementalSize, data: bytes) -> Walked:  # noqa: ARG002  # only MPUB is walked
-        """Go on through the messages of an MPUB."""
+        """Continue through the messages of an MPUB."""
         return commands.walk_messages(walk, data)
 
     # ---- joined in the middle
@@ -151,7 +158,7 @@ class Nsq(FramedDissector):
         return self._machine.feed(chunk) if self._joining is None else self._feed_joined(self._joining, chunk)
 
     def _feed_joined(self, joining: Joining, chunk: Chunk) -> Iterator[Event]:
-        """Hold bytes until it is told in which layer they are."""
+        """Hold bytes until their layer is known."""
         packets = packets_of(chunk)
         for packet in packets:
             layer = joining.verdict_before(packet.side, packet.marks[0].packet)
@@ -170,11 +177,11 @@ class Nsq(FramedDissector):
             yield from self._join(joining, layer)
 
     def _join(self, joining: Joining, layer: str) -> Iterator[Event]:
-        """The layer is known: what was held goes on, in the order in which it came."""
+        """The layer is known: decode the held events, or send them into that layer."""
         self._joining = None
         held = self._held = deque(joining.held)
         if layer == PLAIN:
-            while held:  # a layer that begins on the way takes the rest back
+            while held:  # a layer that begins meanwhile takes the rest back
                 event = held.popleft()
                 yield from self.gap(event) if isinstance(event, Gap) else super().feed(event)
             return
@@ -182,7 +189,7 @@ class Nsq(FramedDissector):
         yield Upgrade(at | {event.side: event.offset for event in reversed(held)}, layer)
 
     def hand_back(self, side: Side, offset: int) -> list[Chunk | Gap]:
-        """Hand back what was not decoded yet, with what was held of both sides while the connection was joined."""
+        """Hand back what was not decoded yet, with the held events of both sides."""
         back = [*super().hand_back(side, offset), *self._held]
         self._held.clear()
         return back
@@ -199,7 +206,7 @@ class Nsq(FramedDissector):
             session.state.whole = False
             session.unanswered_heartbeats = 0
         elif session.negotiation.waiting:
-            session.negotiation.look()
+            session.negotiation.lose_answer()
         yield from super().gap(gap)
 
     def missed(self, side: Side, length: int | None) -> None:
@@ -215,7 +222,7 @@ class Nsq(FramedDissector):
             yield from self._join(self._joining, self._joining.verdict() or PLAIN)
         yield from super().close(side)
         if side is Side.SERVER and not self._closed:
-            self._session.server_left()
+            self._session.server_closed()
         self._closed.append(side)
 
     def unanswered(self) -> Iterator[Pending]:
@@ -228,7 +235,7 @@ class Nsq(FramedDissector):
     def decode(self, frame: Frame) -> Iterator[Event]:
         """Give the events of a frame."""
         self._session.now_ns = frame.last_ts_ns
-        self._session.negotiation.looking[frame.side] = False
+        self._session.negotiation.undecided[frame.side] = False
         return (self._client if frame.side is Side.CLIENT else self._server).decode(frame)
 
     def spans(self, frame: Frame) -> Iterator[Span]:

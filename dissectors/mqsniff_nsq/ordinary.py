@@ -1,4 +1,4 @@
-"""NSQ's answers of the normal course: none. Every error that nsqd or nsqlookupd sends refuses a command."""
+"""NSQ has no errors that are part of normal operation: every error that nsqd or nsqlookupd sends refuses a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that a client hands to nsqd: the bodies of PUB, DPUB and MPUB in; sizes, spans and record batches out."""
+"""Messages in the bodies of PUB, DPUB and MPUB: sizes, spans and record batches."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ MILLISECOND_NS = 1_000_000
 
 @dataclass(slots=True)
 class Messages:
-    """The messages of one MPUB; ``sizes`` holds those whose size could be read."""
+    """The messages of one MPUB whose size was captured."""
 
     count: int | None
-    """How many there should be; None where that was lost."""
+    """Number of messages by the head of the body; None if it was lost."""
     sizes: list[int] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     stop: int = 0
-    """Where the last of them ends."""
+    """End of the last message."""
     refused: bool = False
-    """Whether the size behind the last one is one that nsqd refuses."""
+    """Whether nsqd refuses the next message by its size."""
     limited: bool = False
 
     @property
     def body(self) -> Value:
-        """As they stand in a body; equal sizes share one object, so a million messages stay small."""
+        """The messages for a body; equal sizes share one object, so that a million messages stay small."""
         shown: dict[int, Value] = {}
         return [shown.setdefault(size, {"size": size}) for size in self.sizes]
 
     def check(self, body_size: int, *, whole: bool) -> Iterator[Problem]:
-        """What nsqd would refuse or overlook."""
+        """Problems that nsqd refuses or overlooks."""
         if self.count is not None and not 0 < self.count <= (MAX_BODY_SIZE - 4) // 5:
             yield spec_violations("out_of_range", f"a count of {self.count} messages", "num_messages")
         for index, size in enumerate(self.sizes):
@@ -77,7 +77,7 @@ def read_messages(data: bytes, start: int, end: int, most: int) -> Messages:
 
 
 def batch_of(data: bytes, starts: list[int], sizes: list[int], constant: dict[str, Any]) -> RecordBatch:
-    """A record batch over messages in ``data``; one that was cut keeps its size beside what is there of it."""
+    """A record batch over messages in ``data``; a cut one keeps its size and its captured bytes."""
     end = len(data)
     stops = [min(start + size, end) for start, size in zip(starts, sizes, strict=True)]
     return RecordBatch(
@@ -86,7 +86,7 @@ def batch_of(data: bytes, starts: list[int], sizes: list[int], constant: dict[st
 
 
 def deliver_at(ts_ns: int, defer_ms: int | None) -> int | None:
-    """When a message is due that was deferred at ``ts_ns``; None if unknown."""
+    """Delivery time of a message that was deferred at ``ts_ns``; None if unknown."""
     if defer_ms is None or not 0 <= defer_ms < 1 << 40:
         return None
     return ts_ns + defer_ms * MILLISECOND_NS

@@ -1,8 +1,9 @@
-"""Which command a reply of nsqd is for: the words of the reply in, the commands that it can answer out.
+"""Finds the command that a reply of nsqd answers, by the words of the reply.
 
-1. nsqd executes one command after the other, so replies come in the order of the commands; messages and heartbeats
-   come in between. Commands without a reply get one only when they fail, in the same order.
-2. A reply's words narrow down the commands that it can be for; those before the command found get no reply any more.
+1. nsqd executes commands one by one, so replies come in their order, with messages and heartbeats in between. A command
+   without a reply gets one only if it fails, in the same order.
+2. The words of a reply restrict the commands that it can answer. Commands before the answered one get no reply any
+   more.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ BY_WORD: Final = {
     b"OK": frozenset(("IDENTIFY", "SUB", "PUB", "MPUB", "DPUB")),
     b"CLOSE_WAIT": frozenset(("CLS",)),
 }
-"""What a response of one word answers."""
+"""Response of one word -> commands that it can answer."""
 JSON_AUTH: Final = frozenset(("AUTH",))
 JSON_IDENTIFY: Final = frozenset(("IDENTIFY",))
 ANY: Final = frozenset(command.name for command in COMMANDS.values() if command.kind == "request")
@@ -44,63 +45,63 @@ ABOUT_MESSAGES: Final = frozenset(("FIN", "REQ", "TOUCH"))
 _NAMES: Final = frozenset(command.name for command in COMMANDS.values())
 
 
-class Sent(NamedTuple):
-    """A command that stands in the queue for a reply."""
+class SentCommand(NamedTuple):
+    """A command in the queue of those that may get a reply."""
 
     name: str
     about: str | None = None
     """Its message id or count."""
     settled: bool = False
-    """Whether it ended a delivery in time: one that did is the last to be suspected of a failure."""
+    """Whether it settled a delivery in time: such a command is the least likely to have failed."""
 
 
-class Blame(NamedTuple):
-    """What a reply says of the command that it is for."""
+class ReplyTarget(NamedTuple):
+    """The commands that a reply can answer."""
 
     names: frozenset[str]
     about: str | None = None
-    """The message id or the count that the command must have."""
+    """The message id or count that the command must have."""
     odd_id: bool = False
-    """Whether its message id must be of a wrong length."""
+    """Whether its message id must have a wrong length."""
     idle: bool = False
-    """Whether it must be one that ended no delivery."""
+    """Whether it must have settled no delivery."""
 
-    def fits(self, sent: Sent) -> bool:
-        """Whether this command can be meant."""
+    def fits(self, sent: SentCommand) -> bool:
+        """Whether the reply can answer this command."""
         if sent.name not in self.names or (self.about is not None and sent.about != self.about):
             return False
         return not (self.odd_id and len(sent.about or "") == MESSAGE_ID_SIZE) and not (self.idle and sent.settled)
 
 
-def blamed(code: str, description: str) -> list[Blame]:
-    """The commands that an error can be for, the likeliest first.
+def targets_of_error(code: str, description: str) -> list[ReplyTarget]:
+    """The commands that an error can answer, the likeliest first.
 
     "FIN <id> failed …", "cannot RDY in current state", "AUTH required before PUB", "PUB message too big …".
     """
     if description.startswith("invalid command"):
-        return [Blame(frozenset(("unknown",)))]
+        return [ReplyTarget(frozenset(("unknown",)))]
     if description.casefold() == "invalid message id":
-        return [Blame(ABOUT_MESSAGES, odd_id=True)]
+        return [ReplyTarget(ABOUT_MESSAGES, odd_id=True)]
     if match := _FAILED.match(description):
-        one = Blame(frozenset((match["name"],)), match["about"])
+        one = ReplyTarget(frozenset((match["name"],)), match["about"])
         return [one._replace(idle=True), one]
-    blames = [Blame(_BY_CODE.get(code, _NAMES))]
+    targets = [ReplyTarget(_BY_CODE.get(code, _NAMES))]
     if (match := _NAMED.match(description)) and match["name"] in _NAMES:
-        blames.insert(0, Blame(frozenset((match["name"],))))
+        targets.insert(0, ReplyTarget(frozenset((match["name"],))))
     if match := _RDY.match(description):
-        blames.insert(0, Blame(frozenset((match["name"],)), match["about"]))
-    return blames
+        targets.insert(0, ReplyTarget(frozenset((match["name"],)), match["about"]))
+    return targets
 
 
-def answered_by_json(fields: dict[str, Value] | None) -> frozenset[str]:
-    """What a JSON object answers; None for one that cannot be read."""
+def names_answered_by(fields: dict[str, Value] | None) -> frozenset[str]:
+    """Names of the commands that a JSON object can answer; ``fields`` is None if it cannot be read."""
     if fields is None:
         return JSON_AUTH | JSON_IDENTIFY
     return JSON_AUTH if "permission_count" in fields or "identity" in fields else JSON_IDENTIFY
 
 
-def replies_in(length: int) -> int:
-    """How many OK frames were lost with so many bytes, if they were nothing but OK frames and few heartbeats."""
+def lost_replies(length: int) -> int:
+    """Number of OK frames in ``length`` lost bytes, if these were only OK frames and a few heartbeats; else 0."""
     for heartbeats in range(_HEARTBEATS_MAX + 1):
         rest = length - heartbeats * _HEARTBEAT_SIZE
         if rest >= 0 and rest % _OK_SIZE == 0:

@@ -1,8 +1,9 @@
-"""What bends a rule of the specification: a command in, Problems of severity info out; nothing is ever refused.
+"""Violations of the specification by commands, as problems of severity info.
 
 1. Limits are nsqd's defaults, or those of the reply to IDENTIFY; the text says which.
-2. A rule about a state (before SUB, before AUTH) is held up only on a client's stream that was seen from its beginning.
-3. A detail holds fixed text and numbers, never names or bytes of the traffic.
+2. Rules about the order of commands (before SUB, before AUTH) are checked only if the client's stream was captured from
+   its beginning.
+3. Texts hold fixed words and numbers, never names or bytes of the traffic.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _OPENINGS: Final = {
     ": HTTP/2": (b"PRI ",),
     ": TLS": (b"\x16\x03",),
 }
-"""What the first four bytes are if they are no magic."""
+"""Text of a problem -> first bytes of the protocol that it names."""
 _MESSAGE_COMMANDS = ("RDY", "FIN", "REQ", "TOUCH", "CLS")
 
 
 @dataclass(slots=True)
 class State:
-    """What the rules need to know of a connection so far."""
+    """The state of a connection, as far as the rules need it."""
 
     whole: bool = True
     """Whether every byte of the client was seen."""
@@ -51,18 +52,18 @@ class State:
 
 
 def spec_violations(kind: ProblemKind, detail: str, path: str = "") -> Problem:
-    """A rule bent."""
+    """A problem of severity info."""
     return Problem(kind, "info", detail, path)
 
 
 def odd_magic(data: bytes, server: str) -> Problem:
-    """The connection opens with something else than the magic; clients of HTTP and TLS ask at the wrong port."""
+    """The problem of a wrong magic; clients of HTTP and TLS on the wrong port are named."""
     looks = next((name for name, starts in _OPENINGS.items() if data.startswith(starts)), "")
     return spec_violations("format", f"the connection does not begin with the magic of {server}{looks}")
 
 
 def check_name(raw: bytes, path: str) -> Iterator[Problem]:
-    """A topic's or channel's name (``IsValidTopicName``)."""
+    """Check the name of a topic or channel (``IsValidTopicName``)."""
     if not 1 <= len(raw) <= NAME_MAX:
         yield spec_violations("out_of_range", f"a name of {len(raw)} bytes: 1 to {NAME_MAX} are allowed", path)
     elif not NAME.match(raw):
@@ -72,14 +73,14 @@ def check_name(raw: bytes, path: str) -> Iterator[Problem]:
 
 
 def check_names(read: ParsedCommand) -> Iterator[Problem]:
-    """Parameters that are names, and how many there are."""
+    """Check parameters that are names, and the number of parameters."""
     yield from _check_line(read)
     for path, raw in read.params.items():
         yield from check_name(raw, path)
 
 
 def check_command(read: ParsedCommand, state: State) -> list[Problem]:
-    """All that is odd about a command, but for the messages in it."""
+    """All problems of a command, except those of its messages."""
     command = read.command
     if command is None:
         return [Problem("unknown_code", "warning", "a command that the protocol does not have")]
@@ -140,7 +141,7 @@ def _check_state(name: str, state: State) -> Iterator[Problem]:
 
 
 def check_size(size: int, path: str, *, most: int = MAX_MSG_SIZE) -> Iterator[Problem]:
-    """The size of a message or, with its own limit, of a body."""
+    """Check the size of a message or, by its own limit, of a body."""
     if size <= 0:
         yield spec_violations("out_of_range", f"a size of {size}: at least 1 is required", path)
     elif size > most:
@@ -148,12 +149,12 @@ def check_size(size: int, path: str, *, most: int = MAX_MSG_SIZE) -> Iterator[Pr
 
 
 def check_body_size(size: int) -> Iterator[Problem]:
-    """The size of the body of IDENTIFY, AUTH or MPUB."""
+    """Check the body size of IDENTIFY, AUTH or MPUB."""
     return check_size(size, "body", most=MAX_BODY_SIZE)
 
 
 def check_identify(fields: dict[str, Value]) -> Iterator[Problem]:
-    """What a client asks for with IDENTIFY."""
+    """Check the fields of IDENTIFY."""
     for name, allowed in IDENTIFY_RANGES.items():
         value = fields.get(name)
         if value is None:

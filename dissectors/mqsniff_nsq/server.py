@@ -1,4 +1,4 @@
-"""Frames of nsqd: bytes in, messages with the requests that they answer, and upgrades, out."""
+"""Decodes the frames of nsqd: responses, errors and messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BODY_AT: Final = frames.HEAD + tables.MESSAGE_HEAD
 
 
 class ServerSide:
-    """The nsqd of one connection."""
+    """The server of one connection."""
 
     def __init__(self, session: NsqSession) -> None:
         self._session = session
@@ -25,7 +25,7 @@ class ServerSide:
     def decode(self, frame: Frame) -> Iterator[Event]:
         """Give the events of a frame."""
         if frame.first_ts_ns >= self._session.due_ns:
-            self._session.server_spoke(frame.first_ts_ns)
+            self._session.server_sent(frame.first_ts_ns)
         (frame_type,) = INT32.unpack_from(frame.data, 4)
         match frame_type:
             case tables.MESSAGE:
@@ -46,9 +46,9 @@ class ServerSide:
             yield from self._json(frame, said)
         else:
             names = replies.BY_WORD.get(said, replies.ANY)
-            pending = self._session.asked_for([replies.Blame(names)])
-            upgrades = self._said_ok(frame, pending) if said == b"OK" else []
-            yield self._answer(frame, {"data": frames.said(said)}, pending)
+            pending = self._session.find_answered([replies.ReplyTarget(names)])
+            upgrades = self._ok(frame, pending) if said == b"OK" else []
+            yield self._answer(frame, {"data": frames.response_value(said)}, pending)
             yield from self._session.placed(upgrades)
 
     def _heartbeat(self, frame: Frame) -> Message:
@@ -62,11 +62,11 @@ class ServerSide:
         return message
 
     def _json(self, frame: Frame, said: bytes) -> Iterator[Event]:
-        """The answer to IDENTIFY, which may switch layers on, or to AUTH."""
+        """Decode the reply to IDENTIFY, which may begin layers, or to AUTH."""
         body, readable = frames.json_body(said)
         fields = body if readable else None
-        names = replies.answered_by_json(fields)
-        pending = self._session.asked_for([replies.Blame(names)])
+        names = replies.names_answered_by(fields)
+        pending = self._session.find_answered([replies.ReplyTarget(names)])
         upgrades: list[Upgrade] = []
         if names == replies.JSON_AUTH and fields is not None:
             self._authorized(fields)
@@ -84,7 +84,7 @@ class ServerSide:
         return message
 
     def _identified(self, frame: Frame, fields: dict[str, Value] | None, pending: Pending | None) -> list[Upgrade]:
-        """An OK of its own follows each layer that the answer to IDENTIFY switches on."""
+        """Begin the layers that the reply to IDENTIFY grants; an OK follows in each of them."""
         layers = self._session.negotiation.answer(fields)
         if fields is not None:
             self._learn(fields)
@@ -92,8 +92,8 @@ class ServerSide:
             pending.expects += layers
         return [self._begin_layer(frame)] if layers else []
 
-    def _said_ok(self, frame: Frame, pending: Pending | None) -> list[Upgrade]:
-        """An OK inside a new layer may switch on the next one; one for IDENTIFY means that there is none."""
+    def _ok(self, frame: Frame, pending: Pending | None) -> list[Upgrade]:
+        """Handle an OK: in a new layer it may begin the next one; as a reply to IDENTIFY it grants none."""
         negotiation = self._session.negotiation
         if negotiation.due:
             return [self._begin_layer(frame)]
@@ -134,8 +134,8 @@ class ServerSide:
             message.problems.append(Problem("unknown_code", "warning", "an error code that is not known", "code"))
         elif error.fatal:
             session.identity.close_reason = "too large" if "too big" in description else error.cause
-        blames = replies.blamed(code, description)
-        pending = session.asked_for(blames, failed=True)
+        targets = replies.targets_of_error(code, description)
+        pending = session.find_answered(targets, failed=True)
         if pending is None or pending.context.name == "IDENTIFY":
             session.negotiation.refuse()
         message.group = self._group_of(pending)
@@ -145,11 +145,11 @@ class ServerSide:
             pending.expects = 1
             session.replied(pending, "error")
         elif error is not None and error.fatal:
-            session.refuse_ahead(blames)
+            session.refuse_next(targets)
         return message
 
     def _group_of(self, pending: Pending | None) -> str | None:
-        """The channel that a reply is about: its command's, else the one that the connection has subscribed to."""
+        """The channel of a reply: that of its command, else that of the connection's SUB."""
         if pending is None or pending.message is None:
             return self._session.group
         return pending.message.group
@@ -169,7 +169,7 @@ class ServerSide:
         topic = next(iter(session.topics), None)
         message.partitions = ({"topic": topic, "records": 1, "wire_bytes": size},)
         if head.message_id is not None:
-            if session.ask_delivery(head.message_id, head.attempts):
+            if session.expect_settlement(head.message_id, head.attempts):
                 message.notes += (("timed_out", True),)
             if not frames.is_message_id(head.message_id):
                 message.problems.append(

@@ -1,14 +1,14 @@
-"""What both sides of a connection to nsqd share: pending commands, deliveries, and what each side told of itself.
+"""The state of a connection to nsqd: pending commands and deliveries.
 
-1. Commands stand in one queue, REPLY, in the order in which nsqd executes them; their context is a Sent.
-2. The topic and channel of the connection's SUB are those of every message that is delivered on it. Commands and
-   frames of a consumer are about that channel; what is published on the same connection is not.
+1. Commands wait in one queue, REPLY, in the order in which nsqd executes them; their context is a SentCommand.
+2. Every delivered message has the topic and channel of the connection's SUB. Commands and frames of a consumer belong
+   to that channel; messages published on the same connection do not.
 3. nsqd does not reply to a FIN or REQ that succeeds. A delivery settled by one may still be refused until nsqd replies
    to a later command, or sends anything at least ``refusal_ns`` later: it executes commands in order, without delay.
-4. A delivery is open from its MESSAGE until FIN, REQ or another delivery of the same message on the connection, which
-   means that its time ran out. TOUCH extends it.
-5. Its time is in the reply to IDENTIFY (``msg_timeout``, and ``max_msg_timeout`` for what TOUCH extends). If that reply
-   was not seen, only another delivery tells that the time ran out. At most ``limit`` deliveries are kept.
+4. A delivery is open from its MESSAGE until FIN or REQ, or until the same message is delivered again on the connection:
+   then its time has run out. TOUCH extends the time.
+5. The time is in the reply to IDENTIFY (``msg_timeout``; ``max_msg_timeout`` bounds extensions). If that reply was not
+   seen, only another delivery shows that the time ran out. At most ``limit`` deliveries are kept.
 
 Source: nsqio/nsq 1.3.0, ``nsqd/channel.go`` (processInFlightQueue, TouchMessage).
 """
@@ -26,13 +26,13 @@ from mqsniff.limits import MILLISECOND_NS
 from mqsniff.model import ExchangeStatus, Identity, Pending, Side, Upgrade, Value
 from mqsniff_nsq.lines import text
 from mqsniff_nsq.negotiation import Negotiation
-from mqsniff_nsq.replies import ABOUT_MESSAGES, Blame, Sent, replies_in
+from mqsniff_nsq.replies import ABOUT_MESSAGES, ReplyTarget, SentCommand, lost_replies
 from mqsniff_nsq.rules import State
 
 # ---- deliveries
 
 TIMEOUT: Final = "timeout"
-"""Name of the end of a delivery that the client did not settle in time."""
+"""``settled_by`` of a delivery that the client did not settle in time."""
 _MAX_MS: Final = 1 << 40
 
 
@@ -51,7 +51,7 @@ class Deliveries:
         """The count of the last RDY."""
 
     def learn(self, timeout_ms: Value, most_ms: Value) -> None:
-        """Take the times of a delivery from the reply to IDENTIFY."""
+        """Take the timeouts from the reply to IDENTIFY."""
         self._timeout_ns, self._most_ns = _ns(timeout_ms), _ns(most_ms)
 
     def add(self, message_id: bytes, attempts: int | None, pending: Pending) -> None:
@@ -68,7 +68,7 @@ class Deliveries:
         }
 
     def pop(self, message_id: bytes) -> Pending | None:
-        """The open delivery of a message, open no more; None when there is none."""
+        """Remove and return the open delivery of a message; None if there is none."""
         pending = self._open.pop(message_id, None)
         return pending if pending is not None and pending.open else None
 
@@ -80,7 +80,7 @@ class Deliveries:
             pending.context = ts_ns
 
     def touch_refused(self, message_id: bytes, ts_ns: int) -> bool:
-        """A TOUCH came too late; gives whether the time of the delivery had run out by then."""
+        """Note a refused TOUCH; returns whether the time of the delivery had run out."""
         pending = self._open.get(message_id)
         if pending is None:
             return False
@@ -98,20 +98,20 @@ class Deliveries:
         return ts_ns >= until
 
     def note(self, pending: Pending, ts_ns: int) -> bool:
-        """Say of a delivery that its time has run out, if that is so; gives whether it has, now or before."""
+        """Mark a delivery whose time has run out; returns whether it has, now or before."""
         if self.has_run_out(pending, ts_ns):
             pending.extra["timed_out"] = True
         return "timed_out" in pending.extra
 
     def end(self, ts_ns: int) -> None:
-        """The connection is over: note for open deliveries whether their time has run out."""
+        """The connection is over: mark the open deliveries whose time has run out."""
         for pending in self._open.values():
             if pending.open and self.note(pending, ts_ns):
                 pending.extra["settled_by"] = TIMEOUT
 
 
 def _ns(milliseconds: Value) -> int | None:
-    """A time of the answer to IDENTIFY; None for what is none."""
+    """A timeout of the reply to IDENTIFY; None if it is none."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int) or not 0 < milliseconds < _MAX_MS:
         return None
     return milliseconds * MILLISECOND_NS
@@ -121,7 +121,7 @@ def _ns(milliseconds: Value) -> int | None:
 
 REPLY: Final = "reply"
 LOOK_BACK: Final = 1_024
-"""Pending commands that are searched for the one that a reply is for: a hostile queue must not cost more."""
+"""Pending commands that are searched for the one that a reply answers: bounds the cost of a hostile queue."""
 
 
 class NsqSession:
@@ -134,23 +134,23 @@ class NsqSession:
         """Commands that name a message, by message id, oldest first; some of them have ended."""
         self._waiting: deque[Pending] = deque()
         """Commands that wait for a reply; some of them have ended."""
-        self._refused: list[Blame] = []
+        self._refused: list[ReplyTarget] = []
         self.settings = dissector.settings
         self.state = State()
         self.negotiation = Negotiation()
-        self.deliveries = Deliveries(dissector.settings.limits.questions_max)
+        self.deliveries = Deliveries(dissector.settings.limits.pending_max)
         self.topics: tuple[str, ...] = ()
         self.group: str | None = None
         self.now_ns = 0
         """Time of the frame that was decoded last."""
         self.due_ns = 0
-        """When to look next for commands that have gone without a refusal for long enough."""
+        """Time of the next look for commands that were not refused for ``refusal_ns``."""
         self.client_seen = False
         self.unanswered_heartbeats = 0
 
     @property
     def identity(self) -> Identity:
-        """What the connection says of its ends."""
+        """Client and server of the connection."""
         return self._dissector.identity
 
     def client_fed(self) -> int:
@@ -158,29 +158,29 @@ class NsqSession:
         return self._dissector.fed(Side.CLIENT)
 
     def placed(self, upgrades: Iterable[Upgrade]) -> list[Upgrade]:
-        """Layers that begin where they should, or behind what a side already said in the layer before."""
+        """The layers, each beginning no earlier than behind the last frame of a side in the layer before."""
         return [
             replace(upgrade, at={side: max(at, self._dissector.passed(side)) for side, at in upgrade.at.items()})
             for upgrade in upgrades
         ]
 
-    def client_spoke(self) -> None:
-        """A command came: it counts as an answer to heartbeats, and the client waits for nothing."""
+    def client_sent(self) -> None:
+        """Note a command: it answers heartbeats, and the client waits for no layer."""
         self.client_seen = True
         self.unanswered_heartbeats = 0
         self.negotiation.waiting = False
 
-    def server_left(self) -> None:
-        """The server closed first: behind a heartbeat that stayed without an answer, that was the cause."""
+    def server_closed(self) -> None:
+        """The server closed first: if a heartbeat was unanswered, that was the cause."""
         if self.client_seen and self.unanswered_heartbeats and self.identity.close_reason is None:
             self.identity.close_reason = "keepalive missed"
 
     # ---- requests and replies
 
-    def ask_command(self, sent: Sent, *, expects: int) -> Pending:
-        """The command being decoded waits for a reply, or (``expects`` 0) may fail."""
+    def expect_reply(self, sent: SentCommand, *, expects: int) -> Pending:
+        """Open a request for the command being decoded; ``expects`` 0: it gets a reply only if it fails."""
         pending = self._dissector.expect_reply(REPLY, sent, expects=expects)
-        if self._refused and any(blame.fits(sent) for blame in self._refused):
+        if self._refused and any(match.fits(sent) for match in self._refused):
             self._dissector.resolve(pending, "error")
             self._refused = []
         elif expects:
@@ -190,7 +190,7 @@ class NsqSession:
         return pending
 
     def _remember(self, pending: Pending) -> None:
-        """Let the command be found by its message id while it is open."""
+        """Index a command by its message id."""
         index, about = self._about, pending.context.about
         if about in index:
             index[about] = [*_open_ones(index[about]), pending]
@@ -199,20 +199,20 @@ class NsqSession:
         if len(index) > 2 * self.settings.limits.refusals_max:
             self._about = {about: still for about, each in index.items() if (still := _open_ones(each))}
 
-    def ask_delivery(self, message_id: bytes, attempts: int | None) -> bool:
-        """The message being decoded waits for FIN or REQ; gives whether an earlier delivery of it has timed out."""
+    def expect_settlement(self, message_id: bytes, attempts: int | None) -> bool:
+        """Open a delivery for the message being decoded; returns whether an earlier one has timed out."""
         timed_out = False
         again = self.deliveries.pop(message_id)
         if again is not None:
             timed_out = self._deliver_again(again)
         elif attempts != 1 and (fin := self._open_command("FIN", text(message_id))):
-            timed_out = self._deliver_in_spite(fin)
+            timed_out = self._deliver_after_fin(fin)
         pending = self._dissector.expect_reply(("message", message_id), link="settlement", in_order=False)
         self.deliveries.add(message_id, attempts, pending)
         return timed_out
 
     def _deliver_again(self, open_one: Pending) -> bool:
-        """A message comes again without a settlement: its time ran out, or the capture lost the settlement."""
+        """End a delivery whose message comes again unsettled: timed out, or the capture lost its settlement."""
         if self._dissector.gaps_of(Side.CLIENT) > open_one.gaps_before:
             self._dissector.resolve(open_one, "lost")
             return False
@@ -221,24 +221,24 @@ class NsqSession:
         return True
 
     @staticmethod
-    def _deliver_in_spite(fin: Pending) -> bool:
-        """A message comes again though FIN was said and not refused: its time ran out while they crossed."""
+    def _deliver_after_fin(fin: Pending) -> bool:
+        """A message comes again after a FIN that was not refused: its time ran out before the FIN arrived."""
         for settled in fin.awaited_by or ():
             settled.status, settled.extra["timed_out"] = "unanswered", True
         return fin.awaited_by is not None
 
     def settle_delivery(self, message_id: bytes, by: str, about: str | None) -> None:
-        """The command being decoded ends the delivery of a message, if there is one, unless nsqd refuses."""
+        """Settle the delivery of a message, if there is one, by the command being decoded; nsqd may refuse it."""
         delivered = self.deliveries.pop(message_id)
         in_time = delivered is not None and not self.deliveries.has_run_out(delivered, self.now_ns)
-        command = self.ask_command(Sent(by, about, in_time), expects=0)
+        command = self.expect_reply(SentCommand(by, about, in_time), expects=0)
         if delivered is not None:
             delivered.extra["settled_by"] = by
             self._dissector.resolve(delivered, answered=True, awaits=command)
 
     def refused(self, command: Pending, ts_ns: int) -> bool:
-        """A command is refused; gives whether a delivery's time had run out."""
-        sent: Sent = command.context
+        """Note a refused command; returns whether a delivery had timed out."""
+        sent: SentCommand = command.context
         if sent.name == "TOUCH":
             return self.deliveries.touch_refused((sent.about or "").encode(), ts_ns)
         timed_out = False
@@ -247,51 +247,51 @@ class NsqSession:
             timed_out |= self.deliveries.note(settled, ts_ns)
         return timed_out
 
-    def server_spoke(self, ts_ns: int) -> None:
-        """The server sends: settlements that it has not refused by now have succeeded (rule 3)."""
+    def server_sent(self, ts_ns: int) -> None:
+        """The server sends: settlements that it did not refuse in time have succeeded (rule 3)."""
         grace = self.settings.limits.refusal_ns
         queue = self._dissector.pending(REPLY)
         while queue and queue[0].expects == 0 and queue[0].frame.last_ts_ns < ts_ns - grace:
-            self._pass(queue[0])
+            self._end_unanswered(queue[0])
         oldest = queue[0].frame.last_ts_ns if queue and queue[0].expects == 0 else ts_ns
         self.due_ns = max(oldest + grace, ts_ns + grace // 4)
 
-    def _pass(self, pending: Pending) -> None:
-        """A command will get no reply any more."""
+    def _end_unanswered(self, pending: Pending) -> None:
+        """End a command that will get no reply any more."""
         about = pending.context.about
         each = self._about.pop(about, None)
         if each and (len(each) > 1 or each[0] is not pending):
             self._about[about] = [other for other in each if other.open and other is not pending]
-        self._dissector.resolve(pending, "oneway" if pending.expects == 0 else self._status_of_passed(pending))
+        self._dissector.resolve(pending, "oneway" if pending.expects == 0 else self._unanswered_status(pending))
 
     def end(self) -> None:
         """The connection is over."""
         self.deliveries.end(self.now_ns)
 
     def replied(self, pending: Pending, status: ExchangeStatus | None = None) -> None:
-        """The reply being decoded is for this command."""
+        """Resolve the command that the reply being decoded answers."""
         self._dissector.resolve(pending, status, answered=True)
 
-    def asked_for(self, blames: Sequence[Blame], *, failed: bool = False) -> Pending | None:
-        """The oldest command that a reply can be for; those before it get no reply any more."""
-        if len(blames[0].names) > 1:
+    def find_answered(self, targets: Sequence[ReplyTarget], *, failed: bool = False) -> Pending | None:
+        """The oldest command that a reply can answer; those before it end unanswered."""
+        if len(targets[0].names) > 1:
             for pending in self._lost:
                 if pending.status is None:
                     self._dissector.resolve(pending, "lost")
         self._lost.clear()
-        for blame in blames:
-            for pending in self._candidates(blame, failed=failed):
-                if pending.open and (failed or pending.expects > 0) and blame.fits(pending.context):
-                    self._pass_before(pending)
+        for target in targets:
+            for pending in self._candidates(target, failed=failed):
+                if pending.open and (failed or pending.expects > 0) and target.fits(pending.context):
+                    self._end_before(pending)
                     return pending
         return None
 
-    def _candidates(self, blame: Blame, *, failed: bool) -> Iterable[Pending]:
-        """Commands that a reply may be for, oldest first; by their message id where it names one."""
+    def _candidates(self, target: ReplyTarget, *, failed: bool) -> Iterable[Pending]:
+        """Commands that a reply may answer, oldest first; found by message id if the reply has one."""
         if not failed:
             return islice(self._still_waiting(), LOOK_BACK)
-        if blame.about is not None and blame.names <= ABOUT_MESSAGES:
-            return self._about.get(blame.about, ())
+        if target.about is not None and target.names <= ABOUT_MESSAGES:
+            return self._about.get(target.about, ())
         return islice(self._dissector.pending(REPLY), LOOK_BACK)
 
     def _still_waiting(self) -> deque[Pending]:
@@ -306,26 +306,26 @@ class NsqSession:
         each = (pending for pending in self._about.get(about, ()) if pending.open and pending.context.name == name)
         return next(each, None)
 
-    def _pass_before(self, pending: Pending) -> None:
-        """Commands before this one will not be answered any more."""
+    def _end_before(self, pending: Pending) -> None:
+        """End the commands before this one: they get no reply any more."""
         queue = self._dissector.pending(REPLY)
         while queue[0] is not pending:
-            self._pass(queue[0])
+            self._end_unanswered(queue[0])
 
-    def refuse_ahead(self, blames: list[Blame]) -> None:
-        """A command was refused by its head, while its body was on the way: the next one that fits has failed."""
-        self._refused = blames
+    def refuse_next(self, targets: list[ReplyTarget]) -> None:
+        """A command was refused by its head, before its body had come: the next command that fits has failed."""
+        self._refused = targets
 
-    def _status_of_passed(self, pending: Pending) -> ExchangeStatus:
+    def _unanswered_status(self, pending: Pending) -> ExchangeStatus:
         return "lost" if self._dissector.gaps_of(Side.SERVER) > pending.gaps_before else "unanswered"
 
     def lose_replies(self, length: int) -> None:
-        """So many bytes of the server are lost: the replies among them leave their commands unanswered.
+        """``length`` bytes of the server are lost: note the commands whose replies were probably among them.
 
-        They end with the next reply, which so finds its own command; a reply that names its command needs no guess.
+        They end with the next reply, so that it finds its own command, unless that reply names its command.
         """
         waiting = (pending for pending in self._still_waiting() if pending.open)
-        self._lost += islice(waiting, replies_in(length))
+        self._lost += islice(waiting, lost_replies(length))
 
 
 def _open_ones(commands: Iterable[Pending]) -> list[Pending]:

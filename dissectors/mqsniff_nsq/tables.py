@@ -1,7 +1,7 @@
-"""What NSQ's protocols consist of, as data: commands, errors, frame types, upgrades, and limits.
+"""NSQ's protocols as data: commands, errors, frame types, upgrades and limits.
 
-1. Written once: framing, decoding, checking and ``mqsniff protocols`` all read these tables.
-2. Limits are nsqd's defaults and hints only: each can be configured, some are told in the answer to IDENTIFY.
+1. Framing, decoding, checks and ``mqsniff protocols`` all use these tables.
+2. Limits are nsqd's defaults; each can be configured, and some are in the reply to IDENTIFY.
 
 Sources: nsqio/nsq 1.3.0 (``nsqd/protocol_v2.go``, ``nsqd/client_v2.go``, ``nsqd/options.go``, ``internal/protocol``,
 ``nsqlookupd/lookup_protocol_v1.go``), https://nsq.io/clients/tcp_protocol_spec.html.
@@ -19,11 +19,11 @@ MAGIC_V1: Final = b"  V1"
 MAGIC_SIZE: Final = 4
 
 LINE_MAX: Final = 16_384
-"""Bytes of a command line, its LF included: what fits nsqd's read buffer."""
+"""Most bytes of a command line with its LF: the size of nsqd's read buffer."""
 
 MESSAGE_ID_SIZE: Final = 16
 MESSAGE_ID: Final = re.compile(rb"[0-9a-f]{16}")
-"""As nsqd makes them; it compares them byte by byte."""
+"""The form that nsqd gives them; it compares them as bytes."""
 MESSAGE_HEAD: Final = 26
 """Bytes of a message before its body: timestamp, attempts, message id."""
 
@@ -38,7 +38,7 @@ MAX_MSG_SIZE: Final = 1_048_576
 MAX_BODY_SIZE: Final = 5_242_880
 MAX_RDY_COUNT: Final = 2_500
 MAX_TIMEOUT_MS: Final = 3_600_000
-"""Of REQ and DPUB."""
+"""Largest timeout of REQ and DPUB."""
 
 BodyKind = Literal["", "json", "secret", "data", "messages"]
 
@@ -49,7 +49,7 @@ class NsqCommand(NamedTuple):
     name: str
     params: tuple[str, ...] = ()
     required: int = 0
-    """How many of the parameters must be there."""
+    """Number of parameters that are required."""
     body: BodyKind = ""
     kind: MessageKind = "oneway"
     """request: answered when it succeeds, oneway: answered only when it fails."""
@@ -116,9 +116,9 @@ class Error(NamedTuple):
     fatal: bool = True
     """Whether nsqd closes the connection behind it."""
     cause: str = "protocol error"
-    """What the connection's close is put down to."""
+    """Close reason of the connection."""
     seen: str = ""
-    """When it was in use, for codes of the past."""
+    """For codes that are no longer used: when they were."""
 
 
 _KEPT = "that message is not in flight to this client (finished, requeued, timed out)"
@@ -203,7 +203,7 @@ FRAME_TYPES: Final = (
 
 
 class UpgradeField(NamedTuple):
-    """What the answer to IDENTIFY may switch on, in the order in which it happens."""
+    """A layer that the reply to IDENTIFY may grant; the table is in the order in which they begin."""
 
     field: str
     to: str
@@ -223,7 +223,7 @@ class ValueRange(NamedTuple):
     low: int
     high: int
     also: tuple[int, ...] = ()
-    """Values outside that have a meaning of their own (0: the default, -1: off)."""
+    """Values outside of the range that have a meaning (0: the default, -1: off)."""
 
 
 IDENTIFY_RANGES: Final = {

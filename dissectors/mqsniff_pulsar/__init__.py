@@ -1,19 +1,19 @@
-"""Apache Pulsar's binary protocol: how its frames are found; the rest is loaded with the first connection.
+"""Apache Pulsar's binary protocol: finds its frames; everything else is loaded with the first connection.
 
-1. Every frame has the same head on both sides, and no command changes how the next one is framed.
-2. One frame whose command fits both sizes is proof enough: about 60 bits agree. A frame with payload fixes fewer, and
-   wants the checksum of its payload to be right, or a second frame behind it.
-3. PING, PONG and closes come from both sides; other commands tell which side is the client.
+1. Frames of both sides have the same head, and no command changes the framing.
+2. One frame whose command fits both sizes is proof: about 60 bits agree. A frame with payload fixes fewer bits: it
+   needs a right checksum, or a second frame behind it.
+3. PING, PONG and closes come from both sides; every other command shows which side is the client.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from mqsniff.dissector import Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Event, Frame, Side, Span
+from mqsniff.model import Act, Event, Frame, Message, RecordOrigin, Side, Span
 from mqsniff_pulsar import frames
 
 if TYPE_CHECKING:
@@ -45,10 +45,12 @@ class Pulsar(FramedDissector):
 
     @classmethod
     def detect_side(cls, side: Side, sample: Sample) -> Verdict:
-        """As every framed protocol, but a lone command is enough, with a payload where its checksum is right."""
+        """As in the base class, but one command is enough; one with payload needs a right checksum."""
         data = sample.data
         for start in (0,) if sample.from_start else sample.starts:
-            if frames.is_sure(side, data[start : start + cls.head_max]) or frames.is_checked(side, data, start):
+            if frames.is_proof(side, data[start : start + cls.head_max]) or frames.has_right_checksum(
+                side, data, start
+            ):
                 return Verdict.YES
         return super().detect_side(side, sample)
 
@@ -61,15 +63,29 @@ class Pulsar(FramedDissector):
         yield self._session.message(frame)
 
     def close(self, side: Side) -> Iterator[Event]:
-        """What still waits of a side, and of messages in chunks that they are not whole."""
+        """No more bytes of a side will come; also reports its unfinished chunked messages."""
         yield from super().close(side)
-        yield from self._session.rest(side)
+        yield from self._session.unfinished(side)
 
     def spans(self, frame: Frame) -> Iterator[Span]:
         """Every field of a frame beside its bytes."""
         from mqsniff_pulsar.explain import frame_spans  # noqa: PLC0415  # as above
 
         return frame_spans(frame, self.settings.limits)
+
+    @classmethod
+    def acts(cls, message: Message) -> Iterable[Act]:
+        """What a command does to messages, subscriptions and transactions."""
+        from mqsniff_pulsar.acts import acts_of  # noqa: PLC0415  # for ``mqsniff trace`` alone
+
+        return acts_of(message)
+
+    @classmethod
+    def origin(cls, headers: Mapping[str, bytes | None]) -> RecordOrigin | None:
+        """The message that one of a retry or dead letter topic is a copy of."""
+        from mqsniff_pulsar.acts import origin_of  # noqa: PLC0415  # as above
+
+        return origin_of(headers)
 
     @classmethod
     def message_names(cls) -> Collection[str]:
@@ -80,7 +96,7 @@ class Pulsar(FramedDissector):
 
     @classmethod
     def describe(cls) -> dict[str, Table]:
-        """What is known of the protocol, as tables."""
+        """Commands, metadata blocks, record formats, errors and more, as tables."""
         from mqsniff_pulsar.description import describe  # noqa: PLC0415  # as above
 
         return describe()

@@ -1,8 +1,8 @@
-"""Ack sets: words of 64 bits in, lowest first; the numbers of the messages whose bits are set, or one integer, out.
+"""Ack sets: 64-bit words, lowest first, as indexes of messages or as one integer.
 
-An ack set has one meaning in every command: its bits are the messages of a batch that are not acknowledged. An ACK
-leaves these for later, a MESSAGE delivers them, a SEEK goes back to them. Bodies show the words under the name of the
-specification, and the numbers beside them as ``unacknowledged``.
+In every command the bits of an ack set are the messages of a batch that are not acknowledged: an ACK leaves them for
+later, a MESSAGE delivers them, a SEEK goes back to them. Bodies show the words under the name of the specification, and
+the indexes beside them as ``unacknowledged``.
 
 Sources: ``MessageIdData`` of PulsarApi.proto; ``BitSetRecyclable`` of Apache Pulsar, Java's ``BitSet.toLongArray``.
 """
@@ -17,19 +17,19 @@ from mqsniff.limits import Limits
 WORDS: Final = "ack_set"
 """The field, beside message ids and in them."""
 OPENED: Final = "unacknowledged"
-"""Under this name a body holds the numbers of an ack set."""
+"""Name in bodies of the indexes of an ack set."""
 WORDS_MAX: Final = 1_024
-"""Words that are opened: one of ten bytes becomes 64 numbers. Sets for batches of more messages stay words."""
+"""Largest set that is expanded: a word of ten bytes becomes 64 numbers. Larger sets stay words."""
 _WORD: Final = 0xFFFFFFFFFFFFFFFF
 
 
 def count(words: Sequence[int]) -> int:
-    """How many bits are set."""
+    """Number of bits that are set."""
     return sum((word & _WORD).bit_count() for word in words)
 
 
 def indexes(words: Sequence[int]) -> list[int]:
-    """The numbers of the bits that are set, ascending."""
+    """Indexes of the bits that are set, ascending."""
     found = []
     for base, signed in enumerate(words):
         word = signed & _WORD
@@ -48,14 +48,14 @@ def bits(words: Sequence[int]) -> int:
 
 
 def bits_of(holder: Mapping[str, Any]) -> int | None:
-    """The ack set of a command or message id as one integer, None where it has none."""
+    """The ack set of a command or message id as one integer; None if it has none."""
     return bits(holder[WORDS]) if WORDS in holder else None
 
 
 def open_sets(body: dict[str, Any], fields: Sequence[str], limits: Limits) -> int:
-    """Put the numbers of all ack sets of a body beside their words; how many sets were too long for that.
+    """Add the indexes of all ack sets of a body; returns the number of sets that were too long.
 
-    ``fields`` hold its message ids, or lists of them.
+    ``fields``: names of its fields with message ids or lists of them.
     """
     room, left_out = limits.elements_max, 0
     for holder in _holders(body, fields):
@@ -69,7 +69,7 @@ def open_sets(body: dict[str, Any], fields: Sequence[str], limits: Limits) -> in
 
 
 def _holders(body: dict[str, Any], fields: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The body and the message ids in it, as far as they have an ack set; the ids of first chunks among them."""
+    """The body and its message ids (also those of first chunks) that have an ack set."""
     if WORDS in body:
         yield body
     for field in fields:

@@ -1,12 +1,13 @@
-"""The plain payload of a batch in, columns of its messages out: where payloads and keys lie, times, sequence numbers.
+"""Reads the plain payload of a batch into columns: spans of payloads and keys, times, sequence numbers.
 
 A batch is, for each message: size u32 | SingleMessageMetadata | payload_size bytes.
 
-1. ``_read_single`` knows metadata as clients write them; at anything else it stumbles, and the descriptors decode.
-2. What it returns equals what ``_read_slowly`` returns, and then that has nothing to note. Text is not looked at: keys
-   and properties are bytes of the application.
-3. Properties are checked while passing, and decoded when somebody asks for them.
-4. Every slot is there, also those that are not for the application; their flags tell which a compaction emptied.
+1. ``_read_single`` reads metadata in the form that clients write; any other form goes through ``_read_slowly``, by the
+   protobuf descriptors.
+2. Where ``_read_single`` returns, ``_read_slowly`` returns the same and notes no problem. Text is not checked: keys and
+   properties are bytes of the application.
+3. Properties are skipped here, and decoded on demand.
+4. Every slot of the batch is given; flags mark those that a compaction has emptied.
 
 Hot file: once a record. Measured on one core: 0.7 µs for metadata of 3 fields and a property by ``_read_single``,
 3.9 µs by ``_read_slowly``; ``benchmarks/pieces.py`` measures it again. Source: PulsarApi.proto.
@@ -28,11 +29,11 @@ NULL_VALUE: Final = 1
 NULL_KEY: Final = 2
 KEY_IN_BASE64: Final = 4
 COMPACTED_OUT: Final = 8
-TOLD: Final = 16
-"""A flag times this says that its field was on the wire, whatever its value."""
+PRESENT: Final = 16
+"""A flag times this: its field was on the wire, whatever its value."""
 
 _FLAGS: Final = {0x20: COMPACTED_OUT, 0x30: KEY_IN_BASE64, 0x48: NULL_VALUE, 0x50: NULL_KEY}
-"""Tags of true-or-false fields."""
+"""Tag of a boolean field -> its flag."""
 FLAG_FIELDS: Final = {
     "compacted_out": COMPACTED_OUT,
     "partition_key_b64_encoded": KEY_IN_BASE64,
@@ -45,17 +46,17 @@ Property = tuple[str, bytes | None]
 
 
 class _UnusualMetadataError(Exception):
-    """Metadata in another form than clients write."""
+    """Metadata are not in the form that clients write."""
 
 
 _STUMBLES: Final = (_UnusualMetadataError, IndexError)
 
 
 class Single(NamedTuple):
-    """What the metadata of one message say."""
+    """The metadata of one message."""
 
     size: int
-    """Of the payload."""
+    """Bytes of the payload."""
     key: bytes | None
     flags: int
     event_time: int | None
@@ -68,7 +69,7 @@ class Slots:
     """The messages of a batch, as columns of equal length."""
 
     starts: list[int] = field(default_factory=list)
-    """Of payloads; -1 for null."""
+    """Starts of payloads; -1 for null."""
     stops: list[int] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
     flags: list[int] = field(default_factory=list)
@@ -76,11 +77,11 @@ class Slots:
     sequences: list[int | None] = field(default_factory=list)
     ordering_keys: list[bytes | None] = field(default_factory=list)
     singles: list[tuple[int, int]] = field(default_factory=list)
-    """Where the metadata lie."""
+    """(start, stop) of the metadata."""
 
 
 def read_slots(plain: bytes, count: int, limits: Limits, note: Note) -> Slots:
-    """The messages of a batch of ``count``; what does not fit that or the bytes is noted, and ends them."""
+    """The messages of a batch of ``count``; a message that does not fit is noted, and is the last."""
     slots = Slots()
     at, end = 0, len(plain)
     for number in range(min(count, limits.elements_max)):
@@ -121,7 +122,7 @@ def _add(slots: Slots, single: Single, start: int, stop: int) -> None:
 
 
 def plain_key(key: bytes | None, flags: int) -> bytes | None:
-    """A partition key as the application gave it."""
+    """A partition key as the application set it."""
     if key is None or flags & NULL_KEY:
         return None
     if flags & KEY_IN_BASE64:
@@ -132,16 +133,16 @@ def plain_key(key: bytes | None, flags: int) -> bytes | None:
     return key
 
 
-def told_flag(flags: int, flag: int) -> bool | None:
-    """The value of a true-or-false field, None where it was not on the wire."""
-    return bool(flags & flag) if flags & flag * TOLD else None
+def flag_value(flags: int, flag: int) -> bool | None:
+    """The value of a boolean field; None if it was not on the wire."""
+    return bool(flags & flag) if flags & flag * PRESENT else None
 
 
 # ---- one message, fast and slow
 
 
 def _read_single(data: bytes, at: int, stop: int) -> Single:
-    """The metadata in ``data[at:stop]``, one tag of one byte after the other."""
+    """The metadata in ``data[at:stop]``, if all its tags have one byte."""
     size, key, flags = -1, None, 0
     event_time = sequence = ordering_key = None
     while at < stop:
@@ -166,7 +167,7 @@ def _read_single(data: bytes, at: int, stop: int) -> Single:
             at += value
         elif tag in _FLAGS:
             flag = _FLAGS[tag]
-            flags = (flags | flag if value else flags & ~flag) | flag * TOLD
+            flags = (flags | flag if value else flags & ~flag) | flag * PRESENT
         else:
             raise _UnusualMetadataError
     if at != stop or not 0 <= size < 1 << 31:
@@ -204,18 +205,18 @@ def _read_pair(data: bytes, at: int, stop: int) -> tuple[int, int, int, int]:
 
 
 def _read_slowly(data: bytes, start: int, stop: int, limits: Limits) -> tuple[Single, list[Problem]]:
-    """As ``_read_single`` for any metadata (a size of -1 where they do not tell one), and what is odd about them."""
+    """As ``_read_single`` for any metadata (size -1 if there is none), and their problems."""
     decoded = message_type("SingleMessageMetadata").decode(data, start, stop, limits)
     odd = [problem for problem in decoded.problems if (problem.kind, problem.severity) != ("format", "info")]
     return single_of(decoded.body), odd
 
 
 def single_of(body: dict[str, Any]) -> Single:
-    """What MessageMetadata or SingleMessageMetadata say of one message, by their fields' names."""
+    """The metadata of one message from the fields of MessageMetadata or SingleMessageMetadata."""
     flags = 0
     for name, flag in FLAG_FIELDS.items():
         if name in body:
-            flags |= flag * TOLD | (flag if body[name] else 0)
+            flags |= flag * PRESENT | (flag if body[name] else 0)
     key = body.get("partition_key")
     return Single(
         body.get("payload_size", -1),
@@ -231,7 +232,7 @@ def single_of(body: dict[str, Any]) -> Single:
 
 
 class SlotProperties(Sequence[list[Property]]):
-    """The properties of each message of a batch, decoded when asked for."""
+    """The properties of each message of a batch, decoded on demand."""
 
     def __init__(self, plain: bytes, singles: Sequence[tuple[int, int]]) -> None:
         self._plain = plain
@@ -255,7 +256,7 @@ class SlotProperties(Sequence[list[Property]]):
 
 
 def property_spans(data: bytes, singles: Sequence[tuple[int, int]]) -> HeaderSpans | None:
-    """Where the properties of messages stand, whose metadata lie at ``singles``; None where any is unlike clients'."""
+    """Places of the properties in metadata at ``singles``; None if any is not in the form that clients write."""
     counts: list[int] = []
     places: list[int] = []
     try:

@@ -1,13 +1,14 @@
-"""The chunks of large messages as they pass, in; whole messages, and what is missing between their chunks, out.
+"""Joins the chunks of large messages, and reports missing ones.
 
-1. Chunks of a message share a uuid on their producer or consumer; ids count from 0. Chunks of several messages may
-   alternate, and one may come again (resent, redelivered): the first one then begins anew, another is passed over.
-2. The payloads of all chunks together are ``total_chunk_msg_size`` bytes, where they are not encrypted. They are joined
-   as they were sent: a compressed message is decompressed as a whole, by who asks.
-3. What is not joined says once why not: with the chunk that shows it, or at the end. Encrypted chunks are sealed one by
-   one, so that nothing but their senders' keys could join them.
-4. At most ``handles_max`` messages are followed and ``chunks_wait_size`` bytes wait, of one side; beyond that the
-   message that waited longest for its next chunk is given up.
+1. Chunks of a message have the same uuid on their producer or consumer; their ids count from 0. Chunks of several
+   messages may alternate. If a chunk comes again (resent, redelivered), the first one starts the message again; any
+   other is ignored.
+2. The payloads of all chunks have ``total_chunk_msg_size`` bytes together, unless they are encrypted. They are joined
+   as on the wire: the caller decompresses the whole message.
+3. A message that cannot be joined has one problem that says why: at the chunk that shows it, or at the end. Encrypted
+   chunks are encrypted one by one and are never joined.
+4. Of each side, at most ``handles_max`` messages are followed and ``chunks_wait_size`` bytes kept; beyond that the
+   message that has waited longest for its next chunk is dropped.
 
 Sources: PIP 37; ``ConsumerImpl.processMessageChunk`` of Apache Pulsar.
 """
@@ -22,20 +23,20 @@ from mqsniff.limits import Limits
 from mqsniff.model import Frame, Problem
 
 UUID_MAX: Final = 4_096
-"""Characters of a uuid that is remembered."""
+"""Characters of a uuid that are kept."""
 CHUNK_COST: Final = 64
-"""Bytes that a chunk costs besides its own: chunks of one byte must not buy memory."""
+"""Bytes of memory that a chunk costs besides its payload."""
 _CHUNK_ID: Final = "metadata.chunk_id"
 
 
 class Piece(NamedTuple):
-    """A chunk that passed."""
+    """One chunk."""
 
     metadata: Mapping[str, Any]
     size: int
-    """Of its payload."""
+    """Bytes of its payload."""
     data: bytes | None
-    """The payload; None where the frame is not whole."""
+    """The payload; None if the frame is not whole."""
     checksum_ok: bool | None
     frame: Frame
 
@@ -45,69 +46,71 @@ class JoinedChunks(NamedTuple):
 
     data: bytes
     checksum_ok: bool | None
-    """Whether the checksums of all chunks fit; None where one has none."""
+    """Whether the checksums of all chunks are right; None if one has none."""
 
 
-class Followed(NamedTuple):
-    """What a chunk showed."""
+class ChunkResult(NamedTuple):
+    """The result of adding a chunk."""
 
     problem: Problem | None
     joined: JoinedChunks | None
-    """The message that it was the last chunk of."""
+    """The whole message, if this was its last chunk."""
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What passed of a message."""
+class _ChunkedMessage:
+    """The chunks of a message so far."""
 
     frame: Frame
-    """Of its last chunk so far, without bytes."""
+    """Place of its latest chunk, without bytes."""
     following: int = 0
     size: int = 0
     complete: bool = True
     """Whether no chunk is missing."""
     parts: list[bytes] | None = field(default_factory=list)
-    """None: it will not be joined."""
+    """Payloads of its chunks; None: it will not be joined."""
     cost: int = 0
     checksum_ok: bool | None = True
     given_up: bool = False
-    """Whether it is still to be said that there was no room for it."""
+    """Whether it was dropped for lack of room and this was not reported yet."""
 
 
 class Chunks:
-    """The chunked messages of one side of a connection; ``keeps``: their payloads are wanted."""
+    """The chunked messages of one side; ``keeps``: whether payloads are kept to be joined."""
 
     def __init__(self, limits: Limits, *, keeps: bool) -> None:
         self._limits = limits
         self._keeps = keeps
-        self._seen: dict[Hashable, _Seen] = {}
-        self._kept: dict[Hashable, _Seen] = {}
-        """Those of them whose parts wait, the one whose last chunk is oldest first."""
+        self._seen: dict[Hashable, _ChunkedMessage] = {}
+        self._kept: dict[Hashable, _ChunkedMessage] = {}
+        """The messages whose payloads are kept, the one with the oldest latest chunk first."""
         self._waiting = 0
 
-    def add(self, owner: Hashable, piece: Piece) -> Followed:
-        """A chunk of one of the owner's messages passed."""
+    def add(self, owner: Hashable, piece: Piece) -> ChunkResult:
+        """Add a chunk of a message of this producer or consumer."""
         uuid, number, count = (piece.metadata.get(name) for name in ("uuid", "chunk_id", "num_chunks_from_msg"))
         if not (isinstance(uuid, str) and isinstance(number, int) and isinstance(count, int)) or len(uuid) > UUID_MAX:
-            return Followed(Problem("missing_field", "warning", "a chunk without uuid or count", "metadata"), None)
+            return ChunkResult(Problem("missing_field", "warning", "a chunk without uuid or count", "metadata"), None)
         if not 0 <= number < count:
-            return Followed(Problem("out_of_range", "warning", "a chunk beyond the count of chunks", _CHUNK_ID), None)
+            return ChunkResult(
+                Problem("out_of_range", "warning", "a chunk beyond the count of chunks", _CHUNK_ID), None
+            )
         key = (owner, uuid)
         seen = self._seen.get(key)
         if seen is not None and 0 < number < seen.following:
-            return Followed(None, None)
+            return ChunkResult(None, None)
         self._take_out(key)
         if seen is None or number == 0:
-            seen = _Seen(piece.frame, parts=[] if self._keeps else None)
+            seen = _ChunkedMessage(piece.frame, parts=[] if self._keeps else None)
         problem = _missing(seen, number) or self._keep(seen, piece)
         seen.frame, seen.following, seen.size = _place(piece.frame), number + 1, seen.size + piece.size
         if number + 1 < count:
             self._put_in(key, seen)
-            return Followed(problem, None)
-        return Followed(problem or _unfit(seen, piece.metadata), self._join(seen))
+            return ChunkResult(problem, None)
+        return ChunkResult(problem or _unfit(seen, piece.metadata), self._join(seen))
 
-    def rest(self) -> Iterator[Problem]:
-        """The messages whose last chunks never came."""
+    def unfinished(self) -> Iterator[Problem]:
+        """Problems of the messages whose last chunk never came."""
         left = [seen for seen in self._seen.values() if seen.complete and (seen.parts is not None or not self._keeps)]
         left += [seen for seen in self._seen.values() if seen.given_up]
         self._seen, self._kept, self._waiting = {}, {}, 0
@@ -124,10 +127,10 @@ class Chunks:
             detail = f"{len(left) - most} more messages whose last chunks were not seen"
             yield Problem("limit", "info", detail, _CHUNK_ID, left[0].frame.side)
 
-    # ---- what waits
+    # ---- kept payloads
 
-    def _keep(self, seen: _Seen, piece: Piece) -> Problem | None:
-        """Keep a chunk's payload; why not, where that is to be said now."""
+    def _keep(self, seen: _ChunkedMessage, piece: Piece) -> Problem | None:
+        """Keep a chunk's payload; returns a problem if it cannot be kept and this was not reported yet."""
         if seen.given_up:
             seen.given_up = False
             return _no_room()
@@ -151,14 +154,14 @@ class Chunks:
         return None
 
     def _take_out(self, key: Hashable) -> None:
-        """A message is not followed any more, or its next chunk is here."""
+        """Remove a message from those that wait: it is dropped, or its next chunk has come."""
         self._seen.pop(key, None)
         kept = self._kept.pop(key, None)
         if kept is not None:
             self._waiting -= kept.cost
 
-    def _put_in(self, key: Hashable, seen: _Seen) -> None:
-        """Keep a message until its next chunk; beyond the limits the oldest one is given up (rule 4)."""
+    def _put_in(self, key: Hashable, seen: _ChunkedMessage) -> None:
+        """Keep a message until its next chunk; drops the oldest ones beyond the limits (rule 4)."""
         self._seen[key] = seen
         if len(self._seen) > self._limits.handles_max:
             self._take_out(next(iter(self._seen)))
@@ -172,18 +175,18 @@ class Chunks:
             oldest.parts, oldest.given_up = None, True
 
     @staticmethod
-    def _join(seen: _Seen) -> JoinedChunks | None:
+    def _join(seen: _ChunkedMessage) -> JoinedChunks | None:
         return None if seen.parts is None else JoinedChunks(b"".join(seen.parts), seen.checksum_ok)
 
 
 def _place(frame: Frame) -> Frame:
-    """A frame as its place alone: its bytes are not kept."""
+    """A frame without its bytes."""
     where = (frame.first_ts_ns, frame.last_ts_ns, frame.first_packet, frame.last_packet, frame.release)
     return Frame(frame.side, frame.offset, frame.size, b"", *where)
 
 
-def _missing(seen: _Seen, number: int) -> Problem | None:
-    """Chunks that should stand before this one and were not seen: there is nothing to join any more."""
+def _missing(seen: _ChunkedMessage, number: int) -> Problem | None:
+    """The problem of missing chunks before this one: the message cannot be joined."""
     missing = number - seen.following
     if not missing:
         return None
@@ -194,8 +197,8 @@ def _missing(seen: _Seen, number: int) -> Problem | None:
     return _unmatched("warning", f"{missing} chunks are missing before this one")
 
 
-def _unfit(seen: _Seen, metadata: Mapping[str, Any]) -> Problem | None:
-    """The chunks together are not what they should be."""
+def _unfit(seen: _ChunkedMessage, metadata: Mapping[str, Any]) -> Problem | None:
+    """The problem of chunks whose size is not ``total_chunk_msg_size``."""
     total = metadata.get("total_chunk_msg_size")
     if not seen.complete or metadata.get("encryption_keys") or total in (None, seen.size):
         return None

@@ -1,8 +1,7 @@
-"""The commands of Pulsar's binary protocol as data: who sends them, what answers them, and what a reader wants of them.
+"""The commands of Pulsar's binary protocol as data: their senders, replies and notes.
 
-1. Written once: framing, pairing, notes and ``mqsniff protocols`` all read this table.
-2. A command's number is also the number of its field in BaseCommand, whose name is the command's own where nothing else
-   is said.
+1. Framing, pairing, notes and ``mqsniff protocols`` all use this table.
+2. A command has the number of its field in BaseCommand, and by default its name.
 
 Sources: PulsarApi.proto; ``ServerCnx``, ``ClientCnx`` and ``PulsarDecoder`` of Apache Pulsar 5.0.0-M1.
 """
@@ -15,13 +14,13 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from mqsniff.model import MessageKind, Side
 
 Pair: TypeAlias = Literal["", "r", "s", "w", "t"]
-"""By which id a question and its answer find each other, see ``ID_FIELDS``; "" for a rule of their own, or none."""
+"""The id that pairs requests and replies (``ID_FIELDS``); "": by a rule of session.py, or not at all."""
 
 ID_FIELDS: Final[Mapping[Pair, str]] = {"r": "request_id", "s": "session_id", "w": "watch_id", "t": "watch_id"}
-"""Requests, sessions of scalable topics, watches of topics, and of transaction coordinators: each counts by itself."""
+"""Requests, sessions of scalable topics, watches of topics and of transaction coordinators: separate counters."""
 
 NO_REQUEST: Final = (1 << 64) - 1
-"""request_id of what belongs to no request: an ERROR after CONNECT, a close that the broker began."""
+"""request_id of a message without a request: an ERROR after CONNECT, a close by the broker."""
 
 
 class PulsarCommand(NamedTuple):
@@ -30,18 +29,18 @@ class PulsarCommand(NamedTuple):
     type: int
     name: str
     side: Side | None
-    """Who sends it; None for both."""
+    """The sender; None: both sides."""
     kind: MessageKind
-    """What it is as a rule; a few are something else at times, see session.py."""
+    """The usual kind; rules of session.py change a few."""
     pair: Pair = ""
     notes: tuple[str, ...] = ()
-    """Fields that matter to a reader of one line."""
+    """Fields that are shown in a line of text."""
     error: str = ""
-    """The field that tells an error."""
+    """Field of the error code."""
 
     @property
     def tag(self) -> bytes:
-        """How a BaseCommand that holds this command begins: its number, and the tag of its field."""
+        """First bytes of a BaseCommand with this command: its number, and the tag of its field."""
         tag = self.type << 3 | 2
         return bytes((0x08, self.type, tag)) if tag < 0x80 else bytes((0x08, self.type, tag & 0x7F | 0x80, tag >> 7))
 
@@ -148,10 +147,10 @@ UNREMARKABLE: Final[Mapping[str, object]] = {
     "producer_access_mode": "Shared",
     "producer_ready": True,
 }
-"""Fields of notes -> the value that is no news; for all others that is False and empty text."""
+"""Field of notes -> its default, which is not shown; for all others False and empty text."""
 
 PAYLOAD: Final = frozenset({"SEND", "MESSAGE"})
-"""Commands with message data behind them."""
+"""Commands that message data follow."""
 
 _OWN_ANSWERS: Final[Mapping[str, tuple[str, ...]]] = {
     "CONNECT": ("CONNECTED", "AUTH_CHALLENGE"),
@@ -171,6 +170,6 @@ _OWN_ANSWERS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def answers_of(name: str) -> tuple[str, ...]:
-    """What answers a command when it goes well; ERROR may answer CONNECT and whatever has a request_id."""
+    """Replies to a command that succeeds; ERROR may answer CONNECT and every command with a request_id."""
     response = f"{name}_RESPONSE"
     return _OWN_ANSWERS.get(name) or ((response,) if response in BY_NAME else ())

@@ -1,18 +1,17 @@
-"""The rules of commands about consumers: what they open, what is delivered to them, what they settle.
+"""Rules for commands of consumers: subscriptions, deliveries and settlements.
 
-1. A consumer id means the topic, subscription and name of the SUBSCRIBE that opened it. Scalable topics have consumers
-   of their own, with numbers of their own.
-2. A delivered entry is a question: an ACK of it ends it, or a cumulative one behind it, or a wish for redelivery. An
-   ACK of some messages of a batch (ack set: those that are left) answers in part. Where the entry is delivered again
-   on the same consumer, the first delivery stays without.
-   An ACK with a request id may be refused: what it settles ends with its ACK_RESPONSE, and has the error of that; of a
-   batch, the messages of a refused ACK are unsettled again. Without a request id brokers say nothing: that the client
-   acknowledged is all that is known. Brokers set deliveries no time; a client whose own time is over asks for
-   redelivery, in the same words as one that could not work on a message.
-3. Messages of non-persistent topics all have the same id, and nobody acknowledges them: no question.
-4. ``credit`` of a delivery are the permits before it. Where they were used up, the consumer had to ask for more before
-   anything could come; where there were many, it was the broker that had nothing to send.
-5. A message shows nothing that depends on the order of the two sides, which a capture may show in more than one.
+1. A consumer id stands for the topic, subscription and name of its SUBSCRIBE. Consumers of scalable topics have ids of
+   their own.
+2. A delivered entry is a pending settlement. It ends with an ACK of it, a cumulative ACK of it or a later entry, or a
+   request for redelivery. An ACK of some messages of a batch (its ack set has the others) settles a part. If the entry
+   is delivered again on the same consumer, the first delivery ends unsettled.
+   An ACK with a request id may be refused: its deliveries end with the ACK_RESPONSE, with its error; the messages of a
+   refused ACK of a batch are unsettled again. An ACK without a request id gets no response. Brokers have no timeout for
+   deliveries; clients request redelivery after their own timeout and after a failure by the same command.
+3. Messages of non-persistent topics all have the same id and are never acknowledged: their deliveries are not pending.
+4. ``credit`` of a delivery is the number of permits before it. If it is small, the consumer had to send more permits;
+   if it is large, the broker had nothing to send.
+5. The rows of a message do not depend on the order of the two sides, since captures may differ in it.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ from mqsniff_pulsar.reading import FrameReading
 from mqsniff_pulsar.records import joined_batch, place, record_batch, time_ns
 
 REDELIVERED: Final = "redelivered"
-"""What ended a delivery whose entry was delivered again."""
+"""``settled_by`` of a delivery whose entry was delivered again."""
 
 
 class _AckedPart(NamedTuple):
-    """Messages of a batch that an ACK wants to settle."""
+    """Messages of a batch that an ACK settles unless it is refused."""
 
     consumer: Consumer
     pending: Pending
     """The delivery."""
     indexes: int
-    """Bit i stands for message i."""
+    """Bit i means message i."""
 
     def refuse(self) -> None:
-        """The broker did not settle them: while the delivery is open, it is settled in part at most."""
+        """The broker refused the ACK: the messages of an open delivery are unsettled again."""
         if self.pending.open:
             self.pending.status = "partial"
             if self.pending.expects > 0:
@@ -76,17 +75,19 @@ class Consuming:
             "CLOSE_CONSUMER": self._close,
         }
 
-    def introduce(self, message: Message, number: Any, consumers: Handles[Consumer] | None = None) -> Consumer | None:
-        """Tell whose message it is by the consumer's id; None where there is no id."""
+    def name_consumer(
+        self, message: Message, number: Any, consumers: Handles[Consumer] | None = None
+    ) -> Consumer | None:
+        """Fill topic and group of a message by its consumer id; None if it has none."""
         if not isinstance(number, int):
             return None
-        consumer, news = (self._consumers if consumers is None else consumers).get(number, message.frame.side)
+        consumer, first_use = (self._consumers if consumers is None else consumers).get(number, message.frame.side)
         if consumer.topic is not None:
             message.topics = (consumer.topic,)
         message.group, message.client_id = consumer.subscription, consumer.name
         if consumer.sub_type is not None:
             message.notes += (("sub_type", consumer.sub_type),)
-        if news:
+        if first_use:
             detail = "the opening of this consumer is not in the capture: its topic and subscription are unknown"
             message.problems.append(Problem("unmatched", "info", detail, "consumer_id"))
         return consumer
@@ -110,17 +111,17 @@ class Consuming:
         message.client_id = consumer.name
         if isinstance(number, int):
             consumers.open(number, consumer)
-        self._ask(reading)
+        self._open_request(reading)
 
     def _assign(self, reading: FrameReading) -> None:
-        self.introduce(reading.message, reading.body.get("consumer_id"), self._scalable)
+        self.name_consumer(reading.message, reading.body.get("consumer_id"), self._scalable)
 
     def _close(self, reading: FrameReading) -> None:
-        self.introduce(reading.message, reading.body.get("consumer_id"))
-        self._ask(reading)
+        self.name_consumer(reading.message, reading.body.get("consumer_id"))
+        self._open_request(reading)
 
-    def _ask(self, reading: FrameReading) -> None:
-        """Open a pending request; one of the broker's own is a push."""
+    def _open_request(self, reading: FrameReading) -> None:
+        """Open a pending request; a close by the broker is a push."""
         message, request = reading.message, reading.body.get("request_id")
         if request == NO_REQUEST:
             message.kind = "push"
@@ -131,7 +132,7 @@ class Consuming:
     # ---- permits and deliveries
 
     def _flow(self, reading: FrameReading) -> None:
-        consumer = self.introduce(reading.message, reading.body.get("consumer_id"))
+        consumer = self.name_consumer(reading.message, reading.body.get("consumer_id"))
         permits = reading.body.get("message_permits")
         if consumer is not None and consumer.permits is not None and permits is not None:
             consumer.permits += permits
@@ -139,7 +140,7 @@ class Consuming:
     def _deliver(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
         number = body.get("consumer_id")
-        consumer = self.introduce(message, number) or Consumer()
+        consumer = self.name_consumer(message, number) or Consumer()
         entry, payload = entry_id(body.get("message_id")), reading.payload
         metadata = (payload.metadata if payload is not None else None) or {}
         delivery = Delivery.of(metadata.get("num_messages_in_batch", 1), acksets.bits_of(body))
@@ -165,7 +166,7 @@ class Consuming:
         if before is not None:
             consumer.release(entry, before.context.left, last=True)
             self._pairing.give_up(before, REDELIVERED)
-        consumer.take(entry, delivery.left, self._settings.limits.questions_max)
+        consumer.take(entry, delivery.left, self._settings.limits.pending_max)
         pending = self._pairing.deliver(key, delivery)
         pending.extra["in_flight"] = consumer.in_flight
         return pending
@@ -178,7 +179,7 @@ class Consuming:
         metadata: dict[str, Any],
         joined: JoinedChunks | None,
     ) -> Iterator[RecordBatch]:
-        """The records of a delivery; behind the last chunk of a message that of the whole message."""
+        """The records of a delivery; after the last chunk of a message also that of the whole message."""
         message, body, limits = reading.message, reading.body, self._settings.limits
         left = set(body[acksets.OPENED]) if acksets.OPENED in body else None
         batches = [record_batch(metadata, message.frame.data[payload.start :], left, limits, message.problems)]
@@ -195,7 +196,7 @@ class Consuming:
             if isinstance(body.get("message_id"), dict):
                 place(batch, entry_text(body["message_id"], consumer.partition))
             if payload.entry is not None:
-                _tell_offsets(batch, payload.entry, metadata)
+                _fill_offsets(batch, payload.entry, metadata)
             yield batch
 
     # ---- settlements
@@ -203,7 +204,7 @@ class Consuming:
     def _ack(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
         number, request = body.get("consumer_id"), body.get("request_id")
-        consumer = self.introduce(message, number)
+        consumer = self.name_consumer(message, number)
         ids = [found for found in body.get("message_id", ()) if entry_id(found) is not None]
         if len(ids) == 1:
             place_text = entry_text(ids[0], consumer.partition if consumer is not None else None)
@@ -226,7 +227,7 @@ class Consuming:
     def _acknowledged(
         self, number: Any, consumer: Consumer, ids: list[dict[str, Any]], kind: Any
     ) -> Iterator[tuple[int | None, Pending]]:
-        """(messages that stay unsettled as bits, the delivery) of all that an ACK settles."""
+        """(bits of the messages that stay unsettled, delivery) of all deliveries that an ACK settles."""
         for message_id in ids:
             upto = (message_id["ledger_id"], message_id["entry_id"])
             entries = consumer.upto(upto) if kind == "Cumulative" else [upto]
@@ -249,7 +250,7 @@ class Consuming:
     def _ack_response(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
         number, request = body.get("consumer_id"), body.get("request_id")
-        self.introduce(message, number)
+        self.name_consumer(message, number)
         if request is not None:
             message.correlation = f"c:{number}:{request}"
             command = self._pairing.reply_to(message, ("a", number, request))
@@ -260,33 +261,33 @@ class Consuming:
     def _redeliver(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
         number = body.get("consumer_id")
-        consumer = self.introduce(message, number)
+        consumer = self.name_consumer(message, number)
         if consumer is None:
             return
-        asked_for = [entry for found in body.get("message_ids", ()) if (entry := entry_id(found)) is not None]
-        message.notes += (("message_ids", len(asked_for) or "all"),)
-        for entry in asked_for or list(consumer.unsettled):
+        entries = [entry for found in body.get("message_ids", ()) if (entry := entry_id(found)) is not None]
+        message.notes += (("message_ids", len(entries) or "all"),)
+        for entry in entries or list(consumer.unsettled):
             pending = self._pairing.oldest(("m", number, entry))
             if pending is not None:
                 self._settle(consumer, pending, None, message.name)
 
 
 def _entry_of(pending: Pending) -> EntryId:
-    """The entry of a delivery, by the key of its Pending."""
+    """The entry of a delivery."""
     entry: EntryId = pending.key[2]
     return entry
 
 
 def entry_id(message_id: Any) -> EntryId | None:
-    """Ledger and entry of a message id, None where they are not told."""
+    """(ledger, entry) of a message id; None if one is missing."""
     if not isinstance(message_id, dict):
         return None
     ledger, entry = message_id.get("ledger_id"), message_id.get("entry_id")
     return (ledger, entry) if isinstance(ledger, int) and isinstance(entry, int) else None
 
 
-def _tell_offsets(batch: RecordBatch, entry: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-    """Offsets of an entry's messages by its index, which is that of the last of them, and when the broker got it."""
+def _fill_offsets(batch: RecordBatch, entry: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+    """Add offsets and broker time of an entry to its messages; its index is that of the last message."""
     batch.constant["store_ts"] = time_ns(entry.get("broker_timestamp"))
     last = entry.get("index")
     if not isinstance(last, int):

@@ -1,4 +1,4 @@
-"""What this package knows of Pulsar, as tables for ``mqsniff protocols pulsar``, from the tables that it works with."""
+"""The tables that ``mqsniff protocols pulsar`` prints."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _BLOCKS: Final[dict[str, tuple[str, str]]] = {
     ),
     "SingleMessageMetadata": ("uint32 size", "the payload of a batch, before each message"),
 }
-"""Type of a block -> (what stands before it, where it stands)."""
+"""Type of a block -> (bytes before it, where it occurs)."""
 
 _LOGIN: Final = ("CONNECT", "AUTH_RESPONSE")
-"""Questions without a request_id that ERROR may answer."""
+"""Requests without a request_id that ERROR may answer."""
 _SETTLED_BY: Final[tuple[Value, ...]] = ("ACK", "REDELIVER_UNACKNOWLEDGED_MESSAGES")
-"""What a consumer says to a MESSAGE."""
+"""Commands by which a consumer settles a MESSAGE."""
 
 _RECORDS: Final[dict[str, tuple[str, str]]] = {
     "single": ("no num_messages_in_batch", "the payload is one record"),
@@ -36,7 +36,7 @@ _RECORDS: Final[dict[str, tuple[str, str]]] = {
     "compacted": ("compacted_batch_indexes, compacted_out", "records of a batch that compaction left"),
     "marker": ("marker_type", "no record: what the table of markers says"),
 }
-"""Form -> (fields of the metadata that tell it, what the payload is)."""
+"""Form of a payload -> (fields of the metadata that show it, content)."""
 
 _SERIALISATIONS: Final[dict[str, str]] = {
     "protobuf": "commands and metadata, behind uint32 sizes; unknown fields are kept by their numbers",
@@ -84,7 +84,7 @@ def describe() -> dict[str, Table]:
 
 
 def _answers(command: PulsarCommand) -> list[Value]:
-    """What may answer a command: first where it goes well, then where it is refused."""
+    """Replies to a command: of success, then of failure."""
     if command.name == "MESSAGE":
         return [*_SETTLED_BY]
     asks = command.kind == "request" and (command.name in _LOGIN or "request_id" in _field_names(None, command.type))

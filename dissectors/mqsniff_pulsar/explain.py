@@ -1,7 +1,7 @@
-"""A frame in, every field of it beside its bytes out, for ``mqsniff explain``.
+"""Every field of a frame beside its bytes, for ``mqsniff explain``.
 
-1. Spans tile the frame: each starts where the one before it stopped, the last one is what nobody decoded.
-2. The payload is one span, but for a batch that needs no decompression: then its messages are taken apart too.
+1. Spans tile the frame: each starts where the one before it stopped, the last one covers the undecoded bytes.
+2. The payload is one span; if it is an uncompressed batch, its messages have spans too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _fields(frame: Frame, limits: Limits) -> Iterator[Span]:
 
 
 def _behind(frame: Frame, at: int, limits: Limits) -> Iterator[Span]:
-    """What stands behind the command of SEND and MESSAGE."""
+    """Fields behind the command of SEND and MESSAGE."""
     data = frame.data
     try:
         parts = split_payload(data, at, frame.size)

@@ -1,14 +1,14 @@
-"""The layout of a Pulsar frame: bytes in; its size, or where its parts stand, out.
+"""The layout of Pulsar frames: their sizes, and the places of their parts.
 
 Simple:        total u32 | command size u32 | BaseCommand
 With payload:  total u32 | command size u32 | BaseCommand | [0x0e02 u16 | size u32 | BrokerEntryMetadata]
                | [0x0e01 u16 | CRC-32C u32] | metadata size u32 | MessageMetadata | payload to the end
 
 1. All integers are big endian and unsigned; ``total`` does not count its own four bytes.
-2. ``probe`` believes only what cannot be anything else: the command's number, the tag of its field and that field's
-   length agree with both sizes. Kafka frames (API key 0 looks like a command size) and RocketMQ frames do not.
-3. ``follow`` asks for sizes that can be; only of a frame above what brokers allow it wants the head to be a command's.
-4. Both need at most HEAD_MAX bytes, and their answer does not depend on what stands behind those that it asked for.
+2. ``probe`` accepts a frame if the command's number, the tag of its field and the length of that field agree with both
+   sizes. Those of Kafka frames (where API key 0 looks like a command size) and RocketMQ frames do not.
+3. ``follow`` checks the two sizes; only above the size that brokers allow it also checks the command.
+4. Both need at most HEAD_MAX bytes, and bytes behind those that they needed never change their answer.
 
 Sources: ``Commands`` and ``PulsarDecoder`` of Apache Pulsar; protobuf encoding guide.
 """
@@ -35,11 +35,11 @@ MAGIC_CHECKSUM: Final = 0x0E01
 MAGIC_ENTRY: Final = 0x0E02
 
 FRAME_ROOM: Final = 10_240
-"""What a frame may have above the largest message that the broker allows."""
+"""Bytes of a frame besides the largest message that the broker allows."""
 MESSAGE_MAX: Final = 5_242_880
-"""The largest message where CONNECTED does not tell another."""
+"""Largest message by default; CONNECTED may have another."""
 PROBE_MAX: Final = 128 * MIB
-"""Largest frame that is believed without knowing the connection; brokers can be told to allow more than 5 MiB."""
+"""Largest frame that ``probe`` accepts; brokers can be configured for more than 5 MiB."""
 SIZE_MAX: Final = (1 << 31) - 1
 """Largest message size that can be configured: a Java int."""
 
@@ -49,7 +49,7 @@ FOLLOWED: Final = LengthPrefix(4, 6, SIZE_MAX)
 _FIELD_TAGS: Final = tuple(
     (COMMANDS[number].tag[2], (*COMMANDS[number].tag, 0)[3]) if number in COMMANDS else (0, 0) for number in range(256)
 )
-"""Number of a command -> the one or two bytes of its field's tag; zeros for none."""
+"""Number of a command -> the one or two bytes of its field's tag; zeros if there is none."""
 
 
 def _tags() -> re.Pattern[bytes]:
@@ -61,9 +61,9 @@ _COMMAND_HEAD: Final = _tags()
 
 
 def find_head(data: bytes, start: int) -> int:
-    """First offset >= ``start`` where a frame may begin, judged by its command's number and tag."""
+    """First offset >= ``start`` where a frame may begin, by its command's number and tag."""
     found = _COMMAND_HEAD.search(data, start + HEAD)
-    # A head that the end of the data cuts (at most three bytes decide) may stand behind the last one that was judged.
+    # The end of the data may have cut a head: at most three bytes of number and tag decide.
     return found.start() - HEAD if found else max(start, len(data) - HEAD - 3)
 
 
@@ -88,15 +88,15 @@ def probe(side: Side, head: bytes) -> Probed:
     return _probe_payload(head, stop, total)
 
 
-def is_sure(side: Side, head: bytes) -> bool:
-    """Whether a frame without payload starts here beyond doubt: its command fits both sizes exactly."""
+def is_proof(side: Side, head: bytes) -> bool:
+    """Whether a frame without payload starts here whose command fits both sizes exactly."""
     return (
         isinstance(probe(side, head), int) and int.from_bytes(head[:4], "big") == int.from_bytes(head[4:8], "big") + 4
     )
 
 
-def is_checked(side: Side, data: bytes, start: int) -> bool:
-    """Whether a whole frame with payload starts at ``start`` whose checksum is right."""
+def has_right_checksum(side: Side, data: bytes, start: int) -> bool:
+    """Whether a whole frame with payload and a right checksum starts at ``start``."""
     size = probe(side, data[start : start + HEAD_MAX])
     if not isinstance(size, int) or len(data) - start < size:
         return False
@@ -114,9 +114,9 @@ def is_checked(side: Side, data: bytes, start: int) -> bool:
 
 
 def content_of(data: bytes, start: int, stop: int) -> tuple[int, int] | None:
-    """(number, where its content starts) of the command that fills ``data[start:stop]`` in the one usual way.
+    """(number, offset of the content) of the command in ``data[start:stop]``, if it has the usual form.
 
-    None where it does not; IndexError where ``data`` ends before that can be told. Hot: once a frame.
+    None if it has another form; IndexError if ``data`` is too short to decide. Hot: once a frame.
     """
     if data[start] != 0x08:
         return None
@@ -137,7 +137,7 @@ def content_of(data: bytes, start: int, stop: int) -> tuple[int, int] | None:
 
 
 def _long_size(data: bytes, at: int, size: int) -> tuple[int, int]:
-    """(a length of several bytes whose first one was read, where it ends); -1 for one of too many bytes."""
+    """(length of several bytes, offset behind it), whose first byte was read; -1 if it has too many bytes."""
     for shift in range(7, 7 * COMMAND_SIZE_MAX, 7):
         byte = data[at]
         at += 1
@@ -148,7 +148,7 @@ def _long_size(data: bytes, at: int, size: int) -> tuple[int, int]:
 
 
 def _content(data: bytes, start: int, stop: int) -> tuple[int, int] | Probed:
-    """As ``content_of``, for bytes of unknown standing."""
+    """As ``content_of``, for bytes that may be no command."""
     if stop - start < 4:
         return NO_FRAME
     try:
@@ -158,7 +158,7 @@ def _content(data: bytes, start: int, stop: int) -> tuple[int, int] | Probed:
 
 
 def _probe_payload(head: bytes, at: int, size: int) -> Probed:
-    """A frame with payload, by what stands behind its command: a magic, or the high half of a metadata size, zero."""
+    """Size of a frame with payload, by the two bytes behind its command: a magic, or zeros of a metadata size."""
     if size - at < 4:
         return NO_FRAME
     if at + 2 > HEAD_MAX:
@@ -170,7 +170,7 @@ def _probe_payload(head: bytes, at: int, size: int) -> Probed:
 
 
 def follow(head: bytes, message_max: int) -> Probed:
-    """Size of the frame that starts here in step, on a connection that allows messages of ``message_max`` bytes."""
+    """Size of the frame that starts here in step, if the broker allows messages of ``message_max`` bytes."""
     total = FOLLOWED.size(head)
     if not isinstance(total, int):
         return total
@@ -187,23 +187,23 @@ def follow(head: bytes, message_max: int) -> Probed:
 
 
 class Parts(NamedTuple):
-    """Where the parts of a frame with payload stand, by offsets in the frame; (0, 0) for what is not there.
+    """Spans of the parts of a frame with payload, as offsets in the frame; (0, 0) if missing.
 
-    They are held against the frame's size: bytes of them may lie behind what was captured.
+    They lie inside the frame's size; their bytes may not all be captured.
     """
 
     entry: tuple[int, int]
     """BrokerEntryMetadata."""
     checksum: int
-    """Where the CRC-32C stands, 0 for a frame without; it covers all behind it."""
+    """Offset of the CRC-32C, which covers all bytes behind it; 0: none."""
     metadata: tuple[int, int]
     """MessageMetadata; the payload follows."""
 
 
 def split_payload(data: bytes, at: int, size: int) -> Parts:
-    """The parts that stand from ``at`` on in a frame of ``size`` bytes; Malformed where one is longer than the frame.
+    """The parts from ``at`` on in a frame of ``size`` bytes; Malformed if one is longer than the frame.
 
-    Where ``data`` ends before the metadata's size, which can happen in a cut frame, its place stays (0, 0).
+    If a cut frame ends before the size of the metadata, their span is (0, 0).
     """
     entry, checksum = (0, 0), 0
     try:
@@ -223,7 +223,7 @@ def _u16(data: bytes, at: int) -> int:
 
 
 def _sized(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Where the bytes behind a size of four bytes stand."""
+    """Span of the bytes behind a size of four bytes."""
     size = _u16(data, at) << 16 | _u16(data, at + 2)
     start = at + 4
     if start + size > end:

@@ -1,10 +1,10 @@
-"""What a connection has opened under numbers of its own: producers, consumers, their permits and deliveries.
+"""Producers and consumers by their ids on a connection, with permits and deliveries.
 
-1. A number means what was opened under it last, also behind the close: late frames still belong to it.
-2. What was opened where the capture does not show has no name; its first use by each side says so.
-3. At most ``handles_max`` of a kind are remembered, and names of at most NAME_MAX characters.
-4. Permits: a FLOW adds, a delivery takes one for each message. They are unknown where the opening was not seen.
-5. A batch is unsettled until its last message is; ``Delivery`` knows which of them are left.
+1. An id means the last handle that was opened with it, also after its close: late frames still belong to it.
+2. A handle whose opening was not captured has no topic; the first message of each side that uses it says so.
+3. At most ``handles_max`` of each kind are kept, with names of at most NAME_MAX characters.
+4. A FLOW adds permits, a delivery takes one for each message. They are unknown if the opening was not captured.
+5. A batch is unsettled until all its messages are settled; ``Delivery`` has those that are left.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from mqsniff.spec.wire import as_name
 
 NAME_MAX: Final = 4_096
 BATCH_MAX: Final = 1 << 16
-"""Messages of a batch whose settlement is followed one by one; a larger one is settled as a whole."""
+"""Largest batch whose messages are settled one by one; a larger one is settled as a whole."""
 
 EntryId = tuple[int, int]
-"""(ledger, entry): what orders the entries of a topic."""
+"""(ledger, entry), in the order of a topic's entries."""
 
 
 @dataclass(slots=True)
 class Producer:
-    """A producer; ``topic`` is None where its opening was not seen."""
+    """A producer; ``topic`` is None if its opening was not captured."""
 
     topic: str | None = None
     name: str | None = None
@@ -39,7 +39,7 @@ class Producer:
 
 @dataclass(slots=True)
 class Delivery:
-    """A delivered entry: how many of its messages are unsettled, and which (None: it is settled as a whole)."""
+    """A delivered entry: number and indexes of its unsettled messages (None: it is settled as a whole)."""
 
     left: int
     indexes: int | None
@@ -47,7 +47,7 @@ class Delivery:
 
     @classmethod
     def of(cls, count: int, wanted: int | None) -> Delivery:
-        """An entry of ``count`` messages, of which only ``wanted`` (bits as in ``indexes``) are to be delivered."""
+        """An entry of ``count`` messages, of which only ``wanted`` (bits as in ``indexes``) are delivered."""
         if not 1 < count <= BATCH_MAX:
             return cls(max(count, 1), None)
         indexes = (1 << count) - 1
@@ -56,7 +56,7 @@ class Delivery:
         return cls(indexes.bit_count(), indexes)
 
     def settle(self, rest: int | None) -> int:
-        """How many messages an acknowledgement settles that leaves ``rest`` (bits as in ``indexes``; None: nothing)."""
+        """Settle all messages but ``rest`` (bits as in ``indexes``; None: all); returns how many that were."""
         before = self.left
         if rest is None or self.indexes is None:
             self.left = 0
@@ -66,7 +66,7 @@ class Delivery:
         return before - self.left
 
     def restore(self, indexes: int) -> int:
-        """How many messages are unsettled again: the broker refused to settle these."""
+        """Make messages unsettled again that the broker refused to settle; returns how many that were."""
         before, self.indexes = self.left, (self.indexes or 0) | indexes
         self.left = self.indexes.bit_count()
         return self.left - before
@@ -74,7 +74,7 @@ class Delivery:
 
 @dataclass(slots=True)
 class Consumer:
-    """A consumer; ``topic`` is None where its opening was not seen."""
+    """A consumer; ``topic`` is None if its opening was not captured."""
 
     topic: str | None = None
     subscription: str | None = None
@@ -84,22 +84,22 @@ class Consumer:
     permits: int | None = None
     """Messages that the broker may still send."""
     in_flight: int = 0
-    """Messages that were delivered and are unsettled."""
+    """Delivered messages that are unsettled."""
     unsettled: list[EntryId] = field(default_factory=list)
-    """Entries in their order."""
+    """Unsettled entries, in order."""
 
     def __post_init__(self) -> None:
         self.partition = partition_of(self.topic)
 
     def take(self, entry: EntryId, count: int, room: int) -> None:
-        """Note an unsettled entry of ``count`` messages; of more than ``room`` entries the first is forgotten."""
+        """Add an unsettled entry of ``count`` messages; beyond ``room`` entries the first is dropped."""
         insort(self.unsettled, entry)
         self.in_flight += count
         if len(self.unsettled) > room:
             del self.unsettled[0]
 
     def release(self, entry: EntryId, count: int, *, last: bool) -> None:
-        """Note that ``count`` messages of an entry are out of its hands; the ``last`` ones take the entry with them."""
+        """Note that ``count`` messages of an entry are settled; with the ``last`` ones the entry is removed."""
         at = bisect_left(self.unsettled, entry)
         if at < len(self.unsettled) and self.unsettled[at] == entry:
             self.in_flight -= count
@@ -107,18 +107,18 @@ class Consumer:
                 del self.unsettled[at]
 
     def take_back(self, entry: EntryId, count: int) -> None:
-        """Note that ``count`` messages of an unsettled entry are in its hands again."""
+        """Note that ``count`` messages of an unsettled entry are unsettled again."""
         at = bisect_left(self.unsettled, entry)
         if at < len(self.unsettled) and self.unsettled[at] == entry:
             self.in_flight += count
 
     def upto(self, entry: EntryId) -> list[EntryId]:
-        """The unsettled entries up to this one, itself among them."""
+        """The unsettled entries up to and with this one."""
         return self.unsettled[: bisect_right(self.unsettled, entry)]
 
     @property
     def is_persistent(self) -> bool:
-        """Whether its messages want to be acknowledged: those of non-persistent topics all have the same id."""
+        """Whether its messages are acknowledged: those of non-persistent topics are not."""
         return self.topic is None or not self.topic.startswith("non-persistent:")
 
 
@@ -126,17 +126,17 @@ Handle = TypeVar("Handle", Producer, Consumer, str)
 
 
 class Handles(Generic[Handle]):
-    """Number -> what was opened under it."""
+    """Id -> the handle that was opened with it."""
 
     def __init__(self, unseen: Callable[[], Handle], room: int) -> None:
         self._known: dict[int, Handle] = {}
         self._missed: dict[int, set[Side]] = {}
-        """Numbers whose opening was not seen, and who has used them."""
+        """Ids whose opening was not captured -> the sides that have used them."""
         self._unseen: Callable[[], Handle] = unseen
         self._room = room
 
     def open(self, number: int, handle: Handle) -> None:
-        """Remember what was opened."""
+        """Add a handle."""
         self._missed.pop(number, None)
         self._known.pop(number, None)
         self._known[number] = handle
@@ -146,7 +146,7 @@ class Handles(Generic[Handle]):
             self._missed.pop(oldest, None)
 
     def get(self, number: int, side: Side) -> tuple[Handle, bool]:
-        """(what the number means, whether its opening was not seen and this is the first use by this side)."""
+        """(handle of an id, whether its opening was not captured and this side uses it for the first time)."""
         handle = self._known.get(number)
         if handle is None:
             handle = self._unseen()
@@ -160,12 +160,12 @@ class Handles(Generic[Handle]):
 
 
 def partition_of(topic: str | None) -> int | None:
-    """The number of the partition that a topic is by its name, None for one without partitions."""
+    """The partition in the name of a topic; None if it has none."""
     _, found, number = (topic or "").rpartition("-partition-")
     return int(number) if found and number.isdecimal() and len(number) < 10 else None
 
 
 def name_of(value: Any) -> str | None:
-    """A name as it is remembered."""
+    """A name, cut to NAME_MAX characters."""
     name = as_name(value)
     return name if name is not None and len(name) <= NAME_MAX else None

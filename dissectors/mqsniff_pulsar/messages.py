@@ -1,9 +1,9 @@
-"""Bytes of Pulsar's protobuf messages in, bodies out: commands with their names, metadata, markers.
+"""Decodes Pulsar's protobuf messages: commands, metadata and markers.
 
-1. The descriptors are read once, when first asked for, into a pool of their own.
-2. A command that is written in the one usual way (number, then its field, then nothing) skips the envelope: its
-   content is decoded where it stands. All others go through BaseCommand; what does not fit its ``type`` is a problem.
-3. Paths of problems count from the command's body; ``base_command`` leads those of the envelope.
+1. The descriptors are read at the first call, into a pool of their own.
+2. In the usual form a BaseCommand has the type, then the command's field, then nothing: the command is decoded
+   directly. Any other form is decoded as a BaseCommand; fields that do not fit its ``type`` are problems.
+3. Paths of problems start at the command's body; those of the envelope start with ``base_command``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mqsniff_pulsar.frames import content_of
 
 PACKAGE: Final = "pulsar.proto."
 BASE: Final = "base_command"
-"""Under this name a body holds what stood in the envelope beside the command."""
+"""Name in bodies of the envelope's other fields."""
 
 _MARKERS: Final[Mapping[int, str]] = {
     10: "ReplicatedSubscriptionsSnapshotRequest",
@@ -43,7 +43,7 @@ def types() -> MessageTypes:
 
 @cache
 def message_type(name: str) -> MessageType:
-    """A message type by its own name."""
+    """A message type by its short name."""
     return types()[PACKAGE + name]
 
 
@@ -60,7 +60,7 @@ def marker_names() -> Mapping[int, str]:
 
 
 def marker_type(number: int) -> MessageType | None:
-    """What the payload of a marker is; None for those without, and unknown ones."""
+    """The type of a marker's payload; None if it has none or is unknown."""
     return message_type(_MARKERS[number]) if number in _MARKERS else None
 
 
@@ -86,19 +86,19 @@ def id_fields() -> Mapping[str, tuple[str, ...]]:
 
 
 class DecodedCommand(NamedTuple):
-    """A command, its body, and what is odd."""
+    """A command, its body and its problems."""
 
     name: str
     command: PulsarCommand | None
-    """None for a number that no command has."""
+    """None for an unknown command."""
     body: dict[str, Any]
     problems: list[Problem]
     whole: bool
-    """Whether all of it could be read."""
+    """Whether it was decoded to its end."""
 
 
 def read_command(data: bytes, start: int, stop: int, limits: Limits) -> DecodedCommand:
-    """The BaseCommand in ``data[start:stop]``; where ``data`` ends before, what there is of it, damage unsaid."""
+    """The BaseCommand in ``data[start:stop]``, or its part if ``data`` ends before: that is no problem here."""
     try:
         content = content_of(data, start, stop)
     except IndexError:
@@ -114,14 +114,14 @@ def read_command(data: bytes, start: int, stop: int, limits: Limits) -> DecodedC
 
 
 def problems_of(decoded: DecodedBody, *, cut: bool) -> list[Problem]:
-    """Its problems; that a message which the capture cut ends early, and lacks what stood there, is none of its own."""
+    """The problems of a message, without those that the capture caused if it is ``cut``."""
     if not cut:
         return list(decoded.problems)
     return [problem for problem in decoded.problems if problem.kind not in ("malformed", "missing_field")]
 
 
 def _read_base(data: bytes, start: int, stop: int, limits: Limits) -> DecodedCommand:
-    """A command through its envelope: an unknown one, one that does not fit its type, one in an unusual form."""
+    """Decode a command as a BaseCommand: it is unknown, does not fit its type, or has an unusual form."""
     base = message_type("BaseCommand")
     decoded = base.decode(data, start, min(stop, len(data)), limits)
     rest, problems, cut = decoded.body, problems_of(decoded, cut=stop > len(data)), stop > len(data)

@@ -1,4 +1,4 @@
-"""Pulsar's answers of the normal course: the table, and nothing else.
+"""Pulsar's responses with error codes that are part of normal operation.
 
 Sources: ``ServerCnx.handleGetSchema`` and ``ClientCnx.sendGetRawSchema`` of Apache Pulsar.
 """

@@ -1,8 +1,8 @@
 """Pairs the requests of a connection with their replies.
 
-1. Replies come in the order of their requests only where a rule says so: brokers work on many requests at once.
-2. A reply is about the topics and the group of its request.
-3. A reply of a kind that its request never gets is paired all the same, with a problem.
+1. Replies come in any order, unless a rule says otherwise: brokers handle many requests at once.
+2. A reply has the topics and the group of its request.
+3. A reply whose command does not answer its request is paired too, with a problem.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CommandPairing:
         return next(iter(self._owner.pending(key)), None)
 
     def reply_to(self, message: Message, key: Hashable, *, last: bool = True) -> Pending | None:
-        """The request of this key that the message answers, None where none is open; more come unless ``last``."""
+        """Resolve the request of this key with a message; None if there is none. ``last``: no more replies follow."""
         pending = self.oldest(key)
         if pending is None:
             return None
@@ -52,12 +52,12 @@ class CommandPairing:
         return pending
 
     def end_unanswered(self, key: Hashable) -> None:
-        """End the requests of a key that expect no reply: none will come any more."""
+        """End the requests of a key that expect no reply."""
         for pending in [pending for pending in self._owner.pending(key) if pending.expects == 0]:
             self._owner.resolve(pending, "oneway")
 
     def resolve(self, pending: Pending, by: str, *, last: bool = True, awaits: Pending | None = None) -> None:
-        """The message settles a delivered entry, or part of it; the last part with ``awaits``, its own request."""
+        """Settle a delivered entry, or a part of it, by a message; ``awaits``: the message's own request."""
         pending.extra["settled_by"] = by
         pending.status = None if last else "partial"
         if not last:
@@ -65,6 +65,6 @@ class CommandPairing:
         self._owner.resolve(pending, answered=True, awaits=awaits)
 
     def give_up(self, pending: Pending, by: str) -> None:
-        """Because of the message, this delivery will not be settled any more."""
+        """End a delivery that will not be settled any more."""
         pending.extra.setdefault("settled_by", by)
         self._owner.resolve(pending, pending.status or "unanswered")

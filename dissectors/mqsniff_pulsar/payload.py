@@ -1,10 +1,10 @@
-"""What stands behind a SEND or MESSAGE command in: entry metadata, metadata, checksum and the payload's place out.
+"""The parts behind a SEND or MESSAGE command: entry metadata, metadata, checksum and payload.
 
-1. The CRC-32C covers the size of the metadata, the metadata and the payload: not the command, not the entry metadata.
-   It is checked where every byte of the frame is there.
-2. A frame that was cut gives what its bytes tell; of parts that cannot be, the message is emitted all the same.
-3. ``plain_payload`` opens a payload. An encrypted one stays sealed, and so does a chunk of something compressed, which
-   opens only together with the others. Java's ZLIB streams are flushed and never finished.
+1. The CRC-32C covers the size of the metadata, the metadata and the payload, but not the command and entry metadata. It
+   is checked if the frame is whole.
+2. A cut frame gives its captured parts. If a part is damaged, the message is given without it.
+3. ``plain_payload`` decompresses a payload, unless it is encrypted or a chunk of a compressed message, which can only
+   be decompressed as a whole. Java's ZLIB streams are flushed and never finished.
 
 Sources: ``Commands.serializeMetadataAndPayload``, ``CompressionCodecProvider``, ``ConsumerImpl`` of Apache Pulsar.
 """
@@ -26,7 +26,7 @@ from mqsniff_pulsar import messages
 from mqsniff_pulsar.frames import HEAD, Parts, split_payload
 
 CODECS: Final[Mapping[str, str]] = {"LZ4": "lz4-block", "ZLIB": "zlib", "ZSTD": "zstd", "SNAPPY": "snappy"}
-"""CompressionType -> the codec's name in ``mqsniff.codecs.blocks``; NONE stands for itself."""
+"""CompressionType -> codec of ``mqsniff.codecs.blocks``."""
 
 
 @dataclass(slots=True)
@@ -37,17 +37,16 @@ class Payload:
     """BrokerEntryMetadata."""
     metadata: dict[str, Any] | None = None
     sizes: dict[str, int] = field(default_factory=dict)
-    """The numbers of the frame's layout as far as they were captured: sizes of the command and of both metadata, and
-    the CRC-32C (``checksum``)."""
+    """The captured sizes of the command and of both metadata, and the CRC-32C (``checksum``)."""
     checksum_ok: bool | None = None
-    """None for a frame without checksum, and for one that is not whole."""
+    """None if the frame has no checksum or is not whole."""
     start: int = 0
-    """Where the payload starts in the frame; it goes to the end."""
+    """Offset of the payload in the frame; it reaches to the end."""
     size: int = 0
     problems: list[Problem] = field(default_factory=list)
 
     def put_into(self, body: dict[str, Any]) -> None:
-        """Give the parts their places in the body of the command."""
+        """Add the parts to the body of the command."""
         if self.entry is not None:
             body["broker_entry_metadata"] = self.entry
         if self.metadata is not None:
@@ -59,14 +58,14 @@ class Payload:
 
 
 def read_payload(frame: Frame, at: int, limits: Limits) -> tuple[Payload, Undecoded | None]:
-    """(the parts that stand from ``at`` on, what stands there instead where they cannot be)."""
+    """(the parts from ``at`` on, bytes that could not be decoded)."""
     data, payload = frame.data, Payload(sizes={"command_size": at - HEAD})
     try:
         parts = split_payload(data, at, frame.size)
     except Malformed as error:
         payload.problems.append(Problem("malformed", "error", str(error), "metadata"))
         return payload, Undecoded(data[at:])
-    _tell_sizes(payload.sizes, data, parts)
+    _add_sizes(payload.sizes, data, parts)
     if parts.entry[1]:
         payload.entry = _read(payload, "BrokerEntryMetadata", data, parts.entry, limits)
     if parts.checksum and frame.whole:
@@ -95,7 +94,7 @@ def _read(payload: Payload, name: str, data: bytes, place: tuple[int, int], limi
 
 
 def with_payload(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Metadata of messages, its keys and the values of its properties marked as what goes with the payload."""
+    """Metadata whose keys and values of properties are marked as payload, for ``--redact payload``."""
     for name in ("partition_key", "ordering_key"):
         if isinstance(metadata.get(name), str | bytes):
             metadata[name] = model.payload(metadata[name])
@@ -105,8 +104,8 @@ def with_payload(metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-def _tell_sizes(sizes: dict[str, int], data: bytes, parts: Parts) -> None:
-    """What stands in front of the parts."""
+def _add_sizes(sizes: dict[str, int], data: bytes, parts: Parts) -> None:
+    """Add the sizes in front of the parts."""
     for name, (start, stop) in (("broker_entry_metadata_size", parts.entry), ("metadata_size", parts.metadata)):
         if stop:
             sizes[name] = stop - start
@@ -122,21 +121,21 @@ def _check(payload: Payload, data: bytes, at: int) -> None:
 
 
 def is_sealed(metadata: Mapping[str, Any]) -> bool:
-    """Whether the payload cannot be opened: encrypted, or a chunk of something compressed."""
+    """Whether the payload cannot be decompressed: it is encrypted, or a chunk of a compressed message."""
     if metadata.get("encryption_keys"):
         return True
     return "chunk_id" in metadata and metadata.get("compression", "NONE") != "NONE"
 
 
 def is_plain(metadata: Mapping[str, Any]) -> bool:
-    """Whether the payload is as its sender had it."""
+    """Whether the payload is neither compressed nor encrypted."""
     return metadata.get("compression", "NONE") == "NONE" and not is_sealed(metadata)
 
 
 def plain_payload(metadata: Mapping[str, Any], packed: bytes, limits: Limits) -> tuple[bytes | None, Problem | None]:
-    """(the payload as its sender had it, None where it cannot be had; what is odd about that).
+    """(plain payload, None if it cannot be decompressed; problem).
 
-    A damaged batch gives what stands before the damage.
+    A damaged batch gives the bytes before the damage.
     """
     codec = metadata.get("compression", "NONE")
     size = metadata.get("uncompressed_size")

@@ -1,10 +1,10 @@
-"""The rules of commands about producers: what they open, what they send, where the broker says that it is.
+"""Rules for commands of producers: opening, sending and receipts.
 
-1. A producer id means the topic and name of the PRODUCER that opened it; its broker may give the name.
-2. SEND and its receipt find each other by producer id and sequence id, first in, first out: chunks of a message, and
-   what is sent again, repeat the sequence id. Where both ends drop duplicates of replication by position, the receipt
-   has the ledger and entry that the message had in the cluster it comes from, in the place of the sequence ids.
-3. The receipt tells where the entry is; records of the SEND wait for it, and get their message ids from it.
+1. A producer id stands for the topic and name of its PRODUCER; the broker may assign the name.
+2. A receipt answers the oldest SEND with its producer id and sequence id: chunks of a message, and messages sent again,
+   have the same sequence id. If both ends deduplicate replication by position, the receipt has the ledger and entry of
+   the source cluster instead of the sequence ids.
+3. The receipt has the message id; records of the SEND wait for it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SOURCE_POSITION: Final = "__MSG_PROP_REPL_SOURCE_POSITION"
 """Property of a replicated message: "ledger:entry" in the cluster that it comes from."""
 
 NO_PLACE: Final = (1 << 64) - 1
-"""Ledger of a message that is nowhere: dropped by a non-persistent topic, or a duplicate."""
+"""Ledger of a message that is not stored: on a non-persistent topic, or a duplicate."""
 
 
 class Producing:
@@ -43,7 +43,7 @@ class Producing:
         self._producers = Handles(Producer, settings.limits.handles_max)
         self.chunks = Chunks(settings.limits, keeps="records" in settings.wanted)
         self.by_position = True
-        """Whether receipts of replicated messages tell positions; so they do where nothing else was heard."""
+        """Whether receipts of replicated messages have positions; true unless the connection said otherwise."""
         self.rules = {
             "PRODUCER": self._open,
             "PRODUCER_SUCCESS": self._opened,
@@ -53,15 +53,15 @@ class Producing:
             "CLOSE_PRODUCER": self._close,
         }
 
-    def introduce(self, message: Message, number: Any) -> Producer | None:
-        """Tell whose message it is by the producer's id; None where there is no id."""
+    def name_producer(self, message: Message, number: Any) -> Producer | None:
+        """Fill the topic of a message by its producer id; None if it has none."""
         if not isinstance(number, int):
             return None
-        producer, news = self._producers.get(number, message.frame.side)
+        producer, first_use = self._producers.get(number, message.frame.side)
         if producer.topic is not None:
             message.topics = (producer.topic,)
         message.client_id = producer.name
-        if news:
+        if first_use:
             detail = "the opening of this producer is not in the capture: its topic is unknown"
             message.problems.append(Problem("unmatched", "info", detail, "producer_id"))
         return producer
@@ -90,7 +90,7 @@ class Producing:
 
     def _close(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
-        self.introduce(message, body.get("producer_id"))
+        self.name_producer(message, body.get("producer_id"))
         request = body.get("request_id")
         if request == NO_REQUEST:
             message.kind = "push"
@@ -102,7 +102,7 @@ class Producing:
 
     def _send(self, reading: FrameReading) -> None:
         message = reading.message
-        producer = self.introduce(message, reading.body.get("producer_id")) or Producer()
+        producer = self.name_producer(message, reading.body.get("producer_id")) or Producer()
         payload = reading.payload
         metadata = payload.metadata if payload is not None else None
         key = None
@@ -129,7 +129,7 @@ class Producing:
         metadata: dict[str, Any],
         joined: JoinedChunks | None,
     ) -> Iterator[RecordBatch]:
-        """The records of a SEND; behind the last chunk of a message that of the whole message."""
+        """The records of a SEND; after the last chunk of a message also that of the whole message."""
         message, limits = reading.message, self._settings.limits
         batches = [record_batch(metadata, message.frame.data[payload.start :], None, limits, message.problems)]
         batches[0].constant["checksum_ok"] = payload.checksum_ok
@@ -161,9 +161,9 @@ class Producing:
         self._answered(reading)
 
     def _answered(self, reading: FrameReading) -> Pending | None:
-        """The SEND that a receipt or a refusal answers."""
+        """Resolve the SEND that a receipt or an error answers."""
         message, body = reading.message, reading.body
-        self.introduce(message, body.get("producer_id"))
+        self.name_producer(message, body.get("producer_id"))
         key = _sequence(reading)
         if key is None:
             return None
@@ -175,14 +175,14 @@ class Producing:
 
 
 def _check_counts(reading: FrameReading, metadata: Mapping[str, Any]) -> None:
-    """What the command and the metadata tell of the same thing."""
+    """Check that command and metadata have the same counts."""
     if reading.body.get("num_messages", 1) != metadata.get("num_messages_in_batch", 1):
         detail = "num_messages of the command differs from num_messages_in_batch of the metadata"
         reading.message.problems.append(Problem("out_of_range", "warning", detail, "num_messages"))
 
 
 def _position(reading: FrameReading, metadata: Mapping[str, Any]) -> Key | None:
-    """What the receipt of a replicated message will tell of it; None for markers, whose receipts are as others."""
+    """The key of a replicated message's receipt; None for markers, whose receipts have sequence ids."""
     if "marker_type" in metadata or "producer_id" not in reading.body:
         return None
     for pair in metadata.get("properties", ()):
@@ -194,7 +194,7 @@ def _position(reading: FrameReading, metadata: Mapping[str, Any]) -> Key | None:
 
 
 def _sequence(reading: FrameReading) -> Key | None:
-    """What a SEND and its answer share as a rule."""
+    """The usual key of a SEND and its reply."""
     producer, sequence = reading.body.get("producer_id"), reading.body.get("sequence_id")
     return None if producer is None or sequence is None else ("p", producer, sequence)
 
@@ -207,11 +207,11 @@ def _is_number(text: str) -> bool:
     return text.isdecimal() and len(text) < 20
 
 
-# ---- what SEND and MESSAGE share
+# ---- shared by SEND and MESSAGE
 
 
 def follow(chunks: Chunks, reading: FrameReading, owner: Any) -> JoinedChunks | None:
-    """Note a chunk of one of the owner's messages; the whole message where it is the last one and can be joined."""
+    """Add a chunk of a message of ``owner``; the whole message if this completes it, else None."""
     message, payload = reading.message, reading.payload
     if payload is None or payload.metadata is None or "chunk_id" not in payload.metadata:
         return None
@@ -223,7 +223,7 @@ def follow(chunks: Chunks, reading: FrameReading, owner: Any) -> JoinedChunks | 
 
 
 def notes_of(metadata: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """What matters of a payload to a reader of one line."""
+    """Notes of a payload, for lines of text."""
     notes: list[tuple[str, Any]] = []
     if "num_messages_in_batch" in metadata:
         notes.append(("messages", metadata["num_messages_in_batch"]))
@@ -253,6 +253,6 @@ def partition_row(handle: Producer | Consumer, metadata: Mapping[str, Any], size
 
 
 def entry_text(message_id: Mapping[str, Any], partition: int | None) -> str:
-    """A message id as "ledger:entry:partition"; the partition that brokers leave out comes from the topic's name."""
+    """A message id as "ledger:entry:partition"; a missing partition is taken from the topic's name."""
     partition = message_id.get("partition", partition)
     return f"{message_id.get('ledger_id')}:{message_id.get('entry_id')}:{-1 if partition is None else partition}"

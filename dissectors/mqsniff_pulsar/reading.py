@@ -1,8 +1,8 @@
-"""A frame in; what it says by itself out: a message with body, notes and error, and the parts of its payload.
+"""Decodes a frame by itself: body, notes and error of its message, and the parts of its payload.
 
-1. A frame becomes exactly one message, whatever is odd about it; only one that ends before its command is Malformed.
-2. Bytes that fit nowhere are kept: ``undecoded`` in the body, with a problem.
-3. What only the connection knows (topics, questions, permits) is not known here.
+1. A frame becomes exactly one message; it is Malformed only if it ends before its command.
+2. Undecoded bytes are kept in the body as ``undecoded``, with a problem.
+3. The state of the connection (topics, pending requests, permits) is not used here.
 """
 
 from __future__ import annotations
@@ -24,27 +24,26 @@ from mqsniff_pulsar.schemas import open_schema
 PROTOCOL: Final = "pulsar"
 
 MARKER: Final = "opened_marker"
-"""Under this name a body holds what a marker says; ``marker`` is a field of SEND."""
+"""Name in bodies of a decoded marker; ``marker`` is a field of SEND."""
 _SCHEMAS: Final = frozenset({"PRODUCER", "SUBSCRIBE", "SUCCESS", "GET_SCHEMA_RESPONSE", "GET_OR_CREATE_SCHEMA"})
 _ERRORS: Final[Mapping[str, str]] = {"validation_error": "CommandAck.ValidationError"}
-"""Enums of error fields that are no ServerError."""
+"""Error field -> its enum, if that is not ServerError."""
 
 
 class FrameReading(NamedTuple):
-    """What a frame says."""
+    """A decoded frame."""
 
     message: Message
     body: dict[str, Any]
-    """The message's: fields have the types that the descriptors give them, but for text that is none (bytes) and enum
-    values without a name (integers)."""
+    """Body, typed by the descriptors; text that is no UTF-8 is bytes, an unknown enum value an integer."""
     command: PulsarCommand | None
-    """None for a number that no command has."""
+    """None for an unknown command."""
     payload: Payload | None
-    """Of SEND and MESSAGE."""
+    """The payload of SEND and MESSAGE."""
 
 
 def read_frame(frame: Frame, limits: Limits) -> FrameReading:
-    """The message of a frame; Malformed where it has no byte of a command."""
+    """Decode a frame; Malformed if it has no byte of a command."""
     data = frame.data
     if len(data) <= HEAD:
         raise Malformed("the frame ends before its command")
@@ -70,29 +69,31 @@ def _kind(command: PulsarCommand | None, frame: Frame) -> MessageKind:
 
 
 def _interpret(message: Message, command: PulsarCommand, body: dict[str, Any], limits: Limits, *, whole: bool) -> None:
-    """What the fields mean: errors by name, schemas and ack sets opened, the notes of the command's table."""
+    """Fill in the error and notes of the command; decode schemas and ack sets."""
     name = command.name
-    message.judged = True  # those without an error field tell success by being sent
+    message.judged = True  # commands without an error field mean success
     if command.error:
-        _tell_error(message, body, command, whole=whole)
+        _fill_error(message, body, command, whole=whole)
     if name in (holders := id_fields()):
         _open_ack_sets(message, holders[name], limits)
     if name in _SCHEMAS and isinstance(body.get("schema"), dict):
         message.problems += open_schema(body["schema"], limits)
-    message.notes = tuple([(field, body[field]) for field in command.notes if field in body and _is_news(field, body)])
+    message.notes = tuple(
+        [(field, body[field]) for field in command.notes if field in body and _is_notable(field, body)]
+    )
     if command.side is not None and command.side is not message.frame.side:
         message.problems.append(Problem("out_of_range", "warning", "a command that the other side should send"))
 
 
-def _is_news(field: str, body: dict[str, Any]) -> bool:
+def _is_notable(field: str, body: dict[str, Any]) -> bool:
     value = body[field]
     if field in UNREMARKABLE:
         return bool(value != UNREMARKABLE[field])
     return value is not False and value != ""
 
 
-def _tell_error(message: Message, body: dict[str, Any], command: PulsarCommand, *, whole: bool) -> None:
-    """Number and name of the error that the command tells, 0 where it tells none."""
+def _fill_error(message: Message, body: dict[str, Any], command: PulsarCommand, *, whole: bool) -> None:
+    """Fill in number and name of the command's error; 0 if it has none."""
     error = body.get(command.error)
     if error is None:
         if body.get("response") == "Failed":
@@ -112,7 +113,7 @@ def _tell_error(message: Message, body: dict[str, Any], command: PulsarCommand, 
 
 
 def _open_payload(message: Message, at: int, limits: Limits) -> Payload:
-    """The parts behind the command, put into the body."""
+    """Decode the parts behind the command into the body."""
     frame, body = message.frame, message.body
     payload, unreadable = read_payload(frame, at, limits)
     payload.put_into(body)
@@ -125,7 +126,7 @@ def _open_payload(message: Message, at: int, limits: Limits) -> Payload:
 
 
 def _open_marker(message: Message, payload: Payload, metadata: Mapping[str, Any], limits: Limits) -> None:
-    """A marker that brokers wrote: its name, and what its payload says."""
+    """Decode a marker of brokers: its name and payload."""
     number = metadata["marker_type"]
     name = marker_names().get(number)
     marker: dict[str, Any] = {"type": name or number}
@@ -142,7 +143,7 @@ def _open_marker(message: Message, payload: Payload, metadata: Mapping[str, Any]
 
 
 def _open_ack_sets(message: Message, fields: Sequence[str], limits: Limits) -> None:
-    """Put the numbers of ack sets beside their words."""
+    """Add the indexes of ack sets beside their words."""
     left_out = acksets.open_sets(message.body, fields, limits)
     if left_out:
         detail = f"{left_out} ack sets too long to be opened"

@@ -1,9 +1,9 @@
-"""A payload with its metadata in, columns of the ``records`` table out.
+"""Record batches from payloads and their metadata.
 
-1. A batch is ``num_messages_in_batch`` being there, whatever its value. Anything else is one record.
-   Every slot of a batch is a record, so that they add up; ``left_out`` says why one is not for the application.
-2. A payload that cannot be opened is one record without value, and its size.
-3. ``place`` names produced records once the broker has told where they are.
+1. A payload is a batch if its metadata have ``num_messages_in_batch``, whatever its value; else it is one record.
+   Every slot of a batch is a record, so that counts add up; ``left_out`` says why one is not for the application.
+2. A payload that cannot be decompressed is one record with its size and without a value.
+3. ``place`` adds the message ids to produced records when the receipt has come.
 
 Sources: PulsarApi.proto; ``ConsumerImpl.receiveIndividualMessagesFromBatch`` of Apache Pulsar.
 """
@@ -22,24 +22,24 @@ from mqsniff.spec.wire import as_name
 from mqsniff_pulsar.batches import (
     COMPACTED_OUT,
     FLAG_FIELDS,
-    TOLD,
+    PRESENT,
     SlotProperties,
     Slots,
+    flag_value,
     plain_key,
     properties_of,
     property_spans,
     read_slots,
     single_of,
-    told_flag,
 )
 from mqsniff_pulsar.chunks import JoinedChunks
 from mqsniff_pulsar.payload import plain_payload
 
 MILLISECOND_NS: Final = 1_000_000
 ACKED: Final = "acknowledged"
-"""Why a slot is left out whose bit in the ack set is clear."""
+"""``left_out`` of a slot whose bit in the ack set is clear."""
 _KEY_FLAGS: Final = ("null_partition_key", "partition_key_b64_encoded")
-"""True-or-false fields of metadata that are columns; of the others ``left_out`` and null values tell."""
+"""Boolean fields of metadata that are columns; ``left_out`` and null values show the others."""
 
 
 def record_batch(
@@ -49,9 +49,9 @@ def record_batch(
     limits: Limits,
     problems: list[Problem],
 ) -> RecordBatch:
-    """The records of a payload; ``unacknowledged`` are the slots that its ack set leaves, None where it has none.
+    """The records of a payload; ``unacknowledged``: slots in its ack set, None if it has none.
 
-    What is odd is appended to ``problems``.
+    Problems are appended to ``problems``.
     """
     note = _Notes(problems, limits.message_problems_max)
     plain, problem = plain_payload(metadata, packed, limits)
@@ -71,7 +71,7 @@ def record_batch(
 def joined_batch(
     metadata: dict[str, Any], joined: JoinedChunks, limits: Limits, problems: list[Problem]
 ) -> RecordBatch:
-    """The record of a message whose last chunk has these metadata; it has the chunk's record before it."""
+    """The record of a whole chunked message, with the metadata of its last chunk."""
     whole = {name: value for name, value in metadata.items() if name != "chunk_id"}
     batch = record_batch(whole, joined.data, None, limits, problems)
     batch.constant |= {"joined": True, "checksum_ok": joined.checksum_ok, "batch_index": 1}
@@ -79,7 +79,7 @@ def joined_batch(
 
 
 class _Notes:
-    """Problems of a payload, of which a limited number is kept."""
+    """Collects the problems of a payload, up to a limit."""
 
     def __init__(self, problems: list[Problem], room: int) -> None:
         self._problems = problems
@@ -94,7 +94,7 @@ class _Notes:
 
 
 def place(batch: RecordBatch, prefix: str) -> None:
-    """Name the records by the message id of their entry ("ledger:entry:partition")."""
+    """Add the message ids, by that of their entry ("ledger:entry:partition")."""
     indexes = batch.columns.get("record_index")
     if indexes is None:
         batch.constant["message_id"] = prefix
@@ -120,7 +120,7 @@ def _constant(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _schema_id(metadata: Mapping[str, Any]) -> str | None:
-    """A schema version (a number of 8 bytes as brokers make them, else hexadecimal), or an id of a registry."""
+    """A schema version (8 bytes: a broker's number; else hexadecimal), or a schema id of a registry."""
     for name in ("schema_version", "schema_id"):
         data = metadata.get(name)
         if isinstance(data, bytes) and data:
@@ -129,12 +129,12 @@ def _schema_id(metadata: Mapping[str, Any]) -> str | None:
 
 
 def time_ns(milliseconds: object) -> int | None:
-    """A time in milliseconds as nanoseconds; None for none."""
+    """Nanoseconds of a time in milliseconds; None for none."""
     return milliseconds * MILLISECOND_NS if isinstance(milliseconds, int) and milliseconds > 0 else None
 
 
 def _single(metadata: dict[str, Any], plain: bytes) -> RecordBatch:
-    """A payload that is one message."""
+    """The record of a payload with one message."""
     single = single_of(metadata)
     key, size = plain_key(single.key, single.flags), len(plain)
     batch = RecordBatch(plain + key if key else plain, 1)
@@ -146,7 +146,7 @@ def _single(metadata: dict[str, Any], plain: bytes) -> RecordBatch:
         "record_ts": event_ts or time_ns(metadata.get("publish_time")),
         "event_ts": event_ts,
         "sequence": signed(single.sequence),
-        **{name: told_flag(single.flags, FLAG_FIELDS[name]) for name in _KEY_FLAGS},
+        **{name: flag_value(single.flags, FLAG_FIELDS[name]) for name in _KEY_FLAGS},
     }
     if single.ordering_key is not None:
         batch.columns["ordering_key"] = [single.ordering_key]
@@ -156,7 +156,7 @@ def _single(metadata: dict[str, Any], plain: bytes) -> RecordBatch:
 def _batch(
     metadata: Mapping[str, Any], plain: bytes, slots: Slots, unacknowledged: Container[int] | None
 ) -> RecordBatch:
-    """The messages of a batch; their keys stand behind the payload, in order."""
+    """The records of a batch; their keys are appended to the payload, in order."""
     keys = slots.keys
     stops = list(accumulate((len(key) if key else 0 for key in keys), initial=len(plain)))
     starts = [-1 if key is None else start for key, start in zip(keys, stops, strict=False)]
@@ -168,7 +168,7 @@ def _batch(
     event_ts = [time_ns(event_time) for event_time in slots.event_times]
     retained = metadata.get("compacted_batch_indexes", ())
     batch.columns = {
-        # A compaction leaves the slots that it empties where they are; or there are none but those that it retained.
+        # A compaction either leaves emptied slots in the batch, or removes them.
         "record_index": retained if len(retained) == len(keys) else range(len(keys)),
         "record_ts": [ts or published for ts in event_ts],
         "event_ts": event_ts,
@@ -180,13 +180,13 @@ def _batch(
 
 
 def _rare_columns(slots: Slots, unacknowledged: Container[int] | None) -> dict[str, Sequence[Any]]:
-    """Columns of a batch that few batches have a value for."""
+    """Columns that few batches have."""
     columns: dict[str, Sequence[Any]] = {}
     any_flag = reduce(or_, slots.flags, 0)
     for name in _KEY_FLAGS:
         flag = FLAG_FIELDS[name]
-        if any_flag & flag * TOLD:
-            columns[name] = [told_flag(flags, flag) for flags in slots.flags]
+        if any_flag & flag * PRESENT:
+            columns[name] = [flag_value(flags, flag) for flags in slots.flags]
     if any(key is not None for key in slots.ordering_keys):
         columns["ordering_key"] = slots.ordering_keys
     if any_flag & COMPACTED_OUT or unacknowledged is not None:
@@ -202,5 +202,5 @@ def _rare_columns(slots: Slots, unacknowledged: Container[int] | None) -> dict[s
 
 
 def signed(number: int | None) -> int | None:
-    """A uint64 as the signed number that Java's clients mean."""
+    """A uint64 as the signed number that Java's clients write."""
     return number if number is None or number < 1 << 63 else number - (1 << 64)

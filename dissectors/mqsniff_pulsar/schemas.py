@@ -1,11 +1,11 @@
-"""A schema as it stands in a command in; the same with its definition as an object, by the schema's type, out.
+"""Decodes the definitions of schemas in commands, by their types.
 
 Avro, Json, Protobuf   the definition is JSON text
 ProtobufNative         JSON text that holds a serialized FileDescriptorSet in base64
-KeyValue               u32 size | definition of the key | u32 size | definition of the value; types stand in properties
+KeyValue               u32 size | definition of the key | u32 size | definition of the value; types in properties
 
-1. A definition that cannot be read stays bytes, with a problem; those of primitive types are empty or free text.
-2. JSON of more than DEFINITION_MAX bytes or DEPTH_MAX levels stays bytes: a byte of it may cost 30 in memory.
+1. A definition that cannot be read stays bytes, with a problem; that of a primitive type is empty or free text.
+2. JSON of more than DEFINITION_MAX bytes or DEPTH_MAX levels stays bytes: each byte may take 30 bytes of memory.
 
 Sources: ``SchemaInfoUtil``, ``KeyValueSchemaInfo`` and ``ProtobufNativeSchemaUtils`` of Apache Pulsar.
 """
@@ -33,15 +33,15 @@ DECODED: Final[Mapping[str, str]] = {
     "protobufnative": "JSON object with descriptors",
     "keyvalue": "definitions of key and value",
 }
-"""Type (lower case) -> what its definition becomes."""
+"""Type (lower case) -> reader of its definition."""
 
 
 class _Unreadable(ValueError):  # noqa: N818  # says what the definition is
-    """The definition is not what the schema's type says."""
+    """The definition does not fit the schema's type."""
 
 
 def open_schema(schema: dict[str, Any], limits: Limits) -> list[Problem]:
-    """Put an object into ``schema["schema_data"]`` where the type has one; what is odd about it."""
+    """Replace ``schema["schema_data"]`` by an object if the type has one; returns problems."""
     data, kind = schema.get("schema_data"), schema.get("type")
     if not isinstance(data, bytes) or not isinstance(kind, str):
         return []
@@ -53,7 +53,7 @@ def open_schema(schema: dict[str, Any], limits: Limits) -> list[Problem]:
 
 
 def _plain(kind: str) -> str:
-    """The name of a type without case and underscores: "ProtobufNative" here is "PROTOBUF_NATIVE" in properties."""
+    """A type in lower case without underscores: "ProtobufNative" is "PROTOBUF_NATIVE" in properties."""
     return kind.replace("_", "").lower()
 
 
@@ -63,7 +63,7 @@ def _properties(schema: dict[str, Any]) -> dict[str, str]:
 
 
 def _definition(kind: str, data: bytes, properties: Mapping[str, str], limits: Limits) -> Any:
-    """The definition as an object, or the bytes where the type has none."""
+    """The definition as an object; the bytes if the type has none."""
     if not data:
         return data
     if kind == "protobufnative":
@@ -100,7 +100,7 @@ def _deeper_than(value: Any, levels: int) -> bool:
 
 
 def _native(data: bytes, limits: Limits) -> Any:
-    """A protobuf descriptor: the files it is made of, and which message of which file it is."""
+    """A protobuf descriptor: its files, and the name of its message."""
     value = _json(data)
     packed = value.get("fileDescriptorSet") if isinstance(value, dict) else None
     if not isinstance(packed, str):
@@ -116,14 +116,14 @@ def _native(data: bytes, limits: Limits) -> Any:
 
 @cache
 def _descriptor_set() -> MessageType:
-    """The type of descriptor sets, from the runtime's own descriptor of descriptors."""
+    """The type of descriptor sets, as the protobuf runtime defines it."""
     content = descriptor_pb2.FileDescriptorSet()
     descriptor_pb2.DESCRIPTOR.CopyToProto(content.file.add())
     return MessageTypes(content.SerializeToString())["google.protobuf.FileDescriptorSet"]
 
 
 def _key_value(data: bytes, properties: Mapping[str, str], limits: Limits) -> Any:
-    """Both definitions, each as its own type has it."""
+    """Both definitions, each by its own type."""
     both, at = {}, 0
     for half in ("key", "value"):
         start = at + 4

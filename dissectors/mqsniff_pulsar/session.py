@@ -1,26 +1,30 @@
-"""Frames of one connection in, messages out that know what the connection said before.
+"""The state of one connection; decodes each frame into a message.
 
-1. Commands with a rule of their own stand in ``rules`` (here, of producers, of consumers); for all others the table of
-   commands says by which id they find their answers, and the ids in their bodies say whose they are.
-2. CONNECT, its challenges and CONNECTED, and PING and PONG, find each other by order: they have no ids. An ERROR
-   without request belongs to what waits for CONNECTED.
-3. On a live connection the broker asks for new credentials again and again: such a challenge is a question of its own,
-   and answers nothing. Its AUTH_RESPONSE gets no answer but ERROR, or one more challenge of a method in several steps.
-4. The first update of a session or a watch answers its opening; later ones are pushes, and so is a change of what a
-   watch knew when it was opened.
+1. Some commands have rules (here, in ``producing``, in ``consuming``). For all others the table of commands names the
+   id that pairs them, and ids in their bodies name their producer or consumer.
+2. CONNECT, its challenges and CONNECTED have no ids and are paired by order, and so are PING and PONG. An ERROR without
+   a request id answers the login.
+3. On a live connection the broker requests new credentials by a challenge, which is a request. Its AUTH_RESPONSE gets
+   no reply unless it fails (ERROR) or the method has more steps (another challenge).
+4. The first update of a session or a watch answers its opening; later updates are pushes. So is the first one if it
+   only has changes, since the client sent the state that it knew.
 
 Sources: ``ServerCnx`` and ``ClientCnx`` of Apache Pulsar 5.0.0-M1, and captures.
 """
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode
+from binascii import Error as Base64Error
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+import orjson
+
 from mqsniff.framing import FramedDissector
+from mqsniff.limits import KIB
 from mqsniff.model import Frame, Message, Problem, Secret, Side
 from mqsniff.spec.wire import as_name
-from mqsniff_pulsar import auth
 from mqsniff_pulsar.commands import ID_FIELDS, NO_REQUEST
 from mqsniff_pulsar.consuming import Consuming
 from mqsniff_pulsar.frames import FRAME_ROOM, MESSAGE_MAX, SIZE_MAX
@@ -32,7 +36,7 @@ from mqsniff_pulsar.reading import FrameReading, read_frame
 Rule: TypeAlias = Callable[[FrameReading], None]
 
 _TOPIC_FIELDS: Final = ("topic", "topics", "new_topics", "deleted_topics", "partitions", "subscription")
-"""Fields that name topics: text, lists of text, or messages that hold a topic."""
+"""Fields with topics: text, lists of text, or messages with a field ``topic``."""
 
 _CLOSE_REASONS: Final = {
     "AuthenticationError": "authentication",
@@ -40,12 +44,12 @@ _CLOSE_REASONS: Final = {
     "UnsupportedVersionError": "unsupported version",
 }
 _LOGIN: Final = "login"
-"""Key of what waits for CONNECTED."""
+"""Key of the requests that CONNECTED answers."""
 _CHALLENGE: Final = "challenge"
 
 
 class PulsarSession:
-    """What one connection has said so far."""
+    """One connection."""
 
     def __init__(self, owner: FramedDissector) -> None:
         self._owner = owner
@@ -54,9 +58,9 @@ class PulsarSession:
         self._consuming = Consuming(self._pairing, owner.settings)
         self._sessions = Handles(str, owner.settings.limits.handles_max)
         self._logging_in = False
-        """Whether a CONNECT waits for CONNECTED; not where the capture begins on a live connection."""
+        """Whether a CONNECT was seen and no CONNECTED yet."""
         self.message_max = MESSAGE_MAX
-        """The largest message that the broker takes, as CONNECTED tells it."""
+        """Largest message that the broker accepts, by CONNECTED."""
         self._rules: Mapping[str, Rule] = {
             **self._producing.rules,
             **self._consuming.rules,
@@ -71,7 +75,7 @@ class PulsarSession:
         }
 
     def message(self, frame: Frame) -> Message:
-        """The message of the next frame; Malformed where it has no command."""
+        """The message of the next frame; Malformed if it has no command."""
         reading = read_frame(frame, self._owner.settings.limits)
         message = reading.message
         if frame.size - 4 > self.message_max + FRAME_ROOM:
@@ -80,18 +84,18 @@ class PulsarSession:
         self._rules.get(message.name, self._by_table)(reading)
         return message
 
-    def rest(self, side: Side) -> Iterator[Problem]:
-        """What a side did not bring to an end."""
-        return (self._producing if side is Side.CLIENT else self._consuming).chunks.rest()
+    def unfinished(self, side: Side) -> Iterator[Problem]:
+        """Problems of the unfinished chunked messages of a side."""
+        return (self._producing if side is Side.CLIENT else self._consuming).chunks.unfinished()
 
-    # ---- what the table of commands says
+    # ---- commands without a rule
 
     def _by_table(self, reading: FrameReading) -> None:
         message, command, body = reading.message, reading.command, reading.body
         if "consumer_id" in body:
-            self._consuming.introduce(message, body["consumer_id"])
+            self._consuming.name_consumer(message, body["consumer_id"])
         elif "session_id" in body:
-            self._introduce_session(reading)
+            self._name_session(reading)
         message.topics = message.topics or tuple(dict.fromkeys(_topics(body)))
         if command is None or not command.pair:
             return
@@ -101,23 +105,23 @@ class PulsarSession:
         message.correlation = f"{command.pair}:{number}"
         key = (command.pair, number)
         if command.kind == "request":
-            up_to_date = "current_hash" in body  # such a watch may hear nothing
+            up_to_date = "current_hash" in body  # such a watch may get no update
             self._pairing.expect_reply(key, expects=0 if up_to_date else 1)
             return
-        if "diff" in body:  # what such a watch knew still held until now
+        if "diff" in body:  # the client knew the state until now
             self._pairing.end_unanswered(key)
         if self._pairing.reply_to(message, key) is None and command.pair != "r":
             message.kind = "push"
 
-    def _introduce_session(self, reading: FrameReading) -> None:
-        """A lookup of a scalable topic names what its session is about."""
+    def _name_session(self, reading: FrameReading) -> None:
+        """Note the topic of a session: the lookup of a scalable topic opens it."""
         number, topic = reading.body["session_id"], name_of(reading.body.get("topic"))
         if topic is not None:
             self._sessions.open(number, topic)
         known, _ = self._sessions.get(number, reading.message.frame.side)
         reading.message.topics = (known,) if known else ()
 
-    # ---- who speaks
+    # ---- login
 
     def _connect(self, reading: FrameReading) -> None:
         body, identity = reading.body, self._owner.identity
@@ -143,9 +147,9 @@ class PulsarSession:
         message = reading.message
         challenge = reading.body.get("challenge") or {}
         data = challenge.get("auth_data")
-        is_refresh = isinstance(data, Secret) and data.data == auth.REFRESH
+        is_refresh = isinstance(data, Secret) and data.data == REFRESH
         if is_refresh:
-            challenge["auth_data"] = auth.REFRESH.decode()
+            challenge["auth_data"] = REFRESH.decode()
             message.notes += (("refresh", True),)
             self._logging_in = False
             self._pairing.end_unanswered(_LOGIN)
@@ -161,14 +165,14 @@ class PulsarSession:
         identity = self._owner.identity
         identity.user = self._principal(response.get("auth_method_name"), response.get("auth_data")) or identity.user
         self._pairing.reply_to(message, _CHALLENGE)
-        # A refresh on a live connection is answered only when it fails, or when its method wants another step.
+        # New credentials on a live connection get a reply only if they fail, or if the method has another step.
         self._pairing.expect_reply(_LOGIN, expects=1 if self._logging_in else 0)
         if not self._logging_in:
             message.kind = "response"
 
     def _principal(self, method: Any, data: Any) -> str | None:
         if isinstance(method, str) and isinstance(data, Secret):
-            return auth.principal(method, data.data)
+            return _principal_of(method, data.data)
         return None
 
     def _error(self, reading: FrameReading) -> None:
@@ -192,18 +196,18 @@ class PulsarSession:
         message = reading.message
         self._pairing.reply_to(message, ("ping", message.frame.side.peer))
 
-    # ---- topics that move
+    # ---- migrated topics
 
     def _migrated(self, reading: FrameReading) -> None:
         message, body = reading.message, reading.body
         if body.get("resource_type") == "Producer":
-            self._producing.introduce(message, body.get("resource_id"))
+            self._producing.name_producer(message, body.get("resource_id"))
         else:
-            self._consuming.introduce(message, body.get("resource_id"))
+            self._consuming.name_consumer(message, body.get("resource_id"))
 
 
 def _topics(body: Mapping[str, Any]) -> Iterator[str]:
-    """Topics that a body names."""
+    """The topics in a body."""
     for field in _TOPIC_FIELDS:
         value = body.get(field)
         for one in value if isinstance(value, list) else (value,):
@@ -218,3 +222,41 @@ def _named(body: Mapping[str, Any], field: str) -> tuple[tuple[str, Any], ...]:
 
 def _text(value: Any) -> str | None:
     return as_name(value) or None
+
+
+# ---- authentication data
+
+REFRESH: Final = b"PulsarAuthRefresh"
+"""The challenge by which a broker requests new credentials on a live connection: no secret."""
+
+TOKEN_MAX: Final = 64 * KIB
+"""Largest token that is parsed."""
+USER_MAX: Final = KIB
+"""Bytes of a user name that are kept."""
+
+
+def _principal_of(method: str, data: bytes) -> str | None:
+    """The user in authentication data; None if it cannot be read.
+
+    ``token``: a JSON Web Token, whose subject is the principal (RFC 7519, section 4.1.2); its signature is not checked.
+    ``basic``: user, colon, password. Other methods need their keys.
+    """
+    match method:
+        case "token" if len(data) <= TOKEN_MAX:
+            return _subject(data)
+        case "basic":
+            user, colon, _ = data.partition(b":")
+            return user[:USER_MAX].decode(errors="replace") if colon else None
+    return None
+
+
+def _subject(token: bytes) -> str | None:
+    parts = token.split(b".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = orjson.loads(urlsafe_b64decode(parts[1] + b"=" * (-len(parts[1]) % 4)))
+    except (Base64Error, orjson.JSONDecodeError):
+        return None
+    subject = claims.get("sub") if isinstance(claims, dict) else None
+    return subject if isinstance(subject, str) else None

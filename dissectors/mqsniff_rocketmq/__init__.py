@@ -1,21 +1,21 @@
-"""Apache RocketMQ: how frames of remoting are found, and the replication stream; the rest is loaded when it is needed.
+"""Apache RocketMQ: finds frames of remoting, and the replication stream; the rest is loaded when it is needed.
 
-1. Both sides send the same frames. One strict head is proof: no other protocol has such a one.
-2. Clients ask and servers answer: sides that a guess has swapped are refused, so that the other way is tried.
+1. Both sides send frames of the same form. One head that ``probe`` accepts is proof: no other protocol has such heads.
+2. Clients send requests and servers responses: if a guess has swapped the sides, detection says NO, so that the other
+   order is tried.
 
 The modules in the order in which a frame passes them: ``heads`` (sizes), ``headers``, ``extfields`` (typed by
-``tables``), ``bodies`` and ``messages`` (with ``stored`` and ``records``), ``settlements``; ``session`` puts them
-together.
+``tables``), ``bodies`` and ``messages`` (with ``stored`` and ``records``), ``settlements``; ``session`` calls them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from mqsniff.dissector import Probed, Sample, Settings, Sized, Table, Verdict
 from mqsniff.framing import FramedDissector
-from mqsniff.model import Event, Frame, Side, Span, Value
+from mqsniff.model import Act, Event, Frame, Message, RecordOrigin, Side, Span, Value
 from mqsniff_rocketmq import heads
 from mqsniff_rocketmq.detection import is_proof, sides_swapped
 from mqsniff_rocketmq.ha import RocketMQHa
@@ -52,14 +52,14 @@ class RocketMQ(FramedDissector):
 
     @classmethod
     def detect(cls, client: Sample, server: Sample) -> Verdict:
-        """Both sides by ``probe``; rule 2 holds where no handshake told who is who."""
+        """Both sides by ``probe``; rule 2 if no handshake was captured."""
         verdict = super().detect(client, server)
         guessed = not (client.from_start or server.from_start)
         return Verdict.NO if verdict is Verdict.YES and guessed and sides_swapped(client, server) else verdict
 
     @classmethod
     def detect_side(cls, side: Side, sample: Sample) -> Verdict:
-        """As every framed protocol, but a lone frame is enough; in the middle its header has to decode to its end."""
+        """As in the base class, but one frame is enough; in mid stream its header must decode to its end."""
         verdict = super().detect_side(side, sample)
         if verdict is not Verdict.MAYBE:
             return verdict
@@ -95,8 +95,22 @@ class RocketMQ(FramedDissector):
         return read_trace(value) if value is not None and topic.startswith(TRACE_TOPIC) else None
 
     @classmethod
+    def acts(cls, message: Message) -> Iterable[Act]:
+        """What a command does to messages, subscriptions and transactions."""
+        from mqsniff_rocketmq.acts import acts_of  # noqa: PLC0415  # for ``mqsniff trace`` alone
+
+        return acts_of(message)
+
+    @classmethod
+    def origin(cls, headers: Mapping[str, bytes | None]) -> RecordOrigin | None:
+        """The message that one of a retry or dead letter topic is a copy of."""
+        from mqsniff_rocketmq.acts import origin_of  # noqa: PLC0415  # as above
+
+        return origin_of(headers)
+
+    @classmethod
     def message_names(cls) -> Collection[str]:
-        """The request codes, older ones too, and responses that nobody asked for."""
+        """The request codes, older ones too, and responses without a request."""
         from mqsniff_rocketmq.description import message_names  # noqa: PLC0415  # as above
 
         return message_names()

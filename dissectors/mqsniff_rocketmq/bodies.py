@@ -1,9 +1,9 @@
-"""The body of a frame and its kind in, a value with long names out; bodies made of messages stand in ``messages.py``.
+"""Decodes bodies of frames by their kind, except those made of messages (``messages.py``).
 
-1. A JSON class gives its names to the keys it knows; others are kept under ``unknown_fields``. Keys of maps stay.
-2. Secrets are wrapped by the class's mark, and by name in maps, properties and JSON of no known class.
-3. What cannot be read is Undecoded, with a note; nothing raises but what a bug of ours would.
-4. Topics, groups, clients and queues that a body names are collected on the way (``Mentions``).
+1. Keys of a JSON class get their long names; unknown keys are kept under ``unknown_fields``. Keys of maps stay.
+2. Secrets are wrapped by marks of the class; in maps, properties and unknown JSON by their names.
+3. Bytes that cannot be decoded become Undecoded, with a problem; traffic never raises.
+4. Topics, groups, clients and queues in a body are collected (``Mentions``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TIMER_NAMES: Final = (
 
 @dataclass(slots=True)
 class Mentions:
-    """What a body says of topics, groups, clients and queues; the first group and client count."""
+    """Topics, queues, and the first group and client in a body."""
 
     topics: list[str] = field(default_factory=list)
     group: str | None = None
@@ -48,7 +48,7 @@ class Mentions:
     """Rows of the table ``partitions``."""
 
     def queue(self, columns: tuple[tuple[str, str], ...], values: Mapping[str, Value]) -> None:
-        """A queue begins a row; offsets that stand without one belong to the queue before."""
+        """Begin a row for a queue; offsets without a queue belong to the queue before."""
         told: dict[str, Any] = {column: values[name] for column, name in columns if type(values.get(name)) is int}
         topic = as_name(values.get("topic"))
         if told.get("partition", -1) >= 0 and topic is not None:
@@ -57,7 +57,7 @@ class Mentions:
             self.queues[-1] |= told
 
     def note(self, role: str, value: Any) -> None:
-        """Take note of a value, or of a list of them, that has a role."""
+        """Note a value with a role, or a list of such values."""
         if role == "topic":
             names = map(as_name, value if isinstance(value, list) else (value,))
             self.topics += [name for name in names if name is not None]
@@ -68,7 +68,7 @@ class Mentions:
 
 
 def read_body(kind: str, raw: bytes, notes: ProblemNotes, mentions: Mentions) -> Value:
-    """The value of a body that is no message data; ``kind`` is empty where the protocol defines none."""
+    """The value of a body that is no message data; ``kind`` is empty if the protocol defines none."""
     try:
         reader = _READERS.get(kind)
         return reader(raw, notes, mentions) if reader else _read_class(kind, raw, notes, mentions)
@@ -78,7 +78,7 @@ def read_body(kind: str, raw: bytes, notes: ProblemNotes, mentions: Mentions) ->
 
 
 def body_checksum_ok(raw: bytes, crc: object) -> bool:
-    """Whether the CRC-32 of a body, without its sign bit, is this (REGISTER_BROKER: bodyCrc32)."""
+    """Whether the CRC-32 of a body, without its sign bit, equals ``crc`` (REGISTER_BROKER: bodyCrc32)."""
     return crc32(raw) & 0x7FFFFFFF == crc
 
 
@@ -93,7 +93,7 @@ def _read_class(kind: str, raw: bytes, notes: ProblemNotes, mentions: Mentions) 
 
 
 def shaped(value: Any, shape: Shape, notes: ProblemNotes, mentions: Mentions, path: str) -> Value:
-    """A JSON value by its shape; what has another form is taken as plain JSON."""
+    """A JSON value by its shape; if it has another form, as plain JSON."""
     if type(value) not in (dict, list):
         return value if shape is None else _scalar(value, shape, notes, path)
     match shape:
@@ -113,7 +113,7 @@ def shaped(value: Any, shape: Shape, notes: ProblemNotes, mentions: Mentions, pa
 
 
 def _scalar(value: Any, shape: list[Any], notes: ProblemNotes, path: str) -> Value:
-    """A scalar by its shape: an enum's is held against its values, a set of bits becomes their indexes."""
+    """A scalar by its shape: an enum is checked against its values, a bit set becomes its indexes."""
     if shape[0] == "enum" and value is not None and value not in tables().enums[shape[1]]:
         notes.note("unknown_code", "info", f"a value that the enum {shape[1]} does not have", path)
     if shape[0] == "bits" and value is not None:
@@ -158,7 +158,7 @@ def _keep_unknown(found: dict[str, Value], key: str, item: Any) -> None:
 def _pair(
     pair: tuple[Any, Any], shapes: tuple[Shape, Shape], notes: ProblemNotes, mentions: Mentions, path: str
 ) -> Value:
-    """A member of a map whose keys are objects; a number beside a queue is its offset."""
+    """A member of a map with objects as keys; a number under a queue is its offset."""
     queues = len(mentions.queues)
     key = shaped(pair[0], shapes[0], notes, mentions, f"{path}.key")
     value = shaped(pair[1], shapes[1], notes, mentions, f"{path}.value")
@@ -168,14 +168,14 @@ def _pair(
 
 
 def _pairs(value: Any) -> list[tuple[Any, Any]]:
-    """Members of a map whose keys are objects; one without members, or with text for keys, came as a dict."""
+    """Members of a map with objects as keys; an empty one, or one with text keys, is a dict."""
     if isinstance(value, dict):
         return list(value.items())
     return [(item.get("key"), item.get("value")) for item in value if isinstance(item, dict)]
 
 
 def plain(value: Any) -> Value:
-    """JSON of no known class: as it is, but for what its name says is a secret."""
+    """JSON of no known class: as it is, with secrets wrapped by their names."""
     if type(value) is dict:
         return {key: _guarded(key, plain(item)) for key, item in value.items()}
     if type(value) is list:
@@ -184,7 +184,7 @@ def plain(value: Any) -> Value:
 
 
 def _guarded(name: str, value: Value) -> Value:
-    """A named value, wrapped where its name or its text says that it is a secret."""
+    """A named value, wrapped if its name or its text says that it is a secret."""
     if isinstance(value, str | int | float) and is_secret_name(name) and value is not True and value is not False:
         return Secret(str(value).encode(errors="replace"))
     if isinstance(value, str) and holds_secret(value):
@@ -197,7 +197,7 @@ def _read_plain_json(raw: bytes, notes: ProblemNotes, _mentions: Mentions) -> Va
 
 
 def _read_undefined(raw: bytes, notes: ProblemNotes, _mentions: Mentions) -> Value:
-    """A body where the protocol defines none: JSON where it looks so."""
+    """A body where the protocol defines none: decoded if it looks like JSON."""
     notes.note("format", "info", "a body where the protocol defines none", PATH)
     return plain(read_json(raw, notes, PATH)) if raw[:1] in (b"{", b"[") else Undecoded(raw)
 
@@ -210,7 +210,7 @@ def _read_text(raw: bytes, _notes: ProblemNotes, _mentions: Mentions) -> Value:
 
 
 def _read_java_properties(raw: bytes, notes: ProblemNotes, _mentions: Mentions) -> Value:
-    """Lines of ``key=value``, as MixAll.properties2String writes them; a line without "=" has the value null."""
+    """Lines of ``key=value`` (MixAll.properties2String); a line without "=" has the value null."""
     text = text_or_bytes(raw)
     if isinstance(text, bytes):
         raise Malformed("properties that are no UTF-8")
@@ -237,9 +237,9 @@ def _read_timer_checkpoint(raw: bytes, _notes: ProblemNotes, _mentions: Mentions
 
 
 def _read_register_broker(raw: bytes, notes: ProblemNotes, mentions: Mentions) -> Value:
-    """RegisterBrokerBody as JSON, or its parts with lengths inside a zlib stream: told by the first byte.
+    """RegisterBrokerBody: JSON, or parts with lengths in a zlib stream. The first byte decides.
 
-    Source: RegisterBrokerBody.encode of apache/rocketmq. The field ``compressed`` lies in 5.3.3.
+    The field ``compressed`` is wrong in 5.3.3. Source: RegisterBrokerBody.encode of apache/rocketmq.
     """
     if raw[:1] != b"\x78":
         return _read_class("RegisterBrokerBody", raw, notes, mentions)
@@ -292,7 +292,7 @@ class _Parts:
         return shaped(read_json(self._next(), self._notes, PATH), shape, self._notes, self._mentions, PATH)
 
     def topic_config(self) -> tuple[str, Value]:
-        """Text of ``name readQueueNums writeQueueNums perm filterType [attributes]`` (TopicConfig.encode)."""
+        """Text ``name readQueueNums writeQueueNums perm filterType [attributes]`` (TopicConfig.encode)."""
         text = self._next().decode(errors="backslashreplace")
         self._notes.take(8)
         name, *words = text.split(" ", 5)
@@ -319,4 +319,4 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
         "register-broker": _read_register_broker,
     }
 )
-"""Kinds that are no class."""
+"""Kinds of bodies that are no JSON class -> readers."""

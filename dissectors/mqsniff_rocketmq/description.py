@@ -1,6 +1,6 @@
-"""The tables in, what ``mqsniff protocols rocketmq`` prints out.
+"""The tables that ``mqsniff protocols rocketmq`` prints.
 
-A request is answered under its own name, unless its flag has the bit ONEWAY.
+A response has the name of its request; a request with the flag ONEWAY gets none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BLOCKS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         ("total_size", "magic", "body_crc", "flag", "body_size", "properties_size"),
     ),
 }
-"""Name -> (where it stands, fields)."""
+"""Name -> (where it occurs, fields)."""
 
 _FLAGS: Final = (
     *("flag_bits", "message_sys_flag", "pull_sys_flag", "topic_sys_flag", "perm_bits"),
@@ -60,7 +60,7 @@ _ROLES: Final[dict[str, str]] = {
     "P": "proxy",
     "T": "broker container",
 }
-"""Letters of the pages in ``proto/rocketmq``."""
+"""Letters in the pages of ``proto/rocketmq`` -> roles."""
 
 _SERIALISATIONS: Final[dict[str, str]] = {
     "JSON": "the header as JSON text",
@@ -69,7 +69,7 @@ _SERIALISATIONS: Final[dict[str, str]] = {
 
 
 def describe() -> dict[str, Table]:
-    """Codes with their classes, response codes, the classes by their sizes, blocks, forms of records, and names."""
+    """Codes with their classes, response codes, header and body classes, blocks, forms of records, and names."""
     known = tables()
     codes = [request for _, request in sorted(known.requests.items())]
     shown = {id(request) for request in codes}
@@ -142,7 +142,7 @@ def _request_row(request: Request) -> dict[str, Value]:
 
 
 def _spelled(who: str) -> str:
-    """Who sends it to whom, in words."""
+    """Sender and receiver in words."""
     sender, _, receiver = who.partition(">")
     return f"{_ROLES.get(sender, sender)} to {_ROLES.get(receiver, receiver)}"
 

@@ -1,9 +1,10 @@
-"""First bytes of sides in; whether a lone frame proves the protocol, and whether client and server were mistaken, out.
+"""Decides whether a lone frame proves RocketMQ, and whether a guess has swapped client and server.
 
-1. Clients ask and servers answer. What a broker asks its clients speaks for neither side.
-2. Only sides that speak for the other order throughout are called swapped.
-3. A lone frame in the middle of a connection proves the protocol by its header: JSON that has what each header has, or
-   the binary one with entries that decode to its end. Record data of Kafka look like the first bytes of a binary one.
+1. Clients send requests and servers responses. Requests that brokers send to clients count for neither.
+2. Sides are swapped if every frame that counts says so.
+3. A lone frame in the middle of a connection proves the protocol if its header decodes to its end: JSON with code,
+   opaque and flag, or binary. The first bytes alone are no proof: Kafka's record data look like those of a binary
+   header.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from mqsniff_rocketmq.heads import (
 )
 
 FRAMES_MAX: Final = 16
-"""Frames of a side that are looked at."""
-ASKED_BY_SERVERS: Final = frozenset({39, 40, 220, 221, 307, 309, 326, 905, 1008, 200073})
+"""Frames of a side that are examined."""
+SENT_BY_SERVERS: Final = frozenset({39, 40, 220, 221, 307, 309, 326, 905, 1008, 200073})
 
 _CODE: Final = re.compile(rb'"code":[ ]?(-?\d{1,10})')
 _OPAQUE: Final = re.compile(rb'"opaque":[ ]?-?\d{1,10}')
@@ -34,7 +35,7 @@ _FLAG: Final = re.compile(rb'"flag":[ ]?(\d{1,3})')
 
 
 def is_proof(data: bytes) -> bool:
-    """Whether a frame starts here whose header decodes to its end, or as far as it is there (rule 3)."""
+    """Whether a frame starts here whose header decodes to its end, or as far as it was captured (rule 3)."""
     if not isinstance(probe(data[:PROBE_MAX]), int):
         return False
     _, word = HEAD.unpack_from(data)
@@ -48,7 +49,7 @@ def is_proof(data: bytes) -> bool:
 
 
 def _adds_up(header: bytes, stop: int) -> bool:
-    """Whether the entries of a binary header end where it does; of one that was cut, their size is enough."""
+    """Whether the entries of a binary header fill it exactly; if it was cut, by their size alone."""
     *_, remark = BINARY_HEAD.unpack_from(header)
     at = BINARY_HEAD_SIZE + remark + 4
     if at > len(header) or int.from_bytes(header[at - 4 : at], "big") != stop - at:
@@ -63,22 +64,22 @@ def _adds_up(header: bytes, stop: int) -> bool:
 
 
 def sides_swapped(client: Sample, server: Sample) -> bool:
-    """Whether the "client" only answers and the "server" only asks, as far as either speaks."""
+    """Whether the "client" sends only responses and the "server" only requests."""
     votes = [*_votes(client), *(-vote for vote in _votes(server))]
     return bool(votes) and max(votes) < 0
 
 
 def _votes(sample: Sample) -> Iterator[int]:
-    """1 for each frame that a client would send, -1 for each that a server would."""
+    """1 for each frame of a client, -1 for each frame of a server."""
     for code, flag in _heads(sample):
         if flag & RESPONSE:
             yield -1
-        elif code not in ASKED_BY_SERVERS:
+        elif code not in SENT_BY_SERVERS:
             yield 1
 
 
 def _heads(sample: Sample) -> Iterator[tuple[int, int]]:
-    """(code, flag) of the frames behind the first start that is one."""
+    """(code, flag) of the frames from the first start on at which one is found."""
     for start in (0,) if sample.from_start else sample.starts:
         at, data = start, sample.data
         for _ in range(FRAMES_MAX):
@@ -94,7 +95,7 @@ def _heads(sample: Sample) -> Iterator[tuple[int, int]]:
 
 
 def _head(frame: bytes) -> tuple[int, int] | None:
-    """(code, flag) of a frame; None where it does not tell both."""
+    """(code, flag) of a frame; None if one is missing."""
     _, word = HEAD.unpack_from(frame)
     if word >> 24 == BINARY:
         if len(frame) < HEAD_SIZE + BINARY_HEAD_SIZE:

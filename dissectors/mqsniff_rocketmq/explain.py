@@ -1,9 +1,9 @@
-"""A frame in, every field of it beside its bytes out, for ``mqsniff explain``.
+"""Every field of a frame beside its bytes, for ``mqsniff explain``.
 
-1. Spans tile the frame: each starts where the one before it stopped; what is no field of its own (commas, brackets,
-   keys of JSON) belongs to the field behind it. The last span is what nobody decoded.
-2. Paths are those of the message's body; secrets stay secrets.
-3. Message data is one span a body, compressed or not.
+1. Spans tile the frame: each starts where the one before it stopped. Commas, brackets and keys of JSON belong to the
+   field behind them. The last span covers the undecoded bytes.
+2. Paths are those of the message's body; secrets stay wrapped.
+3. The data of a message is one span, compressed or not.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ _BATCHED: Final = (("total_size", "i"), ("magic", "i"), ("body_crc", "i"), ("fla
 
 
 def frame_spans(frame: Frame, part: CodePart, limits: Limits) -> Iterator[Span]:
-    """Every field of a frame whose header and body are of these classes."""
+    """Every field of a frame, by the classes of its header and body."""
     at = 0
     try:
         for span in _fields(frame, part, limits):
             at = span.stop
             yield span._replace(meaning=_code_name(frame, span.value, part)) if span.path == "code" else span
     except Malformed:
-        pass  # the rest is named below, and the message itself tells what is wrong with it
+        pass  # the rest is one span; the message has the problem
     if at < len(frame.data):
         yield Span("undecoded", at, len(frame.data), Undecoded(frame.data[at:]), "undecoded")
 
 
 def _code_name(frame: Frame, code: Value, part: CodePart) -> str:
-    """What a code is called, which is another thing in a request than in a response."""
+    """The name of a code, as a request code or a response code."""
     header, _ = read_header(frame.data, ProblemNotes(Limits()))
     if type(code) is not int:
         return ""
@@ -132,7 +132,7 @@ def _ext_span(key: bytes, value: bytes, place: tuple[int, int], part: CodePart) 
 
 
 def _meaning(path: str, value: Any) -> str:
-    """What a number of the header is called."""
+    """The name of a number of the header."""
     known = tables()
     match path:
         case "language":

@@ -1,4 +1,4 @@
-"""JSON and its shape in, a span for each scalar of it out, with the paths and the secrets of the decoded body.
+"""Spans for the scalars of JSON, with the paths and secrets of the decoded body.
 
 1. A span begins behind the one before it: keys and punctuation belong to the scalar behind them.
 2. An empty object or array is a span of its own.
@@ -23,7 +23,7 @@ HEADER = "header"
 
 
 class _Level:
-    """An object or array that is open."""
+    """An object or array that is not closed yet."""
 
     __slots__ = ("at_key", "empty", "index", "is_object", "keyed", "path", "shape", "wire")
 
@@ -36,7 +36,7 @@ class _Level:
         self.index = 0
         self.empty = True
         self.keyed = False
-        """The member at hand has an object for a key."""
+        """Whether the current member has an object as its key."""
 
     def named(self, key: Value) -> None:
         """The key of the next member."""
@@ -78,7 +78,7 @@ def json_spans(data: bytes, start: int, stop: int, path: str, shape: Shape) -> I
 
 
 def _next_place(levels: list[_Level], path: str, shape: Shape) -> tuple[str, Shape, str]:
-    """Path, shape and telling name of the value that begins here; it may be the key of a map."""
+    """Path, shape and name of the value that begins here; it may be the key of a map."""
     if not levels:
         return path, shape, ""
     level = levels[-1]
@@ -90,7 +90,7 @@ def _next_place(levels: list[_Level], path: str, shape: Shape) -> tuple[str, Sha
 
 
 def _member(level: _Level) -> tuple[str, Shape, str]:
-    """Path and shape of the value that comes next in a level, and its name where that may tell a secret."""
+    """Path, shape and name of the next value in a level; the name decides whether it is a secret."""
     prefix = f"{level.path}." if level.path else ""
     if level.keyed:
         shape = level.shape[2] if level.shape and level.shape[0] == "pairs" else None
@@ -139,7 +139,7 @@ def _scalar(token: Token, here: tuple[str, Shape, str], place: tuple[int, int]) 
 
 
 def _typed(ext: str, name: str, value: Value) -> Value:
-    """An ext field as the decoded body has it."""
+    """An ext field, typed as in the decoded body."""
     header = tables().headers[ext]
     found = read_ext({name: value}, header, ProblemNotes(Limits()))
     field = header.fields.get(name)

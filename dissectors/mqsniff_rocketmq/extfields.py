@@ -1,9 +1,9 @@
-"""The extFields of a header and its class in, typed fields under their long names out.
+"""Types the extFields of a header by its class.
 
-1. Text becomes what the class says; what cannot is kept as it is and noted. Other SDKs write numbers where Java writes
-   text: they are taken as they are.
-2. A field that the class does not have is kept under ``unknown_fields`` by its wire name.
-3. ``note_missing`` tells of fields that must be there and are not, or are null or empty.
+1. Text is converted to the type in the class; if it cannot be, it stays text, with a problem. Other SDKs write numbers
+   instead of text: they stay numbers.
+2. Fields that the class does not have are kept under ``unknown_fields`` by their wire names.
+3. ``note_missing`` reports required fields that are missing, null or empty.
 
 Source: RemotingCommand.decodeCommandCustomHeader of apache/rocketmq.
 """
@@ -21,7 +21,7 @@ from mqsniff_rocketmq.texts import FORMATS, is_secret_name
 PATH: Final = "ext_fields"
 _BOOLS: Final = {"true": True, "false": False}
 PROPERTIES: Final = "properties"
-"""Format of the fields that hold properties of messages."""
+"""Format of fields with properties of messages."""
 _INT32_MAX: Final = 0x7FFF_FFFF
 _INT64_MAX: Final = 0x7FFF_FFFF_FFFF_FFFF
 
@@ -53,7 +53,7 @@ def read_ext(ext: Mapping[str, Any], header: HeaderClass, notes: ProblemNotes) -
 
 
 def note_missing(found: Mapping[str, Any], header: HeaderClass, notes: ProblemNotes) -> None:
-    """Note what the class requires (@CFNotNull) and the fields do not have."""
+    """Note the required fields (@CFNotNull) that are missing."""
     if header.required <= found.keys() and None not in found.values():
         return
     for name in sorted(header.required):
@@ -62,7 +62,7 @@ def note_missing(found: Mapping[str, Any], header: HeaderClass, notes: ProblemNo
 
 
 def _number(text: str, name: str, kind: int, notes: ProblemNotes) -> int | str | None:
-    """An int32 or int64 as Integer.parseInt and Long.parseLong read it."""
+    """An int32 or int64, as Integer.parseInt and Long.parseLong read it."""
     plain = text.isdigit() and text.isascii()
     if not plain and not (text[:1] in ("-", "+") and text[1:].isdigit() and text.isascii()):
         if not text:
@@ -78,7 +78,7 @@ def _number(text: str, name: str, kind: int, notes: ProblemNotes) -> int | str |
 
 
 def _boolean(text: str, name: str, notes: ProblemNotes) -> bool | str | None:
-    """As Boolean.parseBoolean has it, which takes all but "true" for false: anything else is noted."""
+    """A boolean; Boolean.parseBoolean reads any other text as false, so it is noted."""
     value = _BOOLS.get(text)
     if value is not None or not text:
         return value
@@ -96,7 +96,7 @@ def _formatted(field: HeaderField, text: str, notes: ProblemNotes) -> Value:
 
 
 def _foreign(field: HeaderField, value: Any) -> Value:
-    """What is no text already; a secret stays one."""
+    """A value that is no text; a secret stays wrapped."""
     if field.format == PROPERTIES and isinstance(value, bytes):
         return payload(value)
     if field.kind != SECRET or value is None:

@@ -1,10 +1,10 @@
-"""JSON as RocketMQ's peers write it in, plain values out; most of it is JSON indeed, and orjson reads that.
+"""Reads JSON as RocketMQ's peers write it; orjson reads what is standard JSON.
 
-1. What fastjson writes is read too: keys without quotes, objects as keys, control characters in strings. A map with a
-   key that is no string or number becomes a list of {"key": …, "value": …}; {"$ref": "$.a[0]"} stays what it is.
-2. Where a key stands twice the last one counts, as in Java, and that is noted.
-3. At most DEPTH_MAX levels and as many values as the message has room for: Malformed beyond.
-4. With ``cut`` the text may end anywhere: what stood before the end is given.
+1. fastjson's extensions are read too: keys without quotes, objects as keys, control characters in strings. A map with a
+   key that is no string or number becomes a list of {"key": …, "value": …}; {"$ref": "$.a[0]"} stays as it is.
+2. If a key occurs twice, the last one counts, as in Java, with a problem.
+3. More than DEPTH_MAX levels, or more values than the message's budget, are Malformed.
+4. With ``cut`` the text may end anywhere: the values before the end are given.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mqsniff.spec.wire import Malformed
 from mqsniff_rocketmq.notes import ProblemNotes
 
 DEPTH_MAX: Final = 64
-"""Levels: no class of the protocol has more than eight, and a walker may recurse so deep."""
+"""Most levels: no class of the protocol has more than eight, and sinks can recurse so deep."""
 
 TOKEN: Final = re.compile(
     rb"""[ \t\r\n]*+(?:
@@ -30,7 +30,7 @@ TOKEN: Final = re.compile(
         |([^\ \t\r\n{}\[\]:,"']++))""",
     re.DOTALL | re.VERBOSE,
 )
-"""A mark, a string, a string in single quotes, or a bare word, with the space before it. Linear on any input."""
+"""A punctuation mark, a string in either quotes, or a bare word, with the space before it. Linear on any input."""
 
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
@@ -47,7 +47,7 @@ _WORDS: Final[dict[str, Value]] = {
 
 
 class Token(NamedTuple):
-    """A mark (its byte), or a scalar; ``start`` and ``stop`` are where it stands, without the space before it."""
+    """A punctuation mark or a scalar; ``start`` and ``stop`` exclude the space before it."""
 
     mark: bytes
     value: Value
@@ -56,7 +56,7 @@ class Token(NamedTuple):
 
 
 def read_json(data: bytes, notes: ProblemNotes, path: str) -> Value:
-    """The value that ``data`` holds; Malformed where it is none, or one too large or too deep."""
+    """The JSON value of ``data``; Malformed if it is none, too large or too deep."""
     if len(data) > notes.room:
         notes.take(data.count(b",") + data.count(b"[") + data.count(b"{"))
     try:
@@ -69,7 +69,7 @@ def read_json(data: bytes, notes: ProblemNotes, path: str) -> Value:
 
 
 def _keys(value: Any) -> int:
-    """How many keys stand in a value; a text with more had some twice (or looks as if, then it is read with care)."""
+    """Number of keys in a value. Text with more of ``":`` may have a key twice: it takes the slow path."""
     count = 0
     level: list[Any] = [value]
     for _ in range(DEPTH_MAX):
@@ -87,7 +87,7 @@ def _keys(value: Any) -> int:
 
 
 def read_tolerant(data: bytes, notes: ProblemNotes, path: str, *, cut: bool = False) -> Value:
-    """The same by our own hand: the slow path, for what is no JSON by the book."""
+    """As ``read_json``, by our own parser: the slow path, for JSON that is not standard."""
     builder = _Builder(notes)
     stop = 0
     for token in tokens(data):
@@ -116,7 +116,7 @@ def read_tolerant(data: bytes, notes: ProblemNotes, path: str, *, cut: bool = Fa
 
 
 def tokens(data: bytes) -> Iterator[Token]:
-    """The tokens up to the end, or to what is none (a string that does not end)."""
+    """The tokens up to the end, or to bytes that are none (an unterminated string)."""
     at = 0
     while found := TOKEN.match(data, at):
         at = found.end()
@@ -131,7 +131,7 @@ def tokens(data: bytes) -> Iterator[Token]:
 
 
 def _string(raw: bytes) -> Value:
-    """The text between quotes; the bytes themselves where they are no UTF-8."""
+    """The text between quotes; bytes if it is no UTF-8."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -146,7 +146,7 @@ def _string(raw: bytes) -> Value:
 
 
 def _word(text: str) -> Value:
-    """What a word without quotes means; itself where it is no number and no constant."""
+    """The value of a bare word: a number, a constant, or its text."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -169,7 +169,7 @@ class _Open:
 
 
 class _Builder:
-    """Values out of tokens, without recursion."""
+    """Builds values from tokens, without recursion."""
 
     def __init__(self, notes: ProblemNotes) -> None:
         self._notes = notes
@@ -180,7 +180,7 @@ class _Builder:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was begun yet."""
+        """Whether there was no token yet."""
         return not self._stack
 
     def open(self, mark: bytes) -> None:
@@ -204,7 +204,7 @@ class _Builder:
         top.colon = False
 
     def scalar(self, value: Value) -> None:
-        """A value is complete: it is the whole, an element, a key or a member."""
+        """Add a complete value: the whole, an element, a key or a member."""
         self._notes.take(1)
         if not self._stack:
             self._value, self.done = value, True
@@ -232,7 +232,7 @@ class _Builder:
         return found
 
     def result(self) -> Value:
-        """The value, what is still open closed where it stands."""
+        """The value; objects and arrays that are still open are closed."""
         while self._stack:
             value = self._closed(self._stack.pop())
             if not self._stack:
@@ -247,7 +247,7 @@ class _Builder:
 
 
 def _key_text(key: Value) -> str | None:
-    """A key as text; None for one that is an object or array."""
+    """A key as text; None if it is an object or array."""
     match key:
         case str():
             return key

@@ -1,4 +1,4 @@
-"""The replication stream between brokers (port 10912) in, its name out: it is no remoting, and none of it is decoded.
+"""Names the replication stream between brokers (port 10912): it is no remoting, and it is not decoded.
 
     slave  -> master   maxOffset i64, over and over
     master -> slave    physicOffset i64 | size i32 | so many bytes of the commit log (size 0 is a heartbeat)
@@ -10,8 +10,8 @@
                        state i32 = 2 | size i32 | offset i64 | epoch i32 | epochStartOffset i64 | confirmOffset i64
                        | size bytes of the commit log, over and over
 
-1. Detection needs what only such a stream has: offsets that go on where the last piece ended, or a stored message with
-   its magic behind the head, and a slave that only reports offsets that do not fall.
+1. Detection needs offsets that continue where the last piece ended, or a stored message with its magic behind the head;
+   and a slave that reports offsets which never fall.
 2. Bytes are counted, not kept: one Skipped for each run without a gap.
 
 Source: DefaultHAConnection, DefaultHAClient, AutoSwitchHAConnection, AutoSwitchHAClient of apache/rocketmq.
@@ -34,7 +34,7 @@ REPORT: Final = Struct(">q")
 PIECE: Final = Struct(">qi")
 SIZES: Final = Struct(">ii")
 PIECE_MAX: Final = 4 << 20
-"""haTransferBatchSize is 32 KiB unless told otherwise."""
+"""The default of haTransferBatchSize is 32 KiB."""
 OFFSET_MAX: Final = 1 << 56
 REPORTS_MIN: Final = 2
 
@@ -68,11 +68,11 @@ FRAMES: Final[tuple[tuple[str, str, tuple[str, ...], Struct], ...]] = (
         MASTER_TRANSFER,
     ),
 )
-"""Who sends it, what it is, its fields, its form; data of the commit log stands behind pieces."""
+"""(sender, meaning, fields, form) of each frame; data of the commit log follows the pieces."""
 
 
 def _is_message(data: bytes, at: int) -> bool | None:
-    """Whether a stored message begins here; None where that cannot be told yet."""
+    """Whether a stored message begins here; None: more bytes are needed."""
     if len(data) < at + SIZES.size:
         return None
     size, magic = SIZES.unpack_from(data, at)
@@ -80,7 +80,7 @@ def _is_message(data: bytes, at: int) -> bool | None:
 
 
 def judge_slave(data: bytes) -> Verdict:
-    """What the slave's first bytes say."""
+    """The verdict on the slave's first bytes."""
     if len(data) < 4:
         return Verdict.MORE
     if data.startswith((b"\0\0\0\1", b"\0\0\0\2")):
@@ -112,7 +112,7 @@ def _judge_switching_slave(data: bytes) -> Verdict:
 
 
 def judge_master(data: bytes) -> Verdict:
-    """What the master's first bytes say."""
+    """The verdict on the master's first bytes."""
     if len(data) < 4:
         return Verdict.MORE
     if data.startswith((b"\0\0\0\1", b"\0\0\0\2")):
@@ -163,7 +163,7 @@ class RocketMQHa(Dissector):
 
     @classmethod
     def describe(cls) -> dict[str, Table]:
-        """The frames that tell the stream; none of them is decoded."""
+        """The frames by which the stream is recognised; none is decoded."""
         return {
             "frames": [
                 {"sent_by": sender, "frame": name, "fields": [*fields], "size": form.size}
@@ -173,12 +173,12 @@ class RocketMQHa(Dissector):
 
     @classmethod
     def message_names(cls) -> tuple[str, ...]:
-        """None: the stream is counted."""
+        """No names: there are no messages."""
         return ()
 
     @classmethod
     def detect(cls, client: Sample, server: Sample) -> Verdict:
-        """Both sides from their beginning: the master's proves it, the slave's may not speak against it."""
+        """Both sides from their beginning: the master's is the proof, the slave's must not contradict it."""
         if not (client.from_start and server.from_start):
             return Verdict.NO
         slave = judge_slave(client.data) if client.data else Verdict.MORE

@@ -1,14 +1,14 @@
-"""The bytes of a header in, its fields out, in both serialisations.
+"""Decodes headers in both serialisations.
 
     JSON      one object; extFields in it is an object of strings
     ROCKETMQ  code i16 | language u8 | version i16 | opaque i32 | flag i32 | remark length i32 | remark | ext length i32
               | (key length i16 | key | value length i32 | value), over and over
 
-1. The serialisation is told by each frame; a response may use the other one than its request.
-2. A header that was cut gives the fields before the cut. One that is no header, or was cut before its first field,
-   raises Malformed; an odd field is noted.
+1. Each frame names its serialisation; that of a response may differ from that of its request.
+2. A cut header gives the fields before the cut. Bytes that are no header, or were cut before the first field, raise
+   Malformed; odd fields are noted.
 3. Fields keep their order on the wire; null and empty stay different.
-4. The language is its name in both; a number without a name is ``unknown(N)``.
+4. In both, the language is given by name; a number without a name is ``unknown(N)``.
 
 Source: RemotingCommand, RemotingSerializable and RocketMQSerializable of apache/rocketmq.
 """
@@ -44,7 +44,7 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "serializeTypeCurrentRPC": "serialize_type_current_rpc",
     }
 )
-"""Keys of a JSON header -> names in the body."""
+"""Key of a JSON header -> name in the body."""
 
 CUT: Final = "a header was cut before it told anything"
 
@@ -55,23 +55,23 @@ _UINT32: Final = Struct(">I")
 
 @dataclass(slots=True)
 class RemotingHeader:
-    """The header of a frame. ``ext`` holds the extFields as they came: text by text."""
+    """The header of a frame. ``ext`` holds the extFields as on the wire: text -> text."""
 
     serialize_type: int
     code: int | None = None
     opaque: int | None = None
     flag: int | None = None
     fields: dict[str, Any] = field(default_factory=dict)
-    """Everything but ext_fields by its name in the body, in the order of the wire."""
+    """All fields except ext_fields by their names in the body, in the order of the wire."""
     ext: dict[str, Any] | None = None
     has_ext: bool = False
-    """Whether there was an extFields, if only null."""
+    """Whether there is an extFields, perhaps null."""
     size: int = 0
-    """Bytes of the header, as the frame's second word has them."""
+    """Size of the header by the second word of the frame."""
 
 
 def read_header(data: bytes, notes: ProblemNotes) -> tuple[RemotingHeader, int]:
-    """The header of a frame and where the body starts; ``data`` may end anywhere. Malformed for what is none."""
+    """(header of a frame, offset of its body); ``data`` may end anywhere. Malformed if there is no header."""
     if len(data) < HEAD_SIZE:
         raise Malformed(CUT)
     (word,) = _INT32.unpack_from(data, 4)
@@ -85,7 +85,7 @@ def read_header(data: bytes, notes: ProblemNotes) -> tuple[RemotingHeader, int]:
 
 
 def read_json_header(raw: bytes, notes: ProblemNotes, *, cut: bool = False) -> RemotingHeader:
-    """A JSON header. Hot: once a frame; whatever is odd goes the slow way."""
+    """A JSON header. Hot: once a frame; odd ones take the slow path."""
     if not cut and len(raw) <= notes.room:
         try:
             found = orjson.loads(raw)
@@ -104,7 +104,7 @@ def read_json_header(raw: bytes, notes: ProblemNotes, *, cut: bool = False) -> R
 
 
 def _json_header(found: dict[str, Any], notes: ProblemNotes) -> RemotingHeader:
-    """Hot: once a frame; keys and types that are odd go the slow way."""
+    """The header of decoded JSON. Hot: once a frame; odd keys and types take the slow path."""
     try:
         fields = {NAMES[key]: value for key, value in found.items()}
     except KeyError:
@@ -129,7 +129,7 @@ def _json_header(found: dict[str, Any], notes: ProblemNotes) -> RemotingHeader:
 
 
 def _language(language: Any, notes: ProblemNotes) -> Any:
-    """The name of a language that came as a number, or has none; what is neither number nor text stays."""
+    """The name of a language; a value that is neither number nor text stays."""
     name = tables().languages.get(language) if type(language) is int else None
     if name is None:
         notes.note("unknown_code", "info", "a language without a name", "language")
@@ -137,7 +137,7 @@ def _language(language: Any, notes: ProblemNotes) -> Any:
 
 
 def _number(fields: dict[str, Any], name: str, notes: ProblemNotes) -> int | None:
-    """An integer of the header; fastjson also reads one that is written as text."""
+    """An integer of the header; it may be text, as fastjson allows."""
     value = fields.get(name)
     if type(value) is int:
         return value
@@ -151,7 +151,7 @@ def _number(fields: dict[str, Any], name: str, notes: ProblemNotes) -> int | Non
 
 
 def read_binary(data: bytes, pos: int, stop: int, notes: ProblemNotes) -> RemotingHeader:
-    """A header in the serialisation ROCKETMQ between two offsets of ``data``, which may end before ``stop``."""
+    """A header in the serialisation ROCKETMQ in ``data[pos:stop]``; ``data`` may end before ``stop``."""
     header = RemotingHeader(BINARY)
     end = min(stop, len(data))
     if end - pos < BINARY_HEAD_SIZE:
@@ -181,7 +181,7 @@ def read_binary(data: bytes, pos: int, stop: int, notes: ProblemNotes) -> Remoti
 
 
 def _read_ext(data: bytes, pos: int, end: int, ext: dict[str, Any], notes: ProblemNotes, *, cut: bool) -> None:
-    """Entries of ``key length i16 | key | value length i32 | value``. Hot: once a field, as long as nothing is odd."""
+    """Entries of ``key length i16 | key | value length i32 | value``. Hot: once a field, unless one is odd."""
     if end - pos > notes.room:
         raise Malformed("more bytes of extFields than elements_max")
     first, count = pos, 0
@@ -203,7 +203,7 @@ def _read_ext(data: bytes, pos: int, end: int, ext: dict[str, Any], notes: Probl
 
 
 def _read_odd_ext(data: bytes, pos: int, end: int, ext: dict[str, Any], notes: ProblemNotes, *, cut: bool) -> None:
-    """The same with care: text that is no UTF-8, keys that stand twice, lengths that lead out of the header."""
+    """As ``_read_ext``, with text that is no UTF-8, repeated keys, and lengths beyond the header."""
     while end - pos >= 2:
         start = pos + 2
         stop = start + _UINT16.unpack_from(data, pos)[0]

@@ -1,10 +1,10 @@
-"""First bytes in, the size of the frame that they open out; also what opens a stored message.
+"""Sizes of RocketMQ frames, from their first bytes; also the magics of stored messages.
 
     length i32 | serialize type u8, header length u24 | header | body
 
-1. ``probe`` believes a frame by what only a header has: the first key of JSON, or lengths that add up and numbers in
-   their ranges. ``frame_size`` follows a connection in step by the two lengths alone.
-2. Nothing heavy is imported: this is loaded for every capture, whatever it holds.
+1. ``probe`` accepts a frame by the start of its header: the first key of JSON, or binary lengths that add up and
+   numbers in their ranges. ``frame_size`` uses the two lengths only.
+2. No heavy imports: this module runs on every capture, whatever its protocols.
 
 Source: RemotingCommand, RemotingSerializable and RocketMQSerializable of apache/rocketmq.
 """
@@ -22,11 +22,11 @@ HEAD: Final = Struct(">iI")
 HEAD_SIZE: Final = 8
 LENGTH_WORD: Final = 4
 PROBE_MAX: Final = 256
-"""Bytes that ``probe`` looks at; a remark of a binary header may push its last length behind them."""
+"""Bytes that ``probe`` looks at; in a binary header with a long remark, the last length is behind them."""
 LENGTH_PROBED: Final = 16 << 20
-"""The largest frame a peer accepts unless it is told otherwise (com.rocketmq.remoting.frameMaxLength)."""
+"""Largest frame that a peer accepts by default (com.rocketmq.remoting.frameMaxLength)."""
 LENGTH_MAX: Final = 0x15FF_FFFF
-"""A first byte of 0x16 or more means TLS to every server, so no frame can be longer."""
+"""Larger lengths begin with 0x16, which servers take for TLS."""
 
 PROBED: Final = LengthPrefix(LENGTH_WORD, 5, 4 + LENGTH_PROBED)
 FOLLOWED: Final = LengthPrefix(LENGTH_WORD, 5, LENGTH_MAX)
@@ -42,14 +42,14 @@ BINARY_HEAD_SIZE: Final = 17
 BINARY_MIN: Final = 21
 LANGUAGE_MAX: Final = 13
 VERSION_MAX: Final = 4096
-"""Far above the number of any release (612 is the last that is named)."""
+"""Far above the number of any release (the last one is 612)."""
 
 KEYS: Final = ("code", "language", "version", "opaque", "flag", "remark", "extFields", "serializeTypeCurrentRPC")
 """Keys of a JSON header."""
 
 STORED_V1: Final = -626843481
 STORED_V2: Final = -626843477
-"""Magic of a stored message, behind its size; the second one of those whose topic is longer than 127 bytes."""
+"""Magics of a stored message, behind its size; V2 has a topic of more than 127 bytes."""
 
 _JSON_START: Final = re.compile(rb'\{[ \t\r\n]*"(?:' + "|".join(KEYS).encode() + rb')"[ \t\r\n]*:')
 _JSON_START_MAX: Final = 64
@@ -76,7 +76,7 @@ def probe(head: bytes) -> Probed:
 
 
 def _json_begins(head: bytes, size: int) -> bool | None:
-    """None: more bytes are needed."""
+    """Whether a JSON header of ``size`` bytes begins; None: more bytes are needed."""
     start = head[HEAD_SIZE : HEAD_SIZE + min(size, _JSON_START_MAX)]
     if start[:1] not in (b"", b"{"):
         return False
@@ -86,7 +86,7 @@ def _json_begins(head: bytes, size: int) -> bool | None:
 
 
 def _binary_begins(head: bytes, size: int) -> bool | None:
-    """None: more bytes are needed."""
+    """Whether a binary header of ``size`` bytes begins; None: more bytes are needed."""
     if size < BINARY_MIN:
         return False
     if len(head) < HEAD_SIZE + BINARY_HEAD_SIZE:
@@ -106,10 +106,9 @@ def _binary_begins(head: bytes, size: int) -> bool | None:
 
 
 def scan(data: bytes, start: int) -> int:
-    """The next offset >= ``start`` at which ``probe`` is worth asking; the end where there is none.
+    """First offset >= ``start`` where ``probe`` may find a frame; the end if there is none.
 
-    A head has its serialize type, 0 or 1, at its fifth byte, and its length, below 16 MiB, begins with 0 or 1: bytes of
-    text are passed over.
+    The first byte of a head is 0 or 1 (its length is at most 16 MiB), and so is the fifth, its serialize type.
     """
     found = _HEAD_START.search(data, start)
     return found.start() if found else len(data)

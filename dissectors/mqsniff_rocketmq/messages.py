@@ -1,8 +1,8 @@
-"""Bodies made of messages in: what the body of the frame shows of them, and their records, out.
+"""Decodes bodies made of messages: what the body shows of them, and their records.
 
-1. Heads and properties are shown, message data only as its size; records are made when they are asked for.
-2. Data that is there in part gives the messages that are whole; of a single message the part that is there.
-3. What is no message is Undecoded, with a note.
+1. Bodies show heads and properties, and the size of message data; records are made if they are wanted.
+2. Cut data gives its whole messages; a cut single message gives its captured part.
+3. Bytes that are no message are Undecoded, with a problem.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ MESSAGE_KINDS: Final = frozenset({"message", "message-batch", "stored-message", 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Message data as it lies in a frame."""
+    """The message data of a frame."""
 
     raw: bytes
-    """What is there of it."""
+    """The captured bytes."""
     size: int
     """Bytes on the wire."""
     ext: dict[str, Any]
     """The frame's typed ext fields."""
     records: str
-    """Who made or reads the messages: produced, consumer, other."""
+    """Use of the messages: produced, or delivered to a consumer or to another reader."""
 
     @property
     def cut(self) -> bool:
-        """Whether some of it is missing at the end."""
+        """Whether its end is missing."""
         return len(self.raw) < self.size
 
     def constant(self) -> dict[str, Any]:
@@ -63,22 +63,22 @@ class Content:
     size: int
     """Bytes on the wire."""
     value: dict[str, Value]
-    """What the body of the frame shows."""
+    """The value for the body of the frame."""
     count: int
     topics: tuple[str, ...] = ()
     records: tuple[RecordBatch, ...] = ()
     stored: tuple[StoredMessage, ...] = ()
     properties: tuple[Any, ...] = ()
-    """Of each stored message."""
+    """Properties of each stored message."""
 
 
 def shows_stored(data: bytes, start: int) -> bool:
-    """Whether stored messages begin at an offset, by their magic."""
+    """Whether a stored message begins at ``start``, by its magic."""
     return len(data) - start >= STORED_MIN and stored_magic(data, start) in (STORED_V1, STORED_V2)
 
 
 def read_messages(kind: str, data: Data, settings: Settings, notes: ProblemNotes) -> Content:
-    """The messages of a body of a kind."""
+    """The messages of a body of this kind."""
     if kind.startswith("stored"):
         return _stored(data, settings, notes)
     if kind == "message-batch" or data.ext.get("batch") is True:
@@ -125,6 +125,6 @@ def _stored(data: Data, settings: Settings, notes: ProblemNotes) -> Content:
 
 
 def _keep_rest(value: dict[str, Value], data: Data, stop: int) -> None:
-    """What is no message is kept, unless it is only one that was cut."""
+    """Keep bytes that are no message as Undecoded, unless they are a cut message."""
     if stop < len(data.raw) and not data.cut:
         value["undecoded"] = Undecoded(data.raw[stop:])

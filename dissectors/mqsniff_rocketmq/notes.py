@@ -1,4 +1,4 @@
-"""What was odd in one message, and how much room is left for what it makes us keep."""
+"""Problems of one message, and its budget of values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ProblemNotes:
     def __init__(self, limits: Limits) -> None:
         self.problems: list[Problem] = []
         self.room = limits.elements_max
-        """Values that the message may still become: a few bytes may buy an object."""
+        """Values that may still be decoded: a few bytes may become an object."""
         self._left = limits.message_problems_max
 
     def note(self, kind: ProblemKind, severity: Severity, detail: str, path: str = "") -> None:
@@ -27,7 +27,7 @@ class ProblemNotes:
             self.problems.append(Problem("limit", "warning", "more problems in this message than are noted"))
 
     def take(self, count: int) -> None:
-        """Use room up; Malformed where there is not so much left."""
+        """Take ``count`` values from the budget; Malformed if too few are left."""
         if count > self.room:
             raise Malformed("more values than elements_max")
         self.room -= count

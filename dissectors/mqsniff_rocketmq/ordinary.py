@@ -1,6 +1,6 @@
-"""RocketMQ's answers of the normal course: the table, and nothing else.
+"""RocketMQ's responses with error codes that are part of normal operation.
 
-Left out on purpose, as they may as well come of a fault: POLLING_FULL (too many polls wait), PULL_OFFSET_MOVED
+Left out, since a fault may cause them too: POLLING_FULL (too many polls wait), PULL_OFFSET_MOVED
 (messages are gone, or the offset is wrong), NO_MESSAGE (an ACK that was refused), TOPIC_NOT_EXIST of other topics,
 SUBSCRIPTION_NOT_EXIST and SUBSCRIPTION_NOT_LATEST, SYSTEM_BUSY, GO_AWAY.
 

@@ -1,10 +1,10 @@
-"""Messages of a frame in, a RecordBatch of columns out: what was produced, and what was delivered.
+"""Record batches of produced and delivered messages.
 
-1. Values and keys are spans of one buffer: the body as it came, and behind it what had to be decompressed.
-2. A body that cannot be decompressed stays as it is, under its codec, and is noted.
-3. Offset, queue and message id of a produced record are the broker's, from the response (``complete``).
-4. A message that is a batch inside (bits INNER_BATCH and NEED_UNWRAP) gives its inner messages: queue offsets count on
-   from its own, message id and host stay its own.
+1. Values and keys are spans of one buffer: the body on the wire, and decompressed bodies behind it.
+2. A body that cannot be decompressed stays compressed, with its codec and a problem.
+3. Offset, queue and message id of a produced record come from the broker's response (``complete``).
+4. A stored message that holds a batch (bits INNER_BATCH and NEED_UNWRAP) gives its inner messages: their queue offsets
+   count from its own, and they have its message id and host.
 
 Source: MessageClientIDSetter, MessageDecoder, SendMessageProcessor and PullAPIWrapper of apache/rocketmq.
 """
@@ -37,17 +37,17 @@ PATH: Final = "body"
 _MILLISECOND_NS: Final = 1_000_000
 _MS_MAX: Final = (1 << 63) // _MILLISECOND_NS
 _DELIVER_AT: Final = ("TIMER_DELIVER_MS", "__STARTDELIVERTIME", "TIMER_OUT_MS")
-"""Properties that tell when a delayed message is due, in milliseconds since 1970."""
+"""Properties with the delivery time of a delayed message, in milliseconds since 1970."""
 _DELAYS: Final = {"TIMER_DELAY_MS": 1, "TIMER_DELAY_SEC": 1000}
-"""Properties that tell it from the time the message was born, and their unit in milliseconds. The levels of DELAY are
-the broker's own and are not told."""
+"""Properties with the delay from the born time, and their unit in milliseconds. Levels of DELAY are configured on the
+broker and not known."""
 
 Properties = Mapping[str, Any]
 NONE: Final[Properties] = {}
 
 
 class RecordProperties(Sequence[list[tuple[str, bytes | None]]]):
-    """Properties of records, made into pairs when they are asked for."""
+    """Properties of records, made into pairs on demand."""
 
     def __init__(self, properties: Sequence[Properties]) -> None:
         self._properties = properties
@@ -66,7 +66,7 @@ class RecordProperties(Sequence[list[tuple[str, bytes | None]]]):
 
 
 class _Buffer:
-    """The bytes that values and keys lie in: what came, and what was added behind it."""
+    """The bytes of values and keys: those of the frame, and decompressed ones behind them."""
 
     def __init__(self, data: bytes, limits: Limits, notes: ProblemNotes) -> None:
         self._parts = [data]
@@ -75,14 +75,14 @@ class _Buffer:
         self._notes = notes
 
     def add(self, data: bytes) -> tuple[int, int]:
-        """Where added bytes stand."""
+        """Append bytes; returns their (start, stop)."""
         start = self._size
         self._parts.append(data)
         self._size += len(data)
         return start, self._size
 
     def opened(self, codec: str, body: bytes, path: str) -> bytes | None:
-        """The plain bytes of a compressed body; None where it cannot be had, which is noted."""
+        """The plain bytes of a compressed body; None, with a problem, if it cannot be decompressed."""
         if codec not in CODECS:
             self._notes.note("codec", "error", "a compression type without a name", path)
             return None
@@ -95,12 +95,12 @@ class _Buffer:
         return plain
 
     def data(self) -> bytes:
-        """All of it."""
+        """All bytes."""
         return b"".join(self._parts) if len(self._parts) > 1 else self._parts[0]
 
 
 def time_ns(milliseconds: Any) -> int | None:
-    """Nanoseconds of a time in milliseconds since 1970; None for what is none, or too far away to be told."""
+    """Nanoseconds of a time in milliseconds since 1970; None if it is no time, or out of range."""
     if type(milliseconds) is not int or not -_MS_MAX < milliseconds < _MS_MAX:
         return None
     return milliseconds * _MILLISECOND_NS
@@ -112,7 +112,7 @@ def _milliseconds(properties: Properties, name: str) -> int | None:
 
 
 def deliver_at_ns(properties: Properties, born_ms: Any) -> int | None:
-    """When a timer message is due; None for a message that is none."""
+    """Delivery time of a delayed message; None if it is not delayed."""
     for name in _DELIVER_AT:
         if name in properties:
             return time_ns(_milliseconds(properties, name))
@@ -129,9 +129,9 @@ def deliver_at_ns(properties: Properties, born_ms: Any) -> int | None:
 def of_request(
     ext: Properties, body: bytes, limits: Limits, notes: ProblemNotes, *, cut: bool = False, **constant: Any
 ) -> RecordBatch:
-    """The one record of a request whose header describes it (SEND_MESSAGE and its kind, PUSH_REPLY_…).
+    """The record of a request with one message (SEND_MESSAGE and its variants, PUSH_REPLY_…).
 
-    ``cut``: only the start of the body is there, which is not decompressed then.
+    ``cut``: only the start of the body was captured; it is not decompressed then.
     """
     sys_flag = _sys_flag(ext)
     properties = _mapping(ext.get("properties"))
@@ -149,7 +149,7 @@ def of_request(
 
 
 def of_batch(ext: Properties, messages: Sequence[BatchedMessage], body: bytes, **constant: Any) -> RecordBatch:
-    """The records of a request that carries a message batch."""
+    """The records of a request with a message batch."""
     properties = [_mapping(properties_value(body[m.properties : m.properties_stop])) for m in messages]
     constant |= _request_columns(ext, NONE, _sys_flag(ext))
     constant["codec"] = "none"
@@ -174,7 +174,7 @@ def _mapping(value: Any) -> Properties:
 
 
 def _request_columns(ext: Properties, properties: Properties, sys_flag: int) -> dict[str, Any]:
-    """Columns that a request's header tells."""
+    """Columns from the header of a request."""
     born, queue = ext.get("born_timestamp"), ext.get("queue_id")
     return {
         "topic": as_name(ext.get("topic")),
@@ -187,7 +187,7 @@ def _request_columns(ext: Properties, properties: Properties, sys_flag: int) -> 
 
 
 def complete(batch: RecordBatch, ext: Properties) -> None:
-    """Fill in what a response tells of messages that were stored: queue, offsets, ids (of a batch: one each)."""
+    """Add queue, offsets and message ids of the response to produced records."""
     batch.constant["ack"] = "acked"
     queue, offset, ids = (ext.get(name) for name in ("queue_id", "queue_offset", "msg_id"))
     if type(queue) is int:
@@ -206,7 +206,7 @@ def complete(batch: RecordBatch, ext: Properties) -> None:
 
 
 class _Row(NamedTuple):
-    """One delivered record; the fields are columns of the table, then places in the buffer."""
+    """One delivered record: columns of the table, then spans in the buffer."""
 
     topic: str | None
     partition: int
@@ -234,7 +234,7 @@ def delivered(
     notes: ProblemNotes,
     **constant: Any,
 ) -> RecordBatch:
-    """The records of stored messages that lie in ``data``; ``properties`` are theirs, read already."""
+    """The records of stored messages in ``data``; ``properties``: their decoded properties."""
     buffer = _Buffer(data, limits, notes)
     rows: list[_Row] = []
     for index, (message, found) in enumerate(zip(messages, properties, strict=True)):
@@ -280,7 +280,7 @@ def _stored_row(message: StoredMessage, properties: Properties, data: bytes) -> 
 
 
 def _inner_rows(outer: _Row, body: bytes, notes: ProblemNotes) -> list[_Row]:
-    """Rows of the messages inside a message; the batch lies where the outer value does."""
+    """Rows of the inner messages of a message whose value is a batch."""
     start = outer.value[0]
     rows = []
     messages, _ = read_batch(body, notes, f"{PATH}.inner")
@@ -300,7 +300,7 @@ def _inner_rows(outer: _Row, body: bytes, notes: ProblemNotes) -> list[_Row]:
 
 
 def property_span(data: bytes, name: bytes, start: int, stop: int) -> tuple[int, int]:
-    """Where the value of a property stands in the text of all of them; (-1, -1) for one that is not there."""
+    """(start, stop) of the value of a property in the text of all properties; (-1, -1) if missing."""
     if data.startswith(name + b"\x01", start, stop):
         at = start + len(name) + 1
     else:

@@ -1,7 +1,6 @@
-"""Ext fields and messages of a frame in: rows of the table ``partitions``, and what a reader of one line wants to see.
+"""Rows of the table ``partitions``, and notes for lines of text.
 
-1. A queue of a topic is a partition. A response's row stands for the queue that its request named, or for each queue
-   that its messages came from.
+A queue of a topic is a partition. A response has a row for the queue of its request, or for each queue of its messages.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from mqsniff_rocketmq.tables import HeaderClass
 
 
 def request_rows(header: HeaderClass, ext: ExtFields, content: Content | None) -> tuple[PartitionRow, ...]:
-    """The queue that a request names, with the offset that it asks for or commits."""
+    """The queue of a request, with its requested or committed offset."""
     row = _queue_row(header, ext)
     if row is None:
         return ()
@@ -28,7 +27,7 @@ def request_rows(header: HeaderClass, ext: ExtFields, content: Content | None) -
 def response_rows(
     pending: HeaderClass, request: ExtFields, header: HeaderClass, ext: ExtFields, content: Content | None
 ) -> tuple[PartitionRow, ...]:
-    """The queues that a response tells of; ``pending`` and ``request`` are header class and fields of its request."""
+    """The queues of a response; ``pending`` and ``request``: header class and ext fields of its request."""
     told = ext.get(header.queue) if header.queue is not None else None
     base = _queue_row(pending, request, told)
     if content is None or not content.stored:
@@ -40,7 +39,7 @@ def response_rows(
 
 
 def _queue_row(header: HeaderClass, ext: ExtFields, told: Any = None) -> PartitionRow | None:
-    """Topic and queue, which the answer may have told; None where nobody tells (a queue of -1 is any)."""
+    """Topic and queue, perhaps from the response; None if unknown (a queue of -1 means any)."""
     if header.topic is None or header.queue is None:
         return None
     topic, queue = as_name(ext.get(header.topic)), ext.get(header.queue) if told is None else told
@@ -54,7 +53,7 @@ def _offsets(header: HeaderClass, ext: ExtFields) -> PartitionRow:
 
 
 def _by_queue(content: Content) -> list[PartitionRow]:
-    """A row for each queue in the order of its first message: base offset, how many, how many bytes."""
+    """A row for each queue in the order of its first message: base offset, number of messages, bytes."""
     rows: dict[tuple[Any, int], PartitionRow] = {}
     for message in content.stored:
         row = rows.get((message.topic, message.queue_id))
@@ -71,7 +70,7 @@ def _by_queue(content: Content) -> list[PartitionRow]:
 
 
 def notes_of(header: HeaderClass, ext: ExtFields, content: Content | None) -> LineNotes:
-    """Queue, offset, how many messages and bytes."""
+    """Notes: queue, offset, number of messages, bytes."""
     found: list[tuple[str, Value]] = []
     if header.queue is not None and (queue := ext.get(header.queue)) is not None:
         found.append(("queue", queue))

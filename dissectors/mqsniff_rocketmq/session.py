@@ -1,12 +1,12 @@
-"""Frames of one remoting connection in, messages with their pending requests, records and partitions out.
+"""The state of a remoting connection; decodes each frame into a message.
 
-1. Both sides ask: a question is named by the side that asked and its opaque, and answers come in any order.
-2. A response is read by the code of its request. One that nobody asked for is called RESPONSE; its body is read where
-   it shows by itself what it is (stored messages).
-3. A code that a binary header cut to 16 bits is taken for the code it was cut from, and noted.
-4. Answers of the normal course (``ordinary``) are no errors: what a poll answers when there is nothing. ``held`` says
-   whether the broker made the client wait.
-5. Of a frame that was cut, the header is read first, and what stands in it.
+1. Both sides send requests: the key of a request is its sender and its opaque. Responses come in any order.
+2. A response is decoded by the code of its request. Without a request its name is RESPONSE, and its body is decoded
+   only if it begins with a stored message.
+3. A code that a binary header cut to 16 bits is replaced by the code that it was cut from, with a problem.
+4. Responses of normal operation (``ordinary``), such as an empty poll, are no errors. ``held`` says whether the broker
+   held the request.
+5. If a frame was cut, its header is decoded as far as it goes.
 
 Source: RemotingCommand, NettyRemotingAbstract and the processors of apache/rocketmq.
 """
@@ -36,7 +36,7 @@ PROTOCOL: Final = "rocketmq"
 UNASKED: Final = "RESPONSE"
 """Name of a response whose request was not seen."""
 UNKNOWN: Final = "unknown"
-"""Name of a request whose code is not there."""
+"""Name of a request without a code."""
 
 PULLS: Final = frozenset({11, 361})
 POPS: Final = frozenset({200050, 200070})
@@ -46,42 +46,42 @@ END_TRANSACTION: Final = 37
 CHECK_TRANSACTION_STATE: Final = 39
 
 STORED_ANYHOW: Final = frozenset({10, 11, 12})
-"""FLUSH_DISK_TIMEOUT, SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT: a message has its place, but may yet be lost."""
+"""FLUSH_DISK_TIMEOUT, SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT: the message is stored, but may be lost later."""
 GO_AWAY: Final = 1500
 DLEDGER_OK: Final = 200
 SUSPEND: Final = 0x2
-"""Bit of a pull's sysFlag: the broker may hold it."""
+"""Bit of a pull's sysFlag: the broker may hold the pull."""
 
 SERVED_NS: Final = 20 * MILLISECOND_NS
-"""A poll that was answered within this time, and nine tenths of its limit, was not held, whatever the answer says."""
+"""A poll answered within this time, and nine tenths of its limit, was not held, whatever the response contains."""
 OLD_NS: Final = 1000 * MILLISECOND_NS
-"""Messages that are older than the poll by this much were there when it came; clocks differ by less."""
+"""Messages older than the poll by this much existed when it arrived: clocks differ by less."""
 WAIT_MAX_MS: Final = 1 << 40
 REMARK_MAX: Final = 120
-"""Characters of an error's remark that stand on a line; the first line of what is often a Java stack trace."""
+"""Characters of an error's remark in a note: the first line of what is often a Java stack trace."""
 PARTS_MAX: Final = 256
-"""Responses whose classes are remembered where frames are explained."""
+"""Responses whose classes are kept for ``spans``."""
 
 
 @dataclass(slots=True)
 class RemotingRequest:
-    """What a request left for its response."""
+    """What a response needs of its request."""
 
     request: Request | None
     ext: dict[str, Any]
     records: tuple[RecordBatch, ...] = ()
     half: Pending | None = None
-    """The question after the end of the transaction that it began."""
+    """The pending settlement of the transaction that it began."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """A frame being decoded, and what was read of it so far: typed, by long names."""
+    """A frame being decoded, and its fields so far: typed, under their long names."""
 
     frame: Frame
     header: RemotingHeader
     stop: int
-    """Where the body starts."""
+    """Offset of the body."""
     notes: ProblemNotes
     part: CodePart
     ext: dict[str, Any]
@@ -90,7 +90,7 @@ class _Reading:
 
 
 class RemotingSession:
-    """What one connection has said so far."""
+    """One connection."""
 
     def __init__(self, dissector: FramedDissector) -> None:
         self._dissector = dissector
@@ -98,11 +98,11 @@ class RemotingSession:
         self._identity = dissector.identity
         self._tables = tables()
         self._nothing = CodePart(self._tables.common)
-        self._settlements = Settlements(dissector, dissector.settings.limits.questions_max)
+        self._settlements = Settlements(dissector, dissector.settings.limits.pending_max)
         self._answered_parts: dict[tuple[int, int], CodePart] = {}
 
     def part_of(self, frame: Frame) -> CodePart:
-        """What header and body of a frame are; of a response that is known for a while, where frames are explained."""
+        """The classes of a frame's header and body; of a response only while it is kept for ``spans``."""
         header, _ = read_header(frame.data, ProblemNotes(self._settings.limits))
         if (header.flag or 0) & RESPONSE:
             return self._answered_parts.get((frame.side, frame.offset), self._nothing)
@@ -116,12 +116,12 @@ class RemotingSession:
         self._answered_parts[frame.side, frame.offset] = part
 
     def message(self, frame: Frame) -> Message:
-        """The message of a frame; Malformed for one whose header cannot be read."""
+        """The message of a frame; Malformed if its header cannot be read."""
         notes = ProblemNotes(self._settings.limits)
         header, stop = read_header(frame.data, notes)
         flag = header.flag
         if flag is None:
-            flag = RESPONSE if self._looks_answered(header.code, frame.side) else 0
+            flag = RESPONSE if self._looks_like_response(header.code, frame.side) else 0
         if flag & ~(RESPONSE | ONEWAY):
             notes.note("out_of_range", "info", "flag has bits that mean nothing", "flag")
         reading = _Reading(frame, header, stop, notes, self._nothing, {}, Mentions())
@@ -129,24 +129,24 @@ class RemotingSession:
             return self._response(reading)
         return self._request(reading, oneway=flag & ONEWAY != 0)
 
-    def _looks_answered(self, code: int | None, side: Side) -> bool:
-        """Whether a header that lost its flag is a response's: a server sends mostly those."""
+    def _looks_like_response(self, code: int | None, side: Side) -> bool:
+        """Whether a header whose flag was cut is that of a response: servers send mostly responses."""
         return side is Side.SERVER and (code is None or self._tables.response_name(code) is not None)
 
-    def _read(self, reading: _Reading, part: CodePart, records: str, *, owed: bool) -> None:
-        """The ext fields, and the body where it is made of messages; ``owed``: required fields must be there."""
+    def _read(self, reading: _Reading, part: CodePart, records: str, *, required: bool) -> None:
+        """Decode the ext fields, and a body made of messages; ``required``: whether to check required fields."""
         header, frame, stop = part.header, reading.frame, reading.stop
         reading.part = part
         reading.ext = read_ext(reading.header.ext or {}, header, reading.notes)
         told = not part.optional or not header.own.isdisjoint(reading.ext)
-        if owed and told and header.required and len(frame.data) >= stop:
+        if required and told and header.required and len(frame.data) >= stop:
             note_missing(reading.ext, header, reading.notes)
         if part.body in MESSAGE_KINDS and frame.size > stop:
             data = Data(frame.data[stop:], frame.size - stop, reading.ext, records)
             reading.content = read_messages(part.body, data, self._settings, reading.notes)
 
     def _message(self, reading: _Reading, name: str, kind: MessageKind) -> Message:
-        """The message, but for what only a request or only a response has."""
+        """The message with the fields that requests and responses share."""
         header, ext, mentions, columns = reading.header, reading.ext, reading.mentions, reading.part.header
         message = Message(reading.frame, PROTOCOL, name, kind, self._body(reading), problems=reading.notes.problems)
         message.correlation = None if header.opaque is None else str(header.opaque)
@@ -190,9 +190,9 @@ class RemotingSession:
         header, frame = reading.header, reading.frame
         request = self._known(header, reading.notes)
         if request is None:
-            self._read(reading, self._nothing, "", owed=False)
+            self._read(reading, self._nothing, "", required=False)
         else:
-            self._read(reading, request.request, request.records, owed=True)
+            self._read(reading, request.request, request.records, required=True)
         name = request.name if request else UNKNOWN if header.code is None else f"unknown({header.code})"
         message = self._message(reading, name, "oneway" if oneway else "request")
         crc = reading.ext.get("body_crc32")
@@ -200,8 +200,8 @@ class RemotingSession:
             reading.notes.note("checksum", "error", "bodyCrc32 is not the body's", "ext_fields.body_crc32")
         self._learn(reading, message)
         if header.opaque is not None:
-            question = RemotingRequest(request, reading.ext, message.records)
-            pending = self._ask((int(frame.side), header.opaque), question, message, oneway=oneway)
+            context = RemotingRequest(request, reading.ext, message.records)
+            pending = self._open((int(frame.side), header.opaque), context, message, oneway=oneway)
             if request is not None:
                 self._settle(request, reading, message, pending)
         message.partitions = rows.request_rows(reading.part.header, reading.ext, reading.content)
@@ -209,7 +209,7 @@ class RemotingSession:
         return message
 
     def _known(self, header: RemotingHeader, notes: ProblemNotes) -> Request | None:
-        """The request of a code; one that was cut to 16 bits is found again."""
+        """The request of a code, also if the code was cut to 16 bits."""
         code = header.code
         if code is None:
             notes.note("missing_field", "warning", "a request without a code", "code")
@@ -222,23 +222,23 @@ class RemotingSession:
             notes.note("unknown_code", "warning", "a request code without a name", "code")
         return request
 
-    def _ask(self, key: tuple[int, int], question: RemotingRequest, message: Message, *, oneway: bool) -> Pending:
-        """Open a pending request, which ends at once if no reply will come."""
-        request = question.request
+    def _open(self, key: tuple[int, int], context: RemotingRequest, message: Message, *, oneway: bool) -> Pending:
+        """Open a pending request; a one-way request ends at once."""
+        request = context.request
         if oneway:
-            pending = self._dissector.expect_reply(key, question, expects=0, in_order=False)
+            pending = self._dissector.expect_reply(key, context, expects=0, in_order=False)
             self._dissector.resolve(pending, "oneway")
             for batch in message.records:
                 batch.constant["ack"] = "none"
             return pending
-        wait = _wait_limit_ns(request, question.ext) if request else None
-        pending = self._dissector.expect_reply(key, question, wait_limit_ns=wait, in_order=False)
+        wait = _wait_limit_ns(request, context.ext) if request else None
+        pending = self._dissector.expect_reply(key, context, wait_limit_ns=wait, in_order=False)
         if request is not None and request.records == "produced":
-            question.half = self._settlements.half_sent(question.ext)
+            context.half = self._settlements.half_sent(context.ext)
         return pending
 
     def _settle(self, request: Request, reading: _Reading, message: Message, pending: Pending) -> None:
-        """What a request says of messages that were delivered or half sent before."""
+        """Settle messages that were delivered or half sent before."""
         command = Command(message.name, pending)
         if request.code in ACKS:
             self._settlements.acked(command, reading.ext)
@@ -250,7 +250,7 @@ class RemotingSession:
             self._settlements.checked(reading.ext, next(iter(reading.content.properties), None))
 
     def _learn(self, reading: _Reading, message: Message) -> None:
-        """What a request tells of its sender."""
+        """Note what a request says about its sender."""
         identity = self._identity
         if reading.frame.side is Side.SERVER:
             identity.server_software = identity.server_software or self._software(reading.header)
@@ -263,7 +263,7 @@ class RemotingSession:
             identity.user, identity.mechanism = user, "ACL"
 
     def _software(self, header: RemotingHeader) -> str | None:
-        """What a header says of its writer: "RocketMQ JAVA 5.5.0"."""
+        """The software of a sender, by its header: "RocketMQ JAVA 5.5.0"."""
         language = self._tables.language_name(header.fields.get("language"))
         version = self._tables.version_name(header.fields.get("version"))
         words = [word for word in (language, version) if word]
@@ -274,32 +274,32 @@ class RemotingSession:
     def _response(self, reading: _Reading) -> Message:
         header, frame = reading.header, reading.frame
         pending = None if header.opaque is None else self._dissector.reply_to((1 - frame.side, header.opaque))
-        question: RemotingRequest | None = pending.context if pending else None
-        request = question.request if question else None
+        context: RemotingRequest | None = pending.context if pending else None
+        request = context.request if context else None
         if request is not None:
-            self._read(reading, request.response, request.records, owed=header.code == 0)
+            self._read(reading, request.response, request.records, required=header.code == 0)
         else:
             shown = shows_stored(frame.data, reading.stop)
             part = self._nothing._replace(body="stored-messages") if shown else self._nothing
-            self._read(reading, part, "other", owed=False)
+            self._read(reading, part, "other", required=False)
         if "spans" in self._settings.wanted:
             self._remember(frame, reading.part)
-        asking = pending.message if pending else None
-        message = self._message(reading, asking.name if asking else UNASKED, "response")
-        self._judge(message, header.code, question, reading.notes)
-        if pending is not None and question is not None:
-            self._answered(pending, question, reading, message)
+        answered = pending.message if pending else None
+        message = self._message(reading, answered.name if answered else UNASKED, "response")
+        self._judge(message, header.code, context, reading.notes)
+        if pending is not None and context is not None:
+            self._answered(pending, context, reading, message)
         if header.code == GO_AWAY:
             self._identity.close_reason = "go away"
         if frame.side is Side.SERVER and self._identity.server_software is None:
             self._identity.server_software = self._software(header)
         return message
 
-    def _judge(self, message: Message, code: int | None, question: RemotingRequest | None, notes: ProblemNotes) -> None:
-        """Whether the response is an error, and which."""
+    def _judge(self, message: Message, code: int | None, context: RemotingRequest | None, notes: ProblemNotes) -> None:
+        """Fill in the error of a response."""
         if code is None:
             return
-        request, pending = (question.request, question.ext) if question else (None, {})
+        request, ext = (context.request, context.ext) if context else (None, {})
         group = request.response.codes if request else ""
         if group == "dledger":
             code = _dledger_code(code, message.body.get("body"))
@@ -308,7 +308,7 @@ class RemotingSession:
             message.error_code = message.error_count = 0
             return
         message.error_code, message.error_name = code, self._tables.response_name(code, group)
-        if ORDINARY.has(message.name, code, pending):
+        if ORDINARY.has(message.name, code, ext):
             message.error_count = 0
             return
         message.error_count = 1
@@ -319,40 +319,40 @@ class RemotingSession:
         if isinstance(remark, str) and remark.strip():
             message.notes += (("remark", remark.strip().partition("\n")[0][:REMARK_MAX]),)
 
-    def _answered(self, pending: Pending, question: RemotingRequest, reading: _Reading, message: Message) -> None:
-        """What a reply does to its request, and takes from it."""
-        request, asking, content = question.request, pending.message, reading.content
-        if asking is not None:
-            message.topics = message.topics or asking.topics
-            message.group = message.group or asking.group
+    def _answered(self, pending: Pending, context: RemotingRequest, reading: _Reading, message: Message) -> None:
+        """Take over what only the request says; complete its records, settle what it popped."""
+        request, answered, content = context.request, pending.message, reading.content
+        if answered is not None:
+            message.topics = message.topics or answered.topics
+            message.group = message.group or answered.group
         if not message.error_count or message.error_code in STORED_ANYHOW:
             if request is not None and request.records == "produced":
-                for batch in question.records:
+                for batch in context.records:
                     complete(batch, reading.ext)
-        elif question.half is not None:
-            self._settlements.half_refused(question.half)
+        elif context.half is not None:
+            self._settlements.half_refused(context.half)
         if pending.wait_limit_ns is not None:
             pending.held = not message.error_count and _held(pending, message, content)
         if request is None:
             return
         if request.code in POPS and content is not None:
-            self._settlements.popped(message.frame, content.stored, content.properties, question.ext, reading.ext)
-        asked_of = request.request.header
-        message.partitions = rows.response_rows(asked_of, question.ext, reading.part.header, reading.ext, content)
+            self._settlements.popped(message.frame, content.stored, content.properties, context.ext, reading.ext)
+        columns = request.request.header
+        message.partitions = rows.response_rows(columns, context.ext, reading.part.header, reading.ext, content)
         message.partitions += tuple(reading.mentions.queues)
         for row in message.partitions:
             row["error_code"], row["error_name"] = message.error_code, message.error_name
 
 
 def _dledger_code(code: int, body: Value) -> int:
-    """0 where a node agrees: 200 in the header, and in the body where there is one."""
+    """0 if header and body, if any, have the code 200 (success); else the other code."""
     inner = body.get("code", DLEDGER_OK) if isinstance(body, dict) else DLEDGER_OK
     worst = inner if code in (0, DLEDGER_OK) and isinstance(inner, int) else code
     return 0 if worst == DLEDGER_OK else worst
 
 
 def _wait_limit_ns(request: Request, ext: dict[str, Any]) -> int | None:
-    """How long the server may hold the answer; None where the request gives no such leave."""
+    """How long the server may hold the response; None if the request does not allow it to."""
     limit = ext.get(request.waits) if request.waits else None
     if type(limit) is not int or not 0 < limit < WAIT_MAX_MS:
         return None
@@ -363,10 +363,10 @@ def _wait_limit_ns(request: Request, ext: dict[str, Any]) -> int | None:
 
 
 def _held(pending: Pending, answer: Message, content: Content | None) -> bool:
-    """Whether the server made a poll wait: it was answered late, and not with messages that had been there."""
-    asked_ns, limit_ns = pending.frame.last_ts_ns, pending.wait_limit_ns or 0
-    if answer.frame.first_ts_ns - asked_ns <= min(SERVED_NS, limit_ns * 9 // 10):
+    """Whether the server held a poll: the response is late, and its messages did not exist before."""
+    sent_ns, limit_ns = pending.frame.last_ts_ns, pending.wait_limit_ns or 0
+    if answer.frame.first_ts_ns - sent_ns <= min(SERVED_NS, limit_ns * 9 // 10):
         return False
     if content is None or not content.stored:
         return True
-    return max(message.store_timestamp for message in content.stored) * MILLISECOND_NS >= asked_ns - OLD_NS
+    return max(message.store_timestamp for message in content.stored) * MILLISECOND_NS >= sent_ns - OLD_NS

@@ -1,13 +1,13 @@
-"""What becomes of messages that were delivered or half sent: links "settlement" between frames of one connection.
+"""Settlements of delivered and half-sent messages on one connection.
 
-1. A popped message waits for its ACK: named by group, pop time, retry, queue and offset, which the handle repeats.
-   CHANGE_MESSAGE_INVISIBLETIME settles it too: its message comes back under another handle. Without either the broker
-   delivers it anew when its invisible time is over: then its wait ends unanswered.
-2. A half message (transaction) waits for END_TRANSACTION, which names it by its unique key; so does each
-   CHECK_TRANSACTION_STATE of the broker. An END_TRANSACTION that says UNKNOWN settles the check alone.
-3. A handle that settles nothing we saw is no problem: the pop may stand on another connection.
-4. A settlement is true when the broker has answered its command: it ends with that command, in its status. What settles
-   a message whose invisible time was over came too late, whatever the broker says.
+1. A popped message waits for its ACK. The key is group, pop time, retry, queue and offset, which the ACK's handle
+   repeats. CHANGE_MESSAGE_INVISIBLETIME settles it too: the message comes back under another handle. Without either,
+   the broker delivers it again after its invisible time: then the delivery ends unanswered.
+2. A half message (transaction) waits for END_TRANSACTION, by its unique key; so does each CHECK_TRANSACTION_STATE of
+   the broker. An END_TRANSACTION with UNKNOWN settles the check only.
+3. A handle without a delivery is no problem: the pop may be on another connection.
+4. A settlement ends with its command, with the status of that command. After the invisible time it is late
+   (``timed_out``), whatever the broker answers.
 
 Source: ExtraInfoUtil, PopMessageProcessor, AckMessageProcessor, BatchAck, EndTransactionProcessor of apache/rocketmq.
 """
@@ -24,10 +24,10 @@ from mqsniff_rocketmq.stored import TRANSACTION, TRANSACTION_PREPARED, StoredMes
 from mqsniff_rocketmq.texts import split_pop_handle
 
 OUTCOMES: Final = {0: "UNKNOWN", 8: "COMMIT", 12: "ROLLBACK"}
-"""commitOrRollback -> how the settlement is called."""
+"""commitOrRollback -> ``settled_by``."""
 
 REVIVED_NS: Final = 10 * SECOND_NS
-"""How long behind the invisible time an ACK is still believed: a broker revives messages once in a while."""
+"""An ACK may still come so long after the invisible time: brokers revive messages at intervals."""
 INVISIBLE_MAX_MS: Final = 1 << 40
 
 UNIQUE_KEY: Final = "UNIQ_KEY"
@@ -37,8 +37,8 @@ POP_CK: Final = "POP_CK"
 HALF: Final = "TRAN_MSG"
 
 
-class Asker(Protocol):
-    """What FramedDissector gives."""
+class RequestOpener(Protocol):
+    """The methods of FramedDissector that are used here."""
 
     def expect_reply(
         self,
@@ -59,7 +59,7 @@ class Asker(Protocol):
 
     def resolve(
         self,
-        asked: Pending,
+        pending: Pending,
         status: ExchangeStatus | None = None,
         *,
         answered: bool = False,
@@ -73,19 +73,19 @@ class Command(NamedTuple):
     """A command that settles messages."""
 
     name: str
-    asked: Pending
-    """Its own request: the reply may refuse it."""
+    pending: Pending
+    """Its own pending request: the reply may refuse it."""
 
 
 class Settlements:
     """The settlements of one connection."""
 
-    def __init__(self, asker: Asker, waits_max: int) -> None:
-        self._asker = asker
+    def __init__(self, opener: RequestOpener, waits_max: int) -> None:
+        self._opener = opener
         self._waits_max = waits_max
         self._in_flight = 0
         self._waits: dict[int, tuple[int, Pending]] = {}
-        """Waits for an ACK by their identity, the oldest first: when they are over, and their question."""
+        """Deliveries that wait for an ACK, by identity, oldest first: (end of the wait, pending settlement)."""
 
     # ---- POP
 
@@ -94,38 +94,39 @@ class Settlements:
         frame: Frame,
         messages: Sequence[StoredMessage],
         properties: Sequence[Any],
-        asked: ExtFields,
-        answer: ExtFields,
+        request: ExtFields,
+        response: ExtFields,
     ) -> None:
-        """Messages were delivered by a pop; ``asked`` and ``answer`` are the ext fields of request and response."""
+        """Open deliveries for popped messages; ``request`` and ``response``: their ext fields."""
         self._give_up(frame.first_ts_ns)
-        retries = _retries(answer.get("msg_offset_info"))
-        group, time, invisible = asked.get("consumer_group"), answer.get("pop_time"), answer.get("invisible_time")
+        retries = _retries(response.get("msg_offset_info"))
+        group, time = request.get("consumer_group"), response.get("pop_time")
+        invisible = response.get("invisible_time")
         limit = None
         if type(invisible) is int and 0 < invisible < INVISIBLE_MAX_MS:
             limit = invisible * MILLISECOND_NS
         for message, found in zip(messages, properties, strict=True):
             key = _message_key(group, time, retries, message, found if isinstance(found, dict) else {})
             self._in_flight += 1
-            question = self._asker.expect_reply(key, link="settlement", wait_limit_ns=limit, in_order=False)
-            question.extra = {"attempts": message.reconsume_times + 1, "in_flight": self._in_flight}
+            delivery = self._opener.expect_reply(key, link="settlement", wait_limit_ns=limit, in_order=False)
+            delivery.extra = {"attempts": message.reconsume_times + 1, "in_flight": self._in_flight}
             if limit is not None:
-                self._waits[id(question)] = frame.last_ts_ns + limit + REVIVED_NS, question
+                self._waits[id(delivery)] = frame.last_ts_ns + limit + REVIVED_NS, delivery
 
     def _give_up(self, now_ns: int) -> None:
-        """End the waits whose time is over."""
+        """End the deliveries whose time is over."""
         while self._waits:
-            until, question = next(iter(self._waits.values()))
+            until, delivery = next(iter(self._waits.values()))
             if until >= now_ns and len(self._waits) <= self._waits_max:
                 return
-            del self._waits[id(question)]
+            del self._waits[id(delivery)]
             self._in_flight -= 1
-            if question.status is None:
-                question.extra["timed_out"] = until < now_ns
-                self._asker.resolve(question, "unanswered")
+            if delivery.status is None:
+                delivery.extra["timed_out"] = until < now_ns
+                self._opener.resolve(delivery, "unanswered")
 
     def acked(self, command: Command, ext: ExtFields) -> None:
-        """An ACK_MESSAGE or CHANGE_MESSAGE_INVISIBLETIME of one message."""
+        """Settle one message by ACK_MESSAGE or CHANGE_MESSAGE_INVISIBLETIME."""
         handle = ext.get("extra_info")
         if not isinstance(handle, dict):
             return
@@ -140,7 +141,7 @@ class Settlements:
         self._settle(("pop", *key), command)
 
     def batch_acked(self, command: Command, body: Any) -> None:
-        """A BATCH_ACK_MESSAGE: each entry names the messages of one pop and queue by a set of bits."""
+        """Settle messages by BATCH_ACK_MESSAGE: an entry has a bit set for the messages of one pop and queue."""
         acks = body.get("acks") if isinstance(body, dict) else None
         for ack in acks if isinstance(acks, list) else ():
             if isinstance(ack, dict):
@@ -152,22 +153,22 @@ class Settlements:
             self._in_flight -= 1
 
     def _end(self, key: Any, command: Command, settled_by: str) -> bool:
-        """Resolve the oldest request of a key with a command; whether there is one."""
-        question = next(iter(self._asker.pending(key)), None)
-        if question is None:
+        """Settle the oldest delivery of a key by a command; returns whether there is one."""
+        delivery = next(iter(self._opener.pending(key)), None)
+        if delivery is None:
             return False
-        self._waits.pop(id(question), None)
-        question.extra["settled_by"] = settled_by
-        if question.wait_limit_ns is not None:
-            over_ns = question.frame.last_ts_ns + question.wait_limit_ns
-            question.extra["timed_out"] = command.asked.frame.first_ts_ns > over_ns
-        self._asker.resolve(question, answered=True, awaits=command.asked)
+        self._waits.pop(id(delivery), None)
+        delivery.extra["settled_by"] = settled_by
+        if delivery.wait_limit_ns is not None:
+            over_ns = delivery.frame.last_ts_ns + delivery.wait_limit_ns
+            delivery.extra["timed_out"] = command.pending.frame.first_ts_ns > over_ns
+        self._opener.resolve(delivery, answered=True, awaits=command.pending)
         return True
 
     # ---- transactions
 
     def half_sent(self, ext: ExtFields) -> Pending | None:
-        """A send: opens a pending settlement if it is the first half of a transaction."""
+        """Open a pending settlement if a send is the first half of a transaction."""
         properties = ext.get("properties")
         if not isinstance(properties, dict) or UNIQUE_KEY not in properties:
             return None
@@ -175,20 +176,20 @@ class Settlements:
         prepared = type(flag) is int and flag & TRANSACTION == TRANSACTION_PREPARED
         if not prepared and properties.get(HALF) != "true":
             return None
-        return self._asker.expect_reply(("half", properties[UNIQUE_KEY]), link="settlement", in_order=False)
+        return self._opener.expect_reply(("half", properties[UNIQUE_KEY]), link="settlement", in_order=False)
 
-    def half_refused(self, question: Pending) -> None:
-        """The broker did not take the half message: nobody will end it."""
-        if question in self._asker.pending(question.key):
-            self._asker.resolve(question, "error")
+    def half_refused(self, half: Pending) -> None:
+        """The broker refused the half message: no END_TRANSACTION will follow."""
+        if half in self._opener.pending(half.key):
+            self._opener.resolve(half, "error")
 
     def checked(self, ext: ExtFields, properties: Any) -> None:
-        """A CHECK_TRANSACTION_STATE."""
+        """Open a pending settlement for a CHECK_TRANSACTION_STATE."""
         unique = properties.get(UNIQUE_KEY) if isinstance(properties, dict) else None
-        self._asker.expect_reply(("check", unique or ext.get("msg_id")), link="settlement", in_order=False)
+        self._opener.expect_reply(("check", unique or ext.get("msg_id")), link="settlement", in_order=False)
 
     def ended(self, command: Command, ext: ExtFields) -> None:
-        """An END_TRANSACTION."""
+        """Settle a half message or a check by END_TRANSACTION."""
         outcome = OUTCOMES.get(ext.get("commit_or_rollback", 0), "UNKNOWN")
         if ext.get("from_transaction_check"):
             self._end(("check", ext.get("msg_id")), command, outcome)
@@ -197,7 +198,7 @@ class Settlements:
 
 
 def _retries(info: Any) -> dict[tuple[Any, Any], int]:
-    """(queue, offset) -> retry of msgOffsetInfo; a queue that stands there for both keeps the first."""
+    """(queue, offset) -> retry, by msgOffsetInfo; the first one if it has a queue twice."""
     found: dict[tuple[Any, Any], int] = {}
     for item in info if isinstance(info, list) else ():
         for offset in item["offsets"]:
@@ -208,7 +209,7 @@ def _retries(info: Any) -> dict[tuple[Any, Any], int]:
 def _message_key(
     group: Any, time: Any, retries: Mapping[tuple[Any, Any], int], message: StoredMessage, properties: ExtFields
 ) -> tuple[Any, ...]:
-    """How the handle of a popped message will name it."""
+    """The key by which the handle of a popped message will refer to it."""
     lite = properties.get(LITE_TOPIC) or ""
     handle = split_pop_handle(str(properties[POP_CK])) if POP_CK in properties else None
     if handle is not None and handle.msg_queue_offset is not None and handle.pop_time == time:
@@ -220,7 +221,7 @@ def _message_key(
 
 
 def _batch_keys(ack: ExtFields) -> Iterator[tuple[Any, ...]]:
-    """Keys of one entry of a BATCH_ACK: bit n stands for the offset ``startOffset + n``."""
+    """Keys of one entry of a BATCH_ACK: bit n means offset ``startOffset + n``."""
     start, retry, bits = ack.get("start_offset"), str(ack.get("retry")), ack.get("bit_set")
     if type(start) is not int or not retry.isdecimal() or not isinstance(bits, list):
         return

@@ -1,4 +1,4 @@
-"""Bytes of message batches and of messages as the broker stores them in, their fields and places out.
+"""Reads message batches, and messages as brokers store them.
 
     stored message  store size i32 | magic i32 | body CRC i32 | queue id i32 | flag i32 | queue offset i64
                     | physical offset i64 | sys flag i32 | born time i64 | born host | store time i64 | store host
@@ -8,9 +8,9 @@
     batch           total size i32 | magic i32 | body CRC i32 | flag i32 | body size i32 | body | properties size u16
                     | properties, for each message
 
-1. Bodies and properties are left where they are: a message knows their places.
-2. A run of messages is read as far as it goes; where it breaks, it is told how far that was, and noted why.
-3. Each body is held against its CRC. One of 0 was never set (MessageDecoder writes it so) and is not checked.
+1. Bodies and properties are not copied: a message has their spans.
+2. A run of messages is read up to the first damage; the result has its offset, and a problem says why.
+3. Each body is checked by its CRC, unless that is 0: MessageDecoder writes 0 for none.
 
 Source: MessageDecoder, MessageSysFlag and CommitLog of apache/rocketmq.
 """
@@ -42,7 +42,7 @@ INNER_BATCH: Final = 0xC0
 """Bits INNER_BATCH and NEED_UNWRAP: with both, the body is a message batch."""
 
 CODECS: Final = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
-"""Bits 8 to 10 of the sys flag of a compressed body -> codec; 0 was written before there was a choice."""
+"""Bits 8 to 10 of the sys flag of a compressed body -> codec; old releases write 0."""
 
 _HEADS: Final = tuple(Struct(f">iiiiiqqiq{born}siq{store}siiqi") for store in (4, 16) for born in (4, 16))
 """By bits 4 and 5 of the sys flag."""
@@ -56,11 +56,11 @@ BATCH_MIN: Final = _MESSAGE.size + 2
 _PLACE: Final = Struct(">iq")
 
 VALUES_STORED: Final = 24
-"""What one message takes of the room for values: its head alone becomes so many."""
+"""Values of one message's head, for the budget."""
 
 
 class StoredMessage(NamedTuple):
-    """A message as the broker stores it; places count from the start of the data that was read."""
+    """A message as the broker stores it; spans count from the start of the data."""
 
     store_size: int
     magic: int
@@ -105,7 +105,7 @@ class BatchedMessage(NamedTuple):
 
 
 def codec_of(sys_flag: int) -> str:
-    """The name of a message's compression; "unknown" for a type that has none."""
+    """The codec of a message; "unknown" for an unknown type."""
     return CODECS.get(sys_flag >> 8 & 7, "unknown") if sys_flag & COMPRESSED else "none"
 
 
@@ -118,7 +118,7 @@ def stored_magic(data: bytes, pos: int) -> int:
 
 
 def read_stored(data: bytes, notes: ProblemNotes, path: str, *, cut: bool = False) -> tuple[list[StoredMessage], int]:
-    """(messages, where what is no message begins); ``cut``: the data may end inside one. Hot: once a message."""
+    """(messages, offset behind the last one); ``cut``: the data may end inside a message. Hot: once a message."""
     found: list[StoredMessage] = []
     view, pos, end = memoryview(data), 0, len(data)
     while end - pos >= STORED_MIN:
@@ -141,7 +141,7 @@ def read_stored(data: bytes, notes: ProblemNotes, path: str, *, cut: bool = Fals
 
 
 def _stored(data: bytes, view: memoryview, pos: int, end: int, magic: int) -> StoredMessage | None:
-    """One message that takes all bytes up to ``end``; None where its lengths do not add up to them."""
+    """The message in ``data[pos:end]``; None if its lengths do not add up to that."""
     (flag,) = _SYS_FLAG.unpack_from(data, pos + _SYS_FLAG_AT)
     head = _HEADS[flag >> 4 & 3]
     body = pos + head.size
@@ -164,7 +164,7 @@ def _stored(data: bytes, view: memoryview, pos: int, end: int, magic: int) -> St
 
 
 def read_batch(data: bytes, notes: ProblemNotes, path: str, *, cut: bool = False) -> tuple[list[BatchedMessage], int]:
-    """(messages of a batch, where what is no message begins); ``cut``: the data may end inside one."""
+    """(messages of a batch, offset behind the last one); ``cut``: the data may end inside a message."""
     found: list[BatchedMessage] = []
     pos, end = 0, len(data)
     while end - pos >= BATCH_MIN:
@@ -182,7 +182,7 @@ def read_batch(data: bytes, notes: ProblemNotes, path: str, *, cut: bool = False
     return found, pos
 
 
-# ---- what the body of a frame shows of them
+# ---- values for the body of a frame
 
 
 @lru_cache(maxsize=1024)
@@ -193,14 +193,14 @@ def host_text(address: bytes, port: int) -> str:
 
 
 def properties_value(raw: bytes) -> Value:
-    """Properties by their names; the text as it is where it is not in their format."""
+    """Properties by their names; the text if it has another format."""
     text = text_or_bytes(raw)
     found = read_properties(text) if isinstance(text, str) else None
     return payload(text) if found is None else found
 
 
 def stored_value(message: StoredMessage, data: bytes) -> dict[str, Value]:
-    """A stored message as the body of a frame shows it."""
+    """A stored message for the body of a frame."""
     return {
         "store_size": message.store_size,
         "magic": message.magic,
@@ -227,7 +227,7 @@ def stored_value(message: StoredMessage, data: bytes) -> dict[str, Value]:
 
 
 def batched_value(message: BatchedMessage, data: bytes) -> dict[str, Value]:
-    """A message of a batch as the body of a frame shows it."""
+    """A message of a batch for the body of a frame."""
     return {
         "total_size": message.total_size,
         "magic": message.magic,

@@ -1,10 +1,10 @@
-"""``data/rocketmq.json`` in; which header and body a code has, and what numbers are called, out.
+"""The tables of ``data/rocketmq.json``: header and body of each code, and names of numbers.
 
-1. The file is read once, when the first instance of the dissector is made; nothing happens at import.
-2. Where a current and a removed code have one number, the current one is meant.
-3. A code above 32767 that a binary header cut to 16 bits is found by what was left of it.
+1. The file is read when the first instance of the dissector is made, not at import.
+2. If a current and a removed code have the same number, the current one is meant.
+3. A code above 32767 that a binary header cut to 16 bits is found by its lower 16 bits.
 
-Source: ``proto/rocketmq/``, whose pages tell where each fact comes from.
+Source: ``proto/rocketmq/``; its pages name the source of each fact.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INT64: Final = 2
 BOOL: Final = 3
 SECRET: Final = 4
 FORMATTED: Final = 5
-"""Kinds of header fields: what their text becomes. FORMATTED has a reader in ``texts.py``."""
+"""Types of header fields. Text of a FORMATTED field has a reader in ``texts.py``."""
 
 _OFFSETS: Final = ("offset", "high_watermark", "log_start_offset")
 _COLUMNS: Final = {"queue": "partition"} | {name: name for name in _OFFSETS}
@@ -35,7 +35,7 @@ _COLUMNS: Final = {"queue": "partition"} | {name: name for name in _OFFSETS}
 _KINDS: Final = {"text": TEXT, "int32": INT32, "int64": INT64, "bool": BOOL}
 
 Shape: TypeAlias = "list[Any] | None"
-"""What JSON of a body has inside, as ``proto/rocketmq_build.py`` writes it."""
+"""The structure of a JSON body, as ``proto/rocketmq_build.py`` writes it."""
 
 
 class HeaderField(NamedTuple):
@@ -44,7 +44,7 @@ class HeaderField(NamedTuple):
     name: str
     kind: int
     format: str
-    """Of a FORMATTED one: the name of its reader."""
+    """Name of the reader of a FORMATTED field."""
 
 
 class BodyField(NamedTuple):
@@ -58,12 +58,12 @@ class BodyField(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeaderClass:
-    """A header class: which extFields it has, and which of them fill columns."""
+    """A header class: its extFields, and those that fill columns."""
 
     name: str
     status: str
     fields: Mapping[str, HeaderField]
-    """By wire name; those of the class Common included."""
+    """Fields by wire name, with those of the class Common."""
     own: frozenset[str]
     """Names of the class's own fields and those of its parents."""
     required: frozenset[str]
@@ -87,16 +87,16 @@ class BodyClass:
 
 
 class CodePart(NamedTuple):
-    """What the request or the response of a code holds. The default holds nothing."""
+    """Header and body of the request or the response of a code; the default has neither."""
 
     header: HeaderClass
     header_name: str = ""
     optional: bool = False
-    """Older peers send none of the header's fields."""
+    """Whether older peers leave out all fields of the header."""
     body: str = ""
-    """A kind that begins with a small letter, a JSON class, or a class in brackets for a list of them."""
+    """The body: a kind (lower case), a JSON class, or a class in brackets for a list of it."""
     codes: str = ""
-    """Of a response: the group of codes that is read first."""
+    """Group of response codes that is looked up first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +107,17 @@ class Request:
     name: str
     status: str
     who: tuple[str, ...]
-    """Who sends it to whom, "C>B"."""
+    """Senders and receivers, as "C>B"."""
     request: CodePart
     response: CodePart
     records: str
-    """produced, consumer, other, or nothing."""
+    """produced, consumer, other, or empty."""
     waits: str
-    """Name of the field that says how many milliseconds the answer may be held."""
+    """Field with the number of milliseconds for which the response may be held."""
 
 
 class RemotingTables:
-    """Everything that has a name."""
+    """All tables."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         if data["format"] != FORMAT:
@@ -128,7 +128,7 @@ class RemotingTables:
         self.bodies = {name: _body(name, plain) for name, plain in data["bodies"].items()}
         self.enums = {name: frozenset(values) for name, values in data["enums"].items()}
         self.every = [self._request(plain) for plain in data["requests"]]
-        """Every request of the pages, those with the number of another included."""
+        """Every request of the pages, also if another one has its number."""
         self.requests: dict[int, Request] = {}
         for request in self.every:
             self.requests.setdefault(request.code, request)
@@ -161,20 +161,20 @@ class RemotingTables:
         return CodePart(header, name, plain.get("optional", False), plain.get("body", ""))
 
     def response_name(self, code: int, group: str = "") -> str | None:
-        """The name of a response code to a request of this group; None where there is none."""
+        """The name of a response code to a request of this group; None if it has none."""
         for names in (self.responses[group], self.responses[""], self.responses["legacy"]):
             if code in names:
                 return names[code]
         return None
 
     def version_name(self, ordinal: object) -> str | None:
-        """What a version's number means: "5.5.0" for 513, None for a number that no release has."""
+        """The release of a version number: "5.5.0" for 513; None if no release has it."""
         if not isinstance(ordinal, int) or not 0 <= ordinal < len(self.versions):
             return None
         return self.versions[ordinal].removeprefix("V").replace("_SNAPSHOT", "-SNAPSHOT").replace("_", ".")
 
     def language_name(self, language: object) -> str | None:
-        """The name of a language, which JSON has as text and a binary header as a number; None for one without."""
+        """The name of a language, which is text in JSON and a number in a binary header; None if it has none."""
         if isinstance(language, int):
             return self.languages.get(language)
         return language if isinstance(language, str) and language in self.language_names else None
@@ -214,7 +214,7 @@ def _body(name: str, plain: Mapping[str, Any]) -> BodyClass:
 
 
 def _cut_codes(requests: Mapping[int, Request]) -> dict[int, Request]:
-    """What is left of each code above 32767 in 16 signed bits, where no code has that number of its own."""
+    """Lower 16 bits (signed) of each code above 32767 -> its request, unless another code has that number."""
     cut = {((code + 0x8000) & 0xFFFF) - 0x8000: request for code, request in requests.items() if code > 0x7FFF}
     return {code: request for code, request in cut.items() if code not in requests}
 

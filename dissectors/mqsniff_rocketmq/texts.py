@@ -1,6 +1,6 @@
-"""Text with a format of its own inside extFields, bodies and messages in, values out; None for another format.
+"""Readers of formatted text inside extFields, bodies and messages; None if the text has another format.
 
-It also tells which names and texts of these bodies hold secrets, which must not be shown.
+Also decides by names and texts which values are secrets.
 
 Sources: MessageDecoder.string2messageProperties, ExtraInfoUtil, RecallMessageHandle and BatchAck of apache/rocketmq.
 """
@@ -19,13 +19,13 @@ from mqsniff.model import PayloadMap, Value
 NAME_END: Final = "\x01"
 ENTRY_END: Final = "\x02"
 BITS_MAX: Final = 1 << 16
-"""Bits of a set that are looked at: a broker packs far fewer messages into an entry."""
+"""Most bits of a set that are read: brokers put far fewer messages into an entry."""
 
 
 def read_properties(text: str) -> PayloadMap | None:
     r"""Message properties: entries ``name \x01 value \x02``; the last \x02 may be missing.
 
-    Of a name that stands twice the last value counts, as in Java: a batch's properties are put behind a message's own.
+    If a name occurs twice, the last value counts, as in Java: properties of a batch follow those of a message.
     """
     found = PayloadMap()
     for entry in text.removesuffix(ENTRY_END).split(ENTRY_END) if text else ():
@@ -37,7 +37,7 @@ def read_properties(text: str) -> PayloadMap | None:
 
 
 class PopHandle(NamedTuple):
-    """What a client sends to settle a message that it popped: extraInfo of an ACK, property POP_CK."""
+    """The handle by which a client settles a popped message: extraInfo of an ACK, property POP_CK."""
 
     ck_queue_offset: int
     """Offset of the checkpoint in the revive queue, or the first offset of the pop."""
@@ -48,15 +48,15 @@ class PopHandle(NamedTuple):
     revive_qid: int
     """999 for an ordered pop."""
     retry: int
-    """0 the topic itself, 1 its retry topic, 2 its retry topic in the new form."""
+    """0: the topic, 1: its retry topic, 2: its retry topic in the new form."""
     broker_name: str
     queue_id: int
     msg_queue_offset: int | None = None
-    """Missing from older peers."""
+    """None from older peers."""
 
 
 def split_pop_handle(text: str) -> PopHandle | None:
-    """Seven or eight words."""
+    """A handle from its seven or eight words; None if the text is none."""
     words = text.split(" ")
     if len(words) not in (7, 8):
         return None
@@ -68,7 +68,7 @@ def split_pop_handle(text: str) -> PopHandle | None:
 
 
 def read_pop_handle(text: str) -> dict[str, Value] | None:
-    """A handle by its names."""
+    """The fields of a handle by name; None if the text is none."""
     handle = split_pop_handle(text)
     if handle is None:
         return None
@@ -167,10 +167,10 @@ FORMATS: Final[Mapping[str, Callable[[str], Value]]] = MappingProxyType(
         "recall_handle": read_recall_handle,
     }
 )
-"""Name of a format, as the built tables have it -> its reader; what it gives is None where the text is another."""
+"""Name of a format in the tables -> its reader, which returns None for text of another format."""
 
 
-# ---- which names and texts hold secrets
+# ---- secrets
 
 _NAME: Final = re.compile(r"pass(?:word|wd|phrase)|secret|token|credential|jaas|signature|private_?key", re.IGNORECASE)
 _TEXT: Final = re.compile(
@@ -179,10 +179,10 @@ _TEXT: Final = re.compile(
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a property, key or field of this name holds a secret. AccessKey does not."""
+    """Whether a property, key or field of this name is a secret. AccessKey is not."""
     return _NAME.search(name) is not None
 
 
 def holds_secret(text: str) -> bool:
-    """Whether a text holds a secret of its own: JSON or pairs that name one, credentials in a URI."""
+    """Whether a text contains a secret: JSON or pairs with a secret name, credentials in a URI."""
     return _TEXT.search(text) is not None

@@ -1,4 +1,4 @@
-r"""A message trace in, its records out: what clients report of their own sends and consumptions, as text in a topic.
+r"""Message traces: reports of clients on their own sends and consumptions, as text in a topic.
 
     record \x02 record \x02 …        record: kind \x01 field \x01 field …
 
@@ -31,14 +31,14 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "Recall": ("time", "region", "group", "topic", "message_id", "success"),
     }
 )
-"""Kind -> its fields in order; newer clients add some at the end, older ones leave them out."""
+"""Kind -> its fields in order; newer clients add fields at the end."""
 
 _NUMBERS: Final = frozenset({"time", "body_length", "cost_ms", "message_type", "retry_times", "context_code"})
 _BOOLS: Final = {"true": True, "false": False}
 
 
 def read_trace(value: bytes) -> Value | None:
-    """The records of a trace message; None where it is none."""
+    """The records of a trace message; None if it is none."""
     try:
         text = value.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Which names are names of captures, which captures lie under a folder, and which key logs beside them."""
+"""File names of captures, the captures below a folder, and the key logs beside them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SUFFIXES: Final = tuple(a + b for a, b in product(_FORMATS, _COMPRESSIONS))
 
 
 def is_capture_name(name: str) -> bool:
-    """Whether a name ends as captures do, compressed or not."""
+    """Whether a name has the suffix of a capture, compressed or not."""
     return name.lower().endswith(_SUFFIXES)
 
 
 def captures_under(paths: Iterable[Path]) -> list[Path]:
-    """Captures in folders and all folders below them, and the files that were named themselves; in order of name."""
+    """Captures below folders, and files that are given directly, sorted by name."""
     found: set[Path] = set()
     for path in paths:
         if path.is_dir():

@@ -1,9 +1,9 @@
-"""A capture and its golden in, what differs out: a regression test for decoders, by row and field.
+"""A capture and its golden in, the differences out: a regression test for decoders, by row and field.
 
 1. The golden of ``x.pcap`` is ``x.pcap.golden.ndjson`` beside it: the rows of all tables, records included, secrets
-   redacted, in the order in which they came.
-2. Rows are told apart by their keys, connections by their two ends, so that one row more does not shift the rest.
-3. The order of rows is part of the result; it is compared when all rows are there.
+   redacted, in the order of decoding.
+2. Rows are matched by their keys, connections by their endpoints, so that one additional row does not shift the rest.
+3. The order of rows is compared too, if all rows are there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TELLING: Final[dict[str, tuple[str, ...]]] = {
     "topics": ("protocol", "topic_id"),
     "problems": ("kind", "path"),
 }
-"""Columns that tell rows of one message apart."""
+"""Columns that identify the rows of one message."""
 
 CheckStatus: TypeAlias = Literal["same", "different", "no golden", "no capture", "updated"]
 
@@ -54,7 +54,7 @@ ABSENT: Final = Absent()
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A field that has another value now; ``path`` leads into bodies, as in ``body.metadata[3].name``."""
+    """A field with another value; ``path`` may lead into bodies, as in ``body.metadata[3].name``."""
 
     path: str
     golden: Any
@@ -63,7 +63,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A row that is missing, new, changed or at another place, told in words a reader can look up."""
+    """A row that is missing, new, changed or moved, described in words."""
 
     kind: Literal["missing", "new", "changed", "moved"]
     row: str
@@ -72,7 +72,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Checked:
-    """What came of one capture."""
+    """The result for one capture."""
 
     capture: Path
     status: CheckStatus
@@ -82,16 +82,16 @@ class Checked:
 
 
 class GoldenError(Exception):
-    """A capture that cannot be read, or a golden that is no NDJSON of rows."""
+    """A capture that cannot be read, or a golden that is not NDJSON of rows."""
 
 
 def golden_of(capture: Path) -> Path:
-    """Where the golden of a capture lies."""
+    """The path of the golden of a capture."""
     return capture.with_name(capture.name + GOLDEN_SUFFIX)
 
 
 def check_capture(capture: Path, *, update: bool = False, keys: Sequence[KeyLog] = ()) -> Checked:
-    """Decode a capture and hold it against its golden, or write the golden anew; ``keys`` besides those beside it.
+    """Decode a capture and compare it with its golden, or write the golden; ``keys`` besides those beside it.
 
     Raises GoldenError for a golden or a capture that cannot be read, OSError for one that cannot be written.
     """
@@ -112,7 +112,7 @@ def check_capture(capture: Path, *, update: bool = False, keys: Sequence[KeyLog]
 
 
 def decode_rows(capture: Path, keys: Sequence[KeyLog] = ()) -> bytes:
-    """All rows of a capture as NDJSON; the capture stands in them under its bare name, wherever it lies.
+    """All rows of a capture as NDJSON; they name the capture without its folder.
 
     Raises GoldenError for a file that is no capture.
     """
@@ -132,7 +132,7 @@ def decode_rows(capture: Path, keys: Sequence[KeyLog] = ()) -> bytes:
 
 
 def read_golden(golden: Path, content: bytes) -> list[Row]:
-    """The rows of a golden; raises GoldenError with the line that is none."""
+    """The rows of a golden; raises GoldenError for the first line that is no row."""
     rows = []
     for number, line in enumerate(content.splitlines(), 1):
         try:
@@ -150,7 +150,7 @@ def stale_goldens(captures: Sequence[Path], folders: Sequence[Path]) -> list[Pat
 
 
 def compare(golden: Sequence[Row], now: Sequence[Row]) -> list[Difference]:
-    """What differs, in the order of the rows that are there now; what is missing stands behind."""
+    """The differences, in the order of the decoded rows; missing rows come last."""
     before, after = dict(_keyed(golden)), dict(_keyed(now))
     differences: list[Difference] = []
     for key, row in after.items():
@@ -165,7 +165,7 @@ def compare(golden: Sequence[Row], now: Sequence[Row]) -> list[Difference]:
 
 
 def describe(row: Row) -> str:
-    """A row in a few words: which table, what, where."""
+    """A row in a few words: its table, name and position."""
     table = str(row.get("table"))
     what = " ".join(str(row[name]) for name in ("protocol", "name", "kind", "topic", "severity") if name in row)
     where = []
@@ -187,7 +187,7 @@ def _parse(line: bytes) -> Row:
 
 
 def _keyed(rows: Sequence[Row]) -> Iterator[tuple[Hashable, Row]]:
-    """Rows with what tells them apart: their key, what is telling in their table, and a number among equals."""
+    """Rows with their identity: key, identifying columns of the table, and a number among equal ones."""
     connections: dict[Any, tuple[Any, Any, int]] = {}
     ends: Counter[tuple[Any, Any]] = Counter()
     seen: defaultdict[Hashable, int] = defaultdict(int)
@@ -204,7 +204,7 @@ def _keyed(rows: Sequence[Row]) -> Iterator[tuple[Hashable, Row]]:
 
 
 def _changes(path: str, golden: Any, now: Any) -> Iterator[Change]:
-    """Fields that differ, as deep as the two have the same shape."""
+    """Fields that differ, as deep as both have the same structure."""
     if isinstance(golden, dict) and isinstance(now, dict):
         for name in [*golden, *(name for name in now if name not in golden)]:
             inner = f"{path}.{name}" if path else name
@@ -217,7 +217,7 @@ def _changes(path: str, golden: Any, now: Any) -> Iterator[Change]:
 
 
 def _moved(before: dict[Hashable, Row], after: dict[Hashable, Row]) -> Iterator[Difference]:
-    """The first row that comes at another place, where all rows are the same ones."""
+    """The first row at another position, if all rows are the same."""
     for old, new in zip(before, after, strict=True):
         if old != new:
             yield Difference("moved", describe(after[new]), (Change("comes before", describe(before[old]), ABSENT),))
@@ -225,7 +225,7 @@ def _moved(before: dict[Hashable, Row], after: dict[Hashable, Row]) -> Iterator[
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
+    """Write a file atomically."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_bytes(content)
     draft.replace(path)

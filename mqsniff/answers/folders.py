@@ -1,14 +1,14 @@
 """A folder of tables in, the Parquet files of each table out, as Arrow datasets.
 
-1. A table is a sub-folder by its name; below it files may lie in partition folders (``day=2026-11-21``), whose values
-   become columns.
-2. Where the folder has manifests (``_mqsniff/runs/*.json``, as ``mqsniff batch`` writes), only files that they name
-   count, and no run that a later one replaced. Otherwise all ``*.parquet`` count, but for hidden ones (``.`` or ``_``).
-3. Any other sub-folder with such files is a table too, such as ``files``, which ``mqsniff batch`` adds.
-4. Tables of several folders together are one table; columns that a file lacks are null, those it adds are kept. Other
-   writers have other widths for the same (int32, large strings, dictionaries, nanoseconds): they are read as our own.
-5. Every file is looked at first: one that is damaged, of another major version, or of another table is named.
-6. A manifest names files of its folder alone: folders come from elsewhere.
+1. A table is a subfolder with its name; its files may be in partition folders (``day=2026-11-21``), whose values become
+   columns.
+2. If the folder has manifests (``_mqsniff/runs/*.json``, written by ``mqsniff batch``), only files that they list
+   count, without runs that a later one replaced. Else all ``*.parquet`` files count, except hidden ones (``.``, ``_``).
+3. Any other subfolder with such files is a table too, such as ``files``, which ``mqsniff batch`` adds.
+4. Equal tables of several folders are one table; columns that a file lacks are null, additional ones are kept. Types of
+   other writers (int32, large strings, dictionaries, nanoseconds) are read as ours.
+5. Every file is checked first: one that is damaged, of another major version or of another table is an error.
+6. A manifest may only list files inside its folder, as the folder may come from another user.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _MAJOR: Final = SCHEMA_VERSION.partition(".")[0]
 
 
 class FolderError(Exception):
-    """A folder that holds no tables, or none that can be read, in one line."""
+    """A folder without readable tables; the text is one line."""
 
 
 def is_table_folder(path: Path) -> bool:
-    """Whether a folder holds tables, or is meant to."""
+    """Whether a folder has manifests or a subfolder named like a table."""
     return path.is_dir() and ((path / _RUNS).is_dir() or any((path / table).is_dir() for table in TABLES))
 
 
 def table_files(folder: Path) -> dict[str, list[Path]]:
-    """The files of each table of a folder that has any folder for it; raises FolderError where it has none."""
+    """The files of each table in a folder; raises FolderError if it has no tables."""
     if (folder / _RUNS).is_dir():
         found = _committed(folder)
     else:
@@ -52,7 +52,7 @@ def table_files(folder: Path) -> dict[str, list[Path]]:
 
 
 def table_dataset(table: str, folders: Sequence[tuple[Path, Sequence[Path]]]) -> ds.Dataset:
-    """One table of several (folder, files); raises FolderError for files that are no Parquet, or of other columns."""
+    """One table from several (folder, files); FolderError for files that are not Parquet or have other columns."""
     import pyarrow as pa  # noqa: PLC0415  # heavy, and only SQL needs it
     import pyarrow.dataset as ds  # noqa: PLC0415
 
@@ -73,7 +73,7 @@ def table_dataset(table: str, folders: Sequence[tuple[Path, Sequence[Path]]]) ->
 
 
 def _committed(folder: Path) -> dict[str, list[Path]]:
-    """Files by table, as the manifests say; a table that a run wrote no row of is there without files."""
+    """Files by table, by the manifests; a table without rows has no files."""
     runs: dict[str, dict[str, list[Path]]] = {}
     replaced: set[str] = set()
     for file in sorted((folder / _RUNS).glob("*.json")):
@@ -94,15 +94,15 @@ def _committed(folder: Path) -> dict[str, list[Path]]:
 
 
 def _inside(folder: Path, path: str) -> Path:
-    """A file of a folder; ValueError for a path that leads out of it."""
+    """The path of a file in a folder; ValueError if it leads out of the folder."""
     relative = PurePosixPath(path)
     if relative.is_absolute() or ".." in relative.parts:
-        raise ValueError(f"{path!r} lies outside of the folder")
+        raise ValueError(f"{path!r} is outside the folder")
     return folder / relative
 
 
 def _plain(folder: Path) -> Iterable[Path]:
-    """Parquet files below a folder that nobody hides."""
+    """Parquet files below a folder, without hidden ones."""
     for file in folder.rglob("*.parquet"):
         hidden = any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
         if not hidden and not file.is_dir():
@@ -112,7 +112,7 @@ def _plain(folder: Path) -> Iterable[Path]:
 def _dataset(
     folder: Path, files: Sequence[Path], partitioning: ds.Partitioning | None, schema: pa.Schema | None = None
 ) -> ds.FileSystemDataset:
-    """Files as a dataset; without a partitioning, that of their folders is found out."""
+    """Files as a dataset; without a partitioning, it is inferred from their folders."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.dataset as ds  # noqa: PLC0415
 
@@ -125,26 +125,26 @@ def _dataset(
             names, schema, filesystem=filesystem, format="parquet", partitioning=partitioning, partition_base_dir=root
         )
     except UnicodeEncodeError:
-        raise FolderError(f"{folder}: the name of a file in it is no UTF-8") from None
+        raise FolderError(f"{folder}: the name of a file in it is not UTF-8") from None
     except (pa.ArrowInvalid, OSError) as error:
         raise FolderError(f"{folder}: {_first_line(error)}") from None
 
 
 def _with_columns(schema: pa.Schema, file: Path, table: str) -> pa.Schema:
-    """A schema with the columns that a file adds; FolderError for a file that is none of the table."""
+    """A schema with the additional columns of a file; FolderError for a file of another table."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    if file.exists() and not file.is_file():  # a pipe would be waited for
-        raise FolderError(f"{file}: no regular file")
+    if file.exists() and not file.is_file():  # reading a pipe would wait
+        raise FolderError(f"{file}: not a regular file")
     try:
         with file.open("rb") as stream:  # a name may be any bytes
             found = pq.read_schema(stream)
     except (pa.ArrowException, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else _first_line(error)
-        raise FolderError(f"{file}: no Parquet file that can be read: {reason}") from None
-    told = {name: value.decode(errors="replace") for name, value in (found.metadata or {}).items()}
-    version, holds = told.get(b"mqsniff.schema_version", SCHEMA_VERSION), told.get(b"mqsniff.table", table)
+        raise FolderError(f"{file}: not a readable Parquet file: {reason}") from None
+    metadata = {name: value.decode(errors="replace") for name, value in (found.metadata or {}).items()}
+    version, holds = metadata.get(b"mqsniff.schema_version", SCHEMA_VERSION), metadata.get(b"mqsniff.table", table)
     if version.partition(".")[0] != _MAJOR:
         raise FolderError(f"{file}: tables of schema {version}, this is {SCHEMA_VERSION}")
     if holds != table or (table in TABLES and not set(found.names) & set(schema.names)):
@@ -153,7 +153,7 @@ def _with_columns(schema: pa.Schema, file: Path, table: str) -> pa.Schema:
 
 
 def _merged(schema: pa.Schema, found: pa.Schema, file: Path, table: str) -> pa.Schema:
-    """A schema with the columns of another, of which those that are the same but for their width give way."""
+    """A schema with the columns of another; for columns in both, its own types count."""
     import pyarrow as pa  # noqa: PLC0415
 
     found = _bare(found)
@@ -167,7 +167,7 @@ def _merged(schema: pa.Schema, found: pa.Schema, file: Path, table: str) -> pa.S
 
 
 def _kin(kind: pa.DataType) -> object:
-    """What types have in common that Arrow turns into each other when it reads."""
+    """A value that is equal for types that Arrow can convert into each other when it reads."""
     from pyarrow import types  # noqa: PLC0415
 
     if types.is_dictionary(kind):
@@ -182,7 +182,7 @@ def _kin(kind: pa.DataType) -> object:
 
 
 def _bare(schema: pa.Schema) -> pa.Schema:
-    """A schema of nullable columns without metadata: what files of different runs agree on."""
+    """A schema of nullable columns without metadata, equal for files of different runs."""
     import pyarrow as pa  # noqa: PLC0415
 
     return pa.schema([field.with_nullable(True).remove_metadata() for field in schema])  # noqa: FBT003  # its signature

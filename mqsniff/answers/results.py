@@ -1,10 +1,10 @@
-"""Batches of a query's result in, cells and lines out: one rule for values, whatever form the result goes out in.
+"""Batches of a query's result in, cells and lines out: the same values in all output formats.
 
 1. Column names are made unique (``a``, ``a_1``), since objects and files need that.
-2. Times with a zone are RFC 3339 with nine digits and Z, as in every other output; those without lack the Z. Times and
-   dates outside the years 1 to 9999, which no such text can name, are null; intervals read "2 days 00:00:01.500000".
-3. Bytes are a string where they are readable text, else {"base64": "…"}; decimals are numbers, and text where they
-   are longer than 64 bits. Maps are objects.
+2. Times with a zone are RFC 3339 with nine digits and Z, as in every other output; those without have no Z. Times and
+   dates outside the years 1 to 9999 are null; intervals are written "2 days 00:00:01.500000".
+3. Bytes are a string if they are readable text, else {"base64": "…"}; decimals are numbers, or text if they are longer
+   than 64 bits. Maps are objects.
 4. The same holds inside lists, objects and maps.
 5. In CSV and tables, lists and objects are JSON, and null is an empty cell.
 """
@@ -32,7 +32,7 @@ _SHOWN: Final = Redaction()
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Names of columns, each once."""
+    """Unique names for columns."""
     taken = set(names)
     seen: Counter[str] = Counter()
     unique = []
@@ -58,7 +58,7 @@ def json_text(value: Any) -> str:
 
 
 def json_line(names: Sequence[str], row: Sequence[Any]) -> bytes:
-    """A row as an object of JSON."""
+    """A row as a JSON object."""
     return orjson.dumps(dict(zip(names, row, strict=True)))
 
 
@@ -97,7 +97,7 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _parts(column: pa.ListArray | pa.MapArray, members: list[Any]) -> list[Any]:
-    """The members of all lists of a column as a list a row; None for a list that is null."""
+    """The members of a column of lists, a list per row; None for null."""
     bounds = pairwise(column.offsets.to_pylist())
     there = column.is_valid().to_pylist()
     return [members[start:stop] if valid else None for valid, (start, stop) in zip(there, bounds, strict=True)]
@@ -113,7 +113,7 @@ def _time(ts_ns: int, zone: str) -> str | None:
 
 
 def _interval(months: int, days: int, nanoseconds: int) -> str:
-    """An interval of the calendar, in the words of DuckDB."""
+    """A calendar interval as DuckDB writes it."""
     minutes, rest = divmod(abs(nanoseconds) // 1000, 60_000_000)
     clock = f"{'-' if nanoseconds < 0 else ''}{minutes // 60:02d}:{minutes % 60:02d}:{rest / 1e6:09.6f}"
     parts = ((months, "month"), (days, "day"))
@@ -122,7 +122,7 @@ def _interval(months: int, days: int, nanoseconds: int) -> str:
 
 
 def _number(value: Decimal) -> int | float | str:
-    """A decimal as a number, or as text where JSON readers would not take it for one."""
+    """A decimal as a number, or as text if JSON readers could not read it exactly."""
     if value != value.to_integral_value():
         return float(value)
     whole = int(value)
@@ -130,7 +130,7 @@ def _number(value: Decimal) -> int | float | str:
 
 
 def _single(scalar: pa.Scalar) -> Any:
-    """A value of a type that has no parts, as JSON has it; None where Python has no such value."""
+    """A scalar as a JSON value; None if Python has no such value."""
     try:
         value = scalar.as_py()
     except (OverflowError, ValueError):

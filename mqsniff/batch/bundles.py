@@ -1,15 +1,15 @@
-"""Segments of one window in, bundles out; bundles in any number and order in, the segments that were put in out.
+"""Segments of one window in, bundles out; bundles of a flow in, their segments in merge order out.
 
-A bundle is what goes through the shuffle: the segments of one flow out of one window, as packed rows and the bytes of
-their payloads.
+A bundle is one row of the shuffle: the segments of one flow from one window, as packed rows and the bytes of their
+payloads.
 
-1. Scan knows packets by their number inside a piece only. ``PiecePlaces`` says where a piece stands in the run, and
-   makes packet names and the merge order out of that.
-2. The order is that of ``sources.merge``: t* (the largest time so far in the packet's file), then the rank of the file,
-   then the packet's number. Every segment carries its t* inside the piece, so that overlapping captures are merged
-   segment by segment.
+1. Scan numbers packets inside a piece. ``PiecePlaces`` gives the position of each piece in the run, and computes packet
+   ids and the merge order from it.
+2. The merge order is that of ``sources.files``: t* (the largest time so far in the packet's file), then the rank of the
+   file, then the packet's number. Every segment carries its t* inside the piece, so that overlapping captures are
+   merged segment by segment.
 3. A bundle holds at most ``PAYLOAD_MAX`` bytes of payload (or one segment) and ``ROWS_MAX`` segments.
-4. What is wrong with single packets travels the same way, in bundles without a key: there may be as many as packets.
+4. Problems of packets are shuffled too, in bundles without a key: there may be one per packet.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SEGMENT: Final = np.dtype(
     [
         ("ts_ns", "<i8"),
-        ("lag_ns", "<u8"),  # how far the time stands behind t*
+        ("lag_ns", "<u8"),  # t* minus the packet's time
         ("seq", "<u4"),
         ("ack", "<u4"),
         ("captured", "<u4"),
@@ -46,7 +46,7 @@ SEGMENT: Final = np.dtype(
         ("direction", "u1"),
     ]
 )
-"""One segment: 46 bytes, rows and not columns, so that the segments of many bundles are joined and read as one."""
+"""One segment: 46 bytes. Rows, not columns, so that the segments of many bundles are read as one array."""
 PAYLOAD_MAX: Final = MIB
 ROWS_MAX: Final = 16_384
 PROBLEMS_MAX: Final = 4_096
@@ -55,7 +55,7 @@ DIGEST: Final = 16
 TIME_MIN: Final = -(1 << 63)
 """t* before the first packet of a file."""
 KEY_HEAD: Final = struct.Struct("<4I2H")
-"""Lengths of domain, tunnel and addresses, and the ports."""
+"""Lengths of domain, tunnel and the two addresses; the two ports."""
 
 
 class Bundle(NamedTuple):
@@ -67,36 +67,36 @@ class Bundle(NamedTuple):
     position: int
     """Number in the piece of the first segment's packet."""
     first_ns: int
-    """t* inside the piece of that segment."""
+    """t* of that segment, inside the piece."""
     segments: int
     key: bytes
     """Domain and FlowKey (``read_key``); empty for a bundle of problems."""
     columns: bytes
     """``segments`` rows of ``SEGMENT``, or as many problems."""
     payload: bytes | memoryview
-    """Captured payload bytes of the segments, one behind the other."""
+    """Captured payload bytes of the segments, concatenated."""
 
 
 BUNDLE_DDL: Final = (
     "flow binary, piece int, position bigint, first_ns bigint, segments int, key binary, columns binary, payload binary"
 )
-"""Spark's words for the columns."""
+"""The columns as a Spark schema."""
 
 
 class PiecePlace(NamedTuple):
-    """Where a piece stands in the run."""
+    """The position of a piece in the run."""
 
     floor_ns: int
     """The largest time of its file before the piece."""
     order: int
-    """Second part of the merge order of its first packet, less one: rank of the file, and packets before the piece."""
+    """Second part of the merge order of its first packet, minus one: rank of the file, and packets before the piece."""
     packet: int
-    """``packet_id`` of its first packet, less one."""
+    """``packet_id`` of its first packet, minus one."""
 
 
 @dataclass(frozen=True, slots=True)
 class PiecePlaces:
-    """The places of all pieces that count; bundles of other pieces are leftovers of scans that were done again."""
+    """The positions of all pieces that count; bundles of other pieces come from scans that were repeated."""
 
     places: dict[int, PiecePlace]
 
@@ -150,7 +150,7 @@ def _rows(segments: SegmentBatch, t_star: Int64s, order: Int64s) -> NDArray[np.v
 
 
 def _bounds(flow: NDArray[np.int32], captured: Int64s) -> Int64s:
-    """Where bundles begin among segments that are sorted by flow, and the end."""
+    """Indexes at which bundles begin among segments sorted by flow, and the end."""
     heads = np.ones(len(flow), np.bool_)
     heads[1:] = flow[1:] != flow[:-1]
     first = np.flatnonzero(heads)
@@ -163,7 +163,7 @@ def _bounds(flow: NDArray[np.int32], captured: Int64s) -> Int64s:
 
 
 def _cuts(ends: Int64s, captured: Int64s, first: int, stop: int) -> Iterator[int]:
-    """Where the segments ``first`` to ``stop`` of one flow are cut because they are too many or too large."""
+    """Indexes at which segments ``first`` to ``stop`` of one flow are split, by count or size."""
     while True:
         before = int(ends[first] - captured[first])
         fitting = int(np.searchsorted(ends, before + PAYLOAD_MAX, side="right"))
@@ -190,13 +190,13 @@ def read_key(key: bytes) -> tuple[str, FlowKey]:
     return domain.decode(errors="surrogatepass"), FlowKey(tunnel.decode(), low_ip, low_port, high_ip, high_port)
 
 
-# ---- the way back
+# ---- bundles to segments
 
 
 def segments_of(bundles: Sequence[Bundle], placing: PiecePlaces, ordinal: int = 0) -> SegmentBatch:
-    """All segments of some bundles (at least one, of any flows of one domain), in merge order.
+    """All segments of some bundles (at least one bundle, all of one domain), in merge order.
 
-    ``ordinal`` is that of the first segment; the others follow one by one.
+    ``ordinal`` is the ordinal of the first segment.
     """
     rows = np.frombuffer(b"".join([bundle.columns for bundle in bundles]), SEGMENT)
     t_star, place, packet = _placed(bundles, rows, placing)
@@ -226,7 +226,7 @@ def segments_of(bundles: Sequence[Bundle], placing: PiecePlaces, ordinal: int = 
 
 
 def _placed(bundles: Sequence[Bundle], rows: NDArray[np.void], placing: PiecePlaces) -> tuple[Int64s, Int64s, Int64s]:
-    """(t*, second part of the merge order, packet id) of the rows of some bundles."""
+    """(t*, second part of the merge order, packet id) of each row."""
     counts = [bundle.segments for bundle in bundles]
     heads = [
         (place.floor_ns, place.order + bundle.position, place.packet + bundle.position)
@@ -241,7 +241,7 @@ def _placed(bundles: Sequence[Bundle], rows: NDArray[np.void], placing: PiecePla
 def merged(bundles: Iterable[Bundle], placing: PiecePlaces, size_max: int = 4 * MIB) -> Iterator[SegmentBatch]:
     """The segments of one flow, whose bundles come in the order of ``PiecePlaces.key``; ordinals count from 0.
 
-    No batch is much larger than ``size_max``; of captures that overlap in time no more is held than what overlaps.
+    No batch is much larger than ``size_max``; for captures that overlap in time, only the overlap is held.
     """
     held: list[Bundle] = []
     size = ordinal = 0
@@ -259,12 +259,12 @@ def merged(bundles: Iterable[Bundle], placing: PiecePlaces, size_max: int = 4 * 
 
 
 def bundle_size(bundle: Bundle) -> int:
-    """Bytes that a bundle moves through the shuffle."""
+    """Bytes of a bundle in the shuffle."""
     return len(bundle.columns) + len(bundle.payload)
 
 
 def _parted(bundles: list[Bundle], horizon: tuple[int, int], placing: PiecePlaces) -> tuple[list[Bundle], list[Bundle]]:
-    """The parts of bundles before and behind a place in the merge order; at least one begins before it."""
+    """The parts of bundles before and after a position in the merge order; at least one begins before it."""
     before, behind = [], []
     for bundle in bundles:
         rows = np.frombuffer(bundle.columns, SEGMENT)
@@ -297,7 +297,7 @@ def pack_problems(problems: Sequence[PacketProblem], piece: int) -> Iterator[Bun
 
 
 def problems_of(bundle: Bundle, placing: PiecePlaces) -> list[PacketProblem]:
-    """The problems in a bundle without a key, with the packets' ids; their ordinals have no meaning."""
+    """The problems in a bundle without a key, with packet ids; ordinals are not set."""
     first = placing.places[bundle.piece].packet
     return [
         PacketProblem(0, ts_ns, first + number, size, Problem(kind, severity, detail))

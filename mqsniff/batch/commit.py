@@ -1,13 +1,13 @@
 """Staged files of a run in, a folder of tables out that holds all of the run or nothing of it.
 
-1. The manifests in ``_mqsniff/runs`` decide which files count; readers who ask ``committed`` see the state before a run
-   or the one behind it, never one between.
-2. Where files can be renamed, tasks write below ``_mqsniff/staging/<run>``, which readers of folders pass over. A run
-   is decided when its manifest stands there; from then on every step can be done again, and who comes next does it.
-3. On object stores tasks write where the files stay, and putting the manifest is the whole of the publication.
-4. What no manifest names and carries the name of a run, in the folder of a table, is an orphan, and goes. Other files
-   are never touched: those of another archive, which stands below, are none of ours.
-5. A run that is not decided leaves nothing. One run at a time: on local file systems a lock sees to it.
+1. The manifests in ``_mqsniff/runs`` decide which files count; ``committed`` gives the state before a run or after it,
+   never one in between.
+2. Where files can be renamed, tasks write below ``_mqsniff/staging/<run>``, which readers of folders skip. A run is
+   decided when its manifest is written there; from then on every step can be repeated, and the next run completes it.
+3. On object stores tasks write to the final paths, and writing the manifest publishes the run.
+4. A file in the folder of a table whose name is that of a run, but that no manifest lists, is an orphan and is deleted.
+   Other files are never touched, such as those of another archive in a subfolder.
+5. A run that is not decided leaves nothing. One run at a time: a lock ensures it on local file systems.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _RUN: Final = re.compile(r"(?:^|/)(\d{8}T\d{6}-[0-9a-f]{8})-[^/]*$")
 
 
 class CommitError(Exception):
-    """A folder that cannot be published to, in one line that says what to do."""
+    """A folder that cannot be published to; the text is one line that says what to do."""
 
 
 @dataclass(slots=True)
 class Recovery:
-    """What was found of runs before, and done about it."""
+    """What was found of earlier runs, and what was done with it."""
 
     completed: list[str] = field(default_factory=list)
     rolled_back: list[str] = field(default_factory=list)
     orphans: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
-        """In words; nothing where nothing was found."""
+        """The recovery in words; empty if nothing was found."""
         said = [f"run {run}, which died while it was published, is complete now" for run in self.completed]
         said += [f"run {run}, which did not get so far, is gone" for run in self.rolled_back]
         if self.orphans:
@@ -58,14 +58,14 @@ class Recovery:
 
 
 class Changed(NamedTuple):
-    """What an earlier run already took, and what is different now."""
+    """Inputs that an earlier run decoded, and those of them that differ now."""
 
     done: list[str]
     changed: list[str]
 
 
 def new_run(now: datetime | None = None) -> str:
-    """A name for a run: sorts by time, tells two of the same second apart."""
+    """A unique name for a run that sorts by time."""
     moment = now or datetime.now(UTC)
     return f"{moment:%Y%m%dT%H%M%S}-{os.urandom(4).hex()}"
 
@@ -77,7 +77,7 @@ class Archive:
         self.store = store
 
     def runs(self) -> list[Manifest]:
-        """The committed runs that count, oldest first; CommitError for a manifest that cannot be understood."""
+        """The committed runs that count, oldest first; CommitError for a manifest that cannot be read."""
         every = [self._manifest(path) for path in self._manifests()]
         replaced = {run for manifest in every for run in manifest.replaces}
         return [manifest for manifest in every if manifest.run not in replaced]
@@ -87,19 +87,19 @@ class Archive:
         return [part for run in self.runs() for part in run.parts if table in (None, part.table)]
 
     def ledger(self) -> dict[str, tuple[int, str]]:
-        """The inputs that were taken, URI -> (size, mark); those that could not be read were not."""
+        """The inputs that were decoded, URI -> (size, mark), without those that could not be read."""
         every = (taken for run in self.runs() for taken in run.inputs if taken.status not in ("unreadable", "skipped"))
         return {taken.uri: (taken.size, taken.mark) for taken in every}
 
     def foreign(self) -> list[str]:
-        """Parquet files that no run made: readers of the folder would take them for rows of ours."""
+        """Parquet files that no run made: readers of the folder would read them as ours."""
         return [path for path in self._tables_files() if path.endswith(".parquet") and not _run_of(path)]
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other runs of this machine out; CommitError when one is at work.
+        """Lock out other runs on this machine; CommitError if one is running.
 
-        The lock goes with the process that holds it, however that ends.
+        The lock is released when the process ends, however it ends.
         """
         if self.store.folder is None:
             yield
@@ -120,7 +120,7 @@ class Archive:
                 is_ours = os.path.samestat(os.fstat(file.fileno()), (home / "lock").stat())
             except OSError:
                 is_ours = False
-            if not is_ours:  # also where the other run took its folder away
+            if not is_ours:  # also if the other run removed the folder
                 raise CommitError(f"{self.store.where}: another run is writing here")
             try:
                 yield
@@ -129,7 +129,7 @@ class Archive:
                 raise
 
     def _leave_no_folder(self, home: Path, made: list[Path]) -> None:
-        """Take away the folders that were made for a run that failed, if nothing was committed to them."""
+        """Remove the folders that were made for a failed run, unless something was committed to them."""
         if home in made and not self._manifests() and not self.store.folders(STAGING):
             (home / "lock").unlink(missing_ok=True)
             for folder in (RUNS, STAGING):
@@ -143,14 +143,14 @@ class Archive:
         return f"{STAGING}/{run}" if self.store.renames else ""
 
     def begin(self, run: str) -> None:
-        """Leave a trace of a run, so that who comes next can say what became of it."""
+        """Record that a run began, so that the next run can report what became of it."""
         if self.store.renames:
             self.store.replace(f"{self.staging(run)}/{_BEGUN}", b"")
 
     def publish(self, manifest: Manifest) -> None:
-        """Make a run count whose files stand below ``staging(run)``, at the paths that the manifest names there.
+        """Commit a run, whose files are below ``staging(run)`` at the paths that the manifest names.
 
-        CommitError when a file that the manifest names is missing or is not of its size: then nothing counts.
+        CommitError if a file is missing or has another size: then nothing of the run counts.
         """
         self._check(manifest)
         self._drop_unnamed(manifest)
@@ -162,7 +162,7 @@ class Archive:
             self._clear(manifest)
 
     def roll_back(self, run: str) -> None:
-        """Leave nothing of a run; one that was decided stays, for ``recover`` to complete."""
+        """Delete all files of a run, unless it is decided: then ``recover`` completes it."""
         if self.store.exists(f"{STAGING}/{run}/{_DECIDED}") or self.store.exists(f"{RUNS}/{run}.json"):
             return
         self.store.delete_tree(f"{STAGING}/{run}")
@@ -172,7 +172,7 @@ class Archive:
                     self.store.delete(path)
 
     def recover(self) -> Recovery:
-        """Bring what earlier runs left to an end: what was decided is completed, the rest rolled back."""
+        """Complete earlier runs that were decided, and roll back the others."""
         recovery = Recovery()
         for run in self.store.folders(STAGING):
             decided = self.store.read(f"{STAGING}/{run}/{_DECIDED}")
@@ -200,7 +200,7 @@ class Archive:
                 raise CommitError(f"{part.path} {found}, not {part.size} bytes: something else writes here")
 
     def _drop_unnamed(self, manifest: Manifest) -> None:
-        """Files of attempts that nobody reported."""
+        """Delete files of attempts that no task reported."""
         staging = self.staging(manifest.run)
         named = {f"{staging}/{part.path}" if staging else part.path for part in manifest.parts}
         for stored in list(self.store.files(staging)):
@@ -208,16 +208,16 @@ class Archive:
                 self.store.delete(stored.path)
 
     def _complete(self, manifest: Manifest) -> None:
-        """Carry out what was decided; every step may have been done before."""
+        """Publish a decided run; each step may have been done before."""
         for part in manifest.parts:
             self.store.move(f"{STAGING}/{manifest.run}/{part.path}", part.path)
-        if not self.store.exists(f"{RUNS}/{manifest.run}.json"):  # HDFS renames onto nothing that is there
+        if not self.store.exists(f"{RUNS}/{manifest.run}.json"):  # HDFS does not rename onto an existing file
             self.store.replace(f"{RUNS}/{manifest.run}.json", manifest.encoded())
         self.store.delete(f"{STAGING}/{manifest.run}/{_DECIDED}")
         self._clear(manifest)
 
     def _clear(self, manifest: Manifest) -> None:
-        """Take away what a committed run no longer needs: its staging folder, and the runs that it replaces."""
+        """Delete what a committed run no longer needs: its staging folder, and the runs that it replaces."""
         self.store.delete_tree(f"{STAGING}/{manifest.run}")
         for run in manifest.replaces:
             data = self.store.read(f"{RUNS}/{run}.json")
@@ -244,7 +244,7 @@ class Archive:
     def _manifest(self, path: str) -> Manifest:
         data = self.store.read(path)
         if data is None:
-            raise CommitError(f"{path} has gone while it was read: another run is writing here")
+            raise CommitError(f"{path} disappeared while it was read: another run is writing here")
         return self._decoded(data, path)
 
     def _decoded(self, data: bytes, path: str) -> Manifest:
@@ -255,7 +255,7 @@ class Archive:
 
 
 def compare(ledger: Mapping[str, tuple[int, str]], inputs: Iterable[tuple[str, int, str]]) -> Changed:
-    """Which of the inputs (URI, size, mark) a ledger knows, and which of these are no longer what they were."""
+    """Which of the inputs (URI, size, mark) are in a ledger, and which of these have changed."""
     found = Changed([], [])
     for uri, size, mark in inputs:
         known = ledger.get(uri)
@@ -265,11 +265,11 @@ def compare(ledger: Mapping[str, tuple[int, str]], inputs: Iterable[tuple[str, i
 
 
 def _is_in_table(path: str) -> bool:
-    """Whether a file with the name of a run stands where runs put theirs."""
+    """Whether a path is in the folder of a table, where runs put their files."""
     return bool(_run_of(path)) and path.partition("/")[0] in (FILES, *TABLES)
 
 
 def _run_of(path: str) -> str:
-    """The run that made a file, by its name; '' for a file of somebody else."""
+    """The run that made a file, by its name; '' for a file of another program."""
     found = _RUN.search(path)
     return found.group(1) if found else ""

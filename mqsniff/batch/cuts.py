@@ -1,12 +1,12 @@
-"""A nominal place in a capture in; the place of a packet record or block near it, at which the file is cut, out.
+"""A nominal offset in a capture in; the offset of a packet record or block near it, where the file is cut, out.
 
-1. Every place that could be a record is looked at, and every chain of such records is followed, until all chains that
-   go on pass through one place. Chains that come to something that is no record are dropped.
-2. The answer depends on the bytes from the nominal place on and on the head of the file, so that both neighbours find
-   the same cut.
-3. It is a proposal. Payloads may hold captures, and chains in them may look better than the true one; whether a cut is
-   where the file has a record is for the landing check to say (prefix.py).
-4. Nothing runs once a byte or once a packet in Python.
+1. Every offset that could begin a record is a candidate. Chains of candidates are followed until all that go on pass
+   through one offset. Chains that reach something that is no record are dropped.
+2. The result depends only on the bytes after the nominal offset and on the file head, so that the tasks on both sides
+   find the same cut.
+3. The result is a guess. Payloads may hold captures, and chains in them may look better than the true one; the landing
+   check (prefix.py) decides whether a record begins at the cut.
+4. No Python code runs per byte or per packet.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from mqsniff.model import Int64s
 
 REACH_MAX: Final = SNAPLEN_MIN + 64
-"""Behind the nominal place the largest usual record has ended after so many bytes: the true chain has begun."""
+"""After this many bytes behind the nominal offset, the largest usual record has ended: the true chain has begun."""
 FOLLOW_MIN: Final = 256 * KIB
-"""How far behind that place chains are followed at first."""
+"""How far beyond that chains are followed at first."""
 FOLLOW_MAX: Final = 4 * MIB
-"""Where they have not met by then, there is no cut; following costs up to twenty times as much memory."""
+"""If chains have not met by then, there is no cut; following costs up to twenty times as much memory."""
 
 RECORD_MAX: Final = SNAPLEN_MIN
-"""Readers take larger packets, but hardly any capture has one; a head that is read a byte too early seems to have."""
+"""Readers accept larger packets, but they are rare; a record head that is read one byte too early looks like one."""
 BLOCK_MAX: Final = 2 * RECORD_MAX
 
 ReadAt: TypeAlias = Callable[[int, int], bytes]
@@ -43,22 +43,22 @@ ReadAt: TypeAlias = Callable[[int, int], bytes]
 
 
 class Links(NamedTuple):
-    """What could be records in a stretch of bytes."""
+    """Candidates for records in some bytes."""
 
     at: Int64s
     """Their offsets, ascending."""
     next: Int64s
-    """Where the record behind each would begin."""
+    """Where the record after each would begin."""
     is_end: NDArray[np.bool_]
-    """Where what is behind cannot be told: a file head, behind which records may look different."""
+    """A chain ends here: a file head, after which records may look different."""
     seen: int
-    """Offsets below this were looked at; the others are too near the end of the stretch."""
+    """Offsets below this were examined; the others are too near the end of the bytes."""
 
 
 def find_cut(read: ReadAt, size: int, nominal: int, heads: Sequence[Head], reach: int = REACH_MAX) -> int | None:
-    """The offset of a record at or behind ``nominal + reach``; None if it is not clear which.
+    """The offset of a record at or after ``nominal + reach``; None if chains do not meet.
 
-    It is ``size``, the size of the file, where no more records stand. ``heads`` are those before the nominal place.
+    It is ``size``, the size of the file, if no more records follow. ``heads`` are the heads before the nominal offset.
     """
     find_links = links_of(heads)
     follow = FOLLOW_MIN
@@ -75,7 +75,7 @@ def find_cut(read: ReadAt, size: int, nominal: int, heads: Sequence[Head], reach
 
 
 def links_of(heads: Sequence[Head]) -> Callable[[NDArray[np.uint8]], Links]:
-    """What finds possible records behind these heads."""
+    """The function that finds candidates after these heads."""
     head = heads[-1].data
     magic = MAGICS.get(head[:4])
     if magic is None:
@@ -84,10 +84,10 @@ def links_of(heads: Sequence[Head]) -> Callable[[NDArray[np.uint8]], Links]:
 
 
 def converge(links: Links, size: int, reach: int, *, is_end: bool) -> int | None:
-    """The first offset from ``reach`` on that every chain passes through which comes to the end of the bytes.
+    """The first offset from ``reach`` on that is in every chain that reaches the end of the bytes.
 
-    At the end of the file chains that end with it are believed before those that reach over it; where no record begins
-    from ``reach`` on, the end itself is the answer.
+    At the end of the file, chains that end exactly there win over those that reach beyond; if no record begins from
+    ``reach`` on, the end itself is returned.
     """
     lives = _lives(links, size, is_end=is_end)
     at, furthest = links.at[lives], np.maximum.accumulate(links.next[lives])
@@ -99,7 +99,7 @@ def converge(links: Links, size: int, reach: int, *, is_end: bool) -> int | None
 
 
 def _lives(links: Links, size: int, *, is_end: bool) -> NDArray[np.bool_]:
-    """Which are in chains that come to the end of the bytes."""
+    """Which candidates are in chains that reach the end of the bytes."""
     count = len(links.at)
     place = np.searchsorted(links.at, links.next)
     known = place < count
@@ -120,7 +120,7 @@ def _words(data: NDArray[np.uint8], order: str) -> NDArray[np.uint32]:
 
 
 def _records(data: NDArray[np.uint8], order: str, ticks: int, head_size: int) -> Links:
-    """Possible pcap records, with a fraction below one second and lengths that fit each other, and file heads."""
+    """Candidates for pcap records (a fraction below one second, lengths that fit each other), and file heads."""
     words = _words(data, order)
     count = max(len(data) - head_size + 1, 0)
     caplen = words[8 : 8 + count]
@@ -136,7 +136,7 @@ def _records(data: NDArray[np.uint8], order: str, ticks: int, head_size: int) ->
 
 
 def _file_heads(data: NDArray[np.uint8]) -> Int64s:
-    """Where heads of pcap files could be."""
+    """Candidates for heads of pcap files."""
     words = _words(data, "<")
     found = [words[:-20] == int.from_bytes(magic, "little") for magic in MAGICS]
     at: Int64s = np.flatnonzero(np.logical_or.reduce(found))
@@ -151,7 +151,7 @@ _KIND_MAX: Final = 0x20F
 
 
 def _blocks(data: NDArray[np.uint8]) -> Links:
-    """Possible pcapng blocks in both byte orders: each section has its own."""
+    """Candidates for pcapng blocks in both byte orders: each section has its own."""
     found = [_blocks_in(data, order) for order in "<>"]
     at, first = np.unique(np.concatenate([at for at, _ in found]), return_index=True)
     following = np.concatenate([following for _, following in found])[first]
@@ -159,9 +159,9 @@ def _blocks(data: NDArray[np.uint8]) -> Links:
 
 
 def _blocks_in(data: NDArray[np.uint8], order: str) -> tuple[Int64s, Int64s]:
-    """(at, next) of those with a kind that the draft lists or leaves to everybody, and twice the same length.
+    """(at, next) of candidates: a type that the draft lists or leaves to vendors, and the same length twice.
 
-    Where the second length is not in the bytes only kinds that are read are believed: half of all words are some kind.
+    If the second length is beyond the bytes, only types that we read are accepted: half of all words are some type.
     """
     words = _words(data, order)
     size = words[4 : max(len(data) - BLOCK_MIN + 1, 0) + 4]

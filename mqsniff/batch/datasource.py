@@ -1,10 +1,10 @@
 """Captures as a Spark data source, ``spark.read.format("mqsniff")``: options in, rows of one table out.
 
-1. ``packets`` are read file by file. Other tables need whole connections, and a reader of files sees of each only what
-   one file holds: the user has to ask for that (``scope=file``); ``mqsniff.batch.spark.frames`` sees them whole.
-2. A file is one task. A file that cannot be read is no row of any table but ``problems``; where none can, where a path
-   or a glob names none, and where a file went or changed since it was listed, the read fails as of every Spark source.
-3. Workers give Arrow batches of bounded size.
+1. ``packets`` are read file by file. Other tables need whole connections, but this reader sees only the part that is in
+   one file: the user has to ask for that (``scope=file``). ``mqsniff.batch.spark.frames`` decodes whole connections.
+2. One task per file. A file that cannot be read is a row of ``problems`` only. If no file can be read, a path or glob
+   matches none, or a file is gone or changed since it was listed, the read fails as with any Spark source.
+3. Workers return Arrow batches of bounded size.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class CaptureDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` takes."""
+        """The name for ``format``."""
         return NAME
 
     def schema(self) -> StructType:
         """The columns of the table.
 
-        ValueError for a table or a scope that there is not, InputError where the path names nothing that can be read.
+        ValueError for an unknown table or scope, InputError if the path names nothing that can be read.
         """
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  # it needs pandas
 
@@ -63,17 +63,17 @@ class CaptureDataSource(DataSource):
         if not self.options.get("path"):
             raise ValueError('format("mqsniff") needs .load(path): a capture, a folder, a glob or a URI')
         if table not in (PACKETS, *TABLE_NAMES):
-            raise ValueError(f"no table {table!r}; there are {PACKETS}, {', '.join(TABLE_NAMES)}")
+            raise ValueError(f"no table {table!r}; tables: {PACKETS}, {', '.join(TABLE_NAMES)}")
         if table != PACKETS and scope != "file":
             raise ValueError(
-                f"{table} need whole connections, which go on from file to file: use "
+                f"{table} need whole connections, which may span files: use "
                 "mqsniff.batch.spark.frames(spark, inputs), or option('scope', 'file') for each file by itself"
             )
         return table
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session."""
+    """Register the format with a session."""
     spark.dataSource.register(CaptureDataSource)
 
 
@@ -92,7 +92,7 @@ class _OneFile:
         self._limits = limits
 
     def batches(self) -> Iterator[PacketBatch]:
-        """The packets in file order; none of a file that cannot be read, whose CaptureInfo says why."""
+        """The packets in file order; none if the file cannot be read: its CaptureInfo says why."""
         info, ordinal = self.captures[0], 0
         try:
             raw = ByteRange(self._location)
@@ -119,7 +119,7 @@ class _TableReader(DataSourceReader):
         self._path = path
 
     def partitions(self) -> Sequence[InputPartition]:
-        """A task a file; InputError as in ``schema``, which is not asked where the user gives one."""
+        """One task per file; InputError as in ``schema``, which is not called if the user gives a schema."""
         files = _listed(self._path)
         return [
             _FilePartition(file.location, name)
@@ -133,16 +133,16 @@ class _TableReader(DataSourceReader):
 
 
 def _listed(path: str) -> list[Listed]:
-    """The files that a path names; InputError where not one of them can be read."""
-    from mqsniff.batch.plan import look  # noqa: PLC0415  # only the driver lists
+    """The files that a path names; InputError if none of them can be read."""
+    from mqsniff.batch.plan import inspect_head  # noqa: PLC0415  # only the driver lists
 
     files = list_inputs([path])
     first = None
     for file in files:
-        looked = look(file, Limits())
-        if looked.status != "unreadable":
+        inspected = inspect_head(file, Limits())
+        if inspected.status != "unreadable":
             return files
-        first = first or looked
+        first = first or inspected
     assert first is not None
     more = f", and {len(files) - 1} more cannot be read" if len(files) > 1 else ""
     raise InputError(f"{first.uri}: {first.error}{more}")
@@ -177,7 +177,7 @@ def _packets(file: _FilePartition) -> Iterator[pa.RecordBatch]:
 
 
 def _cuts(batch: PacketBatch) -> list[int]:
-    """Where a window is cut so that no batch of rows is much larger than ``BATCH_BYTES``."""
+    """Indexes that split a window so that no batch of rows is much larger than ``BATCH_BYTES``."""
     cuts, size = [0], 0
     for row, captured in enumerate(batch.caplen.tolist()):
         if size > BATCH_BYTES:
@@ -207,7 +207,7 @@ def _packet_rows(name: str, batch: PacketBatch) -> pa.RecordBatch:
 
 
 def _rows(file: _FilePartition, table: TableName) -> Iterator[pa.RecordBatch]:
-    """The rows of a table that one capture gives by itself."""
+    """The rows of a table, decoded from one capture alone."""
     from mqsniff.dissector import USUAL, WITH_RECORDS, Settings  # noqa: PLC0415  # only workers decode
     from mqsniff.pipeline import Pipeline  # noqa: PLC0415  # as above
     from mqsniff.tables.arrow import ArrowTables  # noqa: PLC0415  # as above
@@ -227,6 +227,6 @@ def _rows(file: _FilePartition, table: TableName) -> Iterator[pa.RecordBatch]:
 
 
 def _unreadable(info: CaptureInfo) -> Iterator[ProblemItem]:
-    """Why nothing of a file could be read, as its problem."""
+    """The problem of a file that cannot be read."""
     if info.unreadable:
         yield ProblemItem(None, Problem("input", "error", info.unreadable), None, packet_id(info.index, 0))

@@ -1,7 +1,8 @@
-"""Inputs and somebody who runs tasks in, committed tables and a report out: the job, step by step.
+"""Inputs and an engine that runs tasks in, committed tables and a report out: the job, step by step.
 
-1. Nothing here knows Spark. ``Steps`` runs tasks somewhere and gives back what those that succeeded have said.
-2. What earlier runs left is put right first. The same command on finished work does nothing and says so.
+1. Nothing here knows Spark. ``Steps`` runs tasks and returns the results of those that succeeded.
+2. Earlier runs that were interrupted are completed or rolled back first. The same command on finished work does nothing
+   and says so.
 3. A run that fails, whatever the reason, leaves nothing.
 """
 
@@ -21,10 +22,10 @@ from mqsniff.batch.filestats import FileStats
 from mqsniff.batch.finalize import Rewrite, Rewriter, RunFinalizer, rewrites
 from mqsniff.batch.inputs import InputError, Listed, list_inputs, why_changed
 from mqsniff.batch.job import JobOptions, JobReport, counted
-from mqsniff.batch.manifest import Manifest, Published, Taken, run_digest
+from mqsniff.batch.manifest import Manifest, ManifestInput, Published, run_digest
 from mqsniff.batch.plan import ScanPlan, Split, plan
 from mqsniff.batch.prefix import Prefix, prefix
-from mqsniff.batch.reduce import Done, TaskOutput
+from mqsniff.batch.reduce import TaskOutput, TaskResult
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.store import Store, shown_uri
 from mqsniff.batch.taskkeys import TaskKeys
@@ -38,43 +39,43 @@ from mqsniff.topics import TopicDirectory, TopicHistory
 
 LOST: Final = "what was scanned of it was lost with an executor"
 
-TaskReports: TypeAlias = Callable[[str], None]
-"""Is told the stage of the job that begins."""
+StageReporter: TypeAlias = Callable[[str], None]
+"""Called with the stage of the job that begins."""
 
 PARTITION_MIN: Final = 32 * MIB
 PARTITION_MAX: Final = 512 * MIB
 """Bytes of bundles of one reduce task."""
 PARTITIONS_GOOD: Final = 64
-"""Tasks that a job is divided into as long as they are neither too small nor too large."""
+"""Preferred number of reduce tasks, as long as each is neither too small nor too large."""
 
 
 class Steps(Protocol):
-    """Runs tasks; each method gives what the tasks that succeeded have said."""
+    """Runs tasks; each method returns the results of the tasks that succeeded."""
 
     def check_workers(self) -> None:
-        """See that tasks run what the driver runs."""
+        """Check that workers run the same versions as the driver."""
 
     def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[str]:
-        """Scan splits, keep their bundles, give their reports."""
+        """Scan splits and keep their bundles; returns their reports."""
 
     def share(self, key_file: str) -> str:
-        """Send a file of keys to where tasks run; it gives the name by which tasks find it."""
+        """Send a file of keys to the workers; returns the name by which tasks find it."""
 
     def learn(self, placing: PiecePlaces, output: TaskOutput, partitions: int) -> list[str]:
-        """Collect the names of topics that all bundles which were kept teach."""
+        """Collect the topic names that the kept bundles teach."""
 
     def reduce(self, placing: PiecePlaces, names: Sequence[str], output: TaskOutput, partitions: int) -> list[str]:
-        """Decode all bundles that were kept, by flow; then they can go."""
+        """Decode the kept bundles, flow by flow."""
 
     def rewrite(self, wanted: Sequence[Rewrite], rewriter: Rewriter) -> list[str]:
-        """Write parts once more."""
+        """Rewrite part files."""
 
-    def forget(self) -> None:
-        """Let go of everything that is kept."""
+    def clean_up(self) -> None:
+        """Free the kept bundles."""
 
 
 def partitions_of(shuffle_bytes: int) -> int:
-    """Reduce tasks for so many bytes of bundles."""
+    """Number of reduce tasks for this many bytes of bundles."""
     size = min(max(shuffle_bytes // PARTITIONS_GOOD, PARTITION_MIN), PARTITION_MAX)
     return max(1, -(-shuffle_bytes // size))
 
@@ -84,14 +85,14 @@ def run_job(
     inputs: Iterable[str],
     out: str,
     options: JobOptions | None = None,
-    told: TaskReports = lambda _stage: None,
+    on_stage: StageReporter = lambda _stage: None,
 ) -> JobReport:
-    """Do everything; raises InputError, StoreError, CommitError, or what ``steps`` raises."""
+    """Run the whole job; raises InputError, StoreError, CommitError, or what ``steps`` raises."""
     started = time.monotonic()
     options = options or JobOptions()
     archive = Archive(Store.at(out))
     with archive.locked():
-        told("looking at the inputs")
+        on_stage("listing inputs")
         recovered = archive.recover().lines()
         listed = list_inputs(inputs)
         runs = archive.runs()
@@ -99,13 +100,13 @@ def run_job(
         if done is not None and len(done) == len(listed):
             return _nothing_to_do(runs, listed, shown_uri(out), recovered)
         work = _plan(listed, options, done or ())
-        told("looking at the workers")
+        on_stage("checking workers")
         steps.check_workers()
         ready = time.monotonic()
         run = new_run()
-        where = out if "://" in out else archive.store.where  # a worker stands in a folder of its own
+        where = out if "://" in out else archive.store.where  # the working folder of a worker is another one
         output = TaskOutput(where, archive.staging(run), run, replace(options, tls_keys=()))
-        job = _Job(steps, archive, output, told, options)
+        job = _Job(steps, archive, output, on_stage, options)
         try:
             archive.begin(run)
             report = job.run(work, listed, tuple(each.run for each in runs) if options.overwrite else ())
@@ -113,7 +114,7 @@ def run_job(
             archive.roll_back(run)
             raise
         finally:
-            steps.forget()
+            steps.clean_up()
     report.out, report.recovered = shown_uri(out), recovered
     report.seconds, report.start_seconds = time.monotonic() - started, ready - started
     return report
@@ -122,18 +123,18 @@ def run_job(
 def _already_done(
     archive: Archive, runs: Sequence[Manifest], listed: Sequence[Listed], options: JobOptions
 ) -> set[str] | None:
-    """URIs of the inputs that earlier runs took; None where all are to be taken. CommitError where it is not clear."""
+    """URIs of the inputs that earlier runs decoded; None to decode all. CommitError where the user has to choose."""
     where = archive.store.where
     if (foreign := archive.foreign()) and not runs:
-        raise CommitError(f"{where} holds files of somebody else, such as {foreign[0]}: choose another folder")
+        raise CommitError(f"{where} holds files of another program, such as {foreign[0]}: choose another folder")
     if not runs or options.overwrite:
         return None
-    inputs = [taken_of(each) for each in listed]
+    inputs = [manifest_input(each) for each in listed]
     if options.append:
-        found = compare(archive.ledger(), ((taken.uri, taken.size, taken.mark) for taken in inputs))
+        found = compare(archive.ledger(), ((given.uri, given.size, given.mark) for given in inputs))
         if found.changed:
-            raise CommitError(f"{found.changed[0]} has changed since it was taken: --overwrite takes all anew")
-        return {each.uri for each, taken in zip(listed, inputs, strict=True) if taken.uri in set(found.done)}
+            raise CommitError(f"{found.changed[0]} has changed since it was decoded: --overwrite decodes all again")
+        return {each.uri for each, given in zip(listed, inputs, strict=True) if given.uri in set(found.done)}
     digest = run_digest(inputs, options.row_options())
     if any(run.digest == digest for run in runs):
         return {each.uri for each in listed}
@@ -157,7 +158,7 @@ def _unreadable(files: Sequence[tuple[str, str]]) -> str:
 
 
 def _changed(work: ScanPlan) -> str:
-    """Which inputs are no longer what was listed, and why; empty where all are."""
+    """Which inputs changed since they were listed, and how; empty if none."""
     changed = [f"{file.uri}: {reason}" for file in work.files if (reason := why_changed(file.location))]
     more = f", and {counted(len(changed) - 1, 'more input')}" if len(changed) > 1 else ""
     return changed[0] + more if changed else ""
@@ -176,130 +177,130 @@ class _Job:
     """One run, from the plan to the manifest."""
 
     def __init__(
-        self, steps: Steps, archive: Archive, output: TaskOutput, told: TaskReports, options: JobOptions
+        self, steps: Steps, archive: Archive, output: TaskOutput, on_stage: StageReporter, options: JobOptions
     ) -> None:
         self._steps = steps
         self._archive = archive
         self._output = output
-        self._told = told
+        self._on_stage = on_stage
         self._report = JobReport(output.run, "")
-        self._done = Done()
+        self._result = TaskResult()
         self._options = options
 
     def run(self, work: ScanPlan, listed: Sequence[Listed], replaces: tuple[str, ...]) -> JobReport:
-        """Do it; raises where it cannot."""
-        settled = self._scan(work)
-        closing = RunFinalizer(self._archive, self._output, settled.captures())
-        if all(facts.status == "unreadable" for facts in settled.files):
-            raise InputError(_unreadable([(facts.uri, facts.error) for facts in settled.files]))
+        """Scan, decode and publish; raises where it cannot."""
+        proven = self._scan(work)
+        finalizer = RunFinalizer(self._archive, self._output, proven.captures())
+        if all(file.status == "unreadable" for file in proven.files):
+            raise InputError(_unreadable([(file.uri, file.error) for file in proven.files]))
         with TaskKeys(self._options.tls_keys) as keys:
-            path = keys.write(secret for held in settled.secrets.values() for secret in held)
-            if path is not None and settled.bundle_bytes:
+            path = keys.write(secret for held in proven.secrets.values() for secret in held)
+            if path is not None and proven.bundle_bytes:
                 self._output = replace(self._output, key_file=self._steps.share(path))
-            self._reduce(settled, work)
-        told = closing.items((*_registry_problems(), *settled.problems))
-        told.memory = 0  # it is the driver's, no worker's
-        self._done.add(told.plain())
-        topics = TopicDirectory(self._done.taught)
-        parts = closing.filled(self._rewrite(topics), topics)
-        self._told("publishing")
-        published = [closing.published(part) for part in parts]
-        published.append(closing.files([_file_row(facts) for facts in settled.files]))
-        self._conclude(settled, work.done, published)
-        self._archive.publish(self._manifest(listed, settled, published, replaces))
+            self._reduce(proven, work)
+        written = finalizer.items((*_registry_problems(), *proven.problems))
+        written.memory = 0  # that is the driver's memory, not a worker's
+        self._result.add(written.plain())
+        topics = TopicDirectory(self._result.taught)
+        parts = finalizer.filled(self._rewrite(topics), topics)
+        self._on_stage("publishing")
+        published = [finalizer.published(part) for part in parts]
+        published.append(finalizer.files([_file_row(file) for file in proven.files]))
+        self._conclude(proven, work.done, published)
+        self._archive.publish(self._manifest(listed, proven, published, replaces))
         return self._report
 
     def _scan(self, work: ScanPlan) -> Prefix:
-        """Scan until every byte is read by a piece that is proven to begin where the one before it ended."""
+        """Scan until each piece is proven to begin where the one before it ended."""
         splits = work.splits
         reports: list[PieceReport] = []
         while True:
-            self._told(f"scanning {work.size / 1e6:.0f} MB in {counted(len(work.files), 'file')}")
+            self._on_stage(f"scanning {work.size / 1e6:.0f} MB in {counted(len(work.files), 'file')}")
             reports += map(PieceReport.from_json, self._steps.scan(work, splits)) if splits else ()
             self._report.splits += len(splits)
-            settled = prefix(work, reports)
-            if isinstance(settled, Prefix):
-                return settled
-            work, splits = settled.plan, settled.splits
-            self._report.scanned_again += len(settled.files)
+            proven = prefix(work, reports)
+            if isinstance(proven, Prefix):
+                return proven
+            work, splits = proven.plan, proven.splits
+            self._report.scanned_again += len(proven.files)
 
-    def _reduce(self, settled: Prefix, work: ScanPlan) -> None:
-        if not settled.placing.places or not settled.bundle_bytes:
+    def _reduce(self, proven: Prefix, work: ScanPlan) -> None:
+        if not proven.placing.places or not proven.bundle_bytes:
             return
-        partitions = self._output.options.partitions or partitions_of(settled.bundle_bytes)
-        self._report.partitions, self._report.shuffle_bytes = partitions, settled.bundle_bytes
+        partitions = self._output.options.partitions or partitions_of(proven.bundle_bytes)
+        self._report.partitions, self._report.shuffle_bytes = partitions, proven.bundle_bytes
         output = self._output
         if output.options.filters.topics:  # names decide what is chosen, and any flow may teach them
-            self._told(f"learning the names of topics from {settled.bundle_bytes / 1e6:.0f} MB of segments")
+            self._on_stage(f"learning the names of topics from {proven.bundle_bytes / 1e6:.0f} MB of segments")
             history = TopicHistory()
-            for learned in self._steps.learn(settled.placing, output, partitions):
+            for learned in self._steps.learn(proven.placing, output, partitions):
                 history.merge(orjson.loads(learned))
             output = replace(output, history=tuple(history.rows()))
-        self._told(f"decoding {settled.bundle_bytes / 1e6:.0f} MB of segments")
-        names = [capture.name for capture in settled.captures()]
+        self._on_stage(f"decoding {proven.bundle_bytes / 1e6:.0f} MB of segments")
+        names = [capture.name for capture in proven.captures()]
         try:
-            told = self._steps.reduce(settled.placing, names, output, partitions)
+            results = self._steps.reduce(proven.placing, names, output, partitions)
         except Exception as error:
-            if changed := _changed(work):  # an engine that compares may see it first
+            if changed := _changed(work):  # Spark may notice it before us
                 raise InputError(f"{changed}; {LOST}, so nothing was committed; run it again") from error
             raise
-        for done in told:
-            self._done.add(orjson.loads(done))
-        self._check_arrived(settled, work)
+        for each in results:
+            self._result.add(orjson.loads(each))
+        self._check_arrived(proven, work)
 
-    def _check_arrived(self, settled: Prefix, work: ScanPlan) -> None:
-        """InputError where the tasks that decode were not given what scan found.
+    def _check_arrived(self, proven: Prefix, work: ScanPlan) -> None:
+        """InputError where the reduce tasks did not get all that scan found.
 
-        What a lost executor held is scanned again behind our back, and gives nothing where its file went or changed.
+        Spark scans again what a lost executor held, and gets nothing if the file is gone or changed meanwhile.
         """
-        done = self._done
-        given = done.bundles, done.bundle_bytes, done.segments
-        if given == (settled.bundles, settled.bundle_bytes, settled.segments):
+        result = self._result
+        arrived = result.bundles, result.bundle_bytes, result.segments
+        if arrived == (proven.bundles, proven.bundle_bytes, proven.segments):
             return
         where = _changed(work) or "an input could not be scanned a second time"
         raise InputError(
-            f"{where}; {LOST}: {done.segments:,} of {settled.segments:,} segments were decoded, so nothing was "
+            f"{where}; {LOST}: {result.segments:,} of {proven.segments:,} segments were decoded, so nothing was "
             "committed; run it again"
         )
 
     def _rewrite(self, topics: TopicDirectory) -> list[WrittenPart]:
-        """The parts of all tasks, with the names that count, small ones put together."""
-        staying, wanted = rewrites(self._done.parts, topics.names, self._output.options.folders)
+        """The parts of all tasks, with the topic names that count; small ones are joined."""
+        staying, wanted = rewrites(self._result.parts, topics.names, self._output.options.folders)
         if not wanted:
             return staying
-        self._told(f"finishing {counted(sum(len(each.parts) for each in wanted), 'part')}")
-        again = Done()
-        for done in self._steps.rewrite(wanted, Rewriter(self._output, tuple(topics.rows()))):
-            again.add(orjson.loads(done))
+        self._on_stage(f"finishing {counted(sum(len(each.parts) for each in wanted), 'part')}")
+        again = TaskResult()
+        for each in self._steps.rewrite(wanted, Rewriter(self._output, tuple(topics.rows()))):
+            again.add(orjson.loads(each))
         self._report.rewritten = sum(len(each.parts) for each in wanted)
-        self._done.memory = max(self._done.memory, again.memory)
+        self._result.memory = max(self._result.memory, again.memory)
         return staying + again.parts
 
-    def _conclude(self, settled: Prefix, skipped: Sequence[str], published: Sequence[Published]) -> None:
-        report, done = self._report, self._done
-        report.files = len(settled.files)
-        report.bytes = sum(facts.size for facts in settled.files)
-        report.unreadable = [(facts.uri, facts.error) for facts in settled.files if facts.status == "unreadable"]
+    def _conclude(self, proven: Prefix, skipped: Sequence[str], published: Sequence[Published]) -> None:
+        report, result = self._report, self._result
+        report.files = len(proven.files)
+        report.bytes = sum(file.size for file in proven.files)
+        report.unreadable = [(file.uri, file.error) for file in proven.files if file.status == "unreadable"]
         report.skipped = list(skipped)
-        report.packets, report.other_packets = settled.packets, settled.other_packets
-        report.dropped = sum(facts.dropped for facts in settled.files)
-        report.connections, report.messages, report.problems = done.connections, done.messages, done.problems
-        report.worker_memory = done.memory
+        report.packets, report.other_packets = proven.packets, proven.other_packets
+        report.dropped = sum(file.dropped for file in proven.files)
+        report.connections, report.messages, report.problems = result.connections, result.messages, result.problems
+        report.worker_memory = result.memory
         for part in published:
             report.tables[part.table] += part.rows
 
     def _manifest(
-        self, listed: Sequence[Listed], settled: Prefix, published: Sequence[Published], replaces: tuple[str, ...]
+        self, listed: Sequence[Listed], proven: Prefix, published: Sequence[Published], replaces: tuple[str, ...]
     ) -> Manifest:
         options = self._options.row_options()
-        statuses = {facts.uri: facts.status for facts in settled.files}
-        every = [taken_of(each) for each in listed]
+        statuses = {file.uri: file.status for file in proven.files}
+        inputs = [(each.uri, manifest_input(each)) for each in listed]
         return Manifest(
             run=self._output.run,
-            digest=run_digest(every, options),
+            digest=run_digest([given for _, given in inputs], options),
             version=__version__,
             schema_version=SCHEMA_VERSION,
-            inputs=tuple(taken_of(each)._replace(status=statuses[each.uri]) for each in listed if each.uri in statuses),
+            inputs=tuple(given._replace(status=statuses[uri]) for uri, given in inputs if uri in statuses),
             parts=tuple(published),
             replaces=replaces,
             options=options,
@@ -314,27 +315,27 @@ def _registry_problems() -> Iterator[Item]:
             yield ProblemItem(None, Problem("internal", "error", entry.problem), None, None)
 
 
-def _file_row(facts: FileStats) -> dict[str, Any]:
+def _file_row(file: FileStats) -> dict[str, Any]:
     """A row of ``files``."""
     return {
-        "uri": facts.uri,
-        "capture": facts.name,
-        "size": facts.size,
-        "mark": None if facts.mtime_ns is None else str(facts.mtime_ns),
-        "format": facts.format,
-        "compression": facts.compression,
-        "linktypes": [str(number) for number in facts.linktypes],
-        "first_ts": facts.first_ns,
-        "last_ts": facts.last_ns,
-        "packets": facts.packets,
-        "other_packets": facts.other_packets,
-        "dropped": facts.dropped,
-        "status": facts.status,
-        "error": facts.error or None,
-        "domain": facts.domain,
+        "uri": file.uri,
+        "capture": file.name,
+        "size": file.size,
+        "mark": None if file.mtime_ns is None else str(file.mtime_ns),
+        "format": file.format,
+        "compression": file.compression,
+        "linktypes": [str(number) for number in file.linktypes],
+        "first_ts": file.first_ns,
+        "last_ts": file.last_ns,
+        "packets": file.packets,
+        "other_packets": file.other_packets,
+        "dropped": file.dropped,
+        "status": file.status,
+        "error": file.error or None,
+        "domain": file.domain,
     }
 
 
-def taken_of(listed: Listed) -> Taken:
-    """An input as manifests name it."""
-    return Taken(escaped(listed.uri), listed.size, "" if listed.mtime_ns is None else str(listed.mtime_ns))
+def manifest_input(listed: Listed) -> ManifestInput:
+    """An input as a manifest lists it."""
+    return ManifestInput(escaped(listed.uri), listed.size, "" if listed.mtime_ns is None else str(listed.mtime_ns))

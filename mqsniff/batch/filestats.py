@@ -1,10 +1,10 @@
 """A file and the reports of its pieces in; its row in the table of files, its problems and its secrets out.
 
-1. What the pieces tell is put together to what one reader of the file would have told: each problem once, with the
-   numbers of packets in the file, and limits counted over all pieces.
+1. The result equals that of one reader of the whole file: each problem once, with packet numbers of the file, and
+   limits counted over all pieces.
 2. A file that cannot be read has a row, and a problem that names its URI.
-3. The table ``files`` shows where every row came from; only batch runs have it, and the column ``run_id``, which stands
-   at the end of each of their tables. URIs stand in it without credentials.
+3. The table ``files`` tells where rows came from. Only batch runs have it, and ``run_id``, the last column of each of
+   their tables. Its URIs hold no credentials.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mqsniff.batch.report import PieceReport
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, ProblemItem, packet_id, packet_number
 from mqsniff.sources.batches import PROBLEMS_MAX
-from mqsniff.sources.parsers import NOT_TOLD, Losses, lost
+from mqsniff.sources.parsers import NOT_COUNTED, Losses, lost
 from mqsniff.sources.pcapng_blocks import MORE_NOTES, MORE_SECRETS
 from mqsniff.tables.schemas import SCHEMA_VERSION, Column, TableName, arrow_schema, arrow_type
 
@@ -33,7 +33,7 @@ Secrets: TypeAlias = tuple[tuple[int, bytes], ...]
 
 @dataclass(frozen=True, slots=True)
 class FileStats:
-    """A row of the table of files, but for the run."""
+    """A row of the table of files, without the run."""
 
     index: int
     name: str
@@ -57,7 +57,7 @@ class FileStats:
 
 
 class FileReading(NamedTuple):
-    """The pieces of a file that count, in file order, and why they are not all."""
+    """The pieces of a file that count, in file order, and why others do not."""
 
     file: InputFile
     reports: Sequence[PieceReport]
@@ -67,14 +67,14 @@ class FileReading(NamedTuple):
 
     @property
     def unreadable(self) -> str:
-        """Why there is nothing of it; empty where there is something."""
+        """Why nothing of the file could be read; empty if something was."""
         if self.file.status == "unreadable":
             return self.file.error
         return self.reports[0].unreadable if self.reports else self.failure
 
 
-def facts_of(reading: FileReading, problems: Sequence[ProblemItem]) -> FileStats:
-    """What is known of a file when all of it was scanned; ``problems`` are its own."""
+def file_stats(reading: FileReading, problems: Sequence[ProblemItem]) -> FileStats:
+    """The row of a file that was scanned completely; ``problems`` are those of the file."""
     file, reports = reading.file, reading.reports
     status, error = _status(reading, problems)
     return FileStats(
@@ -111,14 +111,14 @@ def _status(reading: FileReading, problems: Sequence[ProblemItem]) -> tuple[File
 
 
 def dropped(reports: Sequence[PieceReport]) -> int:
-    """Packets that the capturing side of a file lost: sections go on from piece to piece."""
+    """Packets that the capturing side of a file lost: a section may span pieces."""
     over = 0
     section: Losses = {}
     for report in reports:
         first, between, last = report.losses
-        for interface, (told, total) in first.items():
-            before = section.get(interface, (0, NOT_TOLD))
-            section[interface] = before[0] + told, before[1] if total == NOT_TOLD else total
+        for interface, (counted, total) in first.items():
+            before = section.get(interface, (0, NOT_COUNTED))
+            section[interface] = before[0] + counted, before[1] if total == NOT_COUNTED else total
         if last is not None:
             over += lost(section) + between
             section = dict(last)
@@ -126,7 +126,7 @@ def dropped(reports: Sequence[PieceReport]) -> int:
 
 
 def problems_of(reading: FileReading, limits: Limits) -> list[ProblemItem]:
-    """The problems of a file, as one reader would have told them."""
+    """The problems of a file, as one reader of the whole file reports them."""
     file = reading.file
     whole = packet_id(file.index, 0)
     if file.status == "skipped":
@@ -156,7 +156,7 @@ def problems_of(reading: FileReading, limits: Limits) -> list[ProblemItem]:
 
 
 def _notes_left_out(reports: Sequence[PieceReport], limits: Limits) -> bool:
-    """Whether a note came when the pieces up to there had as many as are kept."""
+    """Whether a note came after the limit of notes was reached."""
     spent = 0
     for report in reports:
         spent += report.notes.size
@@ -166,7 +166,7 @@ def _notes_left_out(reports: Sequence[PieceReport], limits: Limits) -> bool:
 
 
 def _moved(problem: Problem, packets: int) -> Problem:
-    """A problem of a piece that has so many packets before it: the number in its words is that in the file."""
+    """A problem of a piece, with its packet counted from the start of the file; ``packets`` precede the piece."""
     if problem.packet is None:
         return problem
     number = f"packet {problem.packet}"
@@ -210,7 +210,7 @@ FILE_COLUMNS: Final = (
 
 @cache
 def run_schema(table: TableName | str) -> pa.Schema:
-    """The Arrow schema of a table of a batch run: that of ``decode``, and ``run_id``."""
+    """The Arrow schema of a table of a batch run: as ``decode`` has it, and ``run_id``."""
     import pyarrow as pa  # noqa: PLC0415  # start-up is a budget
 
     run_id = pa.field(RUN_ID.name, arrow_type(RUN_ID.type), RUN_ID.nullable, {"doc": RUN_ID.doc})

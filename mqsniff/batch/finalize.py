@@ -27,8 +27,8 @@ from mqsniff.batch.manifest import Published
 from mqsniff.batch.reduce import (
     ROW_GROUP_SIZE,
     TABLES_BUFFER,
-    Done,
     TaskOutput,
+    TaskResult,
     Writer,
     part_of,
     peak_memory,
@@ -46,33 +46,33 @@ from mqsniff.tables.schemas import TABLES, TableName, names_of
 from mqsniff.topics import Names, Teaching, TopicDirectory, TopicIds, note_topic, shows_other_names
 
 SMALL: Final = 8 * MIB
-"""A part below this is put together with others."""
+"""Smaller parts are joined."""
 PART_SIZE: Final = 256 * MIB
-"""What they become at most."""
+"""Bytes of a joined part at most."""
 NOWHERE: Final = "__HIVE_DEFAULT_PARTITION__"
 """Folder of rows without a protocol or a time, as Hive, Spark and DuckDB name it."""
 
 
 class Rewrite(NamedTuple):
-    """Parts of one table that become one, or one a folder."""
+    """Parts of one table that are joined into one, or one per folder."""
 
     table: TableName
     parts: tuple[WrittenPart, ...]
 
     def plain(self) -> dict[str, Any]:
-        """JSON-able."""
+        """The rewrite as JSON values."""
         return {"table": self.table, "parts": [plain_part(part) for part in self.parts]}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> Rewrite:
-        """What ``plain`` gave."""
+        """From what ``plain`` returned."""
         return cls(plain["table"], tuple(part_of(part) for part in plain["parts"]))
 
 
 def rewrites(
     parts: Iterable[WrittenPart], names: Names, folders: Sequence[Folder]
 ) -> tuple[list[WrittenPart], list[Rewrite]]:
-    """(parts that stay as they are, what is to be rewritten)."""
+    """(parts that stay as they are, parts to rewrite)."""
     staying: list[WrittenPart] = []
     wanted: list[Rewrite] = []
     by_table: dict[TableName, list[WrittenPart]] = {}
@@ -95,7 +95,7 @@ def rewrites(
 
 
 def _bins(parts: list[WrittenPart]) -> Iterator[list[WrittenPart]]:
-    """Parts put together, each lot at most ``PART_SIZE``; the same lots whatever the order of the tasks."""
+    """Groups of parts of at most ``PART_SIZE`` bytes; the order of the tasks does not change them."""
     lot: list[WrittenPart] = []
     size = 0
     for part in sorted(parts, key=lambda part: part.path):
@@ -110,14 +110,14 @@ def _bins(parts: list[WrittenPart]) -> Iterator[list[WrittenPart]]:
 
 @dataclass(frozen=True, slots=True)
 class Rewriter:
-    """What a task needs to rewrite."""
+    """Rewrites parts, in a task."""
 
     output: TaskOutput
     taught: tuple[Teaching, ...]
 
-    def run(self, wanted: Rewrite, attempt: str) -> Done:
-        """Rewrite some parts; raises what fails the attempt."""
-        pa.default_memory_pool().release_unused()  # of the tasks that this worker did before
+    def run(self, wanted: Rewrite, attempt: str) -> TaskResult:
+        """Rewrite some parts; an exception fails the attempt."""
+        pa.default_memory_pool().release_unused()  # earlier tasks of this worker left it
         store = Store.at(self.output.uri)
         options = self.output.options
         internal = InternalTopics(Registry(load_dissectors()).dissectors)
@@ -131,11 +131,11 @@ class Rewriter:
                 store.filesystem.delete_file(filled.path)
             else:
                 target.take(part)
-        return Done(parts=target.close(), memory=peak_memory())
+        return TaskResult(parts=target.close(), memory=peak_memory())
 
 
 class _Target:
-    """Rows of parts in, one part out, or one a folder; row groups as large as limits allow."""
+    """Rows of parts in, one part out, or one per folder; row groups as large as limits allow."""
 
     def __init__(self, store: Store, table: TableName, folder: str, prefix: str, folders: Sequence[Folder]) -> None:
         self._store = store
@@ -160,7 +160,7 @@ class _Target:
                     self._add(name, rows)
 
     def close(self) -> list[WrittenPart]:
-        """Make everything whole."""
+        """Write what waits and close all parts."""
         for name in [*self._waiting]:
             self._write(name)
         return [file.close() for file in self._files.values()]
@@ -194,7 +194,7 @@ class _Target:
 
 
 def _folder_column(rows: pa.Table, table: TableName, folder: Folder) -> pa.ChunkedArray:
-    """The names of the folders that rows belong to, without those above."""
+    """The name of each row's folder, without its parents."""
     if folder == "protocol":
         values = rows["protocol"]
     else:
@@ -212,7 +212,7 @@ _DAY_OF: Final[Mapping[TableName, tuple[str, ...]]] = {
     "topics": ("first_ts",),
     "problems": ("ts",),
 }
-"""The times that say which day a row belongs to, the first that is not null."""
+"""The day of a row is that of the first of these times that is not null."""
 
 
 # ---- the driver's part
@@ -226,15 +226,15 @@ class RunFinalizer:
     output: TaskOutput
     captures: Sequence[CaptureInfo]
 
-    def items(self, items: Iterable[Item]) -> Done:
-        """Write what is to be told of the run and its inputs."""
+    def items(self, items: Iterable[Item]) -> TaskResult:
+        """Write items about the run and its inputs."""
         writer = Writer(self.output, self.captures, "inputs")
         for item in items:
             writer.take(item)
         return writer.close()
 
     def filled(self, parts: Sequence[WrittenPart], topics: TopicDirectory) -> list[WrittenPart]:
-        """The parts of tasks, with the table ``topics``, and an empty part of every wanted table that has none."""
+        """The parts of tasks, the table ``topics``, and an empty part of each wanted table that has none."""
         store, options = self.archive.store, self.output.options
         files = PartFiles(
             store.filesystem,
@@ -263,7 +263,7 @@ class RunFinalizer:
         return Published(FILES, path, batch.num_rows, size)
 
     def published(self, part: WrittenPart) -> Published:
-        """A part as the manifest names it."""
+        """A part as the manifest lists it."""
         store = self.archive.store
         path = part.path.removeprefix(store.root + "/").removeprefix(self.output.folder).lstrip("/")
         return Published(part.table, path, part.rows, part.bytes)

@@ -1,10 +1,9 @@
 """The bundles of one flow in, the items of its connections out: the same decoding as that of one process.
 
-1. One flow is alive at a time, and of it what ``bundles.merged`` and its connections hold.
-2. What a connection shows depends on its own packets only, so a flow alone gives what it gives among others.
-3. A fault of our own takes its flow, never the job: what was decoded stays, and a problem says where it ended.
-4. Want of memory is the machine's, wherever it was caught: it fails the task, so that an attempt with more gives the
-   rows that every other attempt gives.
+1. One flow is in memory at a time: what ``bundles.merged`` and its connections hold.
+2. The items of a connection depend on its own packets only, so a flow decoded alone gives the same items.
+3. An exception in our code ends its flow, never the job: decoded items stay, and a problem says where decoding ended.
+4. A MemoryError fails the task, wherever it was caught, so that an attempt with more memory gives all rows.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from mqsniff.streams.flows import FlowEvents, FlowTable
 from mqsniff.topics import When
 
 SLICE_SEGMENTS: Final = 8192
-"""Segments whose events may stand in memory together: where they are small, each costs more than its bytes."""
+"""Segments whose events may be in memory together: an event of a small segment is larger than its bytes."""
 
 _COLUMNS: Final = (
     *("flow", "direction", "seq", "ack", "flags", "start", "stop", "size", "ip_id"),
@@ -30,15 +29,15 @@ _COLUMNS: Final = (
 )
 
 
-class InputLost(Exception):  # noqa: N818  # it says what happened
-    """The bundles could not be read to their end: a failure of the task, not of the traffic."""
+class BundlesLost(Exception):  # noqa: N818  # it says what happened
+    """Reading the bundles failed: a failure of the task, not of the traffic."""
 
 
 _END: Final[When] = ((1 << 63) - 1, 0)
 
 
-class Order:
-    """Which packet of the flow released what it told last."""
+class ReleaseCursor:
+    """The packet that released the last item of a flow."""
 
     def __init__(self) -> None:
         self._batch: SegmentBatch | None = None
@@ -46,16 +45,16 @@ class Order:
         """Ordinal of that packet in the flow."""
 
     def enter(self, batch: SegmentBatch) -> None:
-        """The next items are those of these segments."""
+        """The next items come from these segments."""
         self._batch = batch
 
     def leave(self) -> None:
-        """The next items are those of the flow's end."""
+        """The next items come from the end of the flow."""
         self._batch = None
 
     @property
     def now(self) -> When:
-        """That packet."""
+        """Time and number of that packet."""
         batch = self._batch
         place = 0 if batch is None else self.release - int(batch.ordinal[0])
         if batch is None or place >= len(batch):
@@ -64,41 +63,44 @@ class Order:
 
 
 def items_of(
-    bundles: Iterable[Bundle], placing: PiecePlaces, context: RunContext, order: Order | None = None
+    bundles: Iterable[Bundle], placing: PiecePlaces, context: RunContext, cursor: ReleaseCursor | None = None
 ) -> Iterator[Item]:
-    """Everything that one flow tells; its bundles come in the order of ``PiecePlaces.key``.
+    """All items of one flow, whose bundles come in the order of ``PiecePlaces.key``.
 
-    ``order`` follows the items.
-
-    Raises InputLost where ``bundles`` raises, MemoryError; nothing else.
+    ``cursor`` is kept up to date. Raises BundlesLost where ``bundles`` raises, MemoryError; nothing else.
     """
     conversations: dict[Connection, Conversation] = {}
-    order = order or Order()
+    cursor = cursor or ReleaseCursor()
     try:
-        for item in _items(_events(_guarded(bundles), placing, context, order), context, conversations, order):
-            _refuse_want_of_memory(item)
+        for item in _items(_events(_guarded(bundles), placing, context, cursor), context, conversations, cursor):
+            _raise_out_of_memory(item)
             yield item
-    except (InputLost, MemoryError):
+    except (BundlesLost, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001  # the border of the task
-        yield from _quarantined(error, conversations.values())
+        yield from _closed_by_fault(error, conversations.values())
 
 
 def _items(
-    events: Iterable[FlowEvents], context: RunContext, conversations: dict[Connection, Conversation], order: Order
+    events: Iterable[FlowEvents],
+    context: RunContext,
+    conversations: dict[Connection, Conversation],
+    cursor: ReleaseCursor,
 ) -> Iterator[Item]:
     """The items of all connections; ``conversations`` are those that are open."""
     for release, connection, event in chain.from_iterable(events):
         conversation = conversations.get(connection)
         if conversation is None:
             conversation = conversations[connection] = Conversation(connection, context)
-        for order.release, _, item in conversation.items(release, event):
+        for cursor.release, _, item in conversation.items(release, event):
             yield item
         if isinstance(event, ConnectionClosed):
             del conversations[connection]
 
 
-def _events(bundles: Iterator[Bundle], placing: PiecePlaces, context: RunContext, order: Order) -> Iterator[FlowEvents]:
+def _events(
+    bundles: Iterator[Bundle], placing: PiecePlaces, context: RunContext, cursor: ReleaseCursor
+) -> Iterator[FlowEvents]:
     first = next(bundles, None)
     if first is None:
         return
@@ -106,9 +108,9 @@ def _events(bundles: Iterator[Bundle], placing: PiecePlaces, context: RunContext
     for batch in merged(chain((first,), bundles), placing):
         for start in range(0, len(batch), SLICE_SEGMENTS):
             segments = _slice(batch, slice(start, start + SLICE_SEGMENTS))
-            order.enter(segments)
+            cursor.enter(segments)
             yield from flows.feed(segments)
-    order.leave()
+    cursor.leave()
     yield from flows.end()
 
 
@@ -124,19 +126,19 @@ def _guarded(bundles: Iterable[Bundle]) -> Iterator[Bundle]:
     try:
         yield from bundles
     except Exception as error:
-        raise InputLost(f"{type(error).__name__}: {error}") from error
+        raise BundlesLost(f"{type(error).__name__}: {error}") from error
 
 
-def _refuse_want_of_memory(item: Item) -> None:
-    """Raise MemoryError for a contained fault that was one."""
+def _raise_out_of_memory(item: Item) -> None:
+    """Raise MemoryError if the item reports one that was caught."""
     if isinstance(item, ProblemItem) and item.problem.kind == "internal":
         detail = item.problem.detail
         if detail.startswith(MemoryError.__name__):
             raise MemoryError(detail)
 
 
-def _quarantined(error: Exception, conversations: Iterable[Conversation]) -> Iterator[Item]:
-    """The fault, told for each connection that it ends."""
+def _closed_by_fault(error: Exception, conversations: Iterable[Conversation]) -> Iterator[Item]:
+    """A problem and the end of each connection that an exception ends."""
     problem = Problem("internal", "error", f"{type(error).__name__}: decoded no further")
     for conversation in conversations:
         info = conversation.info

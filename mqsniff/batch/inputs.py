@@ -1,12 +1,11 @@
 """Paths, folders, globs and URIs in; the capture files that they name, and the bytes of these files, out.
 
-1. A file, or what a glob finds, is taken whatever its name; below folders only names that captures have are taken.
-2. A file named twice is one file. Local paths become absolute: executors do not share the driver's folder.
-3. Names are relative to the folder that all inputs have in common, so they do not depend on where the job ran; they are
-   what ``mqsniff decode`` shows for the same files when it runs in that folder.
-4. ``Location.store`` may hold credentials, and is shown to nobody; no URI, no name and no message does.
-5. A file is pinned to the size and time that it was listed with: bytes of anything else raise ChangedError, whoever
-   reads them and however much later.
+1. Files and matches of globs are taken whatever their names; below folders, only files named like captures.
+2. A file named twice is one file. Local paths become absolute: executors have another working folder.
+3. Names are relative to the common folder of all inputs, so they do not depend on where the job ran; ``mqsniff decode``
+   shows the same names when it runs in that folder.
+4. ``Location.store`` may hold credentials and is never shown; URIs, names and messages hold none.
+5. Size and modification time are those of the listing: if the file differs when it is read, ChangedError is raised.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _CAPTURE: Final = re.compile(r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.(gz|zst|lz4|xz|
 """tcpdump appends a number to the names of rotated files."""
 _MAGIC: Final = re.compile(r"[*?[]")
 CHECK_BYTES: Final = 8 * MIB
-"""Bytes that are read from a remote file system until it is asked again whether the file still is what was listed."""
+"""After this many bytes from a remote file system, size and time of the file are checked again."""
 
 
 class InputError(Exception):
@@ -40,22 +39,22 @@ class InputError(Exception):
 
 
 class ChangedError(OSError):
-    """A file that is no longer what was listed."""
+    """A file that changed since it was listed."""
 
 
 class Location(NamedTuple):
-    """Where a file lies, and what it was when it was listed."""
+    """The path of a file, and its size and time when it was listed."""
 
     path: str
     store: str = ""
-    """A URI of the file system on which ``path`` is; empty for the machine's own."""
+    """URI of the file system of ``path``; empty for local files."""
     size: int | None = None
-    """None where the file was never looked at, or not found."""
+    """None if the file was not listed or not found."""
     mtime_ns: int | None = None
-    """None where the file system knows no times."""
+    """None if the file system has no times."""
 
     def check(self, size: int, mtime_ns: int | None) -> None:
-        """ChangedError where these are not the size and time that were listed."""
+        """ChangedError if size or time differ from the listed ones."""
         if self.size is not None and (self.size, self.mtime_ns) != (size, mtime_ns):
             raise ChangedError("changed since it was listed")
 
@@ -73,8 +72,8 @@ class Listed(NamedTuple):
 def list_inputs(inputs: Iterable[str]) -> list[Listed]:
     """The files that some inputs name, by URI.
 
-    InputError where a glob or a folder holds none, or a URI cannot be used. A path that names nothing is listed with
-    size 0: that it cannot be opened is told where it is read.
+    InputError if a glob or a folder holds none, or a URI cannot be used. A path that does not exist is listed with
+    size 0; reading it reports the error.
     """
     found: dict[str, Listed] = {}
     for given in inputs:
@@ -86,7 +85,7 @@ def list_inputs(inputs: Iterable[str]) -> list[Listed]:
 
 
 def names_of(uris: Iterable[str]) -> list[str]:
-    """Each relative to the folder that all have in common."""
+    """The names of files: relative to their common folder."""
     parts = [uri.split("/") for uri in uris]
     depth = 0
     for level in zip(*(each[:-1] for each in parts), strict=False):
@@ -97,7 +96,7 @@ def names_of(uris: Iterable[str]) -> list[str]:
 
 
 def is_capture(name: str) -> bool:
-    """Whether a file below a folder is taken, by its name."""
+    """Whether a file below a folder is named like a capture."""
     return _CAPTURE.search(name) is not None
 
 
@@ -139,7 +138,7 @@ def _of_uri(given: str) -> Iterator[Listed]:
     except OSError as error:
         raise InputError(f"{shown_uri(given)}: {why(error)}") from None
     except UnicodeDecodeError:
-        raise InputError(f"{shown_uri(given)}: a name there is no UTF-8, and only a path can hold it") from None
+        raise InputError(f"{shown_uri(given)}: a file name is not UTF-8; give its path instead") from None
     is_wanted = _wanted(path, folder)
     for info in every:
         if info.type == FileType.NotFound or (info.type == FileType.File and is_wanted(info.path)):
@@ -148,7 +147,7 @@ def _of_uri(given: str) -> Iterator[Listed]:
 
 
 def _wanted(path: str, folder: str) -> Callable[[str], bool]:
-    """Which paths on a remote file system a path, folder or glob names."""
+    """A test whether a path on a remote file system matches a path, folder or glob."""
     if path == folder:
         return lambda found: found == path or is_capture(found)
     pattern = re.compile(_regex(path) + r"(?P<below>/.*)?")
@@ -177,7 +176,7 @@ def _uri_of(given: str, path: str) -> str:
 
 @lru_cache(maxsize=64)
 def _filesystem(uri: str) -> tuple[FileSystem, str]:
-    """The file system of a URI, and the path there; InputError where there is none."""
+    """The file system of a URI, and the path there; InputError if there is none."""
     from pyarrow import ArrowException, fs  # noqa: PLC0415  # start-up is a budget
 
     try:
@@ -204,10 +203,10 @@ class _OpenFile(Protocol):
 
 
 class ByteRange:
-    """The bytes of a file from ``start`` to ``stop``, or its end: a ``RawBytes`` of the codecs' room.
+    """The bytes of a file from ``start`` to ``stop``, or to its end: a ``RawBytes`` for ``codecs.files``.
 
-    Opening raises OSError; a read that fails ends the bytes with a ``failure``. ChangedError where the file is not, or
-    while it was read ceased to be, the one that was listed: what was read before is of the listed one.
+    Opening raises OSError; a read that fails ends the bytes with a ``failure``. ChangedError if the file changed since
+    it was listed, also while it is read: bytes returned before that are those of the listed file.
     """
 
     compression = ""
@@ -220,7 +219,7 @@ class ByteRange:
         self._left = self.size
         self._head = b""
         self._check_after = CHECK_BYTES if location.store else 0
-        self._doubtful = 0
+        self._unchecked_bytes = 0
         self._file.seek(start)
 
     def head(self, size: int) -> bytes:
@@ -232,7 +231,7 @@ class ByteRange:
         return head
 
     def read(self, size: int, timeout_s: float | None = None) -> bytes:
-        """See RawBytes; a file is never waited for."""
+        """See RawBytes; reading a file never waits."""
         buffer = bytearray(size)
         return bytes(memoryview(buffer)[: self.readinto(memoryview(buffer), timeout_s)])
 
@@ -257,19 +256,19 @@ class ByteRange:
         return taken
 
     def _check_now_and_then(self, taken: int) -> None:
-        """See that what was read is of the file that was listed: at its end in any case, and where asking is cheap."""
-        self._doubtful += taken
-        if self._doubtful >= self._check_after or taken in (0, self._left):
+        """Check that the file has not changed: at the end of the bytes, and in between where that is cheap."""
+        self._unchecked_bytes += taken
+        if self._unchecked_bytes >= self._check_after or taken in (0, self._left):
             self._check()
-            self._doubtful = 0
+            self._unchecked_bytes = 0
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._file.close()
 
 
 def why_changed(location: Location) -> str:
-    """Why a file cannot be read as what was listed; empty where it can."""
+    """Why a file cannot be read as listed; empty if it can."""
     try:
         ByteRange(location).close()
     except OSError as error:
@@ -278,7 +277,7 @@ def why_changed(location: Location) -> str:
 
 
 def read_range(location: Location, start: int, stop: int) -> bytes:
-    """These bytes of a file, fewer at its end; OSError where it cannot be opened."""
+    """These bytes of a file, fewer at its end; OSError if it cannot be opened."""
     source = ByteRange(location, start, stop)
     try:
         return source.head(stop - start)
@@ -287,10 +286,10 @@ def read_range(location: Location, start: int, stop: int) -> bytes:
 
 
 def _open(location: Location) -> tuple[_OpenFile, int, Callable[[], None]]:
-    """A file, its size, and what checks that it still is what was listed."""
+    """(file, size, a check that it has not changed since it was listed)."""
     if location.store:
         return _open_remote(location)
-    if not stat.S_ISREG(Path(location.path).stat().st_mode):  # a pipe would be waited for, and could not be read twice
+    if not stat.S_ISREG(Path(location.path).stat().st_mode):  # reading a pipe waits, and cannot be repeated
         raise OSError("not a regular file")
     file = io.FileIO(location.path)
 
@@ -328,4 +327,4 @@ def _open_remote(location: Location) -> tuple[_OpenFile, int, Callable[[], None]
 
 
 def _unchecked() -> None:
-    """What was never listed cannot have changed."""
+    """The check of a file that was not listed."""

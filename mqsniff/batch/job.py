@@ -1,7 +1,7 @@
-"""What a run is asked to do, and what it says at its end: plain data that travels to tasks and into manifests.
+"""The options of a run and its report: plain data that goes to tasks and into manifests.
 
-1. Options are immutable and hold all that a task needs; two that make the same rows have the same ``row_options``.
-2. A report adds up: packets are those that the files held, rows those that were committed.
+1. Options are immutable and hold all that a task needs; options that make the same rows have the same ``row_options``.
+2. A report adds up: packets are those in the files, rows those that were committed.
 3. Nothing in a report holds credentials.
 """
 
@@ -29,11 +29,11 @@ _LAYOUT: Final = frozenset(("split_size", "partitions", "fail_fast", "overwrite"
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """How a run is done."""
+    """The options of a run."""
 
     tables: tuple[TableName, ...] = tuple(TABLES)
     body: bool = True
-    """Whether messages keep their bodies."""
+    """Whether messages packet_filter their bodies."""
     value_bytes: int | None = None
     """Bytes of a record's key or value that are kept; None for all."""
     show_secrets: bool = False
@@ -42,17 +42,17 @@ class JobOptions:
     decode_as: Mapping[int, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     domain: str = ""
-    """``folder``, or a regular expression on the names of captures: what it finds tells capture domains apart."""
+    """``folder``, or a regular expression on the names of captures: what it matches is the capture domain."""
     filters: Filters = field(default_factory=Filters)
     cut_from_ns: int | None = None
-    """Packets before this time are left out before anything is decoded."""
+    """Packets before this time are dropped before decoding."""
     cut_to_ns: int | None = None
-    """And those from this time on."""
+    """Packets from this time on are dropped before decoding."""
     split_size: int = SPLIT_SIZE
     partitions: int | None = None
-    """Reduce tasks; None lets the bytes of the shuffle decide."""
+    """Number of reduce tasks; None: by the bytes of the shuffle."""
     folders: tuple[Folder, ...] = ()
-    """Folders that the files of a table are put into, ``protocol=kafka/day=2026-01-31``."""
+    """Partition the files of a table into folders, such as ``protocol=kafka/day=2026-01-31``."""
     tls_keys: tuple[KeyLog, ...] = field(default=(), repr=False)
     """Key logs that open TLS; they never travel with the options."""
     fail_fast: bool = False
@@ -61,7 +61,7 @@ class JobOptions:
 
     @property
     def shown(self) -> Redaction:
-        """What is shown of secrets, undecoded bytes and record data."""
+        """How to show secrets, undecoded bytes and record data."""
         return Redaction(self.show_secrets, self.show_raw, "payload" not in self.redact, self.value_bytes)
 
     @property
@@ -71,13 +71,13 @@ class JobOptions:
 
     @property
     def scan_options(self) -> ScanOptions:
-        """What scan has to know; ports and hosts choose whole flows, so the others need not travel."""
+        """The options of scan; it drops whole flows by port and host, so that they are not shuffled."""
         filters = self.filters
-        keep = PacketFilter(self.cut_from_ns, self.cut_to_ns, filters.ports, tuple(map(str, filters.hosts)))
-        return ScanOptions(self.limits, self.split_size, keep, self.domain, self.fail_fast)
+        packet_filter = PacketFilter(self.cut_from_ns, self.cut_to_ns, filters.ports, tuple(map(str, filters.hosts)))
+        return ScanOptions(self.limits, self.split_size, packet_filter, self.domain, self.fail_fast)
 
     def row_options(self) -> dict[str, Any]:
-        """The options that change rows or where they stand, JSON-able: part of what tells runs apart."""
+        """The options that change rows or their folders, as JSON values: part of the digest of a run."""
         named = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name not in _LAYOUT}
         return named | {
             "tables": sorted(self.tables),
@@ -91,7 +91,7 @@ class JobOptions:
 
 @dataclass(slots=True)
 class JobReport:
-    """What a run came to."""
+    """The results of a run in figures."""
 
     run: str
     out: str
@@ -100,7 +100,7 @@ class JobReport:
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     """(URI, why) of inputs that could not be read."""
     skipped: list[str] = field(default_factory=list)
-    """Inputs that an earlier run took (``--append``)."""
+    """Inputs that an earlier run decoded (``--append``)."""
     packets: int = 0
     other_packets: int = 0
     dropped: int = 0
@@ -117,14 +117,14 @@ class JobReport:
     partitions: int = 0
     shuffle_bytes: int = 0
     rewritten: int = 0
-    """Files that were written a second time, for names or for their size."""
+    """Part files that were rewritten, for topic names or for their size."""
     seconds: float = 0.0
     start_seconds: float = 0.0
-    """Those of them before the first task: inputs were looked at, Spark was started."""
+    """Of these, before the first task: listing inputs, starting Spark."""
     worker_memory: int = 0
-    """Peak of a Python worker, bytes."""
+    """Peak memory of a Python worker, bytes."""
     recovered: list[str] = field(default_factory=list)
-    """What was put right of runs before."""
+    """What was completed or rolled back of earlier runs."""
 
     @property
     def mb_per_second(self) -> float:
@@ -132,7 +132,7 @@ class JobReport:
         return self.bytes / 1e6 / self.seconds if self.seconds else 0.0
 
     def plain(self) -> dict[str, Any]:
-        """JSON-able."""
+        """The report as JSON values."""
         return asdict(self) | {
             "messages": dict(self.messages),
             "problems": dict(self.problems),
@@ -141,9 +141,9 @@ class JobReport:
         }
 
     def lines(self) -> Iterable[str]:
-        """The report for people, without the inputs that could not be read."""
+        """The report as text, without the inputs that could not be read."""
         if self.status == "nothing to do":
-            yield f"nothing to do: {counted(len(self.skipped), 'input')} taken before"
+            yield f"nothing to do: {counted(len(self.skipped), 'input')} decoded before"
             yield from self._last_line()
             return
         messages = ", ".join(f"{name} {count}" for name, count in self.messages.most_common())

@@ -1,8 +1,8 @@
-"""Manifests: what a run took and what it wrote, as one JSON file; the truth about which files of a folder count.
+"""Manifests: the inputs and the part files of a run, as one JSON file. They decide which files of a folder count.
 
-1. A manifest is written once, when everything that it names is whole; it never changes.
-2. The ledger of inputs is what the committed manifests say together: no second list that could disagree.
-3. No URI in it holds credentials; bytes of names that are no UTF-8 stand as escapes.
+1. A manifest is written once, when all files that it names are complete; it never changes.
+2. The ledger of inputs is the union of the committed manifests; there is no second list that could disagree.
+3. URIs hold no credentials; bytes of names that are not UTF-8 are escaped.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ FORMAT: Final = 1
 
 
 class ManifestError(Exception):
-    """A manifest that cannot be understood, in one line."""
+    """A manifest that cannot be read; the text is one line."""
 
 
-class Taken(NamedTuple):
-    """An input file as a run took it; ``mark`` tells its content apart: modification time or entity tag."""
+class ManifestInput(NamedTuple):
+    """An input file as it was decoded; ``mark`` changes with its content: modification time or entity tag."""
 
     uri: str
     size: int
@@ -33,7 +33,7 @@ class Taken(NamedTuple):
 
 
 class Published(NamedTuple):
-    """One file of a table; ``path`` is relative to the folder of the tables."""
+    """One committed part file; ``path`` is relative to the folder of the tables."""
 
     table: str
     path: str
@@ -47,10 +47,10 @@ class Manifest:
 
     run: str
     digest: str
-    """Of inputs and options: the same command on the same files has the same."""
+    """Digest of inputs and options: equal for the same command on the same files."""
     version: str
     schema_version: str
-    inputs: tuple[Taken, ...]
+    inputs: tuple[ManifestInput, ...]
     parts: tuple[Published, ...]
     replaces: tuple[str, ...] = ()
     """Runs whose files no longer count."""
@@ -68,12 +68,12 @@ class Manifest:
 
     @classmethod
     def decoded(cls, data: bytes) -> Manifest:
-        """From JSON; ManifestError where it is none of ours or of a later format."""
+        """From JSON; ManifestError for other JSON or a later format."""
         try:
             plain = orjson.loads(data)
             if plain.pop("format") > FORMAT:
                 raise ManifestError("a manifest of a later mqsniff")
-            plain["inputs"] = tuple(Taken(**taken) for taken in plain["inputs"])
+            plain["inputs"] = tuple(ManifestInput(**taken) for taken in plain["inputs"])
             plain["parts"] = tuple(Published(**part) for part in plain["parts"])
             plain["replaces"] = tuple(plain["replaces"])
             return cls(**plain)
@@ -81,8 +81,8 @@ class Manifest:
             raise ManifestError(f"no manifest: {error}") from None
 
 
-def run_digest(inputs: Iterable[Taken], options: Mapping[str, Any]) -> str:
-    """A name for what a run is asked to do: the inputs in any order, and the options that change rows."""
+def run_digest(inputs: Iterable[ManifestInput], options: Mapping[str, Any]) -> str:
+    """Digest of the inputs, in any order, and of the options that change rows."""
     named = sorted((taken.uri, taken.size, taken.mark) for taken in inputs)
     plain = orjson.dumps(escaped([named, dict(options)]), option=orjson.OPT_SORT_KEYS)
     return blake2b(plain, digest_size=16).hexdigest()

@@ -1,10 +1,11 @@
 """Listed files in, a plan out: the files in the order of their packets' times, and the splits that tasks scan.
 
 1. Files are numbered, ranked and named as ``mqsniff decode`` does with the same files (sources/files.py).
-2. Small files are packed into splits in that order; a plain file larger than a split is cut at nominal offsets, which
-   scan moves to where packets begin; a compressed file cannot be cut.
-3. Of a file only the head is read. What cannot be read is a file with a reason, or with ``fail_fast`` an error.
-4. A plan knows no more of credentials than ``Location.store``, which ``as_dict`` leaves out.
+2. Small files are packed into splits in that order. A plain file larger than a split is cut at nominal offsets, which
+   scan moves to record boundaries; a compressed file cannot be cut.
+3. Only the head of a file is read. A file that cannot be read stays in the plan with a reason; with ``fail_fast`` it is
+   an error.
+4. Only ``Location.store`` may hold credentials; ``as_dict`` leaves it out.
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ from mqsniff.sources.parsers import Head
 
 SPLIT_SIZE: Final = 128 * MIB
 EXPANSION: Final = 4
-"""What a compressed file is expected to become, as a multiple of its size."""
-LOOKS: Final = 16
-"""Files on remote file systems that are looked at at once."""
+"""Expected size of a decompressed file, as a multiple of its compressed size."""
+INSPECTED_AT_ONCE: Final = 16
+"""Files on remote file systems whose heads are read at the same time."""
 
 FileStatus: TypeAlias = Literal["ok", "damaged", "empty", "unreadable", "skipped"]
-"""ok; damaged: read as far as it goes; empty: no packets; skipped: outside of the time span."""
+"""damaged: read up to the damage; empty: no packets; skipped: outside the time span."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
-    """What decides which packets a job takes, and how it reads them."""
+    """Which packets a job decodes, and how it reads them."""
 
     limits: Limits = field(default_factory=Limits)
     split_size: int = SPLIT_SIZE
-    keep: PacketFilter = field(default_factory=PacketFilter)
+    packet_filter: PacketFilter = field(default_factory=PacketFilter)
     domain: str = ""
-    """Which files are one capture: see ``sources.domains``."""
+    """Which files are one capture domain: see ``sources.domains``."""
     fail_fast: bool = False
 
     @property
     def reach(self) -> int:
-        """See cuts.py; less where splits are small."""
+        """See cuts.py; less if splits are small."""
         return min(REACH_MAX, self.split_size // 8)
 
 
@@ -69,7 +70,7 @@ class InputFile:
     status: FileStatus = "ok"
     error: str = ""
     heads: tuple[Head, ...] = field(default=(), repr=False)
-    """Those that are known; scan takes those before a piece for all there are, and prefix sees whether that was so."""
+    """Known heads. Scan assumes that there are no others before a piece, and prefix checks it."""
 
     def heads_before(self, offset: int) -> list[Head]:
         """The known heads that stand before an offset."""
@@ -80,18 +81,18 @@ class FilePiece(NamedTuple):
     """A part of a file, from one nominal offset to another; ``stop`` is None at the end of the file."""
 
     number: int
-    """Over the whole plan."""
+    """Number of the piece in the plan."""
     file: int
     start: int = 0
     stop: int | None = None
     is_exact: bool = True
-    """Whether ``start`` is where a record begins, and no nominal offset."""
+    """Whether a record begins at ``start``; else it is a nominal offset."""
     last_ns: int = 0
-    """Time of the packet before the piece, where that is known."""
+    """Time of the packet before the piece, if known."""
 
 
 class Split(NamedTuple):
-    """What one task scans."""
+    """The pieces that one task scans."""
 
     number: int
     pieces: tuple[FilePiece, ...]
@@ -101,15 +102,15 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
-    """The files by index, and the splits that are to be scanned."""
+    """The files by index, and the splits to scan."""
 
     files: tuple[InputFile, ...]
     splits: tuple[Split, ...]
     options: ScanOptions
     done: tuple[str, ...] = ()
-    """URIs that were left out because an earlier run took them."""
+    """URIs that were left out because an earlier run decoded them."""
     round: int = 0
-    """How often pieces were made anew because of the landing check."""
+    """How often the landing check has changed the plan."""
     next_piece: int = 0
     next_split: int = 0
 
@@ -119,7 +120,7 @@ class ScanPlan:
         return sum(split.size for split in self.splits)
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data for people and for JSON, without credentials and heads."""
+        """As JSON values, without credentials and heads."""
         files = [
             {name: value for name, value in asdict(file).items() if name not in {"location", "heads"}}
             for file in self.files
@@ -181,9 +182,9 @@ class PieceMaker:
 
 
 def plan(listed: Sequence[Listed], options: ScanOptions | None = None, done: Collection[str] = ()) -> ScanPlan:
-    """The plan for some files; those whose URI is in ``done`` give their share to the names, and are left out.
+    """The plan for some files; files whose URI is in ``done`` are left out, but count for the common folder of names.
 
-    InputError for a domain pattern that is none, and with ``fail_fast`` for the first file that cannot be read.
+    InputError for an invalid domain pattern, and with ``fail_fast`` for the first file that cannot be read.
     """
     options = options or ScanOptions()
     try:
@@ -192,9 +193,9 @@ def plan(listed: Sequence[Listed], options: ScanOptions | None = None, done: Col
         raise InputError(f"--domain: {error}") from None
     names = names_of([file.uri for file in listed])
     wanted = [(file, name) for file, name in zip(listed, names, strict=True) if file.uri not in done]
-    looked = _look_at_all([file for file, _ in wanted], options)
+    looked = _inspect_heads([file for file, _ in wanted], options)
     files = [replace(file, name=name, domain=domain_of(name)) for file, (_, name) in zip(looked, wanted, strict=True)]
-    files = _in_order([_skipped(file, options.keep) for file in files])
+    files = _in_order([_skipped(file, options.packet_filter) for file in files])
     if options.fail_fast:
         for file in files:
             if file.status == "unreadable":
@@ -215,22 +216,22 @@ def _in_order(files: Sequence[InputFile]) -> list[InputFile]:
     return [replace(files[place], index=index, rank=ranks[files[place].name]) for index, place in enumerate(order)]
 
 
-def _skipped(file: InputFile, keep: PacketFilter) -> InputFile:
-    if file.status == "ok" and file.first_ns is not None and keep.is_over_before(file.first_ns):
+def _skipped(file: InputFile, packet_filter: PacketFilter) -> InputFile:
+    if file.status == "ok" and file.first_ns is not None and packet_filter.is_over_before(file.first_ns):
         return replace(file, status="skipped")
     return file
 
 
-def _look_at_all(files: Sequence[Listed], options: ScanOptions) -> list[InputFile]:
-    """What the heads of files tell, many at once where each is a wait for a network."""
+def _inspect_heads(files: Sequence[Listed], options: ScanOptions) -> list[InputFile]:
+    """Inspect the heads of files, many at a time if they are remote."""
     if not any(file.location.store for file in files):
-        return [look(file, options.limits) for file in files]
-    with ThreadPoolExecutor(LOOKS) as pool:
-        return list(pool.map(lambda file: look(file, options.limits), files))
+        return [inspect_head(file, options.limits) for file in files]
+    with ThreadPoolExecutor(INSPECTED_AT_ONCE) as pool:
+        return list(pool.map(lambda file: inspect_head(file, options.limits), files))
 
 
-def look(listed: Listed, limits: Limits) -> InputFile:
-    """What the head of a file tells; its numbers and name are not known yet."""
+def inspect_head(listed: Listed, limits: Limits) -> InputFile:
+    """A file by its head, still without index, rank and name."""
     file = InputFile(0, 0, "", listed.uri, listed.location, listed.size, listed.mtime_ns)
     try:
         raw = ByteRange(listed.location)

@@ -1,13 +1,13 @@
-"""A plan and the reports of its pieces in; where every piece stands in the run out, or what is to be scanned again.
+"""A plan and the reports of its pieces in; the position of every piece in the run out, or what to scan again.
 
-1. The landing check: the first piece of a file begins at its head. Every other one counts if it began where the one
-   before it landed, and took for all heads before it those that stand there. So, piece by piece, every packet was read
-   as one reader would have read it, whatever the cuts were guessed from.
-2. What is behind a piece that fails is scanned again from the last place that is proven: once more in splits where
-   heads had not been known, else as one piece. That comes to three rounds at most.
-3. What is behind a place from where nothing can be read does not count.
-4. Results are those of one reader: packet numbers, merge times, and the problems of a file in its order, each once.
-5. A file that went or changed while it was scanned counts as a whole as one that cannot be read.
+1. The landing check: the first piece of a file begins at its head. Each other piece counts if it began where the piece
+   before it landed, and if it assumed the right heads before it. So every packet is read as one reader of the whole
+   file reads it, however the cuts were guessed.
+2. Pieces after one that fails are scanned again from the last proven offset: in splits if a head was missing, else as
+   one piece. That is three rounds at most.
+3. Bytes after an offset from which nothing can be read do not count.
+4. Results equal those of one reader: packet numbers, merge times, and the problems of a file in order, each once.
+5. A file that is gone or changed while it is scanned counts as unreadable as a whole.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from mqsniff.batch.bundles import TIME_MIN, PiecePlace, PiecePlaces
-from mqsniff.batch.filestats import FileReading, FileStats, Secrets, facts_of, problems_of, secrets_of
+from mqsniff.batch.filestats import FileReading, FileStats, Secrets, file_stats, problems_of, secrets_of
 from mqsniff.batch.inputs import InputError
 from mqsniff.batch.plan import FilePiece, InputFile, PieceMaker, ScanPlan, Split
 from mqsniff.batch.report import PieceReport, digest_of
@@ -27,20 +27,20 @@ from mqsniff.sources.parsers import Head
 
 ROUNDS: Final = 3
 DISJOINT: Final = "its pieces do not meet"
-"""Why a file is not read on where the last round failed, too: it was changed meanwhile."""
+"""Why reading a file stops if the last round failed, too: the file was changed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """What every task behind the scan knows of the whole run."""
+    """The files and the positions of their pieces: what all tasks after the scan need."""
 
     placing: PiecePlaces
     files: tuple[FileStats, ...]
-    """By index."""
+    """The files by index."""
     problems: tuple[ProblemItem, ...]
-    """Of files, ready for the table of problems."""
+    """Problems of files."""
     secrets: dict[str, Secrets] = field(repr=False)
-    """Capture domain -> what its files hold."""
+    """Capture domain -> decryption secrets of its files."""
     packets: int
     other_packets: int
     segments: int
@@ -48,12 +48,12 @@ class Prefix:
     bundle_bytes: int
 
     def captures(self) -> list[CaptureInfo]:
-        """The files as those who make rows ask for them."""
+        """The files as the makers of rows need them."""
         return [CaptureInfo(file.index, file.name, file.format, file.compression) for file in self.files]
 
 
-class Again(NamedTuple):
-    """Files that failed the landing check: a plan with new pieces for them, and the splits that are to be scanned."""
+class Rescan(NamedTuple):
+    """Files that failed the landing check: a plan with new pieces for them, and the splits to scan."""
 
     plan: ScanPlan
     splits: tuple[Split, ...]
@@ -62,17 +62,17 @@ class Again(NamedTuple):
 
 
 class _Chain(NamedTuple):
-    """The pieces of a file that count, in file order, and what comes behind them."""
+    """The pieces of a file that count, in file order, and what follows them."""
 
     pieces: list[FilePiece]
     reports: list[PieceReport]
     heads: list[Head]
     end: int
-    """Where the last of them landed."""
+    """Offset at which the last of them landed."""
     last_ns: int
     """Time of the last packet."""
     broken: bool
-    """Whether there are pieces behind ``end`` that do not count, but should."""
+    """Whether pieces after ``end`` have to be scanned again."""
     failure: str = ""
     """Why the next piece could not be opened."""
 
@@ -80,11 +80,11 @@ class _Chain(NamedTuple):
 _NOTHING: Final = _Chain([], [], [], 0, 0, broken=False)
 
 
-def prefix(plan: ScanPlan, reports: Iterable[PieceReport]) -> Prefix | Again:
-    """The places of all pieces that count, or a plan for the next round.
+def prefix(plan: ScanPlan, reports: Iterable[PieceReport]) -> Prefix | Rescan:
+    """The positions of all pieces that count, or a plan for the next round.
 
-    ``reports`` are those of all pieces of the plan, others are passed over. InputError with ``fail_fast`` for the first
-    file that could not be read to its end.
+    ``reports`` holds a report for each piece of the plan; others are ignored. InputError with ``fail_fast`` for the
+    first file that could not be read to its end.
     """
     by_piece = {report.piece: report for report in reports}
     lost = {report.file: report.failure for report in by_piece.values() if report.is_lost}
@@ -99,12 +99,12 @@ def prefix(plan: ScanPlan, reports: Iterable[PieceReport]) -> Prefix | Again:
     }
     broken = {index: chain for index, chain in chains.items() if chain.broken}
     if broken and plan.round + 1 < ROUNDS:
-        return _again(plan, broken, by_piece)
+        return _rescan(plan, broken, by_piece)
     return _prefix(plan, chains | {index: _NOTHING._replace(failure=failure) for index, failure in lost.items()})
 
 
 def _chain(pieces: Sequence[FilePiece], reports: dict[int, PieceReport]) -> _Chain:
-    """How far the pieces of a file are proven."""
+    """The pieces of a file up to the first that is not proven."""
     counted: list[PieceReport] = []
     heads: list[Head] = []
     end = last_ns = 0
@@ -124,13 +124,13 @@ def _chain(pieces: Sequence[FilePiece], reports: dict[int, PieceReport]) -> _Cha
 
 
 def _fits(piece: FilePiece, report: PieceReport, end: int, heads: list[Head]) -> bool:
-    """Whether a piece goes on where the pieces before it ended."""
+    """Whether a piece continues where the pieces before it ended."""
     if report.failure or report.begin != end or report.heads_before != digest_of(heads):
         return False
     return piece.is_exact or not report.begins_untimed
 
 
-def _again(plan: ScanPlan, broken: dict[int, _Chain], reports: dict[int, PieceReport]) -> Again:
+def _rescan(plan: ScanPlan, broken: dict[int, _Chain], reports: dict[int, PieceReport]) -> Rescan:
     """The next round."""
     maker = PieceMaker(plan.options.split_size, plan.next_piece, plan.next_split)
     files = list(plan.files)
@@ -152,13 +152,13 @@ def _again(plan: ScanPlan, broken: dict[int, _Chain], reports: dict[int, PieceRe
         next_piece=maker.next_piece,
         next_split=maker.next_split,
     )
-    return Again(following, tuple(new), tuple(plan.files[index].name for index in broken))
+    return Rescan(following, tuple(new), tuple(plan.files[index].name for index in broken))
 
 
 def _rest(
     file: InputFile, chain: _Chain, found: Sequence[Head], maker: PieceMaker, *, first_round: bool
 ) -> tuple[InputFile, set[int], list[Split]]:
-    """A file with what is now known of it, the pieces of it that stay, and splits of what is behind them."""
+    """(the file with its known heads, its pieces that stay, splits of the rest)."""
     if not all(report.heads_whole for report in chain.reports):
         file = replace(file, heads=())
         return file, set(), [maker.single(file, 0)]
@@ -172,16 +172,16 @@ def _rest(
 
 
 def _without(split: Split, kept: dict[int, set[int]]) -> Split:
-    """A split without the pieces of some files, but for these."""
+    """A split without the pieces of some files, except for kept ones."""
     return split._replace(
         pieces=tuple(each for each in split.pieces if each.file not in kept or each.number in kept[each.file])
     )
 
 
 def _prefix(plan: ScanPlan, chains: dict[int, _Chain]) -> Prefix:
-    """What is proven, placed."""
+    """The result, when all pieces are proven."""
     places: dict[int, PiecePlace] = {}
-    facts: list[FileStats] = []
+    stats: list[FileStats] = []
     problems: list[ProblemItem] = []
     secrets: dict[str, Secrets] = {}
     for file in plan.files:
@@ -191,16 +191,16 @@ def _prefix(plan: ScanPlan, chains: dict[int, _Chain]) -> Prefix:
         places |= _places(reading)
         some = problems_of(reading, plan.options.limits)
         problems += some
-        facts.append(facts_of(reading, some))
-        if plan.options.fail_fast and facts[-1].status in {"unreadable", "damaged"}:
-            raise InputError(f"{file.uri}: {facts[-1].error}")
+        stats.append(file_stats(reading, some))
+        if plan.options.fail_fast and stats[-1].status in {"unreadable", "damaged"}:
+            raise InputError(f"{file.uri}: {stats[-1].error}")
         known = secrets_of(chain.reports, plan.options.limits)
         if known:
             secrets[file.domain] = secrets.get(file.domain, ()) + known
     every = [report for chain in chains.values() for report in chain.reports]
     return Prefix(
         placing=PiecePlaces(places),
-        files=tuple(facts),
+        files=tuple(stats),
         problems=tuple(problems),
         secrets=secrets,
         packets=sum(report.packets for report in every),
@@ -212,7 +212,7 @@ def _prefix(plan: ScanPlan, chains: dict[int, _Chain]) -> Prefix:
 
 
 def _places(reading: FileReading) -> dict[int, PiecePlace]:
-    """Where the pieces of a file stand."""
+    """The positions of the pieces of a file."""
     file = reading.file
     places: dict[int, PiecePlace] = {}
     packets, floor_ns = 0, TIME_MIN

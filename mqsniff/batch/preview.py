@@ -1,7 +1,7 @@
-"""A plan in, what it would come to out: files, splits, tasks, and how many bytes the shuffle is expected to move.
+"""A plan in, a preview of its run out: files, splits, tasks, and the expected bytes of the shuffle.
 
-Bundles hold the payloads and some 46 bytes a segment, where captures hold headers: about the same. What a compressed
-file becomes is a guess (``plan.EXPANSION``), and what filters leave out is not counted.
+Bundles hold payloads and 46 bytes per segment, about as much as the packet headers in captures. The size of a
+decompressed file is a guess (``plan.EXPANSION``), and filters are not counted.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ Cells = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What would be done."""
+    """The files and splits of a run, and its expected shuffle."""
 
     work: ScanPlan
     partitions: int
     shuffle_bytes: int
 
     def plain(self) -> dict[str, Any]:
-        """JSON-able."""
+        """The preview as JSON values."""
         counts = {"scan_tasks": len(self.work.splits), "reduce_tasks": self.partitions}
         return self.work.as_dict() | counts | {"expected_shuffle_bytes": self.shuffle_bytes}
 
     def file_cells(self) -> list[Cells]:
-        """File, bytes, format, first packet, domain, status."""
+        """For each file: name, bytes, format, first packet, domain, status."""
         return [
             (
                 file.name,
@@ -47,7 +47,7 @@ class Preview:
         ]
 
     def split_cells(self) -> list[Cells]:
-        """Split, bytes, what it holds."""
+        """For each split: number, bytes, content."""
         return [(str(split.number), str(split.size), self._holds(split)) for split in self.work.splits]
 
     def _holds(self, split: Split) -> str:
@@ -60,7 +60,7 @@ class Preview:
         return f"{names[0]} from byte {piece.start} {f'to {piece.stop}' if piece.stop is not None else 'on'}"
 
     def total(self) -> str:
-        """All in one line."""
+        """The totals in one line."""
         return (
             f"{counted(len(self.work.files), 'file')}, {self.work.size / 1e6:.1f} MB, "
             f"{counted(len(self.work.splits), 'scan task')}, {counted(self.partitions, 'reduce task')}, "
@@ -69,7 +69,7 @@ class Preview:
 
 
 def preview(inputs: Iterable[str], options: JobOptions) -> Preview:
-    """What a run would do; raises InputError."""
+    """The preview of a run; raises InputError."""
     work = plan(list_inputs(inputs), options.scan_options)
     shuffle_bytes = sum(_expected(work))
     return Preview(work, options.partitions or partitions_of(shuffle_bytes), shuffle_bytes)

@@ -1,9 +1,9 @@
-"""Bundles sorted by flow in, part files of the tables out, and what the task has to say of them.
+"""Bundles sorted by flow in, part files of the tables and a result out: the reduce task.
 
-1. The decoding is that of one process (``flowitems``, ``tables.arrow``, ``sinks.parts``).
-2. Names of topics that a task learns fill its rows; those of all tasks are filled in at the end (``finalize``).
-3. Files carry the run and the attempt in their names. An attempt that fails takes its files away, where it can.
-4. A task says how much it was given, so that the driver sees what was lost on the way from scan.
+1. Flows are decoded as in one process (``flowitems``, ``tables.arrow``, ``sinks.parts``).
+2. Topic names that a task learns fill its rows; those of all tasks are filled in at the end (``finalize``).
+3. File names hold the run and the attempt. An attempt that fails deletes its files, if it can.
+4. A task counts its input, so that the driver notices what was lost between scan and reduce.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from mqsniff.batch.bundles import Bundle, PiecePlaces, bundle_size, problems_of
 from mqsniff.batch.filestats import RUN_ID
-from mqsniff.batch.flowitems import Order, items_of
+from mqsniff.batch.flowitems import ReleaseCursor, items_of
 from mqsniff.batch.job import JobOptions
 from mqsniff.batch.store import Store
 from mqsniff.batch.taskkeys import ring_of
@@ -36,19 +36,19 @@ from mqsniff.topics import DatedTeaching, FlowTopics, Teaching, TopicDirectory, 
 
 ROW_GROUP_SIZE: Final = 8 * MIB
 TABLES_BUFFER: Final = 24 * MIB
-"""What waits to be written in a task, at most: as many tasks as a machine has cores share its memory."""
+"""Bytes of rows that wait to be written in a task: tasks on all cores of a machine share its memory."""
 
 _KIB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
-    """Where the tasks of a run write, and what."""
+    """Where and what the tasks of a run write."""
 
     uri: str = field(repr=False)
     """The folder of the tables; may hold credentials."""
     folder: str
-    """Below it: where attempts write."""
+    """The folder below it that attempts write to."""
     run: str
     options: JobOptions
     history: tuple[DatedTeaching, ...] | None = None
@@ -58,8 +58,8 @@ class TaskOutput:
 
 
 @dataclass(slots=True)
-class Done:
-    """What a task that succeeded has done."""
+class TaskResult:
+    """The result of a task that succeeded."""
 
     parts: list[WrittenPart] = field(default_factory=list)
     taught: list[Teaching] = field(default_factory=list)
@@ -68,13 +68,13 @@ class Done:
     problems: Counter[str] = field(default_factory=Counter)
     memory: int = 0
     bundles: int = 0
-    """Bundles that it was given."""
+    """Bundles that the task got."""
     bundle_bytes: int = 0
     segments: int = 0
     """Segments in them."""
 
     def plain(self) -> dict[str, Any]:
-        """JSON-able."""
+        """The result as JSON values."""
         return {
             "parts": [plain_part(part) for part in self.parts],
             "taught": self.taught,
@@ -88,7 +88,7 @@ class Done:
         }
 
     def add(self, plain: Mapping[str, Any]) -> None:
-        """Take in what another task has done."""
+        """Add the result of another task, as ``plain`` returned it."""
         self.parts += [part_of(part) for part in plain["parts"]]
         self.taught += [(protocol, topic_id, name, ts_ns) for protocol, topic_id, name, ts_ns in plain["taught"]]
         self.connections += plain["connections"]
@@ -101,19 +101,19 @@ class Done:
 
 
 def plain_part(part: WrittenPart) -> dict[str, Any]:
-    """A part, JSON-able."""
+    """A part as JSON values."""
     ids = [[protocol, topic_id, name] for (protocol, topic_id), name in part.topic_ids.items()]
     return {"table": part.table, "path": part.path, "rows": part.rows, "bytes": part.bytes, "topic_ids": ids}
 
 
 def part_of(plain: Mapping[str, Any]) -> WrittenPart:
-    """What ``plain_part`` gave, as a part."""
+    """A part from what ``plain_part`` returned."""
     ids = {(protocol, topic_id): name for protocol, topic_id, name in plain["topic_ids"]}
     return WrittenPart(plain["table"], plain["path"], plain["rows"], plain["bytes"], ids)
 
 
 class Writer:
-    """Items in, part files out, counting what passes."""
+    """Filters and counts items, and writes them to part files."""
 
     def __init__(self, output: TaskOutput, captures: Sequence[CaptureInfo], attempt: str) -> None:
         options = output.options
@@ -122,7 +122,7 @@ class Writer:
         self._chooser = ItemFilter(options.filters) if options.filters else None
         self._bodies = options.body
         self.topics = TopicDirectory()
-        """What messages teach, chosen or not; whoever decodes them fills it."""
+        """Topic names; the decoder of items teaches it, also for items that the filters drop."""
         self._tables = ArrowTables(captures, tables, options.shown, self.topics)
         self._files = PartFiles(
             store.filesystem,
@@ -135,7 +135,7 @@ class Writer:
             ),
             extra={RUN_ID.name: output.run},
         )
-        self.done = Done()
+        self.result = TaskResult()
 
     def take(self, item: Item) -> None:
         """Take an item."""
@@ -146,47 +146,47 @@ class Writer:
             for block in self._tables.take(chosen):
                 self._files.write(block)
 
-    def close(self) -> Done:
-        """Make everything whole, and tell it."""
+    def close(self) -> TaskResult:
+        """Close all parts; returns the result."""
         for block in self._tables.rest():
             self._files.write(block)
-        self.done.parts = self._files.close()
-        self.done.taught = list(self.topics.rows())
-        self.done.memory = peak_memory()
-        return self.done
+        self.result.parts = self._files.close()
+        self.result.taught = list(self.topics.rows())
+        self.result.memory = peak_memory()
+        return self.result
 
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Delete all files."""
         self._files.discard()
 
     def _count(self, item: Item) -> None:
         match item:
             case MessageItem(_, message):
-                self.done.messages[message.protocol] += 1
+                self.result.messages[message.protocol] += 1
             case ProblemItem(_, problem):
-                self.done.problems[problem.severity] += 1
+                self.result.problems[problem.severity] += 1
             case ClosedItem():
-                self.done.connections += 1
+                self.result.connections += 1
 
 
 class Reducer:
-    """One task: the flows of a partition, one after the other."""
+    """One task: decodes the flows of a partition, one after the other."""
 
     def __init__(self, output: TaskOutput, placing: PiecePlaces, names: Sequence[str], attempt: str) -> None:
-        """``names`` are those of the captures by their numbers."""
+        """``names`` are those of the captures, by index."""
         options = output.options
         settings = Settings(options.limits, WITH_RECORDS if options.needs_records else USUAL)
         registry = Registry(load_dissectors(), options.decode_as)
         self._context = RunContext(registry, settings, ring_of(output.key_file))
         self._internal = InternalTopics(self._context.registry.dissectors)
         self._history = None if output.history is None else TopicHistory(output.history)
-        self._order = Order()
+        self._cursor = ReleaseCursor()
         self._flow_topics: FlowTopics | None = None
         self._placing = placing
         self._writer = Writer(output, [CaptureInfo(index, name) for index, name in enumerate(names)], attempt)
 
-    def run(self, bundles: Iterable[Bundle]) -> Done:
-        """Everything; raises what fails the attempt, and leaves nothing then."""
+    def run(self, bundles: Iterable[Bundle]) -> TaskResult:
+        """Decode and write all bundles; an exception fails the attempt, and no file stays."""
         try:
             for _, flow in groupby(self._counted(bundles), key=attrgetter("flow")):
                 self._flow(flow)
@@ -200,12 +200,12 @@ class Reducer:
             raise
 
     def _counted(self, bundles: Iterable[Bundle]) -> Iterator[Bundle]:
-        """The bundles, counted as scan counts what it gives."""
-        done = self._writer.done
+        """The bundles, counted as scan counts them."""
+        result = self._writer.result
         for bundle in bundles:
-            done.bundles += 1
-            done.bundle_bytes += bundle_size(bundle)
-            done.segments += bundle.segments if bundle.key else 0
+            result.bundles += 1
+            result.bundle_bytes += bundle_size(bundle)
+            result.segments += bundle.segments if bundle.key else 0
             yield bundle
 
     def _flow(self, flow: Iterator[Bundle]) -> None:
@@ -216,7 +216,7 @@ class Reducer:
             return
         if self._history is not None:
             self._flow_topics = FlowTopics(self._history)
-        for item in items_of(chain((first,), flow), self._placing, self._context, self._order):
+        for item in items_of(chain((first,), flow), self._placing, self._context, self._cursor):
             self._name(item)
             self._writer.take(item)
 
@@ -225,7 +225,7 @@ class Reducer:
             self._writer.take(ProblemItem(None, odd.problem, odd.ts_ns, odd.packet))
 
     def _name(self, item: Item) -> None:
-        """Fill the names that are known here, and what records of internal topics hold."""
+        """Fill known topic names, and decode records of internal topics."""
         if isinstance(item, MessageItem):
             message = item.message
             if message.teaches:
@@ -244,14 +244,14 @@ class Reducer:
         """What is known of topic ids now."""
         if self._flow_topics is None:
             return self._writer.topics
-        return self._flow_topics.at(self._order.now, protocol, topic_ids)
+        return self._flow_topics.at(self._cursor.now, protocol, topic_ids)
 
 
 class TopicLearner:
-    """The first pass of a task, where ``--topic`` decides: which names its flows teach, and when.
+    """The first pass of a task, if ``--topic`` is used: which names its flows teach, and at which packet.
 
-    When is the packet that released a message. One process orders packets by the largest time so far in their file: the
-    same, as long as clocks do not step back.
+    That is the packet that released the message, by its time and number. One process orders packets by the largest time
+    so far in their file: the same order, unless clocks step back.
     """
 
     def __init__(self, placing: PiecePlaces, output: TaskOutput) -> None:
@@ -262,20 +262,20 @@ class TopicLearner:
         self._placing = placing
 
     def run(self, bundles: Iterable[Bundle]) -> TopicHistory:
-        """All that is taught; raises what fails the attempt."""
+        """What the flows teach; an exception fails the attempt."""
         history = TopicHistory()
         for _, flow in groupby(bundles, key=attrgetter("flow")):
             first = next(flow)
             if not first.key:
                 continue
-            order = Order()
-            for item in items_of(chain((first,), flow), self._placing, self._context, order):
+            cursor = ReleaseCursor()
+            for item in items_of(chain((first,), flow), self._placing, self._context, cursor):
                 if isinstance(item, MessageItem) and item.message.teaches:
-                    history.learn(item.message, order.now)
+                    history.learn(item.message, cursor.now)
         return history
 
 
 def peak_memory() -> int:
-    """The most memory that this process has had, bytes."""
+    """Peak memory of this process, bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * _KIB

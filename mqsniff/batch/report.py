@@ -1,7 +1,7 @@
-"""What scan tells the driver of one piece: where it began and ended, what it read with, what it counted; as plain data.
+"""The report of scan on one piece: where it began and landed, the heads it used, its counts; plain data.
 
-1. A report is small whatever the piece holds.
-2. Packet numbers in it are those inside the piece.
+1. A report is small, whatever the piece holds.
+2. Packet numbers are those inside the piece.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from mqsniff.sources.parsers import Head, Losses, SectionLosses, Spent
 
 @dataclass(slots=True)
 class PieceReport:
-    """One piece as it was read."""
+    """The report on one piece."""
 
     piece: int
     file: int
     begin: int | None = None
-    """Offset of its first record; None where it was not clear, or the file could not be opened."""
+    """Offset of its first record; None if no cut was found, or the file could not be opened."""
     end: int | None = None
-    """Where it landed: offset of the first record that it did not read."""
+    """Where it landed: offset of the first record after the piece."""
     is_last: bool = False
-    """Whether it read up to the end of the file."""
+    """Whether it was read up to the end of the file."""
     is_over: bool = False
-    """Whether nothing can be read from ``end`` on, whatever stands there."""
+    """Whether nothing can be read from ``end`` on."""
     failure: str = ""
     """Why the file could not be opened."""
     is_lost: bool = False
-    """Whether that is because the file is gone, or no longer what was listed."""
+    """Whether that is because the file is gone or changed since it was listed."""
     unreadable: str = ""
-    """Why it is no capture."""
+    """Why the file is no capture."""
     heads_before: str = ""
-    """``digest_of`` the heads that it took for all before it."""
+    """``digest_of`` the heads that were assumed before the piece."""
     heads: list[Head] = field(default_factory=list)
-    """Those that it found."""
+    """Heads found in the piece."""
     heads_whole: bool = True
-    """Whether these are all."""
+    """Whether these are all heads in it."""
     begins_untimed: bool = False
-    """Whether its first packets took over the time of the packet before them."""
+    """Whether its first packets have no time of their own and use that of the packet before."""
     last_ns: int = 0
     """Time of its last packet."""
     largest_ns: int | None = None
@@ -56,14 +56,14 @@ class PieceReport:
     other_packets: int = 0
     """Packets that carry no TCP."""
     left_out_packets: int = 0
-    """Packets that the job is not to take."""
+    """Packets that the packet filter dropped."""
     segments: int = 0
     losses: SectionLosses = field(default_factory=lambda: SectionLosses({}, 0, None))
     notes: Spent = field(default_factory=Spent)
     problems: list[Problem] = field(default_factory=list)
-    """Of the file; ``packet`` is the number that the text names."""
+    """Problems of the file; ``packet`` is the number in the text."""
     once: list[PacketProblem] = field(default_factory=list)
-    """Of packets, but told once a capture only."""
+    """Problems of packets that are reported once per capture."""
     secrets: list[tuple[int, bytes]] = field(default_factory=list, repr=False)
     """(type, data) of its decryption secrets."""
     bundles: int = 0
@@ -71,7 +71,7 @@ class PieceReport:
     cpu_ns: int = 0
 
     def conclude(self, info: CaptureInfo, reader: CaptureReader, known: int) -> None:
-        """Take over what the reader learned; it was told the first ``known`` heads."""
+        """Copy what the reader found; the first ``known`` heads were given to it."""
         self.is_over = reader.over
         self.unreadable = info.unreadable
         self.packets = info.packets
@@ -91,7 +91,7 @@ class PieceReport:
 
     @classmethod
     def from_json(cls, text: bytes | str) -> PieceReport:
-        """What ``to_json`` made."""
+        """From what ``to_json`` returned."""
         plain: dict[str, Any] = orjson.loads(text)
         first, between, last = plain["losses"]
         return cls(
@@ -108,7 +108,7 @@ class PieceReport:
 
 
 def digest_of(heads: Sequence[Head]) -> str:
-    """A short name for some heads."""
+    """A digest of some heads."""
     digest = blake2b(digest_size=8)
     for offset, data in heads:
         digest.update(offset.to_bytes(8, "little") + len(data).to_bytes(8, "little") + data)
@@ -116,7 +116,7 @@ def digest_of(heads: Sequence[Head]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no word for: bytes, and tuples with names."""
+    """JSON values for types that JSON does not have: bytes and named tuples."""
     return b64encode(value).decode() if isinstance(value, bytes | bytearray) else list(value)
 
 
@@ -125,4 +125,4 @@ def _problem(ordinal: int, ts_ns: int, packet: int, size: int, problem: dict[str
 
 
 def _losses(plain: dict[str, list[int]]) -> Losses:
-    return {int(interface): (told, total) for interface, (told, total) in plain.items()}
+    return {int(interface): (counted, total) for interface, (counted, total) in plain.items()}

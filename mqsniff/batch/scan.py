@@ -1,12 +1,11 @@
 """A split in; the bundles of its segments, and one report for each of its pieces, out.
 
-1. Reading and taking apart is that of ``mqsniff decode``: CaptureReader and PacketDecoder, a window at a time.
-2. A piece is read from its own cut to that of the next piece, which both find by themselves. Where it began and where
-   it landed stands in the report; what of it counts is for prefix to say.
-3. Packets have their numbers inside the piece, and times their maximum inside the piece, until prefix knows what stands
-   before it.
-4. Datagrams are put together out of fragments of one piece. Fragments that wait at a cut are a ``limit`` problem.
-5. Reports are small: what there may be once a packet travels in bundles.
+1. Packets are read and decoded as by ``mqsniff decode``: CaptureReader and PacketDecoder, a window at a time.
+2. A piece is read from its own cut to that of the next piece; the tasks of both find it independently. The report tells
+   where the piece began and where it landed; prefix decides whether it counts.
+3. Packet numbers and maximum times are those inside the piece, until prefix knows what precedes it.
+4. IP datagrams are reassembled from fragments of one piece. Fragments that wait at a cut are a ``limit`` problem.
+5. Reports are small: what may occur once per packet goes into bundles.
 
 Hot: 2.6 CPU seconds and 75 MB for 1.08 GB of large and small Kafka messages in 2.8 million packets (one core, AMD EPYC;
 ``benchmarks/run.py batch-scan``).
@@ -32,21 +31,21 @@ from mqsniff.sources.heads import parser_for
 from mqsniff.streams.packets import PacketDecoder
 
 SLICE_PACKETS: Final = 65_536
-"""A window may hold half a million packets, and every one of them may be a problem."""
+"""A window may hold half a million packets, and each may be a problem."""
 ACROSS: Final = "IP fragments whose datagram may go on behind the end of the split"
 
 
 def scan(split: Split, files: Sequence[InputFile], options: ScanOptions) -> Iterator[Bundle | PieceReport]:
-    """Everything that the pieces of a split hold; the report of each comes behind its bundles.
+    """The bundles of each piece of a split, then its report.
 
-    Nothing that is read raises. What cannot be read, and a fault of our own, is a ``failure`` of its piece.
+    Input never raises: what cannot be read, and an exception in our code, is a ``failure`` of its piece.
     """
     for piece in split.pieces:
         yield from _Scan(piece, files[piece.file], options).run()
 
 
 class _Scan:
-    """One piece on its way."""
+    """The scan of one piece."""
 
     def __init__(self, piece: FilePiece, file: InputFile, options: ScanOptions) -> None:
         self._piece = piece
@@ -66,7 +65,7 @@ class _Scan:
             self._report.failure = why(error)
             self._report.is_lost = isinstance(error, ChangedError | FileNotFoundError)
         except MemoryError:
-            raise  # of the task, not of the file: the next attempt may do better
+            raise  # it fails the task, not the file: the next attempt may succeed
         except Exception as error:  # noqa: BLE001  # the border of an input
             self._report.failure = f"internal: {type(error).__name__}: {error}"
         self._report.cpu_ns = time.process_time_ns() - started
@@ -91,7 +90,7 @@ class _Scan:
             reader.close()
 
     def _bounds(self) -> tuple[int | None, int]:
-        """Where the piece begins, None where that is not clear, and where it is to end."""
+        """(where the piece begins, None if that is not clear; where it should end)."""
         piece, file, report = self._piece, self._file, self._report
         begin = piece.start if piece.is_exact else self._cut(piece.start)
         stop = None if piece.stop is None else self._cut(piece.stop)
@@ -127,23 +126,23 @@ class _Scan:
 
     def _take(self, batch: PacketBatch) -> Iterator[Bundle]:
         """The bundles of one window, or a slice of it."""
-        report, keep = self._report, self._options.keep
+        report, packet_filter = self._report, self._options.packet_filter
         first = int(batch.packet[0])
         batch.ordinal = first
         t_star = np.maximum.accumulate(np.maximum(batch.ts_ns, self._largest_ns))
         self._largest_ns = int(t_star[-1])
-        kept = keep.packets(batch)
+        kept = packet_filter.packets(batch)
         report.left_out_packets += len(batch) - len(kept)
         segments = self._decoder.decode(kept)
         report.other_packets += segments.skipped_packets
         yield from pack_problems(self._own(segments.problems), self._piece.number)
-        wanted = keep.segments(segments)
+        wanted = packet_filter.segments(segments)
         report.segments += len(wanted)
         report.left_out_packets += len(segments) - len(wanted)
         yield from pack(wanted, t_star[wanted.packet - first], self._piece.number, self._file.domain)
 
     def _waiting(self, *, whole: bool) -> Iterator[Bundle]:
-        """The fragments that wait at the end of the piece; ``whole`` says that nothing of theirs can be behind it."""
+        """The fragments that wait at the end of the piece; ``whole``: the file ends there, so no more can follow."""
         waiting = self._decoder.close()
         across = Problem("limit", "error", ACROSS)
         return pack_problems(
@@ -151,6 +150,6 @@ class _Scan:
         )
 
     def _own(self, problems: list[PacketProblem]) -> list[PacketProblem]:
-        """Those that travel in bundles; what is told once a capture goes into the report."""
+        """The problems for bundles; those that are reported once per capture go into the report."""
         self._report.once += [each for each in problems if each.problem.kind == "input"]
         return [each for each in problems if each.problem.kind != "input"]

@@ -1,8 +1,8 @@
-"""Where to run in, a Spark session out: this machine, a cluster, a Spark Connect server, or the one of spark-submit.
+"""Options in, a Spark session out: on this machine, a cluster, a Spark Connect server, or under spark-submit.
 
-1. What the user set stays set: ours are given only where there is nothing.
-2. What is missing is said in one line with what to do about it; so is what goes wrong inside Spark.
-3. Tasks of this machine run with this Python; those of a cluster with the packed environment, if there is one.
+1. Settings of the user win: ours apply only where there is none.
+2. If something is missing, one line says what and how to get it; errors inside Spark are one line too.
+3. Tasks on this machine run with this Python; those of a cluster with the packed environment, if there is one.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ if TYPE_CHECKING:
 
 JAVA_MIN: Final = 17
 DEFAULT_MASTER: Final = "local[*,4]"
-"""All cores of this machine, four attempts a task: plain local[*] gives a task one."""
+"""All cores of this machine, four attempts per task: plain local[*] allows one."""
 CLASSES: Final = "MQSNIFF_SPARK_CLASSES"
-"""Environment variable: a file in which the JVM keeps Spark's classes for later sessions. It is off unless somebody
-names a file: making it takes ten CPU seconds, each later session starts in seven less (decision 013)."""
+"""Environment variable: a file in which the JVM archives Spark's classes for later sessions. Without it there is no
+archive: making one takes ten CPU seconds, and saves seven at each later start (decision 013)."""
 _JAVA_OPTIONS: Final = ("-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1")
-"""A session of our own copies bytes for a minute and is gone: neither the second compiler nor a collector that works
-beside it earn what they cost (1 GB took 24 CPU seconds of the JVM, not 41)."""
+"""Our own sessions copy bytes for about a minute: the second compiler and a concurrent garbage collector cost more than
+they save (1 GB took 24 CPU seconds of the JVM, not 41)."""
 _QUIET: Final = ("-Xlog:cds*=off", "-Xlog:class+path=off")
-"""What the JVM has to say of an archive of classes goes to stdout, where our report is."""
+"""The JVM logs about class archives to stdout, where our report is."""
 _OPTIONS_OF_USERS: Final = ("SPARK_CONF_DIR", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 _UNDER_SUBMIT: Final = "PYSPARK_GATEWAY_PORT"
 _UNPACKED: Final = "mqsniff-environment"
 _HEAP: Final = "2g"
-"""Here the driver's JVM does the work of executors too: a row is up to a megabyte, on every core."""
+"""Locally, the driver's JVM is the executor too: a row is up to a megabyte, on every core."""
 _WORKERS: Final = "spark.python.daemon.module"
 _LOCAL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.memory": _HEAP,
     _WORKERS: "mqsniff.batch.daemon",
-    # What is shuffled stays on this machine, and is payload, which often is compressed: it is written once, as it is.
+    # Shuffled bytes stay on this machine, and payload often is compressed already.
     "spark.shuffle.compress": "false",
     "spark.shuffle.checksum.enabled": "false",
     "spark.shuffle.sort.bypassMergeThreshold": "1",
 }
-"""For sessions of our own on this machine."""
+"""Settings for our own sessions on this machine."""
 _JOB_SETTINGS: Final[Mapping[str, str]] = {
-    # A batch of bundles in a worker's memory; rows of a megabyte make the usual count of rows meaningless. A worker's
-    # peak was 278 MB, 294 MB with four times as much.
+    # Batches of bundles in a worker's memory: rows may have a megabyte, so a limit by count does not help. A worker's
+    # peak was 278 MB, and 294 MB with four times this limit.
     "spark.sql.execution.arrow.maxBytesPerBatch": "1m",
-    # Bundles are compressed captures or payload: a second compression of what is kept on disk costs time only.
+    # Bundles often hold compressed payload: compressing them again only costs time.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 
 
 class SessionError(Exception):
-    """Why there is no session, or what it failed at, in one line."""
+    """Why there is no session, or how Spark failed; the text is one line."""
 
 
 def open_session(master: str | None = None, remote: str | None = None, package: str | None = None) -> SparkSession:
-    """A session, new or the one that is there; SessionError for what is missing.
+    """A new or the existing session; SessionError if something is missing.
 
     ``package`` is a packed Python environment (``venv-pack``, ``conda-pack``) for the workers of a cluster.
     """
@@ -74,7 +74,7 @@ def open_session(master: str | None = None, remote: str | None = None, package: 
     local = remote is None and (master or DEFAULT_MASTER).startswith("local")
     if local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with calm(), _failures_in_one_line(shown_uri(remote) if remote else "Spark"):
+    with without_pandas_warning(), _failures_in_one_line(shown_uri(remote) if remote else "Spark"):
         return _remote_session(remote, package) if remote is not None else _classic_session(master, package)
 
 
@@ -104,7 +104,7 @@ def local_settings() -> dict[str, str]:
     chosen = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     if "memory" in chosen:
         del settings["spark.driver.memory"]
-    if os.environ.get("PYSPARK_PYTHON") != sys.executable:  # another may have no mqsniff, which is told in our words
+    if os.environ.get("PYSPARK_PYTHON") != sys.executable:  # another Python may lack mqsniff
         del settings[_WORKERS]
     return {name: value for name, value in settings.items() if name not in chosen}
 
@@ -115,7 +115,7 @@ def _java_is_chosen() -> bool:
 
 
 def _java_options() -> tuple[str, ...]:
-    """Options for the JVM; it makes the file of classes that ``CLASSES`` names, or starts from it where it is there."""
+    """Options for the JVM; it makes the class archive that ``CLASSES`` names, or starts from it if it exists."""
     name = os.environ.get(CLASSES)
     if not name:
         return _JAVA_OPTIONS
@@ -136,7 +136,7 @@ def _remote_session(remote: str, package: str | None) -> SparkSession:
 
 @contextlib.contextmanager
 def job_settings(session: SparkSession) -> Iterator[None]:
-    """Our settings while a job runs, where the user has set none."""
+    """Apply our settings while a job runs, except where the user has set them."""
     given = dict(session.conf.getAll)
     ours = {name: value for name, value in _JOB_SETTINGS.items() if name not in given and _knows(session, name)}
     for name, value in ours.items():
@@ -159,10 +159,10 @@ def _knows(session: SparkSession, name: str) -> bool:
 
 @contextlib.contextmanager
 def described(session: SparkSession, text: str) -> Iterator[None]:
-    """Give Spark jobs a name that can be read on its page; over Spark Connect it is a tag."""
+    """Describe Spark jobs on Spark's web page; over Spark Connect the description is a tag."""
     try:
         session.sparkContext.setJobDescription(f"mqsniff: {text}")
-    except Exception:  # noqa: BLE001  # only for readers; each kind of session refuses with another error
+    except Exception:  # noqa: BLE001  # it is only a description; each kind of session raises another error
         tag = re.sub(r"[^\w.-]+", "-", f"mqsniff-{text}")
         session.addTag(tag)
         try:
@@ -177,8 +177,8 @@ def described(session: SparkSession, text: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def calm() -> Iterator[None]:
-    """Without PySpark's warning about the version of pandas, which this job does not use."""
+def without_pandas_warning() -> Iterator[None]:
+    """Hide PySpark's warning about the version of pandas, which this job does not use."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         yield
@@ -190,29 +190,29 @@ def _failures_in_one_line(what: str) -> Iterator[None]:
         yield
     except SessionError:
         raise
-    except Exception as error:  # the border to Spark: whatever it raises is told in one line
+    except Exception as error:  # the border to Spark: every error becomes one line
         raise SessionError(f"{what}: {one_line(error)}") from error
 
 
 def one_line(error: BaseException) -> str:
-    """The telling line of an error of Spark, without stack traces and credentials."""
+    """The line of a Spark error that says the cause, without stack traces and credentials."""
     lines = [re.sub(r"^(?:Caused by)?: ", "", line.strip()) for line in str(error).splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt|Exit)\b", line)]
-    told = (raised or lines or [type(error).__name__])[-1 if raised else 0]
-    return redacted(told)
+    cause = (raised or lines or [type(error).__name__])[-1 if raised else 0]
+    return redacted(cause)
 
 
 def need_pyspark() -> None:
-    """See that PySpark is installed; SessionError says how."""
+    """Check that PySpark is installed; SessionError says how to install it."""
     try:
-        with calm():
+        with without_pandas_warning():
             import pyspark.sql  # noqa: F401, PLC0415  # an extra
     except ImportError:
         raise SessionError("batch needs PySpark: pip install 'mqsniff[spark]'") from None
 
 
 def _need_java() -> None:
-    """See that there is a Java that Spark can start; SessionError says what to install."""
+    """Check that Spark can start Java; SessionError says what to install."""
     install = f"Spark needs Java {JAVA_MIN} or newer: install it (Debian, Ubuntu: apt install openjdk-17-jre-headless)"
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java") or "java"

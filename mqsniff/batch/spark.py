@@ -1,11 +1,11 @@
 """The batch job on Spark: captures and a session in, committed tables and a report out.
 
-1. The DataFrame API only, so that it runs over Spark Connect too; what tasks do stands in modules without Spark.
-2. Bundles stay on the executors' disks between scan and shuffle; a lost executor has them made again.
-3. Tasks write under names of their own attempt. What Spark hands back of tasks that succeeded is what is published.
-4. The plan and its URIs travel inside the tasks' closures, never as text in a query plan.
-5. Keys of TLS travel as a file of the session, which tasks know by its name.
-6. Whatever Spark fails with is told in one line: SessionError.
+1. Only the DataFrame API is used, so that the job runs over Spark Connect too; the tasks are functions without Spark.
+2. Bundles stay on the executors' disks between scan and shuffle; those of a lost executor are made again.
+3. File names hold the attempt of their task. Only files in the results of successful tasks are published.
+4. The plan and its URIs are part of the tasks' closures, never text in a query plan.
+5. Keys of TLS are a file of the session; closures hold its name.
+6. Errors of Spark become one line: SessionError.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from pyspark.sql import functions as F  # noqa: N812  # the field's name for it
 
 from mqsniff.batch.bundles import BUNDLE_DDL, PiecePlaces
 from mqsniff.batch.commit import Archive, CommitError
-from mqsniff.batch.driver import TaskReports, run_job
+from mqsniff.batch.driver import StageReporter, run_job
 from mqsniff.batch.filestats import run_schema
 from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.job import JobOptions, JobReport
 from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.reduce import TaskOutput
-from mqsniff.batch.session import SessionError, calm, described, job_settings, one_line
+from mqsniff.batch.session import SessionError, described, job_settings, one_line, without_pandas_warning
 from mqsniff.batch.store import Store
 from mqsniff.batch.tasks import difference, place_table
 from mqsniff.sinks.outputfolder import is_unicode
@@ -45,7 +45,7 @@ ArrowBatches: TypeAlias = "Iterator[pa.RecordBatch]"
 SCAN_DDL: Final = f"{BUNDLE_DDL}, report string"
 TEXT_DDL: Final = "text string"
 _SPARKS_NAMES: Final = {"s3": "s3a"}
-"""Schemes of file systems that Spark knows by another name than pyarrow."""
+"""URI schemes for which Spark has another name than pyarrow."""
 
 
 def run(
@@ -53,41 +53,41 @@ def run(
     inputs: Iterable[str],
     out: str,
     options: JobOptions | None = None,
-    told: TaskReports = lambda _stage: None,
+    on_stage: StageReporter = lambda _stage: None,
     **more: Any,
 ) -> JobReport:
     """Decode captures into the folder ``out``; ``more`` are fields of ``JobOptions``.
 
-    Raises InputError, StoreError, CommitError and SessionError, each with one line of text; then nothing is committed.
+    Raises InputError, StoreError, CommitError and SessionError, each with one line of text; nothing is committed then.
     """
-    return _run(SparkSteps(lambda: spark), inputs, out, options or JobOptions(**more), told)
+    return _run(SparkSteps(lambda: spark), inputs, out, options or JobOptions(**more), on_stage)
 
 
 def run_opened(
-    opened: Callable[[], SparkSession], inputs: Iterable[str], out: str, options: JobOptions, told: TaskReports
+    opened: Callable[[], SparkSession], inputs: Iterable[str], out: str, options: JobOptions, on_stage: StageReporter
 ) -> JobReport:
-    """As ``run``, in a session that is opened when there is work for it, and stopped at the end."""
+    """As ``run``; the session is opened when the first task runs, and stopped at the end."""
     steps = SparkSteps(opened)
     try:
-        return _run(steps, inputs, out, options, told)
+        return _run(steps, inputs, out, options, on_stage)
     finally:
         steps.stop()
 
 
-def _run(steps: SparkSteps, inputs: Iterable[str], out: str, options: JobOptions, told: TaskReports) -> JobReport:
-    def tell(stage: str) -> None:
+def _run(steps: SparkSteps, inputs: Iterable[str], out: str, options: JobOptions, on_stage: StageReporter) -> JobReport:
+    def begin(stage: str) -> None:
         steps.stage = stage
-        told(stage)
+        on_stage(stage)
 
-    with calm(), _in_one_line():
-        return run_job(steps, inputs, out, options, tell)
+    with without_pandas_warning(), _in_one_line():
+        return run_job(steps, inputs, out, options, begin)
 
 
 def frames(spark: SparkSession, inputs: Iterable[str], staging: str | None = None, **more: Any) -> dict[str, DataFrame]:
-    """The tables of some captures as frames, by name.
+    """The tables of some captures as DataFrames, by name.
 
-    The rows stand below ``staging``, a folder that driver and workers share; without it in a temporary one, which
-    serves sessions on this machine. They are the caller's to delete.
+    The rows are written below ``staging``, a folder that driver and workers share; the default is a temporary folder,
+    which works for sessions on this machine. The caller deletes it.
     """
     folder = staging or tempfile.mkdtemp(prefix="mqsniff-")
     run(spark, inputs, folder, **more)
@@ -95,7 +95,7 @@ def frames(spark: SparkSession, inputs: Iterable[str], staging: str | None = Non
 
 
 def read(spark: SparkSession, out: str) -> dict[str, DataFrame]:
-    """The tables in a folder of a batch run as frames, by name: the files that are committed now, and no others."""
+    """The tables in the output folder of batch runs as DataFrames, by name; committed files only."""
     archive = Archive(Store.at(out))
     paths: dict[str, list[str]] = {}
     for part in archive.committed():
@@ -106,7 +106,7 @@ def read(spark: SparkSession, out: str) -> dict[str, DataFrame]:
 
 
 class SparkSteps:
-    """The steps of one job as frames of one session, which is asked for at the first."""
+    """The steps of one job as DataFrames of one session, which is opened at the first step."""
 
     def __init__(self, opened: Callable[[], SparkSession]) -> None:
         self._opened = opened
@@ -123,12 +123,12 @@ class SparkSteps:
         return self._session
 
     def stop(self) -> None:
-        """Stop the session, if there was any."""
+        """Stop the session, if it was opened."""
         if self._session is not None:
             self._session.stop()
 
     def check_workers(self) -> None:
-        """See that tasks run what the driver runs; SessionError, in one line, where they do not."""
+        """Check that workers run the same versions as the driver; SessionError if not."""
 
         def task(batches: ArrowBatches) -> ArrowBatches:
             import json  # noqa: PLC0415  # on the worker, where mqsniff may be missing
@@ -141,7 +141,7 @@ class SparkSteps:
                 said = versions()
             except ImportError as error:
                 said = {"missing": str(error)}
-            for _ in batches:  # a worker that leaves something unread is not used again
+            for _ in batches:  # Spark does not reuse a worker that leaves input unread
                 yield pa.RecordBatch.from_arrays([pa.array([json.dumps(said)])], names=["text"])
 
         theirs = json.loads(self._texts(self._numbers(1).mapInArrow(task, TEXT_DDL))[0])
@@ -151,7 +151,7 @@ class SparkSteps:
             raise SessionError(f"workers have {differing}: install the same there, or give --package")
 
     def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[str]:
-        """Scan splits, a task each; their bundles stay on disk."""
+        """Scan splits, one task each; their bundles stay on disk."""
         wanted = list(splits)
 
         def task(batches: ArrowBatches) -> ArrowBatches:
@@ -166,7 +166,7 @@ class SparkSteps:
         return self._texts(scanned.where(F.col("report").isNotNull()).select("report"))
 
     def share(self, key_file: str) -> str:
-        """Send a file of keys to where tasks run, as a file of the session; it gives the name that tasks find it by."""
+        """Send a file of keys to the workers, as a file of the session; returns the name by which tasks find it."""
         session = self._spark
         try:
             session.sparkContext.addFile(key_file)
@@ -175,34 +175,34 @@ class SparkSteps:
         return Path(key_file).name
 
     def reduce(self, placing: PiecePlaces, names: Sequence[str], output: TaskOutput, partitions: int) -> list[str]:
-        """Sort the bundles of all scans by flow and order of merge, decode and write them."""
+        """Sort the bundles of all scans by flow and merge order; decode and write them."""
         captures = list(names)
 
         def task(batches: ArrowBatches) -> ArrowBatches:
-            from mqsniff.batch.spark import found  # noqa: PLC0415  # on the worker
+            from mqsniff.batch.spark import with_keys  # noqa: PLC0415  # on the worker
             from mqsniff.batch.tasks import reduce_task, task_name, text_rows  # noqa: PLC0415  # as above
 
-            yield from text_rows(reduce_task(batches, placing, captures, found(output), task_name()))
+            yield from text_rows(reduce_task(batches, placing, captures, with_keys(output), task_name()))
 
         return self._texts(self._flows(placing, partitions).mapInArrow(task, TEXT_DDL))
 
     def learn(self, placing: PiecePlaces, output: TaskOutput, partitions: int) -> list[str]:
-        """Sort the bundles as ``reduce`` does, and collect the names of topics."""
+        """Sort the bundles as ``reduce`` does; collect topic names."""
 
         def task(batches: ArrowBatches) -> ArrowBatches:
-            from mqsniff.batch.spark import found  # noqa: PLC0415  # on the worker
+            from mqsniff.batch.spark import with_keys  # noqa: PLC0415  # on the worker
             from mqsniff.batch.tasks import learn_task, text_rows  # noqa: PLC0415  # as above
 
-            yield from text_rows(learn_task(batches, placing, found(output)))
+            yield from text_rows(learn_task(batches, placing, with_keys(output)))
 
         return self._texts(self._flows(placing, partitions).mapInArrow(task, TEXT_DDL))
 
     def _flows(self, placing: PiecePlaces, partitions: int) -> DataFrame:
-        """The bundles of all scans, sorted by flow and order of merge."""
+        """The bundles of all scans, sorted by flow and merge order."""
         bundles = self._scanned[0]
         for more in self._scanned[1:]:
             bundles = bundles.unionByName(more)
-        places = self._spark.createDataFrame(place_table(placing))  # rows would go through a Python worker of their own
+        places = self._spark.createDataFrame(place_table(placing))  # made of rows, it would need Python workers
         return (
             bundles.where(F.col("report").isNull())
             .drop("report")
@@ -215,7 +215,7 @@ class SparkSteps:
         )
 
     def rewrite(self, wanted: Sequence[Rewrite], rewriter: Rewriter) -> list[str]:
-        """Write parts once more, a task each."""
+        """Rewrite part files, one task each."""
         every = list(wanted)
 
         def task(batches: ArrowBatches) -> ArrowBatches:
@@ -227,8 +227,8 @@ class SparkSteps:
 
         return self._texts(self._numbers(len(every)).mapInArrow(task, TEXT_DDL))
 
-    def forget(self) -> None:
-        """Free the executors' disks and take our settings back; a session that is gone has none of both."""
+    def clean_up(self) -> None:
+        """Free the executors' disks and restore settings; errors of a closed session are ignored."""
         for scanned in self._scanned:
             with contextlib.suppress(Exception):
                 scanned.unpersist()
@@ -237,16 +237,16 @@ class SparkSteps:
             self._settings.close()
 
     def _numbers(self, count: int) -> DataFrame:
-        """A row and a task for each number below ``count``."""
+        """One row and one task for each number below ``count``."""
         return self._spark.range(0, count, 1, max(count, 1))
 
     def _texts(self, frame: DataFrame) -> list[str]:
-        """What the tasks of a frame with one column say."""
+        """The texts in the only column of a DataFrame."""
         with described(self._spark, self.stage):
             return [row[0] for row in frame.collect()]
 
 
-def found(output: TaskOutput) -> TaskOutput:
+def with_keys(output: TaskOutput) -> TaskOutput:
     """With the path of the file of keys, in a task."""
     if not output.key_file:
         return output
@@ -267,7 +267,7 @@ def _sparks_uri(out: str, store: Store, path: str) -> str:
     """Where Spark finds a file of the folder."""
     if "://" not in out:
         if not is_unicode(store.where):
-            raise CommitError(f"{out}: Spark reads no folder whose name is no UTF-8")
+            raise CommitError(f"{out}: Spark cannot read a folder whose name is not UTF-8")
         return f"file://{store.place(path)}"
     scheme, _, rest = out.partition("?")[0].partition("://")
     return f"{_SPARKS_NAMES.get(scheme, scheme)}://{rest.rpartition('@')[2].rstrip('/')}/{path}"

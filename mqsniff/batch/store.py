@@ -1,10 +1,10 @@
-"""A folder on any of pyarrow's file systems: what commit, reduce and readers of tables do with files.
+"""File operations in a folder on any of pyarrow's file systems.
 
-1. Paths are relative to the folder and use ``/``; nothing above the folder is touched, and on this machine nothing that
-   a link in the folder leads to: StoreError.
-2. ``replace`` puts a small file in place at once: readers see all of it or nothing.
-3. ``renames`` says whether files can be moved at once. On object stores they cannot: there a move is a copy.
-4. What is shown of a URI holds no credentials.
+1. Paths are relative to the folder and use ``/``. Nothing outside the folder is touched; locally, StoreError if a path
+   leads through a symbolic link.
+2. ``replace`` writes a small file atomically: readers see all of it or nothing.
+3. ``renames`` tells whether files can be moved atomically. On object stores a move is a copy.
+4. URIs are shown without credentials.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 _RENAMING: Final = frozenset(("local", "hdfs", "viewfs"))
 _HARMLESS: Final = frozenset(("endpoint_override", "scheme", "region", "use_ssl"))
-"""Parameters of pyarrow's URIs that hold no credentials."""
+"""Parameters of pyarrow's URIs that are no credentials."""
 _URI: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+")
 _UNFINISHED: Final = ".tmp"
 
 
 class StoreError(Exception):
-    """A folder that cannot be used, in one line."""
+    """A folder that cannot be used; the text is one line."""
 
 
 class StoredFile(NamedTuple):
@@ -43,10 +43,10 @@ class StoredFile(NamedTuple):
 
 
 class Store:
-    """One folder; made where it is used, from the URI that travels instead of it."""
+    """One folder. Tasks get its URI and make their own Store."""
 
     def __init__(self, filesystem: FileSystem, root: str, *, renames: bool, folder: Path | None = None) -> None:
-        """``folder``: the same place as a path of this machine, where it is on it."""
+        """``folder``: the local path, if the folder is on this machine."""
         self.filesystem = filesystem
         self.root = root.rstrip("/")
         self.renames = renames
@@ -54,7 +54,7 @@ class Store:
 
     @classmethod
     def at(cls, uri: str) -> Store:
-        """The folder with this URI or local path; StoreError where pyarrow knows no such file system."""
+        """The folder with this URI or local path; StoreError if pyarrow does not know its file system."""
         from pyarrow import ArrowException, fs  # noqa: PLC0415  # start-up is a budget
 
         if "://" not in uri:
@@ -69,15 +69,15 @@ class Store:
 
     @property
     def where(self) -> str:
-        """The folder as messages name it, and as another process of this machine finds it."""
+        """The folder for messages, and for other processes on this machine."""
         return self.root if self.folder is None else str(self.folder)
 
     def place(self, path: str) -> str:
-        """The path on the file system of a path in the folder."""
+        """The path on the file system, for a path in the folder."""
         return posixpath.join(self.root, path)
 
     def read(self, path: str) -> bytes | None:
-        """A small file; None where there is none."""
+        """The content of a small file; None if there is none."""
         try:
             with self.filesystem.open_input_stream(self.place(path)) as stream:
                 return bytes(stream.read())
@@ -85,7 +85,7 @@ class Store:
             return None
 
     def replace(self, path: str, data: bytes) -> None:
-        """Put a small file in place, whole or not at all."""
+        """Write a small file atomically."""
         self.check_links(path)
         self.filesystem.create_dir(posixpath.dirname(self.place(path)), recursive=True)
         written = path + _UNFINISHED if self.renames else path
@@ -95,7 +95,7 @@ class Store:
             self.filesystem.move(self.place(written), self.place(path))
 
     def move(self, source: str, target: str) -> None:
-        """Move a file; one that was moved already stays where it is, so that a move can be done again."""
+        """Move a file; nothing happens if it was moved before, so that a move can be repeated."""
         self.check_links(source)
         self.check_links(target)
         if not self.exists(source) and self.exists(target):
@@ -104,7 +104,7 @@ class Store:
         self.filesystem.move(self.place(source), self.place(target))
 
     def delete(self, path: str) -> None:
-        """Delete a file, or a link to one, if it is there."""
+        """Delete a file, or a link to one, if it exists."""
         self.check_links(path)
         if self.folder is not None:
             (self.folder / path).unlink(missing_ok=True)
@@ -115,7 +115,7 @@ class Store:
             return
 
     def delete_tree(self, path: str) -> None:
-        """Delete a folder and everything in it if it is there; of links only themselves."""
+        """Delete a folder and its content if it exists; links are not followed."""
         self.check_links(f"{path}/")
         try:
             self.filesystem.delete_dir(self.place(path))
@@ -129,9 +129,9 @@ class Store:
         return bool(self.filesystem.get_file_info(self.place(path)).type == FileType.File)
 
     def files(self, path: str = "") -> Iterator[StoredFile]:
-        """All files below a folder of the folder, by path; none where there is no such folder.
+        """All files below a subfolder, by path; none if it does not exist.
 
-        Folders that are links are passed over.
+        Folders that are links are skipped.
         """
         if self.folder is not None:
             yield from _local_files(self.folder, path)
@@ -152,9 +152,9 @@ class Store:
         return sorted(str(info.base_name) for info in found if info.type == FileType.Directory)
 
     def check_links(self, path: str) -> None:
-        """StoreError where the way to a path leads through a link; with ``/`` behind it, also where it is one.
+        """StoreError if a path leads through a link, or out of the folder; if it ends with ``/``, also if it is a link.
 
-        Paths may be those of a manifest, and folders come from elsewhere: StoreError too where one leads out of ours.
+        Paths may come from a manifest in a folder that another user sent.
         """
         if path.startswith("/") or ".." in path.split("/"):
             raise StoreError(f"{self.where}: {path} leads out of this folder")
@@ -172,14 +172,14 @@ def _local_files(folder: Path, path: str) -> Iterator[StoredFile]:
     found = []
     for below, _, names in os.walk(folder / path):
         for place in (Path(below, name) for name in names):
-            with contextlib.suppress(FileNotFoundError):  # a link to nothing, or gone meanwhile
+            with contextlib.suppress(FileNotFoundError):  # a dangling link, or deleted meanwhile
                 if stat.S_ISREG((status := place.stat()).st_mode):
                     found.append(StoredFile(place.relative_to(folder).as_posix(), status.st_size))
     yield from sorted(found)
 
 
 def shown_uri(uri: str) -> str:
-    """A URI without its credentials: no user part, and of its parameters those that hold none."""
+    """A URI without credentials: no user part, and only harmless parameters."""
     if "://" not in uri:
         return uri
     try:
@@ -192,5 +192,5 @@ def shown_uri(uri: str) -> str:
 
 
 def redacted(text: str) -> str:
-    """A text of somebody else, with every URI in it shown without credentials."""
+    """A text with the credentials removed from every URI in it."""
     return _URI.sub(lambda found: shown_uri(found.group()), text)

@@ -1,10 +1,10 @@
-"""What Spark's tasks do, as functions of Arrow batches: this module knows no Spark.
+"""The tasks of a Spark job as functions of Arrow batches, without Spark.
 
-1. A task takes a stream and gives a stream; what it holds is bounded by a window, a flow, and what waits to be written.
-2. What a task has done it says in its last rows; files that no such row names do not count.
-3. Nothing here raises on traffic; what is raised fails the attempt, and another one does the same again.
-4. ``versions`` names what a process runs: Python, mqsniff, and a digest of the data files of the packages that decode,
-   as these are built and may be older than the code. Tasks and the driver have to agree.
+1. A task turns a stream into a stream; its memory is bounded by a window, a flow, and the rows that wait to be written.
+2. The last rows of a task are its result; files that no result names do not count.
+3. Traffic never raises; an exception fails the attempt, and Spark repeats it.
+4. ``versions`` must be equal in the driver and all workers: Python, mqsniff, and a digest of the data files of
+   dissectors, which are built and may be older than the code.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from mqsniff.decode.registry import GROUP
 from mqsniff.limits import MIB
 from mqsniff.tables.buffers import bytes_array
 
-# ---- versions, to compare tasks with the driver
+# ---- versions of workers and driver
 
 _CODE: Final = frozenset((".py", ".pyc", ".pyi", ".so"))
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Name -> version, of what has to be the same everywhere."""
+    """Name -> version of what has to be equal in all processes."""
     python = ".".join(platform.python_version_tuple()[:2])
     return {"Python": python, "mqsniff": __version__, "protocol data": _digest()}
 
 
 def difference(theirs: dict[str, str]) -> str | None:
-    """What is not the same there as here, in words; None where all is."""
+    """How other versions differ from ours, in words; None if they are equal."""
     ours = versions()
     differing = [f"{name} {theirs.get(name)}, not {ours[name]}" for name in ours if theirs.get(name) != ours[name]]
     return ", ".join(differing) or None
@@ -71,10 +71,10 @@ def _digest() -> str:
 # ---- tasks
 
 BATCH_BYTES: Final = 4 * MIB
-"""Bundles that leave a task at once."""
+"""Bytes of bundles in one Arrow batch."""
 
 OBJECTS: Final = 10_000
-"""Decoding makes many objects and hardly a cycle."""
+"""Threshold of the garbage collector: decoding makes many objects and few cycles."""
 BUNDLE_SCHEMA: Final = pa.schema([
     ("flow", pa.binary()),
     ("piece", pa.int32()),
@@ -86,7 +86,7 @@ BUNDLE_SCHEMA: Final = pa.schema([
     ("payload", pa.binary()),
 ])  # fmt: skip
 SCAN_SCHEMA: Final = BUNDLE_SCHEMA.append(pa.field("report", pa.string()))
-"""Rows of a scan: bundles, and reports (JSON) without any bundle."""
+"""Rows of a scan: either a bundle or a report (JSON)."""
 
 PLACE_SCHEMA: Final = pa.schema([("piece", pa.int32()), ("floor_ns", pa.int64()), ("place", pa.int64())])
 
@@ -111,7 +111,7 @@ def scan_task(work: ScanPlan, split: Split) -> Iterator[pa.RecordBatch]:
 def reduce_task(
     batches: Iterable[pa.RecordBatch], placing: PiecePlaces, names: Sequence[str], output: TaskOutput, attempt: str
 ) -> Iterator[str]:
-    """What decoding the bundles of a partition has done, as JSON; nothing for a partition without bundles."""
+    """Decode the bundles of a partition; gives the result as JSON, nothing for a partition without bundles."""
     bundles = bundles_of(batches)
     first = next(bundles, None)
     if first is not None:
@@ -121,7 +121,7 @@ def reduce_task(
 
 
 def learn_task(batches: Iterable[pa.RecordBatch], placing: PiecePlaces, output: TaskOutput) -> Iterator[str]:
-    """The names of topics that the bundles of a partition teach, as JSON; nothing for a partition without bundles."""
+    """The topic names that the bundles of a partition teach, as JSON; nothing for a partition without bundles."""
     bundles = bundles_of(batches)
     first = next(bundles, None)
     if first is not None:
@@ -132,7 +132,7 @@ def learn_task(batches: Iterable[pa.RecordBatch], placing: PiecePlaces, output: 
 
 @contextmanager
 def rarely_collected() -> Iterator[None]:
-    """Look for cycles more seldom than Python does; a worker may serve others behind us."""
+    """Collect garbage less often; the old setting is restored, as other jobs may use the worker later."""
     before = gc.get_threshold()
     gc.set_threshold(OBJECTS)
     try:
@@ -142,7 +142,7 @@ def rarely_collected() -> Iterator[None]:
 
 
 def rewrite_task(wanted: Rewrite, rewriter: Rewriter, attempt: str) -> Iterator[str]:
-    """What writing some parts once more has done, as JSON."""
+    """Rewrite some parts; gives the result as JSON."""
     yield orjson.dumps(rewriter.run(wanted, attempt).plain()).decode()
 
 
@@ -173,7 +173,7 @@ def _views(values: pa.Array) -> Iterator[memoryview]:
 
 
 def place_table(placing: PiecePlaces) -> pa.Table:
-    """What the shuffle sorts by, a row a piece: ``PiecePlaces.sort_rows``."""
+    """What the shuffle sorts by, a row for each piece: ``PiecePlaces.sort_rows``."""
     rows = placing.sort_rows()
     columns = [pa.array([row[index] for row in rows], kind) for index, kind in enumerate(PLACE_SCHEMA.types)]
     return pa.table(columns, schema=PLACE_SCHEMA)
@@ -186,8 +186,8 @@ def text_rows(texts: Iterable[str]) -> Iterator[pa.RecordBatch]:
 
 
 def task_name() -> str:
-    """A name for this attempt of a task that no other attempt has."""
-    from pyspark import TaskContext  # noqa: PLC0415  # there where Spark runs the task
+    """A unique name for this attempt of a task."""
+    from pyspark import TaskContext  # noqa: PLC0415  # only in workers
 
     context = TaskContext.get()
     where = "0" if context is None else f"{context.partitionId():05d}-{context.attemptNumber()}"

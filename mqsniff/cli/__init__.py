@@ -4,7 +4,7 @@
 2. Exit 0: fine, also when the reader of a pipe goes away; 1: ``--fail-on`` or ``check`` found something; 2: usage,
    unreadable input, or rows or talk that could not be written (a full disk, a stream that is closed); 130: interrupted.
 3. An error is one line: where, what, what to do.
-4. Nothing heavy is imported until a command runs.
+4. Heavy modules are imported only when a command runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mqsniff import __version__
 from mqsniff.answers.captures import is_capture_name
 from mqsniff.cli.talk import open_standard_streams, say, was_missed
 
-COMMANDS: Final = ("decode", "live", "sql", "batch", "check", "protocols")
+COMMANDS: Final = ("decode", "live", "trace", "sql", "batch", "check", "protocols")
 
 SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
@@ -43,7 +43,7 @@ Examples:
 
 
 class Commands(click.Group):
-    """The group of commands; a capture where a command is expected means decode."""
+    """The group of commands; a capture instead of a command means decode."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         """Names in the order of use."""
@@ -57,7 +57,7 @@ class Commands(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the command in front where it was left out."""
+        """Insert ``decode`` if the command was left out."""
         if args and _means_decode(args[0]):
             args = ["decode", *args]
         return super().parse_args(ctx, args)
@@ -65,7 +65,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; what is neither a command nor a file is told so."""
+        """Find the command; a usage error for what is neither a command nor a file."""
         if args[0] not in COMMANDS:
             near = difflib.get_close_matches(args[0], COMMANDS, 1)
             hint = f", did you mean {near[0]}?" if near else ""
@@ -73,10 +73,10 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> int:
-        """Run the command; a reader that has gone away ends it quietly."""
-        # numpy would start threads for linear algebra that nobody does here: half of its start-up.
+        """Run the command; if the reader of a pipe goes away, it ends without an error."""
+        # numpy would start threads for linear algebra, which is not used here: half of its start-up time.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        # Decoding makes many objects and hardly a cycle: looking for cycles as often as Python does took a tenth of it.
+        # Decoding makes many objects and few cycles: at Python's threshold, collecting takes a tenth of the time.
         gc.set_threshold(50_000)
         try:
             code: int = super().invoke(ctx)
@@ -91,14 +91,14 @@ class Commands(click.Group):
     def main(  # type: ignore[override]  # click overloads it by ``standalone_mode``, which is decided here
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> Never:
-        """Run, say what went wrong in one line, and leave with the exit code."""
+        """Run, report an error in one line, and exit with the code."""
         extra["standalone_mode"] = False
         open_standard_streams()
         code = self._exit_code(args, prog_name or "mqsniff", extra)
         sys.exit(code or (2 if was_missed() else 0))
 
     def _exit_code(self, args: Sequence[str] | None, prog_name: str, extra: dict[str, Any]) -> int:
-        """Run, and say what went wrong."""
+        """Run and report an error; returns the exit code."""
         code: int
         try:
             code = super().main(args, prog_name, **extra)
@@ -125,20 +125,20 @@ class Commands(click.Group):
 
 
 def _means_decode(argument: str) -> bool:
-    """Whether a first argument belongs to ``decode``: a capture, stdin, or an option that is none of the group's."""
+    """Whether a first argument belongs to ``decode``: a capture, stdin, or an option that the group does not have."""
     if argument in COMMANDS or argument in ("--help", "-h", "--version"):
         return False
     return argument.startswith("-") or Path(argument).exists() or is_capture_name(argument) or "://" in argument
 
 
 def _of_stdout(error: OSError) -> click.FileError:
-    """An error of writing in our words: inputs, and files that are written, have their own; what is left is stdout."""
+    """A write error as an error of stdout: inputs and output files have their own errors, so only stdout is left."""
     _silence_stdout()
     return click.FileError("stdout", error.strerror or str(error))
 
 
 def _silence_stdout() -> None:
-    """Point stdout to nowhere, so that the interpreter's last flush has nothing to complain about."""
+    """Redirect stdout to the null device, so that the interpreter's last flush does not fail."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

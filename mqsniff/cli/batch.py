@@ -1,8 +1,8 @@
 """``mqsniff batch IN… OUT``: archives of captures in, committed Parquet tables out, on Apache Spark.
 
-1. Without Spark, Java or a plan that works, one line says what is missing.
-2. The report goes to stderr, with ``--json`` to stdout; so do the lists that ``--dry-run`` and ``--list`` make.
-3. Exit 2 for usage, for what Spark failed at, and where inputs could not be read; these are named, the others are done.
+1. If Spark, Java or a readable input is missing, one line says so.
+2. The report goes to stderr, with ``--json`` to stdout; so do the lists of ``--dry-run`` and ``--list``.
+3. Exit 2 for usage errors, errors of Spark, and unreadable inputs; these are named, and the others are decoded.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def command(paths: tuple[str, ...], *, dry_run: bool, listed: bool, as_json: boo
 
 
 def _options(given: dict[str, Any]) -> JobOptions:
-    """What the user wants, as the job knows it; click.UsageError for what cannot be meant."""
+    """The JobOptions for the options of the user; click.UsageError if they contradict each other."""
     from mqsniff.batch.job import SPLIT_SIZE_MIN, JobOptions
 
     if given["overwrite"] and given["append"]:
@@ -135,7 +135,7 @@ def _size(text: str) -> int:
 
 
 def _run(inputs: tuple[str, ...], out: str, options: JobOptions, where: dict[str, Any], *, as_json: bool) -> int:
-    """The job, with progress while it runs and a report at its end."""
+    """Run the job, with a progress bar and a report at the end."""
     from mqsniff.batch.session import need_pyspark, open_session
     from mqsniff.cli.progress import SparkProgress
 
@@ -161,7 +161,7 @@ def _show_report(report: JobReport, *, as_json: bool) -> None:
     for line in report.recovered:
         say(f"mqsniff: {line}")
     for uri in report.skipped:
-        say(f"mqsniff: {uri}: taken before")
+        say(f"mqsniff: {uri}: decoded before")
     for uri, why in report.unreadable:
         say(f"mqsniff: {uri}: {why}")
     for line in report.lines():
@@ -169,7 +169,7 @@ def _show_report(report: JobReport, *, as_json: bool) -> None:
 
 
 def _dry_run(inputs: tuple[str, ...], options: JobOptions, *, as_json: bool) -> int:
-    """What would be done, without doing it."""
+    """Show the preview of a run."""
     from mqsniff.batch.preview import preview
     from mqsniff.cli.grid import show_grid
 
@@ -185,7 +185,7 @@ def _dry_run(inputs: tuple[str, ...], options: JobOptions, *, as_json: bool) -> 
 
 
 def _echo_json(plain: Any) -> None:
-    """Print plain data, names of files in it as the tables have them."""
+    """Print JSON values, with file names escaped as in the tables."""
     import orjson
 
     from mqsniff.tables.values import escaped
@@ -194,7 +194,7 @@ def _echo_json(plain: Any) -> None:
 
 
 def _list(paths: tuple[str, ...], *, as_json: bool) -> int:
-    """The runs and files that count."""
+    """List the runs and files that count."""
     import orjson
 
     from mqsniff.batch.commit import Archive

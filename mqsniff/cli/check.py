@@ -1,4 +1,4 @@
-"""``mqsniff check DIR…``: every capture under folders against its golden; exit 1 where they differ."""
+"""``mqsniff check DIR…``: compares every capture below folders with its golden; exit 1 if they differ."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def command(paths: tuple[Path, ...], *, update: bool, verbose: bool, tls_keys: t
 
 
 def _show_differences(checked: Checked, shown: int) -> None:
-    """What differs in one capture, row by row and field by field."""
+    """Print the differences of one capture, by row and field."""
     if not checked.differences:
         return
     from mqsniff.tables.escape import safe
@@ -83,7 +83,7 @@ def _show_difference(difference: Difference) -> None:
 
 
 def _value(value: Any) -> str:
-    """A value on one line, not longer than is good to read."""
+    """A value on one line, cut to ``VALUE_WIDTH``."""
     import orjson
 
     from mqsniff.answers.check import ABSENT

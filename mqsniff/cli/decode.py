@@ -34,12 +34,16 @@ def _domain(ctx: click.Context, param: click.Parameter, pattern: str) -> str:
     return pattern
 
 
+domain_option: Final = option(
+    "Decoding", "--domain", metavar="PATTERN", default="", callback=_domain,
+    help="folder, or a regular expression such as 'tap-[0-9]+': files in whose names it finds the same text are "
+         "one capture.  [default: all are one]")  # fmt: skip
+
+
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @run_options
-@option("Decoding", "--domain", metavar="PATTERN", default="", callback=_domain,
-        help="folder, or a regular expression such as 'tap-[0-9]+': files in whose names it finds the same text are "
-             "one capture.  [default: all are one]")  # fmt: skip
+@domain_option
 def command(files: tuple[str, ...], **options: Any) -> int:
     """Decode captures: text on a terminal, NDJSON into a pipe, or CSV, or Parquet files.
 

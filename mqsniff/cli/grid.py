@@ -13,14 +13,14 @@ import click
 from mqsniff.tables.escape import safe
 
 PADDED_MAX: Final = 120
-"""Characters that a cell is filled up to in a pipe: one long value must not widen all rows."""
+"""Cells are padded up to this width in a pipe: one long value must not widen all rows."""
 
 WORD_WIDTH_MAX: Final = 40
-"""Characters of a word that a drawn grid does not break."""
+"""Longest word that a drawn grid does not break, in characters."""
 GRID_GAP: Final = 3
 """Characters between columns of a drawn grid."""
 TEXT_WIDTH_MIN: Final = 20
-"""Characters that a column of text needs on a terminal to be read."""
+"""Minimum width of a column of text on a terminal."""
 
 
 def show_grid(
@@ -31,7 +31,7 @@ def show_grid(
     numbers: Collection[int] = (),
     whole_words: bool = False,
 ) -> None:
-    """Print a table, what a terminal would act on as escapes. ``numbers``: columns that are aligned right."""
+    """Print a table, with control characters escaped. ``numbers``: columns that are aligned right."""
     columns, rows = list(map(safe, columns)), [list(map(safe, row)) for row in rows]
     if sys.stdout.isatty():
         _draw(title, columns, rows, numbers, whole_words=whole_words)
@@ -44,7 +44,7 @@ def show_grid(
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table as a grid, or on a terminal that is too narrow for it as a block of lines a row."""
+    """Print a table as a grid, or as a block of lines per row if the terminal is too narrow."""
     if sys.stdout.isatty() and _least_width(columns, rows) > shutil.get_terminal_size().columns:
         click.secho(title, italic=True)
         show_blocks(columns, rows)
@@ -53,7 +53,7 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """Characters that a grid needs to be readable: no word is broken, and texts have some words a line."""
+    """Minimum width of a readable grid: no word is broken, and columns of text hold some words per line."""
     total = 0
     for column in zip(columns, *rows, strict=True):
         word = max(len(word) for cell in column for word in (cell.split() or [""]))
@@ -62,7 +62,7 @@ def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 
 
 def show_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a block of lines a row, without its empty cells; its name heads it, which may stand behind a number."""
+    """Print a block of lines per row, without empty cells; its first line is its name, which may follow a number."""
     columns, rows = list(map(safe, columns)), [list(map(safe, row)) for row in rows]
     width = max(map(len, columns))
     room = max(shutil.get_terminal_size().columns - width - 4, TEXT_WIDTH_MIN)

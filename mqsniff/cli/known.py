@@ -1,4 +1,4 @@
-"""Values of closed lists: what the user wrote in, the value or a usage error that names the nearest ones out."""
+"""Values of closed lists: text of the user in, the value or a usage error with similar names out."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ else:
 
 NEAREST_SHOWN: Final = 3
 LISTED_MAX: Final = 12
-"""Names of a list that are shown beside a near one."""
+"""Names of a list that an error shows at most."""
 _LIKENESS: Final = 0.6
-"""Share of characters that two names have in common, from which on one may be a slip of the other."""
+"""Similarity of two names from which on one may be a typing error of the other."""
 
 
 def nearest(value: str, known: Iterable[str]) -> list[str]:
-    """The known names that are most like a value, in any case; empty where none is like it."""
+    """The known names that are most similar to a value, ignoring case; empty if none is."""
     spoken = {name.lower(): name for name in known}
     return [spoken[name] for name in difflib.get_close_matches(value.lower(), spoken, NEAREST_SHOWN, _LIKENESS)]
 
 
 def did_you_mean(value: str, known: Iterable[str]) -> str:
-    """A clause that names the nearest values; empty where none is like it."""
+    """A clause with the most similar names; empty if none is similar."""
     near = nearest(value, known)
     return f", did you mean {' or '.join(near)}?" if near else ""
 
 
 def unknown(what: str, value: str, known: Collection[str]) -> str:
-    """What is said of a value that a closed list has not: the nearest ones, and all where few or none near."""
+    """The error for an unknown value: similar names, and all names if the list is short or none is similar."""
     meant = did_you_mean(value, known)
     if meant and len(known) > LISTED_MAX:
         return f"no {what} {value!r}{meant}"
@@ -42,14 +42,14 @@ def unknown(what: str, value: str, known: Collection[str]) -> str:
 
 
 class OneOf(Choice):
-    """One of a closed list of names; ``what`` is the noun for them."""
+    """A click type: one of a closed list of names; ``what`` is the noun for them."""
 
     def __init__(self, what: str, names: Iterable[str]) -> None:
         super().__init__(list(names))
         self.what = what
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The value; a BadParameter that names the nearest one where it is unknown."""
+        """The value; BadParameter with similar names if it is unknown."""
         if value not in self.choices:
             self.fail(unknown(self.what, str(value), self.choices), param, ctx)
         return str(value)

@@ -1,7 +1,8 @@
 """``mqsniff live -i IFACE``: packets of an interface in, text or NDJSON out as they come.
 
-1. Ctrl-C or SIGTERM ends the capture, not the run: what is open is closed, flushed and counted; a second one ends it.
-2. What the kernel lost is told at the end.
+1. Ctrl-C or SIGTERM ends the capture: connections are closed, and output is flushed and counted; a second one ends the
+   program at once.
+2. The number of packets that the kernel dropped is shown at the end.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def command(interface: str, bpf: str | None, packets: int | None, duration: floa
 
 @contextmanager
 def stopped_by_signal(source: LiveSource) -> Iterator[None]:
-    """Let the first Ctrl-C or SIGTERM end the source, and the second one the program."""
+    """The first Ctrl-C or SIGTERM ends the source, the second one the program."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def stop(_signal: int, _frame: object) -> None:

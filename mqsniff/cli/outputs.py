@@ -1,4 +1,4 @@
-"""What the user asked for in, the sink that writes it out; each sink is imported when it is wanted."""
+"""Options in, the sink for the output out; each sink is imported only if it is used."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from mqsniff.sinks import Sink
 
 TEXT_MAX_BYTES: Final = 256
-"""Bytes of a record's key or value in text, where the user does not say."""
+"""Bytes of a record's key or value in text, by default."""
 
 
 def output_of(options: RunOptions) -> str:
-    """The form of the output: as the user says, else text for people and NDJSON for programs."""
+    """The output format: as the user says, else text on a terminal and NDJSON in a pipe."""
     return options.output or ("text" if sys.stdout.isatty() else "ndjson")
 
 
 class SinkOutput(NamedTuple):
-    """A sink, and what belongs to it."""
+    """A sink and its callbacks."""
 
     sink: Sink
     close: Callable[[], object]
-    """Ends it: a flush of stdout, or files that are closed."""
+    """Flushes stdout, or closes files."""
     learn: Callable[[Message], object] | None = None
-    """Takes messages that teach topic names and are not chosen."""
+    """Gets each message that teaches topic names, also if filters drop it."""
 
 
 def make_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
-    """The output that the user asked for: files for Parquet, else stdout.
+    """The output that the user asks for: files for Parquet, else stdout.
 
     Raises click.UsageError for a folder that cannot, or must not, be written to.
     """
@@ -58,9 +58,9 @@ def make_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
 
 
 def _stdout() -> BinaryIO:
-    """Stdout, which takes blocks also where Python was told not to buffer: sinks flush it whenever the input pauses.
+    """Stdout, buffered also under ``python -u``: sinks flush it when the input pauses.
 
-    OSError where it is closed: nothing has to be decoded to know that.
+    OSError if it is closed, before anything is decoded.
     """
     stream = sys.stdout.buffer
     with contextlib.suppress(io.UnsupportedOperation):  # a stream of a test
@@ -84,7 +84,7 @@ def _stream_sink(options: RunOptions, captures: list[CaptureInfo]) -> Sink:
 
 
 def wants_color(choice: str, *, terminal: bool) -> bool:
-    """Whether to colour: as the user says, else on a terminal that can and whose user has not set NO_COLOR."""
+    """Whether to use colours: as the user says, else on a terminal that supports them, unless NO_COLOR is set."""
     if choice != "auto":
         return choice == "always"
     return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,8 +1,8 @@
-"""How far a run is, on stderr, where that is a terminal: bytes that were read, or tasks of a Spark job.
+"""Progress bars on stderr, if that is a terminal: for the bytes that were read, or the tasks of a Spark job.
 
-1. ``Progress`` shows itself after a second, and only where it hides no output.
-2. ``SparkProgress`` asks Spark beside the job, twice a second; a session that does not answer costs the bar, not the
-   job. A cluster is asked through its status tracker, a Spark Connect server tells by itself.
+1. ``Progress`` appears after a second, and only if it hides no output.
+2. ``SparkProgress`` polls Spark in a thread, twice per second; if the session does not answer, only the bar stops. A
+   cluster has a status tracker; a Spark Connect server reports by itself.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ PERIOD_S: Final = 0.5
 
 
 class Progress:
-    """A bar that shows itself when the wait has become long."""
+    """A bar for the bytes that were read."""
 
     def __init__(self, *, silent_stdout: bool = False) -> None:
-        """``silent_stdout``: nothing is written to stdout meanwhile, so that a bar hides nothing there."""
+        """``silent_stdout``: nothing is written to stdout meanwhile that the bar could hide."""
         self._started = time.monotonic()
         self._bar: rich.progress.Progress | None = None
         self._task: rich.progress.TaskID | None = None
         self._wanted = sys.stderr.isatty() and (silent_stdout or not sys.stdout.isatty())
 
     def __call__(self, done: int, total: int | None) -> None:
-        """Take note of how many bytes of the input were read, out of how many where that is known."""
+        """Show the bytes that were read, and the total if known."""
         if not self._wanted or time.monotonic() - self._started < PATIENCE_S:
             return
         if self._bar is None:
@@ -63,7 +63,7 @@ def _read_bar() -> tuple[rich.progress.Progress, rich.progress.TaskID]:
 
 
 class SparkProgress:
-    """A bar for the stage that runs; nothing where nobody looks."""
+    """A bar for the tasks of the current stage; none if stderr is no terminal."""
 
     def __init__(self) -> None:
         self._wanted = sys.stderr.isatty()
@@ -73,7 +73,7 @@ class SparkProgress:
         self._watcher: threading.Thread | None = None
 
     def begin(self, stage: str) -> None:
-        """Tell that a stage of the job begins, in words."""
+        """Show the name of a stage that begins."""
         if self._bar is not None and self._task is not None:
             self._bar.reset(self._task, description=stage, total=None)
 
@@ -92,12 +92,12 @@ class SparkProgress:
             self._bar.stop()
 
     def watch(self, session: SparkSession) -> None:
-        """Ask a session from now on."""
+        """Show the progress of a session from now on."""
         if self._bar is None:
             return
         try:
             tracker = session.sparkContext.statusTracker()
-        except Exception:  # noqa: BLE001  # Spark Connect has no context, and says so with an error of its own
+        except Exception:  # noqa: BLE001  # Spark Connect has no context, and raises its own error
             with contextlib.suppress(AttributeError):
                 session.registerProgressHandler(cast("Any", self._told))
             return
@@ -106,7 +106,7 @@ class SparkProgress:
 
     def _poll(self, tracker: Any) -> None:
         while not self._over.wait(PERIOD_S):
-            with contextlib.suppress(Exception):  # the session may go at any moment
+            with contextlib.suppress(Exception):  # the session may end at any time
                 infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
                 active = [info for info in infos if info is not None]
                 if active:

@@ -1,4 +1,4 @@
-"""``mqsniff protocols [NAME]``: what can be decoded, as the dissectors describe it themselves."""
+"""``mqsniff protocols [NAME]``: what can be decoded, by the dissectors' own descriptions."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def command(ctx: click.Context, name: str | None, *, verbose: bool, as_json: boo
 
 
 def _names(entry: LoadedDissector) -> tuple[str, ...]:
-    """Protocols of an entry point; its own name where it could not be loaded."""
+    """Protocols of an entry point; its own name if it could not be loaded."""
     return entry.dissector.names if entry.dissector is not None else (entry.name,)
 
 
 def _tables(entry: LoadedDissector, *, verbose: bool = True) -> dict[str, Rows]:
-    """What a dissector says that it knows: name of a table -> its rows; what is for its makers only where asked."""
+    """The description of a dissector: name of a table -> its rows; ``verbose``: also those for developers."""
     if entry.dissector is None:
         return {}
     tables: dict[str, Rows] = dict(entry.dissector.describe())
@@ -83,6 +83,17 @@ def _tables(entry: LoadedDissector, *, verbose: bool = True) -> dict[str, Rows]:
         for table, rows in tables.items()
         if table not in hidden
     }
+
+
+def _named_rows(entry: LoadedDissector) -> Rows:
+    """What can be said of the protocols of a dissector without ``describe``."""
+    from mqsniff.decode.registry import origin
+
+    if entry.dissector is None:
+        return []
+    messages = sorted(entry.dissector.message_names() or ())
+    more = {"ports": _ports(entry), "from": origin(entry.name), "messages": messages, "decoded": True}
+    return [{"name": name, **more} for name in entry.dissector.names]
 
 
 def _ports(entry: LoadedDissector) -> list[int]:
@@ -131,14 +142,18 @@ def _print_overview(entries: list[LoadedDissector], *, verbose: bool) -> None:
 
 
 def _held(entry: LoadedDissector, verbose: bool) -> str:  # noqa: FBT001  # as the option
-    """How much a dissector knows, in numbers."""
+    """The sizes of a dissector's tables, in words; without tables, where it comes from."""
+    from mqsniff.decode.registry import origin
+
+    if entry.dissector is None:
+        return "cannot be loaded"
     counts = ", ".join(_counted(table, rows) for table, rows in _tables(entry, verbose=verbose).items())
-    return counts or ("cannot be loaded" if entry.dissector is None else "")
+    return counts or " from ".join(filter(None, ("decoded", origin(entry.name))))
 
 
 def _print_details(entries: list[LoadedDissector], *, verbose: bool) -> None:
     for entry in entries:
-        _print_tables(_tables(entry, verbose=verbose))
+        _print_tables(_tables(entry, verbose=verbose) or {"protocol": _named_rows(entry)})
 
 
 def _print_tables(tables: dict[str, Rows]) -> None:
@@ -153,7 +168,7 @@ def _print_tables(tables: dict[str, Rows]) -> None:
 
 
 def _columns(rows: Rows) -> Sequence[str]:
-    """All columns of a table, but for those that are empty in every row."""
+    """All columns of a table, except those that are empty in every row."""
     named = dict.fromkeys(column for row in rows for column in row)
     return [column for column in named if any(_cell(row.get(column)) for row in rows)]
 
@@ -165,9 +180,10 @@ def _print_json(entries: list[LoadedDissector], name: str | None) -> None:
 
 
 def _report(entries: list[LoadedDissector], name: str | None) -> Iterator[tuple[str, Any]]:
-    """The parts of the report: all of them, also where one protocol was asked for, but for other protocols."""
+    """The parts of the report; with ``name``, without other protocols."""
     from mqsniff import __version__
     from mqsniff.decode.nameable import FOREIGN
+    from mqsniff.decode.registry import origin
     from mqsniff.limits import Limits
     from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES
 
@@ -179,6 +195,7 @@ def _report(entries: list[LoadedDissector], name: str | None) -> Iterator[tuple[
             {
                 "names": _names(entry),
                 "ports": _ports(entry),
+                "from": origin(entry.name) or None,
                 "problem": entry.problem or None,
                 "counts": {table: len(rows) for table, rows in _tables(entry).items()},
                 **_tables(entry),
@@ -195,7 +212,7 @@ def _report(entries: list[LoadedDissector], name: str | None) -> Iterator[tuple[
 
 
 def _counted(table: str, rows: Rows) -> str:
-    """How many rows a table has, as its title."""
+    """The title of a table, with its number of rows."""
     return f"{len(rows)} {_spoken(table.removesuffix('s') if len(rows) == 1 else table)}"
 
 

@@ -1,8 +1,8 @@
-"""The result of a query in, a table for people or CSV, NDJSON, JSON or Parquet out.
+"""The result of a query in, a drawn table, CSV, NDJSON, JSON or Parquet out.
 
-1. Rows go out as they come; only a drawn table, whose columns need their widths, waits for the rows that it shows.
-2. On a terminal a result that is too wide for it stands as a block of lines a row.
-3. A Parquet file is there whole or not at all.
+1. Rows are written as they come; only a drawn table waits for all rows that it shows, to know the widths of columns.
+2. On a terminal, a result that is too wide is shown as a block of lines per row.
+3. A Parquet file is written atomically.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS_DRAWN: Final = 1000
-"""Rows of a table for people; other forms give all."""
+"""Rows of a drawn table; other formats have all rows."""
 
 CELL_WIDTH: Final = 60
 """Characters of a cell that a drawn table shows on one line."""
 
 _SMALL: Final = 0.01
-"""Numbers from here on are shown with four decimals, smaller ones with all of their digits."""
+"""Numbers from this on are shown with four decimals, smaller ones with all digits."""
 
 _EMPTY_DIGITS: Final = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6})000(Z?)$")
 
 _COLUMN_WIDTH_MIN: Final = 12
-"""Columns that are squeezed below this can no longer be read."""
+"""Minimum width of a readable column."""
 
 ResultBatches: TypeAlias = "Iterator[pa.RecordBatch]"
 
 
 def write_result(output: str, schema: pa.Schema, batches: ResultBatches) -> None:
-    """Write a result to stdout in one of the forms ``table``, ``csv``, ``ndjson`` and ``json``."""
+    """Write a result to stdout as ``table``, ``csv``, ``ndjson`` or ``json``."""
     names, rows = unique_names(schema.names), result_rows(batches)
     match output:
         case "csv":
@@ -61,7 +61,7 @@ def write_result(output: str, schema: pa.Schema, batches: ResultBatches) -> None
 
 
 def write_parquet(path: Path, schema: pa.Schema, batches: ResultBatches) -> int:
-    """Write a result to a Parquet file; the number of rows. Raises click.UsageError where that cannot be."""
+    """Write a result to a Parquet file; returns the number of rows. Raises click.UsageError if that fails."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -118,7 +118,7 @@ def _draw(names: Sequence[str], schema: pa.Schema, rows: Iterator[Sequence[Any]]
 
 
 def _drawn(value: Any) -> str:
-    """A value as people read it: no digits that mean nothing, nothing that a terminal would act on."""
+    """A value for a drawn table: numbers rounded, control characters escaped."""
     match value:
         case None:
             return ""
@@ -132,7 +132,7 @@ def _cut(text: str) -> str:
 
 
 def _list(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A block of lines a row, without its empty cells."""
+    """Print a block of lines per row, without empty cells."""
     width = max(map(len, names))
     for number, row in enumerate(rows, 1):
         click.secho(f"row {number}", dim=True)
@@ -142,7 +142,7 @@ def _list(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _numbers(schema: pa.Schema) -> list[int]:
-    """Which columns hold numbers."""
+    """Indexes of columns that hold numbers."""
     from pyarrow import types
 
     kinds = (types.is_integer, types.is_floating, types.is_decimal)

@@ -1,6 +1,6 @@
-"""What ends a run from outside: Ctrl-C, and SIGTERM as schedulers and service managers send it; both end it alike.
+"""Ctrl-C and SIGTERM, which schedulers and service managers send: both end a run in the same way.
 
-The exit code tells which it was: 128 and the number of the signal.
+The exit code is 128 plus the number of the signal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TERMINATED: Final = 128 + signal.SIGTERM
 
 
 class Terminated(KeyboardInterrupt):
-    """A SIGTERM: what unwinds at a Ctrl-C unwinds at it too."""
+    """A SIGTERM; it unwinds the program as Ctrl-C does."""
 
 
 def terminate(_signal: int, _frame: object) -> None:
@@ -25,9 +25,9 @@ def terminate(_signal: int, _frame: object) -> None:
 
 @contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM unwind the program, so that files are closed and no folder is left behind.
+    """Let SIGTERM unwind the program, so that files are closed and temporary folders deleted.
 
-    Whoever handles or ignores it already goes on doing so.
+    A handler that is already set, or SIG_IGN, stays.
     """
     before = signal.getsignal(signal.SIGTERM)
     if before is signal.SIG_DFL:
@@ -39,5 +39,5 @@ def ended_by_sigterm() -> Iterator[None]:
 
 
 def code_of(interrupt: KeyboardInterrupt) -> int:
-    """The exit code of a run that was ended."""
+    """The exit code of a run that a signal ended."""
     return TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED

@@ -1,1 +1,1 @@
-"""All decompression, streaming and capped: compressed bytes in, plain bytes out."""
+"""Decompression, streaming and capped: compressed bytes in, plain bytes out."""

@@ -1,12 +1,12 @@
-"""One compressed block in, its plain bytes out: bodies and batches of records, which are whole in memory already.
+"""One compressed block in, its plain bytes out: bodies and record batches, which are in memory already.
 
-1. A block becomes at most ``cap`` bytes, whatever its head promises: output is made by the piece and counted.
-2. What cannot be had raises BlockError with a short fixed text, free of payload.
-3. Members or frames one behind the other are one block, as their tools have it; a block that is cut is an error, and so
-   are bytes behind its end.
-4. ``decompress_partly`` gives what could be had before a cut or damage instead: as far as the library hands it out, of
-   Snappy and LZ4 to the last byte before a cut.
-5. The libraries are imported when their codec is first met.
+1. A block becomes at most ``cap`` bytes, whatever its header claims: output is made in pieces and counted.
+2. Errors are BlockError with a short fixed text, without payload.
+3. Concatenated members or frames are one block, as for the command-line tools; a block that is cut is an error, and so
+   are bytes after its end.
+4. ``decompress_partly`` returns the plain bytes before a cut or damage instead: as many as the library returns; for
+   Snappy and LZ4, all before a cut.
+5. The libraries are imported when their codec is first used.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from mqsniff.codecs.starts import lz4_start, snappy_start
 from mqsniff.limits import KIB, MIB
 
 PIECE: Final = 256 * KIB
-"""Plain bytes asked for at once."""
+"""Plain bytes of one piece."""
 ZSTD_SLICE: Final = 512
-"""Input of zstd at once: its decoder takes no limit of its output, and four bytes may become 128 KiB."""
+"""Bytes of zstd input at once: its decoder has no limit of output, and four bytes may become 128 KiB."""
 ZSTD_WINDOW_MAX: Final = 128 * MIB
-"""History that a zstd frame may ask for: what the reference decoder allows unless told otherwise."""
+"""Window that a zstd frame may ask for: the default limit of the reference decoder."""
 LZ4_RATIO_MAX: Final = 255
 SNAPPY_RATIO_MAX: Final = 22
-"""No block grows by more (one byte of length adds 255, a copy of 64 takes three): a lying size buys no memory."""
+"""No block grows by more (one byte of length adds 255, a copy of 64 takes three), so larger sizes are refused."""
 
 
 class BlockError(ValueError):
@@ -41,16 +41,16 @@ BEHIND: Final = "bytes behind the end of the compressed ones"
 
 
 def decompress(codec: str, data: bytes, cap: int) -> bytes:
-    """The plain bytes of a block; BlockError where they are damaged or more than ``cap``.
+    """The plain bytes of a block; BlockError if they are damaged or more than ``cap``.
 
-    ``codec`` is one of ``CODECS``; KeyError for another. "lz4" is the frame format; "lz4-block" does not tell its
-    plain size: there ``cap`` is that size, known from elsewhere.
+    ``codec`` is one of ``CODECS``; KeyError for another. "lz4" is the frame format; "lz4-block" has no plain size in
+    it: there ``cap`` is that size.
     """
     return CODECS[codec](data, cap)
 
 
 class Partial(NamedTuple):
-    """The plain bytes of a block as far as they could be had; ``why`` there are no more, None where that is all."""
+    """The plain bytes of a block up to an error; ``why`` is the error, None if the block is complete."""
 
     plain: bytes
     why: str | None
@@ -71,7 +71,7 @@ def decompress_partly(codec: str, data: bytes, cap: int) -> Partial:
 
 
 def _partial(codec: str, data: bytes, plain: bytes, why: str, cap: int) -> Partial:
-    """What a library left, with what the start of a cut block adds to it; ``cap`` is what is left of it."""
+    """The plain bytes from a library, and those of the start of a cut block; ``cap`` is the rest of the cap."""
     if codec == "snappy" and why != TOO_LARGE:
         start, cut = snappy_start(data, cap)
         return Partial(start, CUT if cut else CORRUPT)
@@ -197,7 +197,7 @@ PIECES: Final[Mapping[str, Callable[[bytes, int], Iterator[bytes]]]] = MappingPr
         "snappy": lambda data, cap: iter((_snappy_block(data, cap),)),
     }
 )
-"""Name -> what decompresses a block of it by the piece; the pieces are counted by who takes them."""
+"""Name -> a function that decompresses a block in pieces; the caller counts them."""
 
 CODECS: Final[Mapping[str, Callable[[bytes, int], bytes]]] = MappingProxyType(
     {
@@ -209,4 +209,4 @@ CODECS: Final[Mapping[str, Callable[[bytes, int], bytes]]] = MappingProxyType(
         "snappy": _snappy_block,
     }
 )
-"""Name -> what decompresses a block of it within a cap."""
+"""Name -> a function that decompresses a block within a cap."""

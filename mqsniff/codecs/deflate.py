@@ -1,11 +1,11 @@
-"""One endless raw DEFLATE stream (RFC 1951, no zlib or gzip head) in; its plain bytes out, see transforms.py.
+"""One endless raw DEFLATE stream (RFC 1951, no zlib or gzip header) in; its plain bytes out, see transforms.py.
 
-1. Each byte of plain text may depend on all before it: after a hole or damage the rest of the direction is dark.
-2. Everything before the damage is delivered, to the byte, however the input was cut.
-3. Damage between a flush and the first plain byte behind it is dated back to the flush: what stands there was never
-   compressed (an answer in clear text, a peer that left the layer).
-4. A line in clear text right behind a flush may look like DEFLATE for a few bytes and would then come out as rubbish.
-   Where the application is known to end so, ``clear_tail`` is that line: it is held back until more comes or the end.
+1. Each plain byte may depend on all before it: after a gap or damage, the rest of the direction cannot be decoded.
+2. All plain bytes before the damage are delivered, however the input was cut.
+3. Damage between a flush and the next plain byte is reported at the flush: the bytes there were never compressed (an
+   answer in clear text, a peer that left the layer).
+4. A line in clear text right after a flush may look like DEFLATE for a few bytes, which would give garbage. If the
+   application is known to end so, ``clear_tail`` is that line: it is held back until more bytes come or the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FLUSH: Final = b"\x00\x00\xff\xff"
 """End of a sync flush: length and complement of an empty stored block (RFC 1951 section 3.2.4)."""
 BEHIND_END: Final = "bytes behind the end of the compressed stream"
 SLICE: Final = 16 * KIB
-"""Input between two copies of the decoder's state; what has to be done again when it meets damage."""
+"""Bytes of input between two copies of the decoder's state; at damage, so many are decoded again."""
 
 
 class Deflate:
@@ -49,13 +49,13 @@ class Deflate:
         yield from self._run(data[: len(data) - held])
 
     def gap(self, length: int) -> Iterator[TransformOutput]:
-        """After a hole the decoder's history is unknown: dark for good."""
+        """After a gap the decoder's history is unknown: the direction ends."""
         yield from self._release()
         if length and not self._dark:
             yield self._end(Dark(self._offset, "undecoded", "bytes of a compressed stream without restarts were lost"))
 
     def close(self) -> Iterator[TransformOutput]:
-        """A clear tail that stayed the last thing is named."""
+        """Report a clear tail at the end of the stream."""
         if self._held == self._clear_tail and self._held:
             yield self._end(Dark(self._offset, "trailing_bytes", "clear text behind the compressed stream"))
             return
@@ -66,7 +66,7 @@ class Deflate:
         yield from self._run(held)
 
     def _clear_tail_of(self, data: bytes) -> int:
-        """How many last bytes of ``data`` stand right behind a flush and are, so far, the clear tail."""
+        """Number of last bytes of ``data`` that follow a flush and equal the beginning of the clear tail."""
         for size in range(1, min(len(self._clear_tail), len(data)) + 1):
             if (self._recent + data[-size - len(FLUSH) :]).endswith(FLUSH + self._clear_tail[:size]):
                 return size
@@ -82,7 +82,7 @@ class Deflate:
             yield from self._inflate_slice(part)
 
     def _slices(self, data: bytes) -> Iterator[bytes]:
-        """``data`` in small parts, each up to its last flush if it has one; run each before the next is taken."""
+        """``data`` in small parts, each up to its last flush if it has one; each is decoded before the next is read."""
         start = 0
         while start < len(data):
             stop = min(start + SLICE, len(data))
@@ -109,9 +109,9 @@ class Deflate:
             yield self._end(Dark(self._offset, "trailing_bytes", BEHIND_END))
 
     def _creep(self, inflate: zlib._Decompress, part: bytes, given: int) -> Iterator[TransformOutput]:
-        """Do a part that holds damage again byte by byte, since zlib drops what it has made when it meets damage.
+        """Decode a damaged part again byte by byte, since zlib drops its output at damage.
 
-        ``inflate`` is the state before the part, ``given`` the bytes of its plain text that were delivered already.
+        ``inflate`` is the state before the part, ``given`` the number of its plain bytes that were delivered already.
         """
         for index in range(len(part)):
             byte = part[index : index + 1]
@@ -143,7 +143,7 @@ class Deflate:
 
 
 def _inflated(inflate: zlib._Decompress, data: bytes, most: int) -> Iterator[bytes]:
-    """Plain pieces of at most ``most`` bytes; zlib.error where the data is damaged."""
+    """Plain pieces of at most ``most`` bytes; zlib.error if the data is damaged."""
     while True:
         piece = inflate.decompress(data, most)
         if piece:
@@ -154,7 +154,7 @@ def _inflated(inflate: zlib._Decompress, data: bytes, most: int) -> Iterator[byt
 
 
 def _before_damage(inflate: zlib._Decompress, byte: bytes) -> bytes:
-    """What one byte yields up to its bit that is damaged."""
+    """The plain bytes from one byte of input, up to the damaged bit."""
     plain = bytearray()
     with suppress(zlib.error):
         for piece in _inflated(inflate, byte, 1):

@@ -1,11 +1,11 @@
 """A capture file, pipe or standard input in, compressed or not; its plain bytes out, as they arrive.
 
-1. What has arrived is handed on: the file is asked for more only while there is not one plain byte to give.
-2. Plain bytes are made in pieces of at most ``PIECE``, so a bomb costs a piece of memory, and damage in the file costs
-   the good bytes of a piece at most.
-3. Several members, frames or streams in one file are one stream; zero bytes between and behind them are padding.
-4. Opening raises OSError as ``open`` does. After that nothing raises: what is cut, damaged or cannot be read ends the
-   bytes, and ``failure`` says why.
+1. Bytes are passed on as they arrive: more input is read only if there is no plain byte to return.
+2. Plain bytes are made in pieces of at most ``PIECE``, so that a bomb takes one piece of memory, and damage loses one
+   piece of good bytes at most.
+3. Several members, frames or streams in one file are one stream; zero bytes between and after them are padding.
+4. Opening raises OSError as ``open`` does. After that nothing raises: a cut, damage or read error ends the bytes, and
+   ``failure`` says why.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mqsniff.limits import KIB, Limits
 STDIN: Final = "-"
 PIECE: Final = 64 * KIB
 ZSTD_SLICE: Final = 256
-"""zstandard cannot bound its output: so much input becomes 8 MiB at most (a block of 128 KiB takes four bytes)."""
+"""zstandard cannot limit its output: this much input becomes 8 MiB at most (a block of 128 KiB takes four bytes)."""
 MAGIC_SIZE: Final = 6
 
 
@@ -34,26 +34,26 @@ class ByteSource(Protocol):
     compression: str
     """Name of the codec, '' for none."""
     failure: str
-    """Why the bytes ended before their time; '' while they go on, and after a clean end."""
+    """Why the bytes ended too early; '' while they continue, and after a clean end."""
 
     def readinto(self, view: memoryview, timeout_s: float | None = None) -> int | None:
-        """Put the next bytes at the start of ``view`` (which is not empty) and say how many, 0 at the end.
+        """Write the next bytes to the start of ``view`` (which is not empty); returns their number, 0 at the end.
 
-        Without ``timeout_s`` it waits until there is one; with it, None says that none came in that time.
+        Without ``timeout_s`` it waits for a byte; with it, None means that none came in that time.
         """
         ...
 
 
 class RawBytes(ByteSource, Protocol):
-    """The bytes of a file, or of a stretch of it, as they are."""
+    """The bytes of a file, or of a part of it, still compressed."""
 
     size: int | None
-    """How many in all; None where that is not known."""
+    """Total number of bytes; None if unknown."""
     taken: int
-    """How many were read so far."""
+    """Number of bytes read so far."""
 
     def head(self, size: int) -> bytes:
-        """The first bytes, fewer than ``size`` only where there are fewer; they are read again later."""
+        """The first bytes, fewer than ``size`` only if there are fewer; they are read again later."""
         ...
 
     def read(self, size: int, timeout_s: float | None = None) -> bytes | None:
@@ -61,12 +61,12 @@ class RawBytes(ByteSource, Protocol):
         ...
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         ...
 
 
 class RawFile:
-    """The bytes of a file as they are: ``taken`` so far, of ``size`` in all (None for pipes and devices)."""
+    """The bytes of a file: ``taken`` so far, of ``size`` in total (None for pipes and devices)."""
 
     compression = ""
 
@@ -79,7 +79,7 @@ class RawFile:
         self._head = b""
 
     def head(self, size: int) -> bytes:
-        """The first bytes, fewer than ``size`` only where the file has fewer; they are read again later."""
+        """The first bytes, fewer than ``size`` only if the file has fewer; they are read again later."""
         head = self.read(size) or b""
         while 0 < len(head) < size and (more := self.read(size - len(head))):
             head += more
@@ -104,13 +104,13 @@ class RawFile:
         return self._read_file(view)
 
     def close(self) -> None:
-        """Give the file back; standard input stays open."""
+        """Close the file; standard input stays open."""
         self._file.close()
 
     def _read_file(self, view: memoryview) -> int:
         try:
             while (taken := self._file.readinto(view)) is None:
-                self._has_more(1.0)  # a pipe that was opened not to block
+                self._has_more(1.0)  # a pipe in non-blocking mode
         except OSError as error:
             self.failure = f"reading failed: {error.strerror}"
             return 0
@@ -118,7 +118,7 @@ class RawFile:
         return taken
 
     def _has_more(self, timeout_s: float | None) -> bool:
-        """Whether a read would not wait (the end counts as something to read)."""
+        """Whether a read would return at once, also at the end."""
         if timeout_s is None or self.size is not None:
             return True
         if not hasattr(select, "poll"):
@@ -129,7 +129,7 @@ class RawFile:
 
 
 class _Decoder(Protocol):
-    """What bz2, lzma and lz4 offer for one stream."""
+    """The decoder interface of bz2, lzma and lz4, for one stream."""
 
     @property
     def eof(self) -> bool: ...
@@ -162,7 +162,7 @@ class _GzipDecoder:
 
 
 class _ZstdDecoder:
-    """One zstd frame as a _Decoder; the input is fed by the slice because the library has no bound for its output."""
+    """One zstd frame as a _Decoder; input is fed in slices, because the library cannot limit its output."""
 
     def __init__(self, limits: Limits) -> None:
         library = import_module("zstandard")
@@ -224,7 +224,7 @@ CODECS: Final = (
     Codec("bzip2", b"BZh", _bzip2),
 )
 SKIPPABLE_FRAME: Final = b"\x2a\x4d\x18"
-"""Behind one byte of 0x50 to 0x5f: a frame that zstd and lz4 pass over; zstd's parallel writers put one first."""
+"""After a byte of 0x50 to 0x5f: a frame that zstd and lz4 skip; zstd's parallel writers put one first."""
 
 
 def codec_of(head: bytes) -> Codec | None:
@@ -244,9 +244,9 @@ class DecodedFile:
         self._codec = codec
         self._limits = limits
         self._decoder = codec.start(limits)
-        self._input = b""  # read, and not yet given to the decoder
-        self._begun = False  # the decoder was given something
-        self._streams = 0  # that ended well before this one
+        self._input = b""  # read, but not decoded yet
+        self._begun = False  # whether the decoder got any input
+        self._streams = 0  # complete streams before this one
         self._ended = False
 
     def readinto(self, view: memoryview, timeout_s: float | None = None) -> int | None:
@@ -261,7 +261,7 @@ class DecodedFile:
         return 0
 
     def _read(self, timeout_s: float | None) -> bool:
-        """Get input; False if none came in time."""
+        """Read input; False if none came in time."""
         data = self._raw.read(PIECE, timeout_s)
         if data is None:
             return False
@@ -304,6 +304,6 @@ class DecodedFile:
 
 
 def open_bytes(raw: RawBytes, limits: Limits) -> ByteSource:
-    """The plain bytes of a file, whatever it is compressed by; waits for its first bytes."""
+    """The plain bytes of a file, compressed or not; waits for its first bytes."""
     codec = codec_of(raw.head(MAGIC_SIZE))
     return DecodedFile(raw, codec, limits) if codec else raw

@@ -1,11 +1,11 @@
 """A Snappy stream in framing format in; its plain bytes out, see transforms.py.
 
-1. Plain bytes are handed on when the checksum of their chunk is right, and only then.
-2. A hole inside a chunk whose head was seen loses this chunk only; how many plain bytes that are is known from the
-   head (uncompressed) or from the length that opens the block (compressed).
-3. A hole over a head, a head that cannot be, and a start without the stream identifier lose the step. It is found
-   again at the chunk that *ends* first among all places where a data chunk with a right checksum, or a whole stream
-   identifier, stands: the answer needs no byte behind that chunk and does not depend on how the input was cut.
+1. Plain bytes are passed on only if the checksum of their chunk is right.
+2. A gap inside a chunk whose header was captured loses this chunk only; its number of plain bytes is known from the
+   header (uncompressed) or from the length at the start of the block (compressed).
+3. A gap over a header, an impossible header, and a start without the stream identifier lose synchronisation. It is
+   regained at the chunk that *ends* first among all data chunks with a right checksum and complete stream identifiers:
+   this needs no byte after that chunk, and does not depend on how the input was cut.
 4. The work of searching is bounded by the input.
 """
 
@@ -31,11 +31,11 @@ from mqsniff.codecs.transforms import Dark, Lost, TransformOutput, pieces
 from mqsniff.limits import KIB, MIB, Limits
 
 DATA_HEAD: Final = re.compile(rb"(?=[\x00\x01][\x00-\xff]{2}[\x00\x01])")
-"""Where a data chunk may begin: no allowed length needs the upper seven bits of its third byte."""
+"""Candidates for data chunks: no allowed length uses the upper seven bits of its third byte."""
 SEARCH_WORK: Final = 4 * MIB
 SEARCH_WORK_PER_BYTE: Final = KIB
-"""Plain bytes that searches may checksum at all and for each byte of input: any byte may open a candidate of 64 KiB,
-and without a bound one crafted megabyte would buy a minute."""
+"""Plain bytes that searches may checksum in total and per byte of input: each byte may begin a candidate of 64 KiB, and
+without a limit one crafted megabyte would take a minute."""
 
 HOLE_OVER_HEAD: Final = Unreadable("undecoded", "bytes were lost, a chunk's head among them")
 HOLE_IN_CHUNK: Final = Unreadable("undecoded", "bytes inside a chunk were lost")
@@ -44,15 +44,15 @@ NO_START: Final = Unreadable("undecoded", "the stream does not begin with the Sn
 
 
 class Snappy:
-    """A transform: in step while chunk follows chunk, searching when the step is lost."""
+    """A transform: reads chunk after chunk, and searches for a chunk when synchronisation is lost."""
 
     def __init__(self, limits: Limits) -> None:
         self._piece = limits.layer_piece
         self._input = bytearray()
         self._offset = 0  # of the first byte in _input
         self._started = False
-        self._passing = 0  # bytes of the current chunk that are to be passed over; _input is empty then
-        self._spoilt: Lost | None = None  # those of them that arrived behind a hole in a data chunk
+        self._passing = 0  # bytes of the current chunk to skip; _input is empty then
+        self._spoilt: Lost | None = None  # those of them that came after a gap in a data chunk
         self._search: _Search | None = None
         self._work = 0
         self._dark = False
@@ -72,7 +72,7 @@ class Snappy:
                 more = yield from self._next_chunk()
 
     def gap(self, length: int) -> Iterator[TransformOutput]:
-        """A hole of ``length`` bytes: it spoils one chunk, or loses the step."""
+        """A gap of ``length`` bytes: it spoils one chunk, or loses synchronisation."""
         if self._dark or not length:
             return
         if self._search:
@@ -85,7 +85,7 @@ class Snappy:
         self._offset += length
 
     def close(self) -> Iterator[TransformOutput]:
-        """The stream ended: what waited for its rest is accounted for."""
+        """The stream ended: report the bytes of an incomplete chunk."""
         if self._dark:
             return
         if self._search:
@@ -98,7 +98,7 @@ class Snappy:
         self._dark = True
 
     def _next_chunk(self) -> Generator[TransformOutput, None, bool]:
-        """Use up one chunk; whether there may be more to do."""
+        """Read one chunk; returns whether more input may be used."""
         if not self._started and not IDENTIFIER.startswith(self._input[: len(IDENTIFIER)]):
             self._search = _Search(self._offset, NO_START, told=False)
             return True
@@ -136,7 +136,7 @@ class Snappy:
         return True
 
     def _pass_hole(self, length: int) -> Iterator[TransformOutput]:
-        """A hole while a chunk is passed over."""
+        """A gap while a chunk is skipped."""
         if length < self._passing:
             self._passing -= length
             return
@@ -146,14 +146,14 @@ class Snappy:
             yield from self._lose_step(HOLE_OVER_HEAD, hole=length)
 
     def _account_passed(self) -> Iterator[TransformOutput]:
-        """The end of a chunk that was passed over: name the bytes of it that a hole made useless."""
+        """The end of a chunk that was skipped: report its bytes that a gap made useless."""
         if self._spoilt and self._spoilt.size:
             yield self._spoilt
         self._spoilt = None
         self._passing = 0
 
     def _hole_in_chunk(self, length: int) -> Iterator[TransformOutput]:
-        """A hole while ``_input`` holds the beginning of a chunk, or nothing."""
+        """A gap while ``_input`` holds the beginning of a chunk, or nothing."""
         have = len(self._input)
         size = chunk_size(self._input)
         if not size or length > size - have:
@@ -165,12 +165,12 @@ class Snappy:
         self._spoilt = Lost(self._offset, 0, 0, *HOLE_IN_CHUNK) if self._passing else None
 
     def _lose_step(self, reason: Unreadable, useless: int = 0, hole: int = 0) -> Iterator[TransformOutput]:
-        """Search behind the next ``useless`` bytes of the input and the hole that follows them."""
+        """Search after the next ``useless`` bytes of the input and the gap that follows them."""
         yield Lost(self._offset, useless, None, *reason)
         self._search = _Search(self._offset + useless + hole, reason, told=True)
 
     def _seek(self, search: _Search) -> Generator[TransformOutput, None, bool]:
-        """Search in the input; whether the step was found, so that there may be more to do."""
+        """Search in the input; returns whether a chunk was found, so that more input may be used."""
         for start, end in search.candidates(self._input, self._offset):
             at = start - self._offset
             if not may_be_chunk(self._input[at : at + 16], end - start):
@@ -203,9 +203,9 @@ class Snappy:
 
 
 class _Search:
-    """The places behind a lost step where a chunk may stand.
+    """The candidates for a chunk after a loss of synchronisation.
 
-    ``offset`` is where the search began; ``told``: that plain bytes are missing at this place was said then.
+    ``offset`` is where the search began; ``told``: missing plain bytes were reported there.
     """
 
     def __init__(self, offset: int, reason: Unreadable, *, told: bool) -> None:
@@ -218,7 +218,7 @@ class _Search:
         self._waiting: list[tuple[int, int]] = []  # a heap of (end, start)
 
     def candidates(self, data: bytearray, base: int) -> Iterator[tuple[int, int]]:
-        """(start, end) of places that are whole by now, by their end; ``data`` begins at offset ``base``."""
+        """(start, end) of candidates that are complete, by their end; ``data`` begins at offset ``base``."""
         self._collect(data, base)
         stop = base + len(data)
         while self._waiting and self._waiting[0][0] <= stop:
@@ -237,15 +237,15 @@ class _Search:
         self._identifiers_to = max(self._identifiers_to, base + len(data) - len(IDENTIFIER) + 1)
 
     def count(self, size: int) -> None:
-        """So many bytes were searched in vain."""
+        """Count bytes that were searched without result."""
         self._useless += size
 
     def give_up(self, size: int) -> None:
-        """Count the last ``size`` bytes, and forget the places that wait for what a hole or the end took."""
+        """Count the last ``size`` bytes, and drop candidates that a gap or the end has made incomplete."""
         self._useless += size
         self._waiting.clear()
 
     def account(self) -> Iterator[TransformOutput]:
-        """Name the bytes that were searched in vain."""
+        """Report the bytes that were searched without result."""
         if self._useless:
             yield Lost(self.offset, self._useless, 0 if self._told else None, *self._reason)

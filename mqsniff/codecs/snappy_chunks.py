@@ -2,9 +2,9 @@
 
 Source: google/snappy ``framing_format.txt`` (chunks) and ``format_description.txt`` (the block inside a chunk).
 
-1. A chunk is four bytes of head (type, length) and, for data, a masked CRC-32C and at most 65,536 plain bytes,
+1. A chunk is a header of four bytes (type, length) and, for data, a masked CRC-32C and at most 65,536 plain bytes,
    compressed (0x00) or not (0x01).
-2. No length is believed further than the format allows, so no chunk of data is larger than ``CHUNK_MAX``.
+2. Lengths beyond those of the format are refused, so no chunk of data is larger than ``CHUNK_MAX``.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ CHECKSUM: Final = 4
 PLAIN_MAX: Final = 64 * KIB
 """Plain bytes of one chunk (framing format, section 4.2)."""
 BLOCK_MAX: Final = 32 + PLAIN_MAX + PLAIN_MAX // 6
-"""What they become at worst when they are compressed."""
+"""Their maximum size when compressed."""
 CHUNK_MAX: Final = HEAD + CHECKSUM + BLOCK_MAX
 
 COMPRESSED: Final = 0x00
 UNCOMPRESSED: Final = 0x01
 IDENTIFIES: Final = 0xFF
 SKIPPABLE: Final = range(0x80, 0xFF)
-"""Padding (0xfe) and the types that a reader may pass over; 0x02 to 0x7f it may not."""
+"""Padding (0xfe) and the types that a reader may skip; 0x02 to 0x7f it may not."""
 LENGTHS: Final = {
     COMPRESSED: range(CHECKSUM + 1, CHECKSUM + BLOCK_MAX + 1),
     UNCOMPRESSED: range(CHECKSUM, CHECKSUM + PLAIN_MAX + 1),
     IDENTIFIES: range(6, 7),
     **dict.fromkeys(SKIPPABLE, range(1 << 24)),
 }
-"""The lengths that a head of each type may give."""
+"""The valid lengths for each type."""
 
 
 class Unreadable(NamedTuple):
@@ -48,7 +48,7 @@ class Unreadable(NamedTuple):
 
 
 def chunk_size(data: bytes | bytearray) -> int | None:
-    """Size of the chunk that begins here, with its head; None: needs more bytes, 0: no head looks so."""
+    """Size of the chunk that begins here, with its header; None: more bytes are needed, 0: no valid header."""
     if len(data) < HEAD:
         return None
     length = int.from_bytes(data[1:HEAD], "little")
@@ -56,7 +56,7 @@ def chunk_size(data: bytes | bytearray) -> int | None:
 
 
 def plain_size(chunk: bytes | bytearray) -> int | None:
-    """Plain bytes of a chunk of which the beginning is here; None where it does not say, or says what cannot be."""
+    """Number of plain bytes of a chunk, by its beginning; None if it does not tell, or an impossible number."""
     size = chunk_size(chunk)
     if not size:
         return None
@@ -66,7 +66,7 @@ def plain_size(chunk: bytes | bytearray) -> int | None:
 
 
 def _block_head(chunk: bytes | bytearray) -> tuple[int | None, int]:
-    """The plain size that opens the block of a compressed chunk (a varint), and the index of what follows it."""
+    """(the plain size at the start of a compressed block, a varint; the index after it)."""
     value = 0
     for index in range(HEAD + CHECKSUM, min(HEAD + CHECKSUM + 3, len(chunk))):
         value |= (chunk[index] & 0x7F) << 7 * (index - HEAD - CHECKSUM)
@@ -76,9 +76,9 @@ def _block_head(chunk: bytes | bytearray) -> tuple[int | None, int]:
 
 
 def may_be_chunk(data: bytes | bytearray, size: int) -> bool:
-    """Whether a chunk of ``size`` bytes that was found by searching is worth the work of its checksum.
+    """Whether a candidate of ``size`` bytes is plausible enough to compute its checksum.
 
-    ``data`` is its beginning. A block of compressed data opens with a possible plain size and then with a literal.
+    ``data`` is its beginning. A compressed block begins with a valid plain size, then with a literal.
     """
     if data[0] != COMPRESSED:
         return True
@@ -89,7 +89,7 @@ def may_be_chunk(data: bytes | bytearray, size: int) -> bool:
 
 
 def read_chunk(chunk: bytes) -> bytes | Unreadable:
-    """The plain bytes of a whole chunk; its type is none of the skippable."""
+    """The plain bytes of a complete chunk, whose type is not skippable."""
     if chunk[0] == IDENTIFIES:
         return b"" if chunk == IDENTIFIER else Unreadable("codec", "a Snappy identifier that is none")
     plain = chunk[HEAD + CHECKSUM :]

@@ -1,7 +1,7 @@
-"""Snappy and LZ4 blocks that were cut in, the plain bytes that their start makes out; libraries want all or nothing.
+"""Incomplete Snappy and LZ4 blocks in, the plain bytes up to the cut out; the libraries decode complete blocks only.
 
-1. Slow and plain, for the last block of what a capture cut: at most ``START_MAX`` compressed bytes are looked at.
-2. Never raises: what cannot be ends the plain bytes. Nothing becomes more than the cap.
+1. Simple and slow, for the last block before a cut: at most ``START_MAX`` compressed bytes are read.
+2. Never raises: damage ends the plain bytes. The result is never larger than the cap.
 
 Sources: Snappy, ``format_description.txt``; LZ4, ``lz4_Block_format.md`` and ``lz4_Frame_format.md``.
 """
@@ -13,17 +13,17 @@ from typing import Final
 from mqsniff.limits import MIB
 
 START_MAX: Final = MIB
-"""Compressed bytes of a cut block that are read: two of them may cost a microsecond."""
+"""Compressed bytes of a cut block that are read: two may cost a microsecond."""
 
 _LZ4_HEAD: Final = 7
 """Magic, flags, block descriptor and header checksum."""
 _LZ4_LITERAL_BLOCK: Final = 1 << 31
 _LZ4_REACH: Final = 1 << 16
-"""How far back a block may refer."""
+"""How far back a copy may refer."""
 
 
 def snappy_start(data: bytes, cap: int) -> tuple[bytes, bool]:
-    """(plain bytes of a raw block, whether it ended too early rather than being damaged)."""
+    """(plain bytes of a raw block, whether it was cut, not damaged)."""
     data = data[:START_MAX]
     pos = next((index for index, byte in enumerate(data[:5]) if byte < 0x80), len(data)) + 1
     out = bytearray()
@@ -51,7 +51,7 @@ def snappy_start(data: bytes, cap: int) -> tuple[bytes, bool]:
 
 
 def _snappy_literal(data: bytes, pos: int, size: int) -> tuple[int, int]:
-    """(bytes of a literal, where they start)."""
+    """(size of a literal, where it starts)."""
     if size < 60:
         return size + 1, pos
     width = size - 59
@@ -59,23 +59,23 @@ def _snappy_literal(data: bytes, pos: int, size: int) -> tuple[int, int]:
 
 
 def lz4_start(frame: bytes, plain: bytes, cap: int) -> bytes:
-    """The plain bytes that the last block of a cut frame adds to those of its whole blocks, of which ``plain`` is."""
+    """The plain bytes of the last block of a cut frame; ``plain`` are those of its complete blocks."""
     pos, checksum = _lz4_blocks(frame)
     while pos + 4 <= len(frame):
         size = int.from_bytes(frame[pos : pos + 4], "little")
         if size == 0:
-            break  # the frame's end: of those behind it, only whole blocks
+            break  # the end of the frame; of later frames only complete blocks are used
         start = pos + 4
         pos = start + (size & _LZ4_LITERAL_BLOCK - 1) + checksum
         if pos > len(frame):
             if size & _LZ4_LITERAL_BLOCK:
-                return b""  # the library hands these out as they come
+                return b""  # the library has returned these bytes already
             return _lz4_block_start(frame[start : start + START_MAX], plain[-_LZ4_REACH:], cap)
     return b""
 
 
 def _lz4_blocks(frame: bytes) -> tuple[int, int]:
-    """(where the first block starts, bytes of checksum behind each block)."""
+    """(where the first block starts, size of the checksum after each block)."""
     flags = frame[4] if len(frame) > _LZ4_HEAD else 0
     return _LZ4_HEAD + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0), 4 if flags & 0x10 else 0
 
@@ -99,7 +99,7 @@ def _lz4_block_start(data: bytes, history: bytes, cap: int) -> bytes:
 
 
 def _lz4_length(data: bytes, pos: int, size: int) -> tuple[int, int]:
-    """A length that goes on in further bytes where its four bits are full: (it, the place behind it)."""
+    """(a length, the index after it); if its four bits are all set, more bytes follow."""
     if size == 0x0F:
         while pos < len(data):
             size += data[pos]
@@ -110,7 +110,7 @@ def _lz4_length(data: bytes, pos: int, size: int) -> tuple[int, int]:
 
 
 def _copy(out: bytearray, far: int, size: int) -> bool:
-    """Append ``size`` bytes that begin ``far`` bytes before the end, may run into themselves; False if they cannot."""
+    """Append ``size`` bytes from ``far`` bytes before the end, which may overlap; False if that is impossible."""
     if not 0 < far <= len(out):
         return False
     start = len(out) - far

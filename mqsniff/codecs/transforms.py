@@ -1,12 +1,12 @@
 """The contract of a layer inside a connection: captured bytes of one direction in, plain bytes and losses out.
 
-1. Bytes come in any cuts and mean the same: byte by byte gives the items of the whole, but for the cuts between plain
-   pieces. An item never waits for more bytes than it needs.
-2. A plain piece holds at most ``limits.layer_piece`` bytes and is made when it is asked for, so a bomb is fed by the
-   piece. An iterator is used up before the next call.
-3. Traffic never raises. Plain bytes that cannot be had become ``Lost``, each at its place between the plain pieces;
-   ``Dark`` ends a direction for good: nothing comes after it, whatever is fed.
-4. Input bytes are counted, holes included: byte n of a direction has the same offset in each item.
+1. The output does not depend on how the input is cut, except for the cuts between plain pieces. An output never waits
+   for more bytes than it needs.
+2. A plain piece holds at most ``limits.layer_piece`` bytes and is made on demand, so that a bomb is decoded piece by
+   piece. Each iterator is exhausted before the next call.
+3. Traffic never raises. Plain bytes that cannot be decoded become ``Lost``, in order between the plain pieces; ``Dark``
+   ends a direction: nothing comes after it.
+4. Offsets count all input bytes, gaps included.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from mqsniff.model import ProblemKind
 
 
 class Lost(NamedTuple):
-    """Something of the stream is lost here, and the stream goes on.
+    """Part of the stream is lost here, and the stream continues.
 
-    ``size`` input bytes that were captured, the first of them at ``offset`` (holes between them are not counted),
-    could not be used. ``plain`` plain bytes are missing at this place: None where nobody can tell how many, 0 where an
-    earlier ``Lost`` has told it already and this one only accounts for input bytes.
+    ``size`` captured input bytes from ``offset`` on could not be used (gaps between them do not count). ``plain`` plain
+    bytes are missing here: None if unknown; 0 if an earlier ``Lost`` has reported them, and this one only accounts for
+    input bytes.
     """
 
     offset: int
@@ -36,7 +36,7 @@ class Lost(NamedTuple):
 
 
 class Dark(NamedTuple):
-    """From the input byte at ``offset`` on, nothing of this direction can be read any more."""
+    """Nothing of this direction can be decoded from the input byte at ``offset`` on."""
 
     offset: int
     kind: ProblemKind
@@ -54,11 +54,11 @@ class Transform(Protocol):
         ...
 
     def gap(self, length: int) -> Iterator[TransformOutput]:
-        """So many bytes were not captured here."""
+        """``length`` bytes were not captured here."""
         ...
 
     def close(self) -> Iterator[TransformOutput]:
-        """The direction ended: what was held back comes out, or is accounted for."""
+        """The direction ended: bytes that were held back are delivered, or reported as lost."""
         ...
 
 
@@ -69,7 +69,7 @@ def pieces(plain: bytes, most: int) -> Iterator[bytes]:
 
 
 Maker: TypeAlias = Callable[..., tuple[Transform, Transform]]
-"""Makes the two directions of a layer from limits and settings, the client's first; they may share state (TLS does)."""
+"""Makes both directions of a layer from limits and settings, the client's first; they may share state (TLS does)."""
 
 
 def maker(module: str, name: str) -> Maker:
@@ -88,4 +88,4 @@ TRANSFORMS: Final[Mapping[str, Maker]] = MappingProxyType(
         "snappy": maker("mqsniff.codecs.snappy", "Snappy"),
     }
 )
-"""The transforms that the engine brings, by the name that ``Upgrade.to`` uses."""
+"""The transforms of the engine, by the name in ``Upgrade.to``."""

@@ -133,7 +133,7 @@ class Conversation:
             case StreamProblem():
                 yield self._odd(event)
             case ConnectionClosed():
-                yield from self._end(event.facts)
+                yield from self._end(event.stats)
             case _:
                 assert_never(event)
 

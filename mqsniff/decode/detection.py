@@ -138,7 +138,7 @@ class Detection:
         undecided = False
         best: Detected | None = None
         for client in self.orientations(heads):
-            wanted = self._registry.asked_for(self._ports[1 - client])
+            wanted = self._registry.decode_as(self._ports[1 - client])
             if wanted is not None:
                 return Detected(client, wanted.names[0], Claim(wanted, "user"), heads)
             claim, more = self._registry.claim(samples[client], samples[1 - client], self._ports[1 - client])

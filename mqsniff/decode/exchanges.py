@@ -54,7 +54,7 @@ class Exchanges:
         if message.kind == "response":
             if not message.answers:
                 done.append(Exchange(None, message, "unasked"))
-        elif message.kind != "push" and not _asks(message):
+        elif message.kind != "push" and not _opens_request(message):
             status: ExchangeStatus = "oneway" if message.kind == "oneway" else "lost"
             done.append(Exchange(Pending(None, "answer", message.frame, message=message, status=status), None, status))
         return done
@@ -165,7 +165,7 @@ def _empty(batch: RecordBatch) -> None:
     batch.keys = batch.values = batch.headers = batch.header_spans = None
 
 
-def _asks(message: Message) -> bool:
+def _opens_request(message: Message) -> bool:
     """Whether a message opened a request, replied to or not."""
     for pending in message.pending:  # noqa: SIM110  # hot: any() makes a generator for each message
         if pending.link == "answer":

@@ -41,6 +41,14 @@ def _load(point: object) -> LoadedDissector:
     return LoadedDissector(name, None, f"dissector {name} is no subclass of mqsniff.dissector.Dissector")
 
 
+def origin(name: str) -> str:
+    """Name and version of the distribution that an entry point belongs to; empty where nothing tells it."""
+    for point in entry_points(group=GROUP, name=name):
+        if point.dist is not None:
+            return f"{point.dist.name} {point.dist.version}"
+    return ""
+
+
 def protocols(loaded: list[LoadedDissector]) -> list[str]:
     """Every value that the column ``protocol`` may have: what dissectors give, then what is only named."""
     decoded = {name for entry in loaded if entry.dissector is not None for name in entry.dissector.names}
@@ -92,7 +100,7 @@ class Registry:
     def _hinted(self, port: int) -> bool:
         return any(port in cls.ports for cls in self.dissectors)
 
-    def asked_for(self, server_port: int) -> type[Dissector] | None:
+    def decode_as(self, server_port: int) -> type[Dissector] | None:
         """The dissector that the user wants for a port."""
         name = self._decode_as.get(server_port)
         return self._by_name.get(name) if name is not None else None

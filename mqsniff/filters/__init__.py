@@ -1,1 +1,1 @@
-"""What a run lets through: which items, which of their parts, and how many matched."""
+"""Filters: which packets, items and records a run decodes or shows, and how many matched."""

@@ -1,7 +1,7 @@
-"""The items of a run in, those that the filters choose out, and in the end how many matched, and why none did.
+"""Items of a run in, those that the filters choose out; at the end how many matched, or why none did.
 
-1. What the traffic has is noted until the first message matched; then only counting goes on.
-2. Memory is bounded: at most ``_NAMES_NOTED`` names of a kind.
+1. Names seen in the traffic are noted until the first message matches; after that messages are only counted.
+2. Memory is bounded: at most ``_NAMES_NOTED`` names of each option.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAMES_SHOWN: Final = 5
 
 
 class CountingFilter:
-    """Lets the chosen items through, and counts."""
+    """Filters items and counts messages."""
 
     def __init__(self, filters: Filters) -> None:
         self._filters = filters
@@ -56,13 +56,13 @@ class CountingFilter:
                 yield chosen
 
     def sentence(self) -> str:
-        """The outcome in one line, with what there is instead of what was asked for."""
+        """The result in one line; if nothing matched, with what was seen instead."""
         text = f"{self.matched:,} of {self.messages:,} messages matched {described(self._filters)}"
         missed = self._missed() if self.messages and not self.matched else ()
         return "; ".join((text, *missed, *self._passed_over()))
 
     def _passed(self, item: MessageItem) -> None:
-        """Note a message, whether it is chosen or not."""
+        """Count a message, chosen or not, and note its names."""
         message = item.message
         self.messages += 1
         self._unnamed += bool(self._filters.topics and message.topic_ids and not message.topics)
@@ -77,12 +77,12 @@ class CountingFilter:
                 seen[name] += 1
 
     def _passed_over(self) -> Iterator[str]:
-        """What a topic's name could not find."""
+        """Messages that ``--topic`` could not match, as their topic names are unknown."""
         if self._unnamed:
-            yield f"{self._unnamed:,} name their topics by ids that nobody had taught yet"
+            yield f"{self._unnamed:,} name topics by ids whose names were not known yet"
 
     def _missed(self) -> Iterator[str]:
-        """For each option that no message met on its own: what was there."""
+        """For each option that no message met by itself: what was seen."""
         found = False
         for option, (patterns, wanted) in self._asked.items():
             seen = self._seen[option]
@@ -138,7 +138,7 @@ def _range(offsets: OffsetRange) -> str:
 
 
 def _names(message: Message, connection: ConnectionInfo) -> Iterator[tuple[str, str]]:
-    """What a message would be chosen by, option by option."""
+    """(option, name) of each name by which a message can be chosen."""
     yield "protocol", message.protocol
     yield "name", message.name
     for topic in message.topics:
@@ -151,7 +151,7 @@ def _names(message: Message, connection: ConnectionInfo) -> Iterator[tuple[str, 
 
 
 def _nearest(wanted: Sequence[str], seen: Counter[str]) -> str:
-    """What was seen, most like what was wanted first, then most frequent."""
+    """Names that were seen: first those most similar to the wanted ones, then the most frequent."""
 
     def likeness(name: str) -> float:
         return max(SequenceMatcher(None, name.lower(), want.lower()).ratio() for want in wanted)

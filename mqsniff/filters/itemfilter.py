@@ -1,18 +1,19 @@
-"""Items of a run in, those that the user's filters choose out: the one place that knows what a filter means.
+"""Items of a run in, those that the user's filters choose out: the meaning of each filter option.
 
-1. Values of one option are alternatives, different options must all be met. Patterns may hold ``*``, ``?`` and ``[…]``.
-2. A message is chosen by what it says itself, and an answer also by what its request says (its time and its errors are
-   its own). Its problems come along. A request is written before its answer is known, so it is never chosen by it.
-3. An exchange is chosen when each option is met by either half; ``--errors`` also by its status.
-4. Records come when their message is chosen; those of a request wait for the answer, and ``--errors`` takes them when
-   it failed them. ``--topic``, ``--partition``, ``--offset`` and ``--key`` select rows of ``records`` and
-   ``partitions`` too, so that one topic of a large answer comes alone; ``--errors`` those partitions that failed.
-5. A connection comes when something of it is chosen. Where all options are such as a connection can meet by itself
-   (protocol, client, host, port, connection, time, errors), it comes when it meets them.
-6. A problem without message comes when its connection meets all options by itself; one of a whole input always comes.
-7. Topics by id go by the names that the traffic taught before, on whatever connection; the rows of ``topics`` are
-   chosen by protocol and topic alone, since they explain the others.
-8. Memory: one ``OpenedItem`` a connection that waits for its first choice, and the ids of connections that had one.
+1. Values of one option are alternatives; different options must all be met. Patterns may hold ``*``, ``?``, ``[…]``.
+2. A message is chosen by its own fields, an answer also by those of its request, except for time and errors. The
+   problems of a chosen message are chosen too. A request is written before its answer is known, so the answer does not
+   count for it.
+3. An exchange is chosen if each option is met by its request or its answer; ``--errors`` also by its status.
+4. Records are chosen with their message; those of a request wait for the answer, and ``--errors`` chooses them if it
+   says that they failed. ``--topic``, ``--partition``, ``--offset`` and ``--key`` also select rows of ``records`` and
+   ``partitions``, so that one topic of a large answer comes alone; ``--errors`` selects partitions that failed.
+5. A connection is chosen if an item of it is. If a connection itself has all that the options ask for (protocol,
+   client, host, port, connection, time, errors), it is also chosen by these.
+6. A problem without message is chosen if its connection meets all options; a problem of an input is always chosen.
+7. Topic ids count by the names that were taught before, on any connection; rows of ``topics`` are chosen by protocol
+   and topic alone, since they explain the others.
+8. Memory: one ``OpenedItem`` for each connection without a chosen item, and the ids of the other connections.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Network: TypeAlias = IPv4Network | IPv6Network
 Option: TypeAlias = Literal[
     "protocol", "name", "place", "group", "client", "host", "port", "connection", "errors", "time"
 ]
-"""What is decided together; ``place`` is topic, partition, offset and key, which one part of a message must meet."""
+"""Options that are checked together; ``place``: topic, partition, offset and key, which one row must meet together."""
 
 _BY_CONNECTION: Final[frozenset[Option]] = frozenset(
     ("protocol", "client", "host", "port", "connection", "errors", "time")
@@ -58,7 +59,7 @@ _BAD: Final[frozenset[ExchangeStatus]] = frozenset(("error", "partial", "unanswe
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What the user chooses; empty options choose everything."""
+    """The filter options of the user; empty options choose everything."""
 
     protocols: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
@@ -82,7 +83,7 @@ class Filters:
 
     @property
     def needs_records(self) -> bool:
-        """Whether record batches have to be opened to decide."""
+        """Whether record batches have to be decoded for the filters."""
         return bool(self.offsets or self.keys)
 
 
@@ -90,7 +91,7 @@ NO_FILTERS: Final = Filters()
 
 
 class ItemFilter:
-    """Decides item by item; keeps what the connections of the moment need."""
+    """Filters items one by one; keeps state for open connections."""
 
     def __init__(self, filters: Filters) -> None:
         self._filters = filters
@@ -105,7 +106,7 @@ class ItemFilter:
         self._chosen: set[str] = set()
 
     def choose(self, item: Item) -> Iterator[Item]:
-        """What goes out instead of an item: nothing, itself, or the part of it that was chosen."""
+        """The chosen part of an item: nothing, all of it, or some rows; first its connection's opening."""
         match item:
             case OpenedItem(connection):
                 self._waiting[connection.connection_id] = item
@@ -119,7 +120,7 @@ class ItemFilter:
                     yield from self._told(item.connection)
                     yield chosen
             case PartitionItem():
-                yield item  # what --where left of an item that was chosen here
+                yield item  # a part of an item that was chosen here
             case _:
                 assert_never(item)
 
@@ -176,7 +177,7 @@ class ItemFilter:
         ) and self._meets_alone(item)
 
     def _meets_alone(self, item: ProblemItem) -> bool:
-        """Whether a problem's own severity and time are chosen."""
+        """Whether a problem meets ``--errors`` and the time span."""
         severe = not self._filters.errors or item.problem.severity == "error"
         return severe and (item.ts_ns is None or self._in_time(item.ts_ns, item.ts_ns))
 
@@ -189,7 +190,7 @@ class ItemFilter:
         self._chosen.discard(key)
 
     def _connection(self, connection: ConnectionInfo) -> bool:
-        """Whether a connection without any chosen message comes, seen at its end."""
+        """Whether a closed connection without a chosen message is chosen itself."""
         for option in self._given:
             match option:
                 case "errors":
@@ -203,7 +204,7 @@ class ItemFilter:
         return True
 
     def _told(self, connection: ConnectionInfo | None) -> Iterator[Item]:
-        """Note that something of a connection is chosen; its opening comes in front of the first."""
+        """Note that an item of a connection is chosen; gives the opening before the first."""
         if connection is None:
             return
         self._chosen.add(connection.connection_id)
@@ -220,7 +221,7 @@ class ItemFilter:
         *,
         bad: bool = False,
     ) -> bool:
-        """Whether all options are met: by any of the messages it is about; time and errors by those it is itself."""
+        """Whether all options are met: by any of the related messages; time and errors by the item's own messages."""
         for option in self._given:
             match option:
                 case "errors":
@@ -275,7 +276,7 @@ class ItemFilter:
 
 
 def has_error(message: Message) -> bool:
-    """Whether a message carries an error of its protocol, or could not be decoded without one."""
+    """Whether a message has an error of its protocol, or a problem of severity error."""
     return message.failed or any(problem.severity == "error" for problem in message.problems)
 
 
@@ -292,7 +293,7 @@ def _about(message: Message) -> tuple[Message, ...]:
 
 
 def _given(filters: Filters) -> Iterator[Option]:
-    """The options that choose something, those that are decided fastest first."""
+    """The options that are set, the fastest to check first."""
     given: tuple[tuple[Option, object], ...] = (
         ("connection", filters.connections),
         ("host", filters.hosts),

@@ -1,10 +1,10 @@
-"""Packets and flows in, those that a job is to take out: by time, port and host.
+"""Packets and flows in, those that a batch job decodes out: by time, port and host.
 
-1. What is left out is left out before anything is decoded: the tables are those of captures without these packets,
-   whose numbers, files and merge order stay as they were.
-2. A time span takes the packets from ``from_ns`` on that come before ``to_ns``, by their own time.
-3. A port or a host is one of either end; a host may be a network. Both are asked of TCP segments only: packets that
-   cannot be taken apart are told whoever sent them.
+1. Packets are dropped before decoding: the tables are those of captures without these packets, except that packet
+   numbers, files and the merge order do not change.
+2. The time span begins at ``from_ns`` and ends before ``to_ns``, by the packets' own times.
+3. A port or a host is that of either end; a host may be a network. Both are checked for TCP segments only: problems of
+   packets that cannot be decoded are reported for all hosts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mqsniff.streams.domains import select_segments
 
 @dataclass(frozen=True, slots=True)
 class PacketFilter:
-    """What a job takes; nothing set is everything."""
+    """Which packets a job decodes; unset fields choose all."""
 
     from_ns: int | None = None
     to_ns: int | None = None
@@ -33,7 +33,7 @@ class PacketFilter:
     """Addresses and networks, as ``ipaddress.ip_network`` reads them."""
 
     def packets(self, batch: PacketBatch) -> PacketBatch:
-        """The packets inside the time span; the same batch where that is all of them."""
+        """The packets inside the time span; the same batch if all are."""
         if self.from_ns is None and self.to_ns is None:
             return batch
         inside = np.ones(len(batch), np.bool_)
@@ -47,20 +47,20 @@ class PacketFilter:
         return replace(batch, **columns)
 
     def segments(self, batch: SegmentBatch) -> SegmentBatch:
-        """The segments of flows that are wanted; the same batch where that is all of them."""
+        """The segments of chosen flows; the same batch if all are."""
         if not (self.ports or self.hosts) or not len(batch):
             return batch
         wanted = np.array([self.is_wanted(key) for key in batch.flows], np.bool_)
         return select_segments(batch, wanted[batch.flow])
 
     def is_wanted(self, key: FlowKey) -> bool:
-        """Whether a flow is taken."""
+        """Whether a flow is chosen."""
         if self.ports and not {key.low_port, key.high_port} & set(self.ports):
             return False
         return not self.hosts or any(_is_inside(self.hosts, address) for address in (key.low_ip, key.high_ip))
 
     def is_over_before(self, first_ns: int) -> bool:
-        """Whether packets that begin at this time come too late, as long as clocks do not step back."""
+        """Whether packets from this time on are after the time span, unless clocks step back."""
         return self.to_ns is not None and first_ns >= self.to_ns
 
 

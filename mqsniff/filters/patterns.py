@@ -1,6 +1,6 @@
-"""Names that the user chooses, as patterns: ``*`` any text, ``?`` one character, ``[…]`` one of these.
+"""Patterns for names: ``*`` any text, ``?`` one character, ``[…]`` one of these characters.
 
-A name that is written out fits whatever characters it has, so that ``[::1]:9092`` is an endpoint.
+A name that equals a pattern matches it whatever its characters, so that ``[::1]:9092`` is an endpoint.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import lru_cache
 
 
 class Patterns:
-    """Alternatives; without any, everything fits."""
+    """Alternative patterns; without any, all names match."""
 
     def __init__(self, patterns: Sequence[str], *, ignore_case: bool = False) -> None:
         alternatives = [form for pattern in patterns for form in (translate(pattern), re.escape(pattern) + r"\Z")]
@@ -22,7 +22,7 @@ class Patterns:
         return self._regex is not None
 
     def fit(self, name: str | None) -> bool:
-        """Whether a name fits one of them; none fits nothing, unless there is no pattern."""
+        """Whether a name matches one of them; None matches only if there is no pattern."""
         return self._regex is None or (name is not None and _fits(self._regex, name))
 
 

@@ -1,10 +1,10 @@
-"""Topic, partition, offset and key in, the parts of a message that lie there out.
+"""Topic, partition, offset and key in, the matching rows and records of a message out.
 
-1. One part must meet all four: a row of ``partitions``, a record, or (topic alone) the message itself.
-2. A topic that is written with its domain (Pulsar: ``persistent://tenant/namespace/name-partition-3``) is also found by
-   its last part, with and without the partition's number. A topic id stands for the name that nobody taught.
-3. An offset is the broker's. A partition's row lies where its own offset does, or that of one of its records.
-4. What is cut away is copied around, never changed: other items hold the same message.
+1. One row must match all four: a row of ``partitions``, a record, or (topic alone) the message itself.
+2. A topic with its domain (Pulsar: ``persistent://tenant/namespace/name-partition-3``) also matches by its last part,
+   with and without the partition number. A topic id counts as the name if the name is unknown.
+3. An offset is the broker's. A row of ``partitions`` matches by its own offset or by that of one of its records.
+4. Messages are never changed, only copied without some rows: other items hold the same message.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mqsniff.filters.patterns import Patterns
 from mqsniff.model import Message, PartitionRow, RecordBatch
 
 OFFSET_MAX: Final = (1 << 63) - 1
-"""The last offset there can be: the end of a range without end."""
+"""The largest possible offset: the end of an open range."""
 
 _PARTITION_SUFFIX: Final = re.compile(r"-partition-\d+$")
 
@@ -31,7 +31,7 @@ class OffsetRange(NamedTuple):
 
 
 class RecordFilter:
-    """Where somebody looks."""
+    """The topics, partitions, offsets and keys to match."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class RecordFilter:
         self._needs_record = bool(offsets or keys)
 
     def inside(self, message: Message) -> bool:
-        """Whether a message has a part there."""
+        """Whether some part of a message matches."""
         if self._everywhere:
             return True
         if not self._needs_row and (message.topics or message.topic_ids):
@@ -59,18 +59,18 @@ class RecordFilter:
         return any(self._kept(message, batch) for batch in message.records)
 
     def names_topic(self, *names: str | None) -> bool:
-        """Whether one of the names of a topic is chosen."""
+        """Whether one of the names of a topic matches."""
         return not self._topics or any(self._topics.fit(form) for name in names if name for form in topic_forms(name))
 
     def partitions(self, message: Message) -> tuple[PartitionRow, ...]:
-        """Rows of ``partitions`` that lie there; the very tuple where all do."""
+        """The matching rows of ``partitions``; the same tuple if all match."""
         if self._everywhere:
             return message.partitions
         kept = tuple(row for row in message.partitions if self._row_lies(message, row) or self._holds(message, row))
         return message.partitions if len(kept) == len(message.partitions) else kept
 
     def records(self, message: Message, batch: RecordBatch) -> RecordBatch | None:
-        """The records that lie there; the batch itself where all do, None where none does."""
+        """The matching records; the same batch if all match, None if none does."""
         if self._everywhere:
             return batch
         kept = self._kept(message, batch)
@@ -79,11 +79,11 @@ class RecordFilter:
         return take(batch, kept) if kept else None
 
     def _row_lies(self, message: Message, row: dict[str, Any]) -> bool:
-        """Whether a partition's row lies there by what it says itself."""
+        """Whether a row of ``partitions`` matches by its own fields."""
         return self._in_partition(message, row.get) and not self._keys and self._offset_lies(row.get("offset"))
 
     def _holds(self, message: Message, row: dict[str, Any]) -> bool:
-        """Whether records of a partition lie there."""
+        """Whether records of a partition match."""
         if not self._needs_record or not self._in_partition(message, row.get):
             return False
         where = (row.get("topic"), row.get("partition"))
@@ -94,7 +94,7 @@ class RecordFilter:
         )
 
     def _kept(self, message: Message, batch: RecordBatch) -> Sequence[int]:
-        """Indexes of the records that lie there."""
+        """Indexes of the matching records."""
         constant, columns = batch.constant, batch.columns
         if not columns.keys() & {"topic", "topic_id", "partition"}:
             if not self._in_partition(message, constant.get):
@@ -138,7 +138,7 @@ def take(batch: RecordBatch, indexes: Sequence[int]) -> RecordBatch:
 
 
 def _picked(column: Sequence[Any], indexes: Sequence[int]) -> list[Any]:
-    """Some values of a column, plain ones also where it is a NumPy array."""
+    """Some values of a column, as Python values also if it is a NumPy array."""
     values = column.tolist() if hasattr(column, "tolist") else column
     return [values[i] for i in indexes]
 
@@ -164,7 +164,7 @@ def _key(batch: RecordBatch, index: int) -> bytes | None:
 
 
 def topic_forms(topic: str) -> tuple[str, ...]:
-    """The names that a topic goes by."""
+    """The names by which a topic can be chosen."""
     if "://" not in topic:
         return (topic,)
     last = topic.rpartition("/")[2]

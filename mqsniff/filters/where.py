@@ -1,13 +1,12 @@
 """The items of a run and a condition in SQL in, the items whose rows meet it out, in their order.
 
-1. The condition is asked of rows as they go out, redacted and cut, table by table; one row at a time: it has no
-   subqueries.
-2. A table that lacks a column of the condition is left out; it is an error when every table does.
-3. An item stays with those of its rows that meet the condition: single records and partitions, a message without its
+1. The condition is tested on rows as they are shown, redacted and cut, table by table. It is a condition on one row: it
+   has no subqueries.
+2. A table that lacks a column of the condition is left out; it is an error if all tables do.
+3. An item keeps those of its rows that meet the condition: single records and partitions, a message without its
    partitions, partitions without their message.
-4. A connection's opening comes with the first of its items that stays.
-5. At most ``_ROWS`` rows, and one item's, wait before they are asked; nothing waits when the input pauses, and what
-   waits at a Ctrl-C is asked then.
+4. The opening of a connection comes before the first of its items that passes.
+5. At most ``_ROWS`` rows, and those of one item, wait for the query; none wait while the input pauses or after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -43,14 +42,14 @@ from mqsniff.tables.values import Redaction
 _ROWS: Final = 4096
 
 Kept: TypeAlias = dict[TableName, list[bool]]
-"""Of one item: for each table that it has rows in, which of these stay."""
+"""Table -> which rows of one item meet the condition."""
 
 
 class WhereFilter:
-    """Lets the items through whose rows meet a condition."""
+    """Passes items whose rows meet a condition."""
 
     def __init__(self, condition: str, wanted: Collection[TableName], captures: Captures, shown: Redaction) -> None:
-        """Raises QueryError for a condition that no wanted table can meet."""
+        """Raises QueryError for a condition that fits no wanted table."""
         self._captures = captures
         self._shown = shown
         self._connection = locked(None, {})
@@ -65,14 +64,14 @@ class WhereFilter:
         self.rows = self.met = 0
 
     def of(self, items: Iterable[Item | None]) -> Iterator[Item | None]:
-        """The items that stay; None stays where it is."""
+        """The items that pass; None stays where it is."""
         portion = _Portion(self._asked)
         try:
             for item in items:
                 if item is not None:
                     portion.add(self._as_of_now(item), rows_of(item, self._captures, self._asked, self._shown))
                 if item is None or portion.count >= _ROWS:
-                    full, portion = portion, _Portion(self._asked)  # never asked again where this is interrupted
+                    full, portion = portion, _Portion(self._asked)  # so that a Ctrl-C does not test it twice
                     yield from self._staying(full)
                 if item is None:
                     yield None
@@ -82,7 +81,7 @@ class WhereFilter:
         yield from self._staying(portion)
 
     def _as_of_now(self, item: Item) -> Item:
-        """The item with what is known of its connection now: what is learned while it waits comes too late for it."""
+        """The item with a copy of its connection: what is learned while the item waits must not change its rows."""
         if isinstance(item, TopicItem | OpenedItem | ClosedItem) or item.connection is None:
             return item
         info = item.connection
@@ -117,7 +116,7 @@ class WhereFilter:
     # ---- DuckDB
 
     def _bound(self, table: TableName, condition: str) -> _Asked | None:
-        """How a table is asked; None when the condition cannot be meant for it."""
+        """The query for a table; None if the condition does not fit it."""
         columns = tuple(c for c in TABLES[table] if re.search(rf"\b{re.escape(c.name)}\b", condition, re.IGNORECASE))
         query = f'SELECT "#" FROM asked AS "{table}" WHERE ({condition}\n)'  # noqa: S608  # the user's own condition
         asked = _Asked(query, columns)
@@ -144,7 +143,7 @@ class WhereFilter:
         return {index for (index,) in met}
 
     def _why(self, condition: str, wanted: Collection[TableName]) -> str:
-        """Why no table can be asked: others could, or what DuckDB says of the one that has the most of it."""
+        """Why the condition fits no wanted table: tables that it fits, or DuckDB's error for the closest table."""
         tables = [table for table in TABLES if table in wanted]
         if fits := [table for table in TABLES if table not in wanted and self._bound(table, condition)]:
             choice = " or ".join(f"--table {table}" for table in fits)
@@ -159,16 +158,16 @@ class WhereFilter:
 
 
 class _Portion:
-    """Items that wait, and their rows by table."""
+    """Items that wait for the query, and their rows by table."""
 
     def __init__(self, tables: Iterable[TableName]) -> None:
         self.items: list[tuple[Item, list[tuple[TableName, int]]]] = []
-        """Each with the places of its rows."""
+        """Each item with the table and index of its rows."""
         self.rows: dict[TableName, list[Row]] = {table: [] for table in tables}
         self.count = 0
 
     def add(self, item: Item, made: Iterable[tuple[TableName, Row]]) -> None:
-        """Let an item wait."""
+        """Add an item and its rows."""
         places = []
         for table, row in made:
             places.append((table, len(self.rows[table])))
@@ -178,7 +177,7 @@ class _Portion:
 
 
 class _Asked(NamedTuple):
-    """How a table is asked: the query, and the columns that it names."""
+    """The query for a table, and the columns that it uses."""
 
     query: str
     columns: tuple[Column, ...]
@@ -195,7 +194,7 @@ class _Asked(NamedTuple):
 
 
 def _parts(item: Item, kept: Kept) -> Iterator[Item]:
-    """What stays of an item."""
+    """The parts of an item that pass."""
     match item:
         case MessageItem(connection, message) | PartitionItem(connection, message):
             stays = kept.get("partitions", [False] * len(message.partitions))

@@ -20,7 +20,7 @@ from mqsniff.framing.decoding import decode_safely
 from mqsniff.framing.incomplete import IncompleteFrame
 from mqsniff.framing.pending import BYTES_KEPT, PendingRequests
 from mqsniff.framing.search import Search, Searcher
-from mqsniff.framing.sizes import Sizer, cut_size, first_asked, size_of
+from mqsniff.framing.sizes import Sizer, cut_size, first_head_size, size_of
 from mqsniff.framing.streambuffer import Mode, StreamBuffer
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Event, Frame, Gap, Side, Skipped, Upgrade
@@ -59,7 +59,7 @@ class Machine:
         self.streams = (StreamBuffer(Side.CLIENT), StreamBuffer(Side.SERVER))
         self._searches = (Search(self.streams[0]), Search(self.streams[1]))
         self._holed: list[IncompleteFrame | None] = [None, None]
-        self._head_first = first_asked(owner)
+        self._head_first = first_head_size(owner)
         self._straight_max = min(limits.frame_max, BYTES_KEPT)
         """Largest frame for the fast path; pending requests must drop the bytes of larger ones (``taken``)."""
 

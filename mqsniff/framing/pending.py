@@ -3,7 +3,7 @@
 1. One first-in-first-out queue per key, since ids repeat on real wires.
 2. A request that expects no reply (``expects`` 0) ends as ``oneway`` when a later one of its key is answered, when
    more than ``unanswered_max`` of them stand in its queue (``refusals_max`` if it settled a delivery), or at the end.
-3. At most ``questions_max`` are pending; beyond that the oldest one ends without a reply.
+3. At most ``pending_max`` are pending; beyond that the oldest one ends without a reply.
 4. If the first reply is older than its request, it has a ``clock`` problem.
 5. A pending request does not keep the bytes of its message: a delivered entry may wait for its settlement for hours,
    and a request for a reply that was never captured. What a reply needs of its request, besides names, belongs in the
@@ -11,7 +11,7 @@
 6. Bodies of pending requests are kept for ``handles_max`` topics and partitions together; beyond that the oldest ones
    lose their body and their rows of partitions.
 7. A delivery that a command settles ends when that command does (``awaits``): the reply to the command may refuse the
-   settlement. The delivery counts as answered at once, so that its key may be used again. At most ``questions_max``
+   settlement. The delivery counts as answered at once, so that its key may be used again. At most ``pending_max``
    deliveries wait like this; beyond that the oldest ends as ``unanswered``.
 """
 
@@ -47,7 +47,7 @@ class PendingRequests:
         self._queues: dict[Any, deque[Pending]] = {}
         self._count = 0
         self._frame: Frame | None = None
-        self._asked: list[Pending] = []
+        self._opened: list[Pending] = []
         self._answered: list[Pending] = []
         self._closed: list[Pending] = []
         self._heavy: tuple[Pending, ...] = ()
@@ -64,11 +64,11 @@ class PendingRequests:
     def begin(self, frame: Frame) -> None:
         """Start on a frame, which is decoded next."""
         self._frame = frame
-        self._asked, self._answered, self._closed = [], [], []
+        self._opened, self._answered, self._closed = [], [], []
 
     def finish(self, message: Message) -> None:
         """The frame became this message: note in it what the frame opened, answered and ended."""
-        for pending in self._asked:
+        for pending in self._opened:
             pending.message = message
         for pending in self._answered:
             if pending.answer is None:
@@ -79,13 +79,13 @@ class PendingRequests:
         message.answers = len(self._answered)
         if self._answered:
             message.answered = tuple(self._answered)
-        if self._asked:
-            message.pending = tuple(self._asked)
+        if self._opened:
+            message.pending = tuple(self._opened)
             if len(message.frame.data) > BYTES_KEPT:
                 self._heavy = message.pending
         if self._closed:
             message.resolved = tuple(self._closed)
-        self._asked, self._answered, self._closed = [], [], []
+        self._opened, self._answered, self._closed = [], [], []
 
     def taken(self) -> None:
         """The message was consumed: drop bytes that its requests hold, and bodies beyond the limit (rules 5 and 6)."""
@@ -127,12 +127,12 @@ class PendingRequests:
             queue = self._queues[key] = deque()
         queue.append(pending)
         self._count += 1
-        self._asked.append(pending)
+        self._opened.append(pending)
         if expects == 0 and len(queue) > self._limits.unanswered_max:
             oldest = queue[0]
             if oldest.expects == 0 and (oldest.awaited_by is None or len(queue) > self._limits.refusals_max):
                 self.resolve(oldest, "oneway")
-        if self._count > self._limits.questions_max:
+        if self._count > self._limits.pending_max:
             self._end_oldest()
         return pending
 
@@ -183,7 +183,7 @@ class PendingRequests:
                     awaits.awaited_by = []
                 awaits.awaited_by.append(pending)
                 self._settling[pending] = None
-                if len(self._settling) > self._limits.questions_max:
+                if len(self._settling) > self._limits.pending_max:
                     oldest = next(iter(self._settling))
                     self.resolve(oldest, oldest.status or "unanswered")
                 return

@@ -57,7 +57,7 @@ def size_of(sizer: Sizer, stream: StreamBuffer, frame_max: int) -> Sized:
     return answer
 
 
-def first_asked(sizer: Sizer) -> int:
+def first_head_size(sizer: Sizer) -> int:
     """Number of bytes that ``frame_size`` gets first."""
     return min(sizer.head_usual, sizer.head_max)
 
@@ -72,7 +72,7 @@ def cut_size(sizer: Sizer, stream: StreamBuffer, frame_max: int) -> int | None:
 
 def _head_size(sizer: Sizer, stream: StreamBuffer) -> Sized:
     stream.told_at = -1
-    head = stream.head(first_asked(sizer))
+    head = stream.head(first_head_size(sizer))
     size, stream.answer = stream.answer, None
     if size is None:
         size = sizer.frame_size(stream.side, head)

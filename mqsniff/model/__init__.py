@@ -4,6 +4,7 @@
 2. Traffic never raises: oddities become Problems, and bytes that belong to no frame become Skipped.
 """
 
+from mqsniff.model.acts import Act, ActKind, RecordOrigin
 from mqsniff.model.items import (
     UNMET,
     ClosedItem,
@@ -50,18 +51,16 @@ from mqsniff.model.packets import (
     SegmentBatch,
 )
 from mqsniff.model.payload import PayloadBytes, PayloadMap, PayloadText, payload
-from mqsniff.model.places import (
-    PACKET_BITS,
-    PACKET_MASK,
-    packet_capture,
-    packet_id,
-    packet_number,
-)
 from mqsniff.model.provensize import ProvenSize
 from mqsniff.model.streams import (
+    PACKET_BITS,
+    PACKET_MASK,
     Chunk,
     Gap,
     Mark,
+    packet_capture,
+    packet_id,
+    packet_number,
 )
 from mqsniff.model.values import (
     NETWORK_KINDS,
@@ -79,6 +78,8 @@ __all__ = [
     "PACKET_BITS",
     "PACKET_MASK",
     "UNMET",
+    "Act",
+    "ActKind",
     "Buffer",
     "Bytes8",
     "CaptureInfo",
@@ -121,6 +122,7 @@ __all__ = [
     "ProvenSize",
     "RecordBatch",
     "RecordItem",
+    "RecordOrigin",
     "Secret",
     "SegmentBatch",
     "Severity",

@@ -60,8 +60,8 @@ PROBLEM_KINDS: Final[dict[ProblemKind, KindOfProblem]] = {
         "the value is shown as it was sent; a fault or an odd setting of the sender",
     ),
     "unmatched": KindOfProblem(
-        "an answer without its question, or a piece without the others",
-        "usual where a capture begins in the middle or lost packets; else raise questions_max",
+        "an answer without its request, or a piece without the others",
+        "usual where a capture begins in the middle or lost packets; else raise pending_max",
     ),
     "codec": KindOfProblem(
         "compressed data that cannot be opened",
@@ -76,7 +76,7 @@ PROBLEM_KINDS: Final[dict[ProblemKind, KindOfProblem]] = {
         "capture where it is plain text, such as behind a proxy that ends TLS",
     ),
     "clock": KindOfProblem(
-        "times that run backwards: an answer before its question",
+        "times that run backwards: an answer before its request",
         "latencies of it are null; packets of several taps were joined, or the clock was set",
     ),
     "undecoded": KindOfProblem(

@@ -1,6 +1,6 @@
 """Captures, their packets and the TCP segments in them, as columns.
 
-1. Packets are named as ``model.places`` says.
+1. Packets are named as ``model.streams`` says.
 2. Order is told by ``ordinal``: the position of a packet in the merged input, counted from 0.
 """
 

@@ -1,4 +1,4 @@
-"""Doors out: items of the pipeline in, text or rows on a stream out."""
+"""Outputs: items of the pipeline in, text, rows or files out."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from mqsniff.model import Item
 
 
 class Sink(Protocol):
-    """What takes the items of a run; it writes to a stream that somebody else opened and will close."""
+    """Writes the items of a run to a stream; the caller opens and closes the stream."""
 
     def write(self, item: Item) -> None:
-        """Take the next item."""
+        """Write the next item."""
 
     def tick(self) -> None:
-        """Show what was taken so far: the input has nothing more at the moment, or has ended."""
+        """Flush: the input pauses or has ended."""

@@ -1,12 +1,12 @@
-"""Rows of one table as CSV (RFC 4180): a header, then a line a row, CR LF behind each.
+"""Rows of one table as CSV (RFC 4180): a header, then one line per row, each with CR LF.
 
 1. Null is an empty cell, empty text is ``""``. Times are RFC 3339 with nine digits and Z; lists and objects are JSON.
-2. Keys and values of records are text; base64 where their ``*_encoding`` says so.
+2. Keys and values of records are text; base64 if their ``*_encoding`` says so.
 3. Text from the traffic is never a formula: a cell that a spreadsheet would run (it begins with ``=``, ``+``, ``-``,
-   ``@``, their full-width forms, tab, CR or LF) gets an apostrophe in front, which spreadsheets take for "this is
-   text". Numbers keep their sign: columns of integers are not touched, nor is text that is just a number (``-1``).
-4. A cell is quoted where it holds a quote, a line's end, or anything that a spreadsheet takes for a separator.
-5. On a terminal control characters stand as escapes.
+   ``@``, their full-width forms, tab, CR or LF) gets an apostrophe in front, which marks text in spreadsheets. Numbers
+   keep their sign: columns of integers are not changed, nor is text that is a number (``-1``).
+4. A cell is quoted if it holds a quote, a line break, or a character that a spreadsheet may use as separator.
+5. On a terminal, control characters are escaped.
 
 Source of rule 3: OWASP, CSV Injection.
 """
@@ -30,7 +30,7 @@ _QUOTED: Final = re.compile(r'[",;|\t\r\n]|^ | $')
 
 
 class CsvSink:
-    """Writes the rows of one table to a binary stream; ``terminal`` for a stream that people look at."""
+    """Writes the rows of one table to a binary stream; ``terminal``: the stream is a terminal."""
 
     def __init__(
         self, stream: BinaryIO, captures: Captures, table: TableName, shown: Redaction, *, terminal: bool = False
@@ -52,7 +52,7 @@ class CsvSink:
             self._put(self._cells(row))
 
     def tick(self) -> None:
-        """Let a reader at the other end of a pipe see what was written so far."""
+        """Flush, so that the reader of a pipe sees what was written."""
         self._stream.flush()
 
     def _cells(self, row: Row) -> Iterable[Any]:
@@ -65,8 +65,8 @@ class CsvSink:
                 cells[name] = base64(data) if row[f"{name}_encoding"] == "base64" else data.decode()
         for name in self._texts:
             if (texts := row[name]) is not None:
-                told = [text.encode(errors="backslashreplace").decode() for text in texts]
-                cells[name] = self._shown.json(told).decode()
+                readable = [text.encode(errors="backslashreplace").decode() for text in texts]
+                cells[name] = self._shown.json(readable).decode()
         for name in self._json:
             if (value := row[name]) is not None:
                 cells[name] = self._shown.json(value).decode()

@@ -1,7 +1,7 @@
-"""Rows as NDJSON: one JSON object a line, ``table`` first, null columns left out.
+"""Rows as NDJSON: one JSON object per line, ``table`` first, null columns left out.
 
-1. Times are RFC 3339 text with nine digits and Z; one that the format cannot name is left out (``ts_ns`` stays).
-2. Keys and values of records are text; base64 where their ``*_encoding`` says so.
+1. Times are RFC 3339 text with nine digits and Z; a time outside the years 1 to 9999 is left out (``ts_ns`` stays).
+2. Keys and values of records are text; base64 if their ``*_encoding`` says so.
 3. Other values are written by the rules of ``tables.values``.
 4. The line of a message is made without a dict, byte for byte the line that ``ndjson_line`` makes of the row of
    ``message_row``. That slow twin makes it if a text is not Unicode, a time has no name, a number fits no column, or
@@ -32,15 +32,15 @@ from mqsniff.tables.values import Redaction, base64
 # ---- lines of messages
 
 REMEMBERED: Final = 1024
-"""Parts of lines of each sort that are remembered."""
+"""Cached parts of lines, of each kind."""
 _DIGITS: Final = 9
-"""Of the nanoseconds of a second."""
+"""Digits of the nanoseconds of a second."""
 LONG: Final = 512
-"""Characters of texts from which on a part that holds them is not remembered."""
+"""Parts with longer texts, in characters, are not cached."""
 
 
 def message_line(connection: ConnectionInfo, message: Message, captures: Captures, shown: Redaction) -> bytes | None:
-    """The line, its newline included; None where only its row can tell."""
+    """The line with its newline; None if it has to be made from the row (rule 4)."""
     frame = message.frame
     body = shown.sure_json(message.body, finite=message.finite)
     ts_ns = str(frame.first_ts_ns)
@@ -132,7 +132,7 @@ def _about(message: Message) -> str:
 
 
 def _cell(name: str, value: str | tuple[str, ...] | None) -> str:
-    """A column of text with its name in front; nothing for null."""
+    """A column of text with its name; empty for null."""
     if value is None:
         return ""
     if type(value) is str and value.isdecimal() and value.isascii():
@@ -142,12 +142,12 @@ def _cell(name: str, value: str | tuple[str, ...] | None) -> str:
 
 @lru_cache(REMEMBERED)
 def _text(value: str) -> str:
-    """A text that is one of a few."""
+    """A text as JSON, cached: there are few different ones."""
     return orjson.dumps(value).decode()
 
 
 def _time(digits: str) -> str | None:
-    """``times.rfc3339`` of the nanoseconds that these digits say; None for a time that it has to name, or cannot."""
+    """``times.rfc3339`` of nanoseconds in decimal digits; None if ``rfc3339`` itself has to make the text."""
     second = _second(digits[:-_DIGITS]) if len(digits) > _DIGITS else None
     return None if second is None else f"{second}.{digits[-_DIGITS:]}Z"
 
@@ -160,7 +160,7 @@ def _second(digits: str) -> str | None:
 # ---- rows and the sink
 
 FEW: Final = 3
-"""Records of a batch up to which it is faster to make its rows one by one."""
+"""For batches of up to this many records, making rows one by one is faster."""
 _TIMES: Final = {table: names_of(table, "timestamp") for table in TABLES}
 _HEADS: Final = {table: f'{{"table":"{table}",'.encode() for table in TABLES}
 _PAYLOADS: Final = {table: names_of(table, "payload") for table in TABLES}
@@ -193,12 +193,12 @@ class NdjsonSink:
             self._stream.write(ndjson_line(table, row, self._shown))
 
     def tick(self) -> None:
-        """Let a reader at the other end of a pipe see what was written so far."""
+        """Flush, so that the reader of a pipe sees what was written."""
         self._stream.flush()
 
 
 def ndjson_line(table: TableName, row: Row, shown: Redaction) -> bytes:
-    """A row as a line, its newline included."""
+    """A row as a line with its newline."""
     line = {name: value for name, value in row.items() if value is not None}
     for name in _TIMES[table]:
         if name in line:

@@ -1,10 +1,10 @@
 """The path of a local folder in; a folder that tables can be written to, or the reason why not, out.
 
-1. A folder that holds something is refused, unless it is to be overwritten: then the parts of our tables in it go when
-   the first new row comes, nothing else does.
-2. Nothing is written or deleted through a link inside of the folder; the folder itself may be one.
-3. A run that could read nothing leaves the folder as it was, and takes away the folders that it made.
-4. A name may be any bytes: Arrow takes paths that are UTF-8, of others a file system that begins there.
+1. A folder that is not empty is refused, unless it may be overwritten: then the parts of our tables in it are deleted
+   before the first new row is written, and nothing else.
+2. Nothing is written or deleted through a link inside the folder; the folder itself may be a link.
+3. A run that could read nothing leaves the folder as it was, and removes the folders that it made.
+4. A name may be any bytes. Arrow accepts paths in UTF-8 only; for others a file system is rooted at the folder.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class OutputFolder:
         self._made: list[Path] = []
 
     def prepare(self, *, overwrite: bool) -> None:
-        """Make the folder where there is none; OutputFolderError where it cannot take tables."""
+        """Make the folder if needed; OutputFolderError if tables cannot be written to it."""
         try:
             if self.path.exists() and not self.path.is_dir():
                 raise OutputFolderError(f"{self._shown} is a file, not a folder")
@@ -54,7 +54,7 @@ class OutputFolder:
                 raise OutputFolderError(f"{Path(self._shown, table)} {LINK}")
 
     def clear(self) -> None:
-        """Take away the parts of tables that earlier runs left."""
+        """Delete the parts that earlier runs left."""
         for table in TABLES:
             folder = self.path / table
             if folder.is_symlink() or not folder.is_dir():
@@ -64,13 +64,13 @@ class OutputFolder:
                     part.unlink()
 
     def abandon(self) -> None:
-        """Take away the folders that were made, as far as they are empty."""
+        """Remove the folders that were made, if they are empty."""
         remove_folders(self._made)
         self._made = []
 
 
 def local_folder(path: Path) -> tuple[FileSystem, str]:
-    """A file system of Arrow, and what a local folder is called there."""
+    """(an Arrow file system, the path of a local folder on it)."""
     from pyarrow.fs import LocalFileSystem, SubTreeFileSystem  # noqa: PLC0415  # start-up is a budget
 
     name = path.as_posix()
@@ -80,7 +80,7 @@ def local_folder(path: Path) -> tuple[FileSystem, str]:
 
 
 def is_unicode(name: str) -> bool:
-    """Whether a name of a file can be written as UTF-8."""
+    """Whether a file name is UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -89,7 +89,7 @@ def is_unicode(name: str) -> bool:
 
 
 def made_folders(path: Path) -> list[Path]:
-    """Make a folder and those above it; the ones that were not there, the lowest first."""
+    """Make a folder and its parents; gives those that did not exist, the lowest first."""
     missing = []
     while not path.exists():
         missing.append(path)
@@ -100,7 +100,7 @@ def made_folders(path: Path) -> list[Path]:
 
 
 def remove_folders(folders: list[Path]) -> None:
-    """Remove some folders as far as they are empty, the lowest first."""
+    """Remove those of some folders that are empty, the lowest first."""
     with suppress(OSError):
         for folder in folders:
             folder.rmdir()

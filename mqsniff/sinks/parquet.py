@@ -1,9 +1,9 @@
-"""Items of a run in, a folder of Parquet tables out: one folder a table, written as the items come.
+"""Items of a run in, a folder of Parquet tables out: one folder per table, written as the items come.
 
-1. What earlier runs left in the folder goes when the first new row comes (``outputfolder``).
-2. Whatever ends the run, ``close`` makes what was done readable: parts are whole, or not there; every wanted table has
-   one. A run that could read nothing leaves no table.
-3. Topic names are those that are known at the end: parts that show others are rewritten then (``topicfill``).
+1. Parts that earlier runs left in the folder are deleted before the first new row is written (``outputfolder``).
+2. Whatever ends the run, ``close`` leaves complete parts only, at least one for each wanted table. A run that could
+   read nothing leaves no table.
+3. Topic names are those known at the end: parts that show others are rewritten then (``topicfill``).
 4. Memory is bounded by the limits of ``parts``, whatever the length of the input.
 """
 
@@ -51,22 +51,22 @@ class ParquetSink:
 
     @property
     def topics(self) -> TopicDirectory:
-        """What the traffic taught of topic ids so far."""
+        """Topic names that are known so far."""
         return self._tables.topics
 
     def write(self, item: Item) -> None:
-        """Take the next item."""
+        """Write the next item."""
         for block in self._tables.take(item):
             self._begin()
             self._files.write(block)
 
     def tick(self) -> None:
-        """Nothing to show before a part is whole."""
+        """Nothing: a part can be read only when it is complete."""
 
     def close(self) -> list[WrittenPart]:
-        """Write what waits, fill the names that are known now, and tell the parts; every table has one at least.
+        """Write the waiting rows and fill in final topic names; returns the parts, at least one for each table.
 
-        Where no capture could be read there are none.
+        There are none if no capture could be read.
         """
         if all(capture.unreadable for capture in self._captures):
             self.discard()
@@ -77,18 +77,18 @@ class ParquetSink:
         return TopicFill(self._folder.filesystem, self.topics.names, internal, self._shown).parts(parts)
 
     def close_parts(self, tables: Collection[TableName] = ()) -> list[WrittenPart]:
-        """Write what waits and tell the parts, for who fills names later; ``tables`` get a part even without rows."""
+        """Write the waiting rows; returns the parts, without final topic names. Each of ``tables`` has at least one."""
         self._begin()
         for block in self._tables.rest():
             self._files.write(block)
         return self._files.close(tables)
 
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Delete all parts."""
         self._files.discard()
 
     def _begin(self) -> None:
-        """Take away what earlier runs left, now that there is something to put in its place."""
+        """Delete the parts of earlier runs before the first row is written."""
         if not self._begun:
             self._folder.clear()
             self._begun = True

@@ -1,11 +1,11 @@
 """Blocks of tables in, Parquet part files of a folder out: ``<folder>/<table>/<prefix>-NNNNN.parquet``.
 
-1. A part stands under ``….tmp`` until it is whole, and is renamed then. File systems that show nothing before it is
-   whole (object stores) get the name at once.
-2. A part that cannot be written to its end (a full disk) is taken away; the others become whole.
-3. A part begins a new one at ``part_size`` bytes, a row group ends at ``row_group_size`` bytes of Arrow; what waits for
-   row groups of all tables together stays below ``tables_buffer``.
-4. zstd level 1; dictionaries where values repeat, statistics where a reader may skip by them.
+1. A part is named ``….tmp`` until it is complete, and renamed then. File systems that do not show incomplete files
+   (object stores) get the final name at once.
+2. A part that cannot be completed (a full disk) is deleted; the others are completed.
+3. A new part begins after ``part_size`` bytes, a new row group after ``row_group_size`` bytes of Arrow; the rows that
+   wait for their row groups stay below ``tables_buffer`` in total.
+4. zstd level 1; dictionaries for columns whose values repeat, statistics for columns by which readers may skip.
 5. The footer holds the table's name and the version of its schema.
 """
 
@@ -43,29 +43,29 @@ _DIVERSE: Final = frozenset(
         *("record_index", "community_id", "client_port", "detail"),
     )
 )
-"""Columns whose values hardly repeat, beside times and JSON: a dictionary would be made and thrown away."""
+"""Columns whose values rarely repeat, besides times and JSON: a dictionary would be made and discarded."""
 _PAYLOAD: Final = {table: [column.name for column in TABLES[table] if column.type == "payload"] for table in TABLES}
 DICTIONARY_MAX: Final = 16 << 20
-"""Bytes of a dictionary: the values of a row group fit."""
+"""Bytes of a dictionary; enough for the values of a row group."""
 _RENAMING: Final = frozenset(("local", "hdfs"))
-"""File systems that show a file while it is written, and rename at once."""
+"""File systems that show a file while it is written, and rename atomically."""
 
 
 @dataclass(slots=True)
 class WrittenPart:
-    """A part file that is whole."""
+    """A complete part file."""
 
     table: TableName
     path: str
-    """Where it stands in its file system."""
+    """Its path on the file system."""
     rows: int
     bytes: int
     topic_ids: TopicIds = field(default_factory=dict)
-    """Topic ids that its rows name, and what stands for them: see ``mqsniff.topics.TopicIds``."""
+    """Topic ids of its rows, and the names that they show: see ``mqsniff.topics.TopicIds``."""
 
 
 class PartFile:
-    """A part file at work."""
+    """A part file that is being written."""
 
     def __init__(self, filesystem: pafs.FileSystem, table: TableName, path: str, extra: Iterable[str] = ()) -> None:
         self.table: TableName = table
@@ -80,7 +80,7 @@ class PartFile:
         self._writer: pq.ParquetWriter | None = None
 
     def _begun(self, rows: pa.Table) -> pq.ParquetWriter:
-        """What writes the part, whose first rows are known."""
+        """The writer of the part, by its first rows."""
         return pq.ParquetWriter(
             self._stream,
             table_schema(self.table, self._extra),
@@ -106,7 +106,7 @@ class PartFile:
         return int(self._stream.tell())
 
     def close(self) -> WrittenPart:
-        """Make it whole; where that fails nothing is left behind."""
+        """Complete the file; it is deleted if that fails."""
         try:
             if self._writer is None:
                 self._writer = self._begun(pa.Table.from_batches([], table_schema(self.table, self._extra)))
@@ -121,13 +121,13 @@ class PartFile:
         return WrittenPart(self.table, self.path, self._rows, size, self.topic_ids)
 
     def discard(self) -> None:
-        """Leave nothing behind, also where its disk is full."""
+        """Delete the file, also on a full disk."""
         closes = (self._writer.close,) if self._writer is not None else ()
         for end in (*closes, self._stream.close, lambda: self._filesystem.delete_file(self._written)):
             with suppress(OSError):
                 end()
         if self._writer is not None:
-            self._writer.is_open = False  # a close that failed would be tried again, and complain, when it is collected
+            self._writer.is_open = False  # else the garbage collector closes it again, and that warns
 
 
 class PartFiles:
@@ -142,7 +142,7 @@ class PartFiles:
         limits: Limits | None = None,
         extra: Mapping[str, str] | None = None,
     ) -> None:
-        """``extra``: columns of text behind each table's own, and the value that all rows have there."""
+        """``extra``: further columns of text after those of each table, with one value for all rows."""
         self._filesystem = filesystem
         self._folder = folder.rstrip("/")
         self._prefix = prefix
@@ -155,7 +155,7 @@ class PartFiles:
         self._parts: list[WrittenPart] = []
 
     def write(self, block: Block) -> None:
-        """Take a block of a table."""
+        """Add a block of a table."""
         table = block.table
         self._waiting.setdefault(table, []).append(block)
         self._sizes[table] = self._sizes.get(table, 0) + block.rows.nbytes
@@ -170,9 +170,9 @@ class PartFiles:
         return sum(self._sizes.values())
 
     def close(self, tables: Collection[TableName] = ()) -> list[WrittenPart]:
-        """Write what waits, make all parts whole and tell them; each of ``tables`` gets a part, be it without rows.
+        """Complete all parts and return them; each of ``tables`` gets a part, even without rows.
 
-        Where one fails (a full disk), those that can be made whole are; then the first OSError is raised.
+        If one fails (a full disk), the others are completed; then the first OSError is raised.
         """
         failed: OSError | None = None
         for table in [*self._waiting, *(table for table in tables if not self._begun.get(table)), *self._open]:
@@ -185,7 +185,7 @@ class PartFiles:
         return self._parts
 
     def _complete(self, table: TableName) -> None:
-        """Write what waits of a table, and make its part whole."""
+        """Write the waiting rows of a table, and complete its part."""
         if table in self._waiting:
             self._write_group(table)
         if table not in self._open and not self._begun.get(table):
@@ -194,7 +194,7 @@ class PartFiles:
             self._finish(table)
 
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Delete all parts."""
         for part in self._open.values():
             part.discard()
         for whole in self._parts:
@@ -221,7 +221,7 @@ class PartFiles:
                 note_topic(topic_ids, key, topic)
         try:
             part.write(rows, topic_ids)
-        except OSError:  # what it wrote before cannot be told from what is broken now
+        except OSError:  # the part is damaged as a whole
             self._open.pop(table).discard()
             raise
         if part.size >= self._limits.part_size:
@@ -232,7 +232,7 @@ class PartFiles:
 
 
 def table_schema(table: TableName, extra: Iterable[str] = ()) -> pa.Schema:
-    """The schema of a table with columns of text behind its own."""
+    """The schema of a table with further columns of text."""
     schema = arrow_schema(table)
     for name in extra:
         schema = schema.append(pa.field(name, pa.string()))
@@ -253,10 +253,10 @@ def _dictionaries(table: TableName, extra: Iterable[str]) -> list[str]:
 
 
 def _repeating(table: TableName, rows: pa.Table) -> list[str]:
-    """Payload columns that get a dictionary: of whose first values a quarter at least was there already.
+    """Payload columns that get a dictionary: those with a quarter of repeated values or more among the first rows.
 
-    What is produced is delivered, to followers and to consumers: a capture at a broker holds a value twice at least.
-    Half a million records so captured took 67 MB, not 114, and a third less time to write.
+    A record is produced, then delivered to followers and consumers: a capture at a broker holds it at least twice. Half
+    a million such records took 67 MB, not 114, and a third less time to write.
     """
     return [name for name in _PAYLOAD[table] if 4 * pc.count_distinct(rows[name]).as_py() <= 3 * rows.num_rows]
 

@@ -1,13 +1,13 @@
-"""A record batch in, its rows of ``records`` as lines of JSON out: what a batch has in common is rendered once. Hot.
+"""A record batch in, its rows of ``records`` as lines of JSON out: values that records share are rendered once. Hot.
 
-1. A line is what ``ndjson_line`` makes of the row that ``record_rows`` makes, byte for byte: that is the slow twin.
-2. Columns that vary are rendered as columns. Numbers go through the serialiser as one list; text, times and odd values
-   one by one. No dict per record.
-3. Constants and numbers' names are joined to the bytes between two columns that vary, so that a line is one join.
-4. At most ``LINES`` lines stand in memory together, of about ``SIZE`` bytes of record data, however large a batch is.
+1. A line equals, byte for byte, what ``ndjson_line`` makes of the row of ``record_rows``: that is the slow twin.
+2. Columns that vary are rendered as columns. Numbers are serialised as one list; text, times and other values one by
+   one. No dict per record.
+3. Constants and the names of columns are the bytes between two columns that vary, so that a line is one join.
+4. At most ``LINES`` lines are in memory together, with about ``SIZE`` bytes of record data, however large a batch is.
 
-In batches of 40 records of 800 bytes it takes 7 µs a record on one core, the slow twin 11, and the whole run 17, where
-tshark's JSON takes 160 (``benchmarks/run.py kafka-records``). For a few records columns cost more than they save.
+In batches of 40 records of 800 bytes it takes 7 µs per record on one core, the slow twin 11, and the whole run 17;
+tshark's JSON takes 160 (``benchmarks/run.py kafka-records``). For a few records, columns cost more than they save.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ _ENCODINGS: Final = {
 }
 
 _Column: TypeAlias = tuple[bytes, list[bytes]]
-"""What stands before each value of a column, and its values: each with its name where the first part is empty."""
+"""(bytes before each value of a column, its values); if the first is empty, each value includes the column's name."""
 _Spans: TypeAlias = Iterable[tuple[int, int]]
-"""Where keys or values start and stop; a start below 0 is null."""
+"""Start and stop of keys or values; a negative start is null."""
 
 
 def record_lines(
     connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures, shown: Redaction
 ) -> Iterator[bytes]:
-    """The lines of a batch, some at a time (rule 4), newlines included."""
+    """The lines of a batch with newlines, some at a time (rule 4)."""
     common = record_constants(connection, message, batch, captures)
     columns = record_columns(batch, shown)
     step = max(1, min(LINES, SIZE * batch.count // max(1, len(batch.data))))
@@ -61,7 +61,7 @@ def record_lines(
 
 
 def _parts(common: Row, varying: dict[str, _Column], shown: Redaction, count: int) -> Iterator[Iterable[bytes]]:
-    """What a line consists of, part by part, each for all lines: constant bytes and varying columns in turn."""
+    """The parts of a line in order, each for all lines: constant bytes and varying columns in turn."""
     before = b'{"table":"records"'
     constants: Row = {}
     for name in _NAMES:
@@ -78,7 +78,7 @@ def _parts(common: Row, varying: dict[str, _Column], shown: Redaction, count: in
 def _varying(  # noqa: PLR0917  # two of them are a part
     common: Row, every: dict[str, Sequence[Any]], batch: RecordBatch, shown: Redaction, start: int, stop: int
 ) -> dict[str, _Column]:
-    """The columns of records ``start`` to ``stop`` that are not the same for all of them."""
+    """The columns of records ``start`` to ``stop`` that vary."""
     columns: dict[str, Sequence[Any]] = {"record_index": range(start, stop)}
     columns |= {name: listed(column[start:stop]) for name, column in every.items()}
     if "ordering_key" in columns:
@@ -92,8 +92,8 @@ def _varying(  # noqa: PLR0917  # two of them are a part
     if batch.keys is not None:
         made["key"] = b"", list(_keys(batch.data, _cut(batch.keys, start, stop), shown))
     spans = repeat((-1, -1), stop - start) if batch.values is None else _cut(batch.values, start, stop)
-    told = (columns.get(name) or repeat(common[name], stop - start) for name in ("value_encoding", "value_size"))
-    made["value"] = b"", list(_values(batch.data, spans, zip(*told, strict=True), shown))
+    given = (columns.get(name) or repeat(common[name], stop - start) for name in ("value_encoding", "value_size"))
+    made["value"] = b"", list(_values(batch.data, spans, zip(*given, strict=True), shown))
     return made
 
 
@@ -115,12 +115,12 @@ def _column(name: str, column: Sequence[Any], shown: Redaction) -> _Column:
 
 
 def _cell(name: str, value: Any, shown: Redaction) -> bytes:
-    """A value with its name in front; nothing for null."""
+    """A value with the column's name; empty for null."""
     return _cells({name: value}, shown)
 
 
 def _cells(columns: Row, shown: Redaction) -> bytes:
-    """Some columns that follow each other, without those that are null or times that the format cannot name."""
+    """Some adjacent columns, without nulls and times that the format does not have."""
     named = {name: rfc3339(v) if name in _TIMES else v for name, v in columns.items() if v is not None}
     there = {name: value for name, value in named.items() if value is not None}
     return b"," + shown.row_json(there, _OBJECTS)[1:-1] if there else b""
@@ -149,7 +149,7 @@ def _header(key: str, value: bytes | None, shown: Redaction) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _header_key(key: str) -> bytes:
-    """The key of a header, of which there are few."""
+    """The key of a header, cached: there are few different ones."""
     return Redaction().json(key)
 
 
@@ -160,7 +160,7 @@ def _keys(data: bytes, spans: _Spans, shown: Redaction) -> Iterator[bytes]:
 
 
 def _values(data: bytes, spans: _Spans, known: Iterable[tuple[Any, Any]], shown: Redaction) -> Iterator[bytes]:
-    """The columns ``value``, ``value_encoding`` and ``value_size``; the last two as far as the dissector knows them."""
+    """The columns ``value``, ``value_encoding`` and ``value_size``; the dissector may give the last two."""
     for (start, stop), (encoding, size) in zip(spans, known, strict=True):
         if start < 0:
             yield _cells({"value_encoding": encoding, "value_size": size}, shown)
@@ -170,7 +170,7 @@ def _values(data: bytes, spans: _Spans, known: Iterable[tuple[Any, Any]], shown:
 
 
 def _payload(name: str, data: bytes, size: int, shown: Redaction) -> bytes:
-    """A key or value of ``size`` bytes, or as much of it as there is, and how it stands."""
+    """A key or value of ``size`` bytes, as far as it was captured, and its encoding."""
     text, encoding = shown.record_text(data, size)
-    told = _ENCODINGS[name, encoding]
-    return told if text is None else _HEADS[name] + orjson.dumps(text) + told
+    encoding_part = _ENCODINGS[name, encoding]
+    return encoding_part if text is None else _HEADS[name] + orjson.dumps(text) + encoding_part

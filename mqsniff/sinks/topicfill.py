@@ -1,9 +1,9 @@
-"""Part files and the topic names that count in; the parts whose rows show other names, written once more, out.
+"""Part files and the topic names that count in; parts whose rows show other names, rewritten, out.
 
-1. Only parts that name a topic id by another name than the one that counts are rewritten, row group by row group.
-2. Records whose topic changes are decoded anew where it is an internal one, from what their part holds: not where key
-   or value is redacted or cut.
-3. A part is replaced when its successor is whole.
+1. Only parts that show another name for a topic id than the one that counts are rewritten, row group by row group.
+2. Records whose topic turns out to be internal are decoded from the key and value in their part, unless these are
+   redacted or cut.
+3. A part is replaced when its successor is complete.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from mqsniff.tables.values import Redaction
 from mqsniff.topics import Names, final_topic, final_topics, shows_other_names
 
 _WHOLE: Final = (None, "utf8", "base64")
-"""Encodings of keys and values that are there as they were."""
+"""Encodings of keys and values that are complete."""
 _CONTENT: Final = ("protocol", "control", "key", "key_encoding", "value", "value_encoding", "value_size")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFill:
-    """What it takes to fill parts."""
+    """Fills final topic names into part files."""
 
     filesystem: pafs.FileSystem
     names: Names
@@ -42,7 +42,7 @@ class TopicFill:
     shown: Redaction = field(default_factory=Redaction)
 
     def parts(self, parts: Iterable[WrittenPart]) -> list[WrittenPart]:
-        """All parts, those that needed it rewritten in their places."""
+        """All parts; those that show other names are rewritten in place."""
         return [self.part(part, part.path) if self.needed(part) else part for part in parts]
 
     def needed(self, part: WrittenPart) -> bool:
@@ -79,7 +79,7 @@ class TopicFill:
         return array_of(filled, "texts")
 
     def _topic(self, rows: pa.Table) -> pa.Array:
-        """The column ``topic`` of partitions and records; Python sees each (protocol, topic id, topic) once."""
+        """The column ``topic`` of partitions and records; each (protocol, topic id, topic) is looked up once."""
         values, codes = zip(*(_encoded(rows[name]) for name in ("protocol", "topic_id", "topic")), strict=True)
         sizes = [len(one) for one in values]
         combined = (codes[0] * sizes[1] + codes[1]) * sizes[2] + codes[2]
@@ -109,7 +109,7 @@ class TopicFill:
         return array_of(contents, "json")
 
     def _decodable(self, row: dict[str, Any]) -> bool:
-        """Whether a record of an internal topic is there as it was."""
+        """Whether a record belongs to an internal topic and its key and value are complete."""
         if row["control"] or not self.internal.knows(row["protocol"], row["final"]):
             return False
         if row["key_encoding"] not in _WHOLE or row["value_encoding"] not in _WHOLE:
@@ -121,7 +121,7 @@ class TopicFill:
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[list[Any], Int64s]:
-    """(the distinct values of a column and None, which of them each row has)."""
+    """(the distinct values of a column and None, the index among them of each row)."""
     encoded = column.combine_chunks().dictionary_encode()
     values = encoded.dictionary.to_pylist()
     codes = numbers_in(encoded.indices.cast(pa.int64()))

@@ -1,7 +1,7 @@
-"""Values of a body in, lines of an indented tree out; and single values as they stand in one line of text.
+"""Values of a body in, lines of an indented tree out; also single values on one line.
 
-1. Strings are quoted and escaped, so nothing in a body can pass for structure, colour or another line.
-2. What is redacted, undecoded or binary stands in angle brackets, which no quoted string can imitate.
+1. Strings are quoted and escaped, so that nothing in a body can look like structure, colour or another line.
+2. Redacted, undecoded and binary values are in angle brackets, which no quoted string can imitate.
 3. A list of plain values stays on one line.
 """
 
@@ -45,7 +45,7 @@ def inline(value: Any, shown: Redaction) -> str:
 
 
 def brief(value: Any, shown: Redaction) -> str:
-    """As ``inline``, but a string of one plain word goes without quotes."""
+    """As ``inline``, but a string of one plain word has no quotes."""
     if type(value) is str and value.isprintable() and _PLAIN.fullmatch(value):
         return value
     return inline(value, shown)
@@ -72,7 +72,7 @@ def _node(label: str, value: Any, shown: Redaction, indent: int, depth: int) -> 
 
 
 def _item(value: Any, shown: Redaction, indent: int, depth: int) -> Iterator[str]:
-    """One item of a list; of an object the first member stands behind the dash."""
+    """One item of a list; the first member of an object follows the dash."""
     if not isinstance(value, dict) or not value:
         yield from _node("-", value, shown, indent, depth)
         return

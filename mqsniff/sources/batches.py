@@ -1,7 +1,7 @@
 """Columns of packets in, PacketBatches out: made, cut, joined and merged.
 
-1. A batch holds views, never copies, of the buffer that its packets stand in; merging alone copies bytes, each once.
-2. Packets are numbered where a batch is made, so they are made in file order, each once.
+1. A batch refers to the buffer with its packets; only merging copies bytes, each once.
+2. Packets are numbered when a batch is made, so batches are made in file order, each packet once.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def report(
     *,
     packet: int | None = None,
 ) -> None:
-    """Add a problem of a capture at its byte ``offset`` (of the plain bytes), the first of its words only.
+    """Add a problem of a capture at byte ``offset`` (uncompressed), unless there is one with the same text.
 
-    ``packet`` is the number that ``detail`` names, if it names one.
+    ``packet`` is the packet number in ``detail``, if there is one.
     """
     if len(info.problems) < PROBLEMS_MAX and all(problem.detail != detail for problem in info.problems):
         info.problems.append(Problem(kind, severity, detail, offset=offset, packet=packet))
@@ -46,7 +46,7 @@ def new_batch(
     linktype: Int32s,
     interface: Int32s,
 ) -> PacketBatch:
-    """The next packets of a capture (at least one); numbers them and notes them in ``info``."""
+    """The next packets of a capture (at least one); numbers them and updates ``info``."""
     first = packet_id(info.index, info.packets + 1)
     count = len(ts_ns)
     info.packets += count
@@ -59,7 +59,7 @@ def new_batch(
 
 
 def empty_batch() -> PacketBatch:
-    """No packets: a moment in which nothing came."""
+    """A batch without packets: nothing has arrived."""
     none, none32 = np.zeros(0, np.int64), np.zeros(0, np.int32)
     return PacketBatch(b"", none, none, none, none, none32, none, none32, ordinal=0)
 
@@ -71,7 +71,7 @@ def slice_batch(batch: PacketBatch, first: int, stop: int) -> PacketBatch:
 
 
 def join_batches(batches: Sequence[PacketBatch]) -> PacketBatch:
-    """Batches over one buffer, one behind the other (at least one)."""
+    """The concatenation of batches over one buffer (at least one)."""
     if len(batches) == 1:
         return batches[0]
     columns: dict[str, Any] = {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in COLUMNS}
@@ -79,9 +79,9 @@ def join_batches(batches: Sequence[PacketBatch]) -> PacketBatch:
 
 
 def merge_batches(batches: Sequence[PacketBatch], keys: Sequence[Int64s]) -> PacketBatch:
-    """Packets of several captures in the order of their keys, ties in the order of the batches (none empty).
+    """Packets of several captures, sorted by their keys, ties in the order of the batches (none empty).
 
-    The bytes are copied by one contiguous region a batch: packets of a capture stand one behind the other.
+    The bytes are copied as one region per batch: the packets of a capture are contiguous.
     """
     buffer = bytearray()
     starts = []

@@ -1,14 +1,14 @@
 """One input in, whatever its compression and format; its PacketBatches out, window by window.
 
-1. An input that is no capture says so in ``info.unreadable`` and has no packets; a capture that is cut or damaged gives
-   the packets before that place, and a problem.
-2. No batch is empty, and each is valid until the next is asked for.
-3. A stretch of a capture (``Stretch``) is read as the same bytes are in the whole capture.
-4. A file fills the window, one buffer that is reused. A pipe gives the bytes that have arrived: the reader waits only
-   while there are none at all, and then ``LINGER_S`` more, so that a fast writer makes full windows and the bytes of a
-   slow one are seen at once.
-5. Unused bytes are carried to the front. The buffer begins small and grows while it is filled completely, so that a
-   small capture costs little. It also grows for a packet larger than itself, and shrinks again.
+1. An input that is no capture has no packets, and ``info.unreadable`` says why; a capture that is cut or damaged gives
+   the packets before that offset, and a problem.
+2. Batches are not empty, and each is valid until the next is read.
+3. A ``Stretch`` (a part of a capture) gives the same packets as these bytes in the whole capture.
+4. A file fills the window, a buffer that is reused. A pipe gives the bytes that have arrived: the reader waits while
+   there are none, and then ``LINGER_S`` more, so that a fast writer fills windows and the packets of a slow one are
+   shown at once.
+5. Unused bytes move to the front of the buffer. It begins small and grows when it is filled, so that a small capture
+   costs little. It also grows for a packet larger than itself, and shrinks again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GROWTH: Final = 4
 class ReadWindow:
     """``buffer[start:stop]`` are the bytes from ``offset`` of the capture on.
 
-    ``start`` may be set beyond ``stop``: the bytes between are passed over by the next ``fill``.
+    ``start`` may be set beyond ``stop``: the next ``fill`` skips the bytes between.
     """
 
     def __init__(self, source: ByteSource, size_max: int, offset: int = 0) -> None:
@@ -54,7 +54,7 @@ class ReadWindow:
 
     @property
     def left(self) -> int:
-        """Bytes in the window; negative while some are to be passed over."""
+        """Bytes in the window; negative if bytes have to be skipped."""
         return self.stop - self.start
 
     def head(self, size: int) -> bytes:
@@ -62,7 +62,7 @@ class ReadWindow:
         return bytes(self.buffer[self.start : min(self.start + size, self.stop)])
 
     def fill(self, need: int) -> None:
-        """Read more, into a buffer that can hold ``need`` bytes from ``start`` on; sets ``ended`` at the end."""
+        """Read more, into a buffer with room for ``need`` bytes from ``start`` on; sets ``ended`` at the end."""
         self._make_room(need)
         timeout_s: float | None = None
         deadline = 0.0
@@ -82,7 +82,7 @@ class ReadWindow:
                     timeout_s = max(deadline - monotonic(), 0.0)
 
     def _make_room(self, need: int) -> None:
-        """Carry what is left to the front of a buffer of the right size."""
+        """Move unused bytes to the front of a buffer of the right size."""
         if self.stop >= self._size:
             self._size = min(self._size * GROWTH, self._size_max)
         kept = self.buffer[self.start : self.stop]
@@ -94,7 +94,7 @@ class ReadWindow:
         self.buffer[: len(kept)] = kept
 
     def _forget(self, size: int) -> None:
-        """The first ``size`` bytes of the buffer are not needed any more."""
+        """Drop the first ``size`` bytes of the buffer."""
         self._base += size
         self.start -= size
         self.stop -= size
@@ -104,19 +104,19 @@ class ReadWindow:
 
 
 class Stretch(NamedTuple):
-    """A stretch of a capture that is not compressed."""
+    """A part of a capture that is not compressed."""
 
     offset: int = 0
     parser: Parser | None = None
-    """One that was brought to ``offset`` by ``resume``; None at the start of the capture."""
+    """A parser that ``resume`` has set to ``offset``; None at the start of the capture."""
     is_last: bool = True
     """Whether the end of the bytes is the end of the capture."""
 
 
 class CaptureReader:
-    """Reads one capture that was opened; making it waits for the first bytes.
+    """Reads one open capture; the constructor waits for the first bytes.
 
-    ``raw`` gives the bytes of the ``stretch``; ``on_read`` is told how many bytes of it were read each time.
+    ``raw`` gives the bytes of the ``stretch``; ``on_read`` is called with the number of bytes of each read.
     """
 
     def __init__(
@@ -150,13 +150,13 @@ class CaptureReader:
 
     @property
     def offset(self) -> int:
-        """Offset in the capture of the first byte that was not used."""
+        """Offset in the capture of the first unused byte."""
         return self._window.offset
 
     def next_batch(self) -> PacketBatch | None:
         """The next packets; None at the end.
 
-        Then ``over`` tells whether nothing can be read from ``offset`` on, whatever stands there.
+        At the end ``over`` tells whether nothing can be read from ``offset`` on.
         """
         window = self._window
         while self.parser and not self.over and not self._ended:
@@ -180,7 +180,7 @@ class CaptureReader:
             self._explain()
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._raw.close()
 
     def _fill(self) -> None:
@@ -189,7 +189,7 @@ class CaptureReader:
         self._told = self._raw.taken
 
     def _explain(self) -> None:
-        """Where the bytes ended before their time, say why."""
+        """Report why the bytes ended too early, if they did."""
         if not self._source.failure:
             return
         if self._info.unreadable:

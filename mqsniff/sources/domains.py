@@ -1,7 +1,7 @@
-"""Names of captures in, the capture domains that they belong to out: sets of files that are one capture.
+"""Names of captures in, their capture domains out: sets of files that are read as one capture.
 
-Connections of different domains are never one, even with the same addresses and ports: sites that use the same private
-networks, or the same machine on different days. One rule for ``decode`` and ``batch``.
+Packets of different domains never belong to one connection, even with the same addresses and ports: sites with the same
+private networks, or one machine on different days. ``decode`` and ``batch`` use the same rule.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ FOLDER: Final = "folder"
 
 
 def domain_finder(pattern: str) -> Callable[[str], str]:
-    """What finds the domain of a name; ValueError for a pattern that is none.
+    """The function from a name to its domain; ValueError for an invalid pattern.
 
-    Empty: all are one capture. ``folder``: those of a folder are one. Else a regular expression that is searched in
-    names: the text of its groups, or of all of it where it has none, tells the captures apart.
+    Empty: all captures are one domain. ``folder``: one domain per folder. Else a regular expression that is searched in
+    the name: the text of its groups, or of the whole match if it has none, is the domain.
     """
     if not pattern:
         return lambda _name: ""

@@ -1,16 +1,16 @@
 """Names of captures in (files, pipes, ``-`` for standard input); the packets of all of them, in order, out.
 
-1. The order of the names never matters: captures are numbered by the time of their first packet, those without one
-   last, ties by name. A name given twice is one capture.
-2. Of a regular file only the head is read to learn that time; it is opened again when its turn comes, and closed at its
-   end, so that thousands of rotated files cost no more than one at a time.
-3. An input that cannot be read is named in its CaptureInfo, and the others go on.
-4. Where many captures overlap their windows share ``limits.windows_total``.
-5. The merged order is that of the largest time so far in a packet's own capture (t*), then the capture's rank, then its
-   place in the capture. It does not depend on windows, nor on the order in which captures are given.
-6. A capture is read when the merge reaches its first packet. Captures that do not overlap are thus read one after the
-   other, and their batches pass unchanged. Where captures overlap, all packets up to the least t* at which a batch ends
-   are sorted at once.
+1. The order of the names does not matter: captures are numbered by the time of their first packet, those without
+   packets last, ties by name. A name given twice is one capture.
+2. To learn that time, only the head of a regular file is read; the file is opened again when the merge needs it, and
+   closed at its end, so that thousands of rotated files cost no more than one at a time.
+3. If an input cannot be read, its CaptureInfo says so, and the others are read.
+4. Captures that overlap in time share ``limits.windows_total`` for their windows.
+5. Packets are merged by t* (the largest time so far in a packet's own capture), then by the rank of the capture, then
+   by their order in the capture. This does not depend on windows, nor on the order of the names.
+6. A capture is read when the merge reaches its first packet. So captures that do not overlap are read one after the
+   other, and their batches pass unchanged. If captures overlap, all packets up to the least t* at which a batch ends
+   are sorted together.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mqsniff.sources.capture import CaptureReader
 
 
 class Lane:
-    """One capture on its way through the merge. ``first_ns`` is the time of its first packet; ranks differ."""
+    """One capture in the merge. ``first_ns`` is the time of its first packet; ranks are unique."""
 
     def __init__(self, rank: int, first_ns: int, next_batch: Callable[[], PacketBatch | None]) -> None:
         self.rank = rank
@@ -39,15 +39,15 @@ class Lane:
         self._next_batch = next_batch
         self._batch: PacketBatch | None = None
         self._keys: Int64s = np.array([first_ns], np.int64)  # t* of the batch's packets
-        self._at = 0  # the first that was not taken yet
+        self._at = 0  # index of the next packet
 
     @property
     def horizon(self) -> tuple[int, int]:
-        """(t*, rank) of the last packet that is at hand."""
+        """(t*, rank) of the last packet of the current batch."""
         return int(self._keys[-1]), self.rank
 
     def refill(self) -> bool:
-        """See that there is a packet at hand; False at the end of the capture."""
+        """Get the next batch if the current one is used up; False at the end of the capture."""
         if self._batch is not None and self._at < len(self._batch):
             return True
         self._batch = self._next_batch()
@@ -58,7 +58,7 @@ class Lane:
         return True
 
     def take(self, horizon: tuple[int, int]) -> tuple[PacketBatch, Int64s] | None:
-        """The packets up to a horizon, and their t*."""
+        """The next packets up to a horizon, and their t*."""
         last_ns, rank = horizon
         first = self._at
         self._at = int(np.searchsorted(self._keys, last_ns, side="right" if self.rank <= rank else "left"))
@@ -100,16 +100,16 @@ NEVER_NS: Final = (1 << 63) - 1
 """First time of a capture without packets."""
 
 ReadProgress: TypeAlias = Callable[[int, int | None], None]
-"""Is told the bytes read so far, and how many there are in all (None with pipes among the inputs)."""
+"""Called with the bytes read so far, and the total (None if an input is a pipe)."""
 
 
 def capture_order(first_ns: Sequence[int], names: Sequence[str]) -> list[int]:
-    """The places of captures in the order in which they are numbered; ``NEVER_NS`` for one without packets."""
+    """The indexes of captures in the order of their numbers; ``first_ns`` is ``NEVER_NS`` for one without packets."""
     return sorted(range(len(names)), key=lambda place: (first_ns[place], names[place]))
 
 
 class FileSource:
-    """Captures given together, which are one capture.
+    """Several captures, read as one.
 
     ``captures`` has an entry for each input in the order of their numbers. It is complete when the first batch comes,
     and its entries are filled in until the last.
@@ -127,7 +127,7 @@ class FileSource:
         self._open = 0
 
     def batches(self) -> Iterator[PacketBatch]:
-        """All packets in order, each batch valid until the next is asked for; to be called once."""
+        """All packets in order; each batch is valid until the next is read. To be called once."""
         inputs = [_Input(rank, name) for rank, name in enumerate(self._names)]
         try:
             for item in inputs:
@@ -143,7 +143,7 @@ class FileSource:
                 item.close()
 
     def _look(self, item: _Input) -> None:
-        """Learn the time of an input's first packet; what can be read once only stays open."""
+        """Read the time of an input's first packet; an input that can be read only once stays open."""
         raw = item.open()
         if raw is None:
             return
@@ -181,7 +181,7 @@ class FileSource:
         return batch
 
     def _window(self) -> int:
-        """Size of the window of the capture that was opened last."""
+        """Size of the window for a capture that is opened now."""
         share = self._limits.windows_total // self._open
         return min(max(share, WINDOW_MIN), self._limits.window)
 
@@ -192,7 +192,7 @@ class FileSource:
 
 
 class _Input:
-    """One name that was given, its place among all of them, and what is known of it."""
+    """One input: its name, its rank among all names, and its CaptureInfo."""
 
     def __init__(self, rank: int, name: str) -> None:
         self.rank = rank
@@ -202,7 +202,7 @@ class _Input:
         self.held: PacketBatch | None = None
 
     def open(self) -> RawFile | None:
-        """Open the file; None, with the reason in ``info``, if that cannot be."""
+        """Open the file; None, with the reason in ``info``, if that fails."""
         try:
             return RawFile(self.info.name)
         except OSError as error:
@@ -210,17 +210,17 @@ class _Input:
             return None
 
     def number(self, index: int) -> None:
-        """Give the capture its number, the packets that were read already included."""
+        """Set the number of the capture, also in packets that were read already."""
         self.info.index = index
         if self.held:
             self.held.packet += packet_id(index, 0)
 
     def close(self) -> None:
-        """Close the file, forget what was read."""
+        """Close the file, and drop what was read."""
         if self.reader:
             self.reader.close()
         self.reader = self.held = None
 
 
 def _ignore(_size: int) -> None:
-    """Reading heads is no progress: the same bytes are read again."""
+    """The ReadProgress of heads: their bytes are read again later."""

@@ -1,4 +1,4 @@
-"""The first plain bytes of an input in; the parser of its format, or what it is instead of a capture, out."""
+"""The first bytes of an input in (uncompressed); the parser of its format, or what else the input is, out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mqsniff.sources.pcap import MAGICS, PcapParser
 from mqsniff.sources.pcapng import SECTION_MAGIC, PcapngParser
 
 HEAD_SIZE: Final = 512
-"""Enough for the magic of a tar archive, which stands at byte 257."""
+"""Enough for the magic of a tar archive at byte 257."""
 HEAD_MIN: Final = 4
 
 OTHERS: Final = (
@@ -39,7 +39,7 @@ OTHERS: Final = (
     (0, b"<?xml", "XML"),
     (0, b"{", "JSON"),
 )
-"""What people hand over by mistake: where the magic stands, the magic, what it is."""
+"""Files that are given by mistake: (offset of the magic, magic, what the file is)."""
 
 
 def parser_for(head: bytes, info: CaptureInfo, limits: Limits) -> Parser | None:
@@ -54,7 +54,7 @@ def parser_for(head: bytes, info: CaptureInfo, limits: Limits) -> Parser | None:
 
 
 def _kind_of(head: bytes) -> str:
-    """Words for bytes that are no capture."""
+    """What a file that is no capture is, in words."""
     if not head:
         return "empty"
     for at, magic, kind in OTHERS:
@@ -68,6 +68,6 @@ def _kind_of(head: bytes) -> str:
 
 
 def _is_text(head: bytes) -> bool:
-    """Whether the bytes, which may end inside a character, are text for people."""
+    """Whether the bytes, which may end inside a character, are text."""
     text = head.decode("utf-8", "ignore")
     return len(text.encode()) > len(head) - 4 and all(letter.isprintable() or letter in "\t\r\n\f" for letter in text)

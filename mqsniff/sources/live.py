@@ -1,10 +1,10 @@
-"""An interface in, small batches of its packets out as they come; an empty batch is a moment without packets.
+"""A network interface in, small batches of its packets out as they come; an empty batch while there are none.
 
-1. The socket is scapy's (interface, filter, promiscuous mode); its bytes go straight into columns, no scapy packet is
-   made. Time stamps are the kernel's, as integers.
-2. A loopback shows every packet twice, on its way out and in: the outgoing copy is dropped and not counted.
-3. What the kernel had to drop is asked of the kernel and told in ``CaptureInfo.dropped``.
-4. An interface that goes away ends the capture, as a problem.
+1. The socket is scapy's (interface, filter, promiscuous mode); its bytes become columns without scapy packets.
+   Timestamps are the kernel's, as integers.
+2. A loopback interface gives every packet twice, outgoing and incoming: the outgoing copy is dropped and not counted.
+3. ``CaptureInfo.dropped`` is the kernel's counter of dropped packets.
+4. An interface that disappears ends the capture with a problem.
 5. Linux only: other systems get one line that says so; ``tcpdump -w - | mqsniff decode -`` works everywhere.
 """
 
@@ -30,7 +30,7 @@ TICK_S: Final = 0.2
 """Longest time without a batch."""
 BATCH_PACKETS: Final = 4096
 RECEIVE_BUFFER: Final = 32 * 1024 * 1024
-"""Bytes the kernel may keep for us (it grants what net.core.rmem_max allows, more with the right to force it)."""
+"""Receive buffer in the kernel, bytes (at most net.core.rmem_max, unless we may force it)."""
 SNAPLEN: Final = 262_144
 ANCILLARY_SIZE: Final = 256
 
@@ -53,7 +53,7 @@ Address: TypeAlias = tuple[Any, ...]
 
 
 class CaptureError(Exception):
-    """The interface cannot be listened on; the text says why and what to do."""
+    """The interface cannot be captured; the text says why and what to do."""
 
 
 class Received(NamedTuple):
@@ -70,7 +70,7 @@ class LiveSource:
     def __init__(
         self, interface: str, *, bpf: str | None = None, count: int | None = None, duration_ns: int | None = None
     ) -> None:
-        """CaptureError where the interface, the right to listen or the filter is wrong."""
+        """CaptureError if the interface or the filter is wrong, or a permission is missing."""
         self.captures = [CaptureInfo(0, interface, "live")]
         self._socket = _listen(interface, bpf)
         self._left = count
@@ -78,11 +78,11 @@ class LiveSource:
         self._stopped = False
 
     def stop(self) -> None:
-        """Let ``batches`` end after what has been received; may be called from a signal handler."""
+        """End ``batches`` after the packets that were received; may be called from a signal handler."""
         self._stopped = True
 
     def batches(self) -> Iterator[PacketBatch]:
-        """Packets as they come; what the kernel dropped is known when they have ended."""
+        """Packets as they come; ``dropped`` is set at the end."""
         try:
             while not self._over():
                 ready, _, _ = select([self._socket.ins], [], [], TICK_S)
@@ -97,7 +97,7 @@ class LiveSource:
         return self._stopped or late or self._left == 0
 
     def _receive(self) -> list[Received]:
-        """The packets that are there, up to BATCH_PACKETS and to what is still wanted."""
+        """The packets that have arrived, up to BATCH_PACKETS and the wanted count."""
         packets: list[Received] = []
         most = BATCH_PACKETS if self._left is None else min(BATCH_PACKETS, self._left)
         for _ in range(BATCH_PACKETS * 2):
@@ -119,9 +119,9 @@ class LiveSource:
 
 
 def received_packet(data: bytes, ancillary: Ancillary, address: Address) -> Received | None:
-    """A packet as ``recvmsg`` of a packet socket gives it; None for the outgoing copy of a loopback.
+    """A packet from what ``recvmsg`` of a packet socket returned; None for the outgoing copy on a loopback.
 
-    A VLAN tag that the kernel took off is put back. ``address`` is (interface, protocol, direction, ARPHRD_*, …).
+    A VLAN tag that the kernel removed is put back. ``address`` is (interface, protocol, direction, ARPHRD_*, …).
     """
     direction, hardware = address[2], address[3]
     if direction == _OUTGOING and hardware == _HATYPE_LOOPBACK:
@@ -151,13 +151,13 @@ def live_batch(info: CaptureInfo, packets: Sequence[Received]) -> PacketBatch:
 
 
 def _listen(interface: str, bpf: str | None) -> Any:
-    """The listening socket of scapy for an interface, ready to give time stamps in nanoseconds."""
+    """The listening socket of scapy for an interface, with timestamps in nanoseconds."""
     if sys.platform != "linux":
         raise CaptureError("live capture works on Linux; elsewhere use: tcpdump -w - | mqsniff decode -")
     if interface not in {name for _, name in socket.if_nameindex()}:
         there = ", ".join(name for _, name in socket.if_nameindex())
         raise CaptureError(f"{interface}: no such interface (there are {there})")
-    logging.getLogger("scapy").setLevel(logging.ERROR)  # it warns of layers that it has no class for: we need none
+    logging.getLogger("scapy").setLevel(logging.ERROR)  # it warns of link types that it has no class for; we use none
     from scapy.arch.linux import L2ListenSocket  # noqa: PLC0415  # heavy, and Linux only
     from scapy.error import Scapy_Exception  # noqa: PLC0415
 
@@ -187,7 +187,7 @@ def _enlarge(raw: socket.socket) -> None:
 
 
 def _notes(ancillary: Ancillary) -> tuple[int, bytes]:
-    """(time in nanoseconds or 0, VLAN tag that the kernel took off or nothing) from a packet's control messages."""
+    """(time in nanoseconds or 0, VLAN tag that the kernel removed or empty) from a packet's control messages."""
     ts_ns, tag = 0, b""
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS) and len(data) in _TIMESPECS:
@@ -201,7 +201,7 @@ def _notes(ancillary: Ancillary) -> tuple[int, bytes]:
 
 
 def _dropped(raw: socket.socket) -> int:
-    """Packets that the kernel dropped since it was last asked (struct tpacket_stats)."""
+    """Packets that the kernel dropped since the last call (struct tpacket_stats)."""
     try:
         return int(struct.unpack("=II", raw.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))[1])
     except OSError:

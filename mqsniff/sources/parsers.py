@@ -1,9 +1,9 @@
-"""What the readers of capture formats promise: a stretch of bytes in, packets and how far they got out; no I/O.
+"""The contract of parsers of capture formats: bytes in, packets and the number of used bytes out; no I/O.
 
-1. A parser is given bytes again from where it stopped, with more behind them, until they end.
-2. What the bytes say does not depend on how many of them it is given at once.
-3. It never raises: what is odd becomes a problem of the capture, and what ends the reading sets ``over``.
-4. It can begin in the middle: all that it has to know of what stands before is ``heads`` and the last time.
+1. A parser gets bytes again from where it stopped, with more bytes after them, until the end.
+2. The packets do not depend on how many bytes it gets at once.
+3. It never raises: oddities become problems of the capture, and what ends the reading sets ``over``.
+4. It can begin inside a capture: of the bytes before, it needs only ``heads`` and the last time.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ HEADS_MAX: Final = MIB
 
 
 class Parsed(NamedTuple):
-    """What was made of a stretch.
+    """The result of parsing some bytes.
 
-    ``position`` is the index of the first byte not used; it may lie behind the stretch, where bytes are to be passed
-    over. More can be told once ``need`` bytes stand from there on (0: at once). ``over``: nothing more can be read.
+    ``position`` is the index of the first unused byte; it is beyond the bytes if further bytes have to be skipped.
+    Parsing continues when ``need`` bytes follow it (0: any). ``over``: nothing more can be read.
     """
 
     batch: PacketBatch | None
@@ -33,7 +33,7 @@ class Parsed(NamedTuple):
 
 
 class Head(NamedTuple):
-    """A part of a capture that says how what is behind it is to be read: a file head, a section, an interface."""
+    """A part of a capture that later packets depend on: a file head, a section header, an interface description."""
 
     offset: int
     data: bytes
@@ -48,7 +48,7 @@ class Heads:
         self._room = HEADS_MAX
 
     def add(self, offset: int, data: bytes) -> None:
-        """One more."""
+        """Add a head."""
         self._room -= len(data)
         self.whole &= self._room >= 0
         if self.whole:
@@ -56,37 +56,37 @@ class Heads:
 
 
 Losses: TypeAlias = dict[int, tuple[int, int]]
-"""Interface of a section -> packets it lost, as its packets tell it and as its last statistics block does."""
-NOT_TOLD: Final = -1
-"""Packets lost where no statistics block stands."""
+"""Interface of a section -> packets it lost, (as its packets count, as its last statistics block counts)."""
+NOT_COUNTED: Final = -1
+"""Stands for the second count if there is no statistics block."""
 
 
 class SectionLosses(NamedTuple):
-    """Packets that the capturing side says it lost since a place in a capture."""
+    """Packets that the capturing side lost, by its own count, since an offset in a capture."""
 
     first: Losses
-    """In the section of that place."""
+    """In the section of that offset."""
     between: int
-    """In the sections behind it that are over."""
+    """In later sections that have ended."""
     last: Losses | None
-    """In the section that is read now; None where that is still the first."""
+    """In the current section; None if that is still the first."""
 
 
 class Spent(NamedTuple):
-    """What some notes come to, in the bytes that ``notes_max`` counts."""
+    """The size of some notes, in the bytes that ``notes_max`` counts."""
 
     size: int = 0
     last: int = 0
-    """The last note's share."""
+    """The size of the last note."""
 
 
 def lost(losses: Losses) -> int:
-    """How many packets; the same losses may be told both ways."""
+    """The number of lost packets; the same losses may be counted both ways."""
     return sum(max(loss) for loss in losses.values())
 
 
 class RecordHeadLayout(NamedTuple):
-    """How the records of a format tell their size: ``extra`` plus the 32-bit word at ``size_place``.
+    """How to compute the size of a record: ``extra`` plus the 32-bit word at ``size_place``.
 
     No record is smaller than ``least`` bytes.
     """
@@ -97,46 +97,46 @@ class RecordHeadLayout(NamedTuple):
 
 
 class Parser(Protocol):
-    """The reader of one capture."""
+    """The parser of one capture."""
 
     heads: Heads
     last_ns: int
-    """Time of the last packet, which one without a time takes over; 0 at the start."""
+    """Time of the last packet, used for packets without a time; 0 at the start."""
     begins_untimed: bool
     """Whether the first packet had no time of its own."""
 
     def resume(self, heads: Sequence[Head], last_ns: int) -> None:
-        """Be as if everything up to a place had been read, where these heads (at least one) stand before it.
+        """Set the state to that after reading up to some offset; ``heads`` (at least one) are those before it.
 
         ``last_ns`` is the time of the packet before it.
         """
         ...
 
     def losses(self) -> SectionLosses:
-        """What was lost since the start, or since the place of ``resume``."""
+        """What was lost since the start, or since ``resume``."""
         ...
 
     def notes(self) -> Spent:
-        """The comments and host names since then."""
+        """The size of comments and host names since then."""
         ...
 
     def parse(self, buffer: bytearray, start: int, stop: int, offset: int) -> Parsed:
-        """Read ``buffer[start:stop]``, which stands at byte ``offset`` of the capture."""
+        """Parse ``buffer[start:stop]``, whose first byte is at ``offset`` of the capture."""
         ...
 
     def finish(self, left: int, offset: int) -> None:
-        """The capture ended at byte ``offset + left``, of which ``left`` bytes could not be used.
+        """The capture ended at byte ``offset + left``; the last ``left`` bytes were not used.
 
-        It is negative where the end came inside bytes that were to be passed over.
+        ``left`` is negative if the capture ended inside bytes that had to be skipped.
         """
         ...
 
 
 def walk(buffer: bytearray, order: str, at: int, stop: int, layout: RecordHeadLayout) -> tuple[Int64s, int]:
-    """Indices of the records that follow each other from ``at`` on, whole if their sizes are true, and the next index.
+    """(indices of adjacent complete records from ``at`` on, the next index), if their sizes are true.
 
-    The last may have a size that cannot be. This loop is the only one that runs once a packet: 0.1 µs, half of which
-    is reading a word by ``item`` from an array with a stride of one byte (``Struct.unpack_from`` takes twice as long).
+    The last may have an impossible size. This is the only loop per packet: 0.1 µs, half of which is reading a word by
+    ``item`` from an array with a stride of one byte (``Struct.unpack_from`` takes twice as long).
     """
     size_place, extra, least = layout
     if stop - at < least:

@@ -4,10 +4,10 @@ Source: draft-ietf-opsawg-pcap. The "modified" variant, with record heads of 24 
 reads it too.
 
 1. A captured length over ``max(snaplen, 256 KiB)``, or over ``limits.packet_max``, is no record: the capture ends there
-   with a problem. Snap lengths are wrong too often to hold a smaller one against a packet.
-2. A run of zeros is no run of empty packets. A second pcap file behind the first is read on.
+   with a problem. A smaller snap length is not enforced, as it often is wrong.
+2. Zeros are no empty packets. A second pcap file after the first is read too.
 
-Hot: 0.17 µs a packet on one core (``benchmarks/sources.py``), all of it in NumPy columns but the walk over the heads.
+Hot: 0.17 µs per packet on one core (``benchmarks/sources.py``), in NumPy columns except the walk over the heads.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from mqsniff.sources.parsers import Head, Heads, Parsed, RecordHeadLayout, Secti
 
 FILE_HEAD: Final = 24
 SNAPLEN_MIN: Final = 256 * KIB
-"""What libpcap itself allows, whatever the file head says."""
+"""What libpcap allows, whatever the file head says."""
 LINKTYPE_MASK: Final = 0x03FFFFFF
-"""The upper bits of the link type word tell about a frame check sequence."""
+"""The upper bits of the link type word are about a frame check sequence."""
 
 
 class _Magic(NamedTuple):
-    """What the first four bytes tell."""
+    """Byte order, resolution and variant, by the first four bytes."""
 
     order: str
     tick_ns: int
@@ -39,7 +39,7 @@ class _Magic(NamedTuple):
 
     @property
     def records(self) -> RecordHeadLayout:
-        """Seconds, fraction, captured length, length on the wire, in the modified variant eight bytes more."""
+        """Record heads: seconds, fraction, captured length, length on the wire; eight more bytes if modified."""
         return RecordHeadLayout(size_place=8, extra=self.record_head, least=self.record_head)
 
 
@@ -66,18 +66,18 @@ class PcapParser:
         info.format = "pcap"
 
     def resume(self, heads: Sequence[Head], last_ns: int) -> None:
-        """See Parser; the last head alone says how records are to be read."""
+        """See Parser; only the last head matters."""
         for head in heads:
             self.heads.add(*head)
         self.last_ns = last_ns
         self._read_file_head(heads[-1].data)
 
     def losses(self) -> SectionLosses:
-        """See Parser; the format has no place for them."""
+        """See Parser; none, as the format has no field for them."""
         return SectionLosses({}, 0, None)
 
     def notes(self) -> Spent:
-        """See Parser; nor for these."""
+        """See Parser; none, as above."""
         return Spent()
 
     def parse(self, buffer: bytearray, start: int, stop: int, offset: int) -> Parsed:
@@ -103,7 +103,7 @@ class PcapParser:
             report(self._info, f"cut at byte {offset + left}, inside packet {packet}", offset + left, packet=packet)
 
     def _read_file_head(self, head: bytes) -> str:
-        """Take over a file head; what is wrong with it."""
+        """Read a file head; returns what is wrong with it."""
         magic = MAGICS[head[:4]]
         major, minor, _zone, _figures, snaplen, network = struct.unpack(magic.order + "2H4I", head[4:])
         if major != 2:
@@ -137,7 +137,7 @@ class PcapParser:
         return Parsed(batch, position, magic.record_head + size)
 
     def _sound(self, magic: _Magic, heads: Int64s) -> int:
-        """How many records stand before the first that is none."""
+        """Number of valid records before the first invalid one."""
         size = heads[:, 2]
         if size.min() > 0 and size.max() <= self._size_max:
             return len(heads)
@@ -162,7 +162,7 @@ class PcapParser:
         )
 
     def _stumble(self, buffer: bytearray, at: int, offset: int, batch: PacketBatch | None) -> Parsed:
-        """What stands at ``at`` is no record: another file, or the end."""
+        """There is no record at ``at``: read another file head, or end the capture."""
         head = bytes(buffer[at : at + 16])
         if head[:4] in MAGICS:
             report(self._info, f"another pcap file begins at byte {offset}; read on", offset, "warning")

@@ -3,12 +3,12 @@
 Source: draft-ietf-opsawg-pcapng. Columns of packets are made by pcapng_packets.py, the other blocks are read by
 pcapng_blocks.py.
 
-1. A section sets byte order and interfaces anew; its length is not needed, so it is not believed.
-2. Packets are numbered through all sections, and so are interfaces.
+1. A section resets byte order and interfaces; its length is not used.
+2. Packets and interfaces are numbered across all sections.
 3. A simple packet has no time: it gets that of the packet before it, 0 at the start.
-4. Blocks that are not known are passed over, up to any size.
-5. A block whose length cannot be, or whose two lengths differ, ends the capture with a problem. Packet blocks may have
-   a wrong second length, since the block that follows proves the first.
+4. Unknown blocks of any size are skipped.
+5. A block with an impossible length, or with two different lengths, ends the capture with a problem. Packet blocks may
+   have a wrong second length, since the next block confirms the first.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SECTION_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
-"""Reads the same in both byte orders."""
+"""Equal in both byte orders."""
 SIZE_MIN: Final[dict[int, int]] = {
     BlockType.SECTION: 28,
     BlockType.INTERFACE: 20,
@@ -61,11 +61,11 @@ SIZE_MIN: Final[dict[int, int]] = {
     BlockType.PACKET: PACKET_MIN,
     BlockType.SECRETS: 20,
 }
-"""The blocks that are read, and their least sizes."""
+"""The blocks that are read, and their minimum sizes."""
 BLOCK_MIN: Final = 12
 BLOCKS: Final = RecordHeadLayout(size_place=4, extra=0, least=BLOCK_MIN)
 CHECKED_MAX: Final = MIB
-"""Unknown blocks up to this size are looked at whole, so that both their lengths can be compared."""
+"""Unknown blocks up to this size are read as a whole, so that both their lengths can be compared."""
 BYTE_ORDERS: Final = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 EPB_DROPCOUNT: Final = 4
 IMPOSSIBLE: Final = "its length is impossible"
@@ -107,9 +107,9 @@ class PcapngParser:
             at, over = self._read_run(buffer, at, stop, shift, batches)
             if not over:
                 at, need, over = self._read_single(buffer, at, stop, shift)
-        told = self.losses()
-        self._info.dropped = lost(told.first) + told.between + lost(told.last or {})
-        # Packets are looked at after the blocks between them; their problems come in file order all the same.
+        losses = self.losses()
+        self._info.dropped = lost(losses.first) + losses.between + lost(losses.last or {})
+        # Packets are read after the blocks between them; their problems come in file order nevertheless.
         self._info.problems[known:] = sorted(self._info.problems[known:], key=lambda problem: problem.offset or 0)
         return Parsed(join_batches(batches) if batches else None, at, need, over)
 
@@ -134,7 +134,7 @@ class PcapngParser:
     def _read_run(
         self, buffer: bytearray, at: int, stop: int, shift: int, batches: list[PacketBatch]
     ) -> tuple[int, bool]:
-        """Read the whole blocks from here on in the byte order at hand: the next index, and ``Parsed.over``."""
+        """Read complete blocks in the current byte order; returns the next index, and ``Parsed.over``."""
         if not self._order:
             return at, False
         index, behind = walk(buffer, self._order, at, stop, BLOCKS)
@@ -155,7 +155,7 @@ class PcapngParser:
         return behind, False
 
     def _read_single(self, buffer: bytearray, at: int, stop: int, shift: int) -> tuple[int, int, bool]:
-        """Read a block that is not whole or in another byte order: the next index, ``Parsed.need``, ``Parsed.over``."""
+        """Read an incomplete block or one in another byte order: the next index, ``Parsed.need``, ``Parsed.over``."""
         if stop - at < BLOCK_MIN:
             return at, BLOCK_MIN, False
         head = bytes(buffer[at : at + BLOCK_MIN])
@@ -170,7 +170,7 @@ class PcapngParser:
         return at + size, 0, self._read_block(bytes(buffer[at : at + size]), kind, size, at + shift)
 
     def _possible(self, head: bytes, kind: int, size: int) -> bool:
-        """Whether a block of this kind can have this size; ``head`` is its beginning."""
+        """Whether a block of this type can have this size; ``head`` is its beginning."""
         return (
             head[:4] not in MAGICS
             and size >= SIZE_MIN.get(kind, BLOCK_MIN)
@@ -178,7 +178,7 @@ class PcapngParser:
         )
 
     def _read_block(self, block: bytes, kind: int, size: int, offset: int) -> bool:
-        """Take what a block says that holds no packet; True if the capture ends with it."""
+        """Read a block without packets; True if the capture ends with it."""
         if not self._possible(block, kind, size):
             return self._stop(offset, block, IMPOSSIBLE)
         if kind not in SIZE_MIN and size > CHECKED_MAX:
@@ -203,7 +203,7 @@ class PcapngParser:
         return False
 
     def _begin_section(self, body: bytes, order: str, offset: int) -> bool:
-        """Take a section header; True if its version is not known."""
+        """Read a section header; True if its version is unknown."""
         major, minor = struct.unpack_from(order + "2H", body, 4)
         if major != 1:
             return self._stop(offset, b"", f"pcapng of version {major}.{minor}, only 1 is known")
@@ -224,7 +224,7 @@ class PcapngParser:
         self._notes.add_comments(body[8:], self._order, offset)
 
     def _stop(self, offset: int, head: bytes, why: str) -> bool:
-        """No block can be read at this offset: the end of the capture."""
+        """End the capture: no block can be read at this offset."""
         if not self._order:
             self._info.unreadable = why
         else:
@@ -233,7 +233,7 @@ class PcapngParser:
         return True
 
     def _add_batch(self, batches: list[PacketBatch], buffer: bytearray, at: Int64s, shift: int) -> None:
-        """Add the packets of the blocks at these indices, all of the section that is being read."""
+        """Add the packets of the blocks at these indices, all of the current section."""
         if len(at):
             batches.append(self._batch(read_blocks(buffer, self._order, at), buffer, shift))
 
@@ -261,7 +261,7 @@ class PcapngParser:
         )
 
     def _limit_simple(self, blocks: PacketBlocks, row: Int64s) -> None:
-        """The snap length of interface 0 tells how much of a simple packet there is."""
+        """Limit simple packets to the snap length of interface 0."""
         snaplen = self._interfaces.snaplen(0)
         if snaplen:
             cut = blocks.simple & (row == 0)
@@ -273,7 +273,7 @@ class PcapngParser:
         return np.where(timed >= 0, ts_ns[timed], self.last_ns)
 
     def _read_options(self, buffer: bytearray, blocks: PacketBlocks, row: Int64s, shift: int) -> None:
-        """Take comments and counts of losses from the options of packets."""
+        """Read comments and loss counters from the options of packets."""
         for options in read_packet_options(buffer, self._order, blocks):
             for index in np.flatnonzero(options.code == COMMENT).tolist():
                 packet, at, size = (int(column[index]) for column in (options.packet, options.at, options.size))

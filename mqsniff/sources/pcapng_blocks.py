@@ -1,12 +1,11 @@
-"""The blocks of a pcapng file that hold no packets: their bytes in; interfaces, times, names, notes and losses out.
+"""The pcapng blocks that hold no packets in; interfaces, times, host names, comments, secrets and losses out.
 
 Source: draft-ietf-opsawg-pcapng, sections 3.5 (options), 4.2 (interfaces), 4.5 to 4.7 (names, statistics, secrets).
 
-1. Interfaces count from 0 in each section; a packet may name those only that stand before it.
-2. Times are whole nanoseconds by integer arithmetic, whatever the resolution. What 64 bits cannot hold is the nearest
-   that they can.
-3. Losses are told twice by some writers, as a count since the last packet (epb_dropcount) and as totals (statistics
-   blocks, of which the last counts). So for each interface the larger of both is taken.
+1. Interfaces count from 0 in each section; a packet may name only interfaces described before it.
+2. Times are integer nanoseconds for all resolutions, by integer arithmetic; a time beyond 64 bits is clamped.
+3. Some writers report losses twice: as a count since the last packet (epb_dropcount) and as totals (statistics blocks,
+   of which the last counts). So for each interface the larger number counts.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import numpy as np
 from mqsniff.limits import SECOND_NS, Limits
 from mqsniff.model import CaptureInfo, Int32s, Int64s
 from mqsniff.sources.batches import report
-from mqsniff.sources.parsers import NOT_TOLD, Losses, Spent
+from mqsniff.sources.parsers import NOT_COUNTED, Losses, Spent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,21 +52,21 @@ ISB_LOSSES: Final = (5, 7)
 """isb_ifdrop and isb_osdrop: lost by the interface, lost by the operating system."""
 NOT_KNOWN: Final = (1 << 64) - 1
 UNDESCRIBED: Final = (-1, 0, 1_000_000, 0, 0)
-"""Row of packets whose interface was not described: link type, snap length, ticks a second, seconds to add, offset."""
+"""Row for packets of unknown interfaces: link type, snap length, ticks per second, seconds to add, offset."""
 NAME_RECORDS: Final = {1: 4, 2: 16}
 """Types of records in a name resolution block: the size of the address before the names."""
 NOTE_COST: Final = 64
-"""What the shortest note is counted as, so that empty ones are not free."""
+"""Bytes that the shortest note counts for, so that empty notes are not free."""
 LOSS_MAX: Final = 1 << 40
 SECONDS_MAX: Final = (1 << 63) // SECOND_NS - 1
 SHIFT_MAX: Final = 1 << 61
-"""A time offset beyond this is no time with any stamp; a stamp of twice as much is none with any offset."""
+"""A larger time offset gives no valid time with any timestamp, nor does a timestamp of twice this with any offset."""
 FAST_TICKS: Final = 1 << 34
-"""Up to so many ticks a second a fraction times 10**9 fits 64 bits."""
+"""Up to this many ticks per second, a fraction times 10**9 fits 64 bits."""
 
 
 def padded(size: Size) -> Size:
-    """Fields are padded to 32 bits; for one size or an array of sizes."""
+    """A size padded to 32 bits; for one size or an array of sizes."""
     return size + 3 & ~3
 
 
@@ -90,15 +89,15 @@ class Interfaces:
         self.first = first
         self._rows: list[tuple[int, int, int, int, int]] = []
         self._table = np.array([UNDESCRIBED], np.int64)
-        self._exact: dict[int, int] = {}  # ticks a second of interfaces beyond FAST_TICKS, whose rows hold 0
-        self._told = np.zeros(0, np.int64)  # packets lost by interface, as packets tell it
-        self._totals: dict[int, int] = {}  # the same as statistics blocks tell it
+        self._exact: dict[int, int] = {}  # ticks per second above FAST_TICKS; the row holds 0 then
+        self._counted = np.zeros(0, np.int64)  # packets lost by interface, as packets count them
+        self._totals: dict[int, int] = {}  # the same as statistics blocks count them
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def add(self, body: bytes, order: str, offset: int) -> None:
-        """Take an interface description block, which stands at ``offset`` of the capture."""
+        """Add the interface of a description block at ``offset`` of the capture."""
         linktype, _reserved, snaplen = struct.unpack_from(order + "2HI", body)
         ticks, shift = 1_000_000, 0
         for code, value in read_options(body[8:], order):
@@ -112,11 +111,11 @@ class Interfaces:
         self._rows.append((linktype, snaplen, ticks, min(max(shift, -SHIFT_MAX), SHIFT_MAX), offset))
 
     def snaplen(self, interface: int) -> int:
-        """The snap length of an interface; 0 where it has none."""
+        """The snap length of an interface; 0 if it has none."""
         return self._rows[interface][1] if interface < len(self) else 0
 
     def rows(self, interface: Int64s, offset: Int64s) -> Int64s:
-        """The row of each packet's interface; the last one where it is not described before the packet's ``offset``."""
+        """The row of each packet's interface; the last row if it is not described before the packet's ``offset``."""
         if len(self._table) <= len(self):
             self._table = np.array([*self._rows, UNDESCRIBED], np.int64)
         row = np.minimum(interface, len(self))
@@ -128,11 +127,11 @@ class Interfaces:
         return linktypes
 
     def numbers(self, row: Int64s) -> Int32s:
-        """Numbers in the capture by rows; -1 where the interface is not described."""
+        """Numbers of interfaces in the capture, by rows; -1 if unknown."""
         return np.where(row < len(self), row + self.first, -1).astype(np.int32)
 
     def times(self, row: Int64s, ticks: NDArray[np.uint64]) -> tuple[Int64s, NDArray[np.bool_]]:
-        """Time stamps in nanoseconds by rows, and where 64 bits could hold them."""
+        """(times in nanoseconds by rows, which of them fit 64 bits)."""
         per_second = self._table[row, 2].astype(np.uint64)
         second, rest = np.divmod(ticks, np.maximum(per_second, 1))
         ns = rest * np.uint64(SECOND_NS) // np.maximum(per_second, 1)
@@ -145,13 +144,13 @@ class Interfaces:
         return held * SECOND_NS + ns.astype(np.int64), held == shifted
 
     def lose(self, row: Int64s, count: Int64s) -> None:
-        """Packets were lost before the packets of these rows."""
+        """Count packets that were lost before the packets of these rows."""
         described = row < len(self)
-        self._told = _grown(self._told, len(self))
-        np.add.at(self._told, row[described], np.clip(count[described], 0, LOSS_MAX))
+        self._counted = _grown(self._counted, len(self))
+        np.add.at(self._counted, row[described], np.clip(count[described], 0, LOSS_MAX))
 
     def read_statistics(self, body: bytes, order: str) -> None:
-        """Take an interface statistics block; it replaces the last one of its interface."""
+        """Read an interface statistics block; it replaces earlier ones of its interface."""
         (interface,) = struct.unpack_from(order + "I", body)
         values = [
             struct.unpack(order + "Q", value)[0]
@@ -164,8 +163,8 @@ class Interfaces:
     def losses(self) -> Losses:
         """Packets that the capturing side says it lost, by interface."""
         losses: Losses = {index: (0, total) for index, total in self._totals.items()}
-        for index in np.flatnonzero(self._told).tolist():
-            losses[index] = int(self._told[index]), self._totals.get(index, NOT_TOLD)
+        for index in np.flatnonzero(self._counted).tolist():
+            losses[index] = int(self._counted[index]), self._totals.get(index, NOT_COUNTED)
         return losses
 
 
@@ -184,9 +183,9 @@ class CaptureNotes:
         self._secrets_room = limits.secrets_max
 
     def add_comment(self, text: bytes | bytearray, offset: int, packet: int = 0) -> bool:
-        """A comment on the file, or on the packet with this number; kept in the order of ``offset``.
+        """Add a comment on the file, or on the packet with this number; comments are sorted by ``offset``.
 
-        False when there is no room for more.
+        False if the limit is reached.
         """
         if not self._spend(len(text), offset):
             return False
@@ -197,13 +196,13 @@ class CaptureNotes:
         return True
 
     def add_comments(self, options: bytes, order: str, offset: int) -> None:
-        """The comments among the options of a block at this offset."""
+        """Add the comments among the options of a block at this offset."""
         for code, value in read_options(options, order):
             if code == COMMENT:
                 self.add_comment(value, offset)
 
     def read_names(self, body: bytes, order: str, offset: int) -> None:
-        """A name resolution block: records of an address and its names, of which the first is kept."""
+        """Read a name resolution block: addresses and their names; the first name of each is kept."""
         for kind, value in read_options(body, order):
             size = NAME_RECORDS.get(kind, 0)
             name = value[size:].partition(b"\0")[0]
@@ -211,7 +210,7 @@ class CaptureNotes:
                 self._info.names.setdefault(str(ip_address(value[:size])), name.decode("utf-8", "replace"))
 
     def read_secrets(self, body: bytes, order: str, offset: int) -> None:
-        """A decryption secrets block."""
+        """Read a decryption secrets block."""
         kind, size = struct.unpack_from(order + "2I", body)
         data = body[8 : 8 + size]
         if len(data) > self._secrets_room:

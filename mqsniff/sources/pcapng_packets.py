@@ -1,10 +1,10 @@
-"""Packet blocks of one pcapng section in, by their indices in a buffer; columns of the packets and their options out.
+"""Indices of packet blocks of one pcapng section in; columns of the packets and their options out.
 
 Source: draft-ietf-opsawg-pcapng, sections 4.3 (enhanced), 4.4 (simple) and appendix A (the obsolete packet block).
 
-1. Everything is a NumPy column; no Python runs once a packet.
-2. Simple and obsolete blocks are brought into the shape of the enhanced one.
-3. A captured length beyond its block is cut to it.
+1. Everything is a NumPy column; no Python code runs per packet.
+2. Simple and obsolete blocks are converted to the layout of enhanced ones.
+3. A captured length beyond the end of its block is cut.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KIND, SIZE, INTERFACE, TIME_HIGH, TIME_LOW, CAPLEN, WIRELEN = range(7)
 """The words of an enhanced packet block before its data."""
 LOST_NOT_KNOWN: Final = 0xFFFF
 OPTIONS_MAX: Final = 64
-"""Options of a packet that are looked at: a block of 64 MiB could hold 16 million."""
+"""Options of a packet that are read: a block of 64 MiB could hold 16 million."""
 
 
 @dataclass(slots=True)
@@ -42,21 +42,21 @@ class PacketBlocks:
     simple: NDArray[np.bool_]
     interface: Int64s
     ticks: NDArray[np.uint64]
-    """Time stamp, in units of its interface; 0 where ``simple``."""
+    """Timestamp in units of its interface; 0 for simple blocks."""
     data: Int64s
     """Index of the packet's first byte."""
     caplen: Int64s
     wirelen: Int64s
     too_long: NDArray[np.bool_]
-    """Where the captured length reached beyond the block."""
+    """Whether the captured length reached beyond the block."""
     same_sizes: NDArray[np.bool_]
-    """Where both lengths of the block say the same."""
+    """Whether both lengths of the block are equal."""
     lost: Int64s | None
-    """Packets lost before this one, where obsolete blocks say it."""
+    """Packets lost before this one, from obsolete blocks."""
 
 
 def are_packets(kind: Int64s, size: Int64s, size_max: int) -> NDArray[np.bool_]:
-    """Which blocks are packet blocks that can be read, by their kinds and sizes."""
+    """Which blocks are packet blocks that can be read, by their types and sizes."""
     simple = kind == BlockType.SIMPLE_PACKET
     least = np.where(simple, SIMPLE_MIN, PACKET_MIN)
     known = (kind == BlockType.PACKET) | (kind == BlockType.OLD_PACKET) | simple
@@ -64,7 +64,7 @@ def are_packets(kind: Int64s, size: Int64s, size_max: int) -> NDArray[np.bool_]:
 
 
 def read_blocks(buffer: bytearray, order: str, at: Int64s) -> PacketBlocks:
-    """The columns of the packet blocks at these indices (at least one), which are whole and pass ``are_packets``."""
+    """The columns of packet blocks at these indices (at least one), which are complete and pass ``are_packets``."""
     words, simple = _shape_simple(buffer, order, at)
     lost = _shape_old(words, order)
     size = words[:, SIZE]
@@ -85,7 +85,7 @@ def read_blocks(buffer: bytearray, order: str, at: Int64s) -> PacketBlocks:
 
 
 def _shape_simple(buffer: bytearray, order: str, at: Int64s) -> tuple[Int64s, NDArray[np.bool_]]:
-    """The words before the data of each block, simple ones in the shape of the enhanced; and which are simple."""
+    """(the words before the data of each block, in the layout of enhanced ones; which blocks are simple)."""
     kind = gather(buffer, at, 1, order + "u4")[:, 0]
     simple = kind == BlockType.SIMPLE_PACKET
     if not simple.any():
@@ -99,7 +99,7 @@ def _shape_simple(buffer: bytearray, order: str, at: Int64s) -> tuple[Int64s, ND
 
 
 def _shape_old(words: Int64s, order: str) -> Int64s | None:
-    """Give obsolete packet blocks the interface of enhanced ones: theirs has 16 bits, before a count of losses."""
+    """Convert obsolete blocks: their interface has 16 bits, followed by a count of losses, which is returned."""
     old = words[:, KIND] == BlockType.OLD_PACKET
     if not old.any():
         return None
@@ -110,7 +110,7 @@ def _shape_old(words: Int64s, order: str) -> Int64s | None:
 
 
 class PacketOptions(NamedTuple):
-    """An option of each of some packets: their positions among the blocks, codes, indices and sizes of the values."""
+    """One option of each of some packets: positions among the blocks, codes, indices and sizes of the values."""
 
     packet: Int64s
     code: Int64s
@@ -119,7 +119,7 @@ class PacketOptions(NamedTuple):
 
 
 def read_packet_options(buffer: bytearray, order: str, blocks: PacketBlocks) -> Iterator[PacketOptions]:
-    """All first options of the packets that have one, then all second ones, and so on."""
+    """The first options of all packets that have one, then the second ones, and so on."""
     cursor = blocks.data + padded(blocks.caplen)
     end = blocks.at + blocks.size - 4
     packet = np.flatnonzero(~blocks.simple & ~blocks.too_long & (cursor + 4 <= end))
@@ -136,7 +136,7 @@ def read_packet_options(buffer: bytearray, order: str, blocks: PacketBlocks) -> 
 
 
 def read_counts(buffer: bytearray, order: str, at: Int64s) -> Int64s:
-    """64-bit counts at these indices; what does not fit becomes negative."""
+    """64-bit counts at these indices; those beyond int64 become negative."""
     first, second = gather(buffer, at, 2, order + "u4").T
     low, high = (first, second) if order == "<" else (second, first)
     counts: Int64s = high << 32 | low

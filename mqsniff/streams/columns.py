@@ -1,9 +1,9 @@
-"""Packets as columns: where each stands in the buffer, the header read there, and what becomes of each.
+"""Packets as columns: the offset of each in the buffer, and the headers that were read.
 
-1. A step takes packets that stand before one kind of header and returns those that stand before the next one; each
-   packet that leaves on the way is recorded in ``SetAside``, so none is lost in silence.
-2. When all packets go the same way nothing is masked or copied (``where`` and ``require`` return what they were given).
-3. No gather leaves the buffer, whatever a header claims: what would lie behind its end reads as zeros.
+1. A step gets the packets at one kind of header and returns those at the next one; each packet that is dropped on the
+   way is recorded in ``SetAside``.
+2. If all packets pass, nothing is masked or copied (``where`` and ``require`` return their argument).
+3. Reads never leave the buffer, whatever a header claims: bytes beyond the end are zeros.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Odd(Enum):
-    """What the columns leave to ``oddpackets``: fragments, and the heads of tunnels."""
+    """Kinds of packets for ``oddpackets``: fragments and tunnels."""
 
     IPV4_FRAGMENT = "IPv4 fragment"
     IPV6_FRAGMENT = "IPv6 fragment"
@@ -41,28 +41,28 @@ class Odd(Enum):
 
 @dataclass(slots=True)
 class Packets:
-    """Packets that stand before the same kind of header, as columns of equal length; offsets are into the buffer."""
+    """Packets at the same kind of header, as columns of equal length; offsets are into the buffer."""
 
     row: Int64s
     """Index into the batch."""
     at: Int64s
     """First byte of the next header."""
     stop: Int64s
-    """One past the last byte that was captured."""
+    """One past the last captured byte."""
     end: Int64s
-    """One past the last byte that was on the wire, as far as the headers before told."""
+    """One past the last byte on the wire, by the headers read so far."""
     protocol: Int64s
-    """What stands at ``at``: an EtherType, behind an IP header the IP protocol."""
+    """The header at ``at``: an EtherType; after an IP header, the IP protocol."""
     network: Headers | None = None
-    """The innermost IP header, once it was read."""
+    """The innermost IP header; None before it is read."""
     transport: Headers | None = None
-    """The TCP header, once it was read."""
+    """The TCP header; None before it is read."""
 
     def __len__(self) -> int:
         return len(self.row)
 
     def where(self, mask: Mask) -> Packets:
-        """Those for which the mask holds; itself when that is all of them."""
+        """The packets for which the mask is true; itself if all are."""
         if mask.all():
             return self
         return Packets(
@@ -85,7 +85,7 @@ class Packets:
 
     @classmethod
     def joined(cls, parts: list[Packets]) -> Packets:
-        """One behind the other; at least one part, all at the same layer and in IP of the same version."""
+        """The concatenation of at least one part, all at the same layer and of the same IP version."""
         if len(parts) == 1:
             return parts[0]
         networks = [part.network for part in parts if part.network is not None]
@@ -102,7 +102,7 @@ class Packets:
 
 
 def _as_bytes(headers: Headers) -> Headers:
-    """Without fields: NumPy copies structures field by field, fifteen times slower, and changes their byte order."""
+    """Headers as plain bytes: NumPy copies structures field by field, fifteen times slower, and swaps byte order."""
     return headers.view(f"V{headers.dtype.itemsize}")
 
 
@@ -113,7 +113,7 @@ def _field(headers: Headers | None, name: str) -> NDArray[Any]:
 
 
 class OddGroup(NamedTuple):
-    """Packets that leave the columns at the same kind of header."""
+    """Packets for ``oddpackets`` at the same kind of header."""
 
     odd: Odd
     packets: Packets
@@ -127,27 +127,27 @@ class _Refusal(NamedTuple):
 
 @dataclass(slots=True)
 class SetAside:
-    """What became of the packets of one batch that are no plain TCP segments."""
+    """The packets of one batch that are no plain TCP segments, and why."""
 
     skipped: int = 0
     """Packets that are no TCP."""
     odd: list[OddGroup] = field(default_factory=list)
     refusals: list[_Refusal] = field(default_factory=list)
     late: list[PacketProblem] = field(default_factory=list)
-    """Problems that came to light only now; their packets may belong to earlier batches."""
+    """Problems that were found only now; their packets may belong to earlier batches."""
 
     def leave(self, odd: Odd, packets: Packets) -> None:
-        """These go on one by one."""
+        """Leave these packets to ``oddpackets``."""
         if len(packets):
             self.odd.append(OddGroup(odd, packets))
 
     def refuse(self, rows: Int64s, kind: ProblemKind, detail: str) -> None:
-        """These cannot be taken apart."""
+        """Record a problem for each of these packets, which cannot be decoded."""
         if len(rows):
             self.refusals.append(_Refusal(rows, kind, detail))
 
     def require(self, packets: Packets, kind: ProblemKind, *checks: tuple[Mask, str]) -> Packets:
-        """Those for which every check (whether it is good, what it is if not) holds; the first that fails is told."""
+        """The packets that pass all checks (mask, what is wrong otherwise); the first failed check is reported."""
         good = np.logical_and.reduce([check for check, _ in checks])
         if good.all():
             return packets
@@ -158,9 +158,9 @@ class SetAside:
         return packets.where(good)
 
     def whole(self, packets: Packets, size: int | Int64s, what: str) -> Packets:
-        """Those of which the next ``size`` bytes were captured.
+        """The packets whose next ``size`` bytes were captured.
 
-        The others are truncated where the wire had these bytes, malformed where it had not.
+        The others are truncated if the wire had these bytes, else malformed.
         """
         lacking = packets.stop - packets.at < size
         if not lacking.any():
@@ -171,7 +171,7 @@ class SetAside:
         return packets.where(~lacking)
 
     def problems(self, batch: PacketBatch) -> list[PacketProblem]:
-        """All of them, in the order of their packets; the refusals are of packets of this batch."""
+        """All problems, in packet order."""
         refused = [
             packet_problem(batch, row, Problem(kind, "error", detail))
             for rows, kind, detail in self.refusals
@@ -187,10 +187,10 @@ def packet_problem(batch: PacketBatch, row: int, problem: Problem) -> PacketProb
 
 
 def gather(raw: Bytes8, at: Int64s, layout: np.dtype[Any]) -> Headers:
-    """The headers of this layout that start at these offsets (any alignment, none negative), as one new array.
+    """The headers of this layout at these offsets (any alignment, none negative), as one new array.
 
-    One copy of ``itemsize`` bytes a packet out of a view that overlaps itself: five times faster than a gather for each
-    byte of each field.
+    One copy of ``itemsize`` bytes per packet from an overlapping view: five times faster than a gather for each byte
+    of each field.
     """
     if not len(at):
         return np.empty(0, layout)
@@ -203,7 +203,7 @@ def gather(raw: Bytes8, at: Int64s, layout: np.dtype[Any]) -> Headers:
 
 
 def _gather_at_the_edge(raw: Bytes8, at: Int64s, layout: np.dtype[Any]) -> Headers:
-    """As ``gather``, where some headers reach over the end of the buffer: their missing bytes are zeros."""
+    """As ``gather``, if some headers reach beyond the end of the buffer: their missing bytes are zeros."""
     size = layout.itemsize
     inside = at <= len(raw) - size
     edge = max(len(raw) - size, 0)

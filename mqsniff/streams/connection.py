@@ -1,11 +1,11 @@
-"""One connection: its identity, its packets one by one or as whole runs, its closing, and its figures at the end.
+"""One connection: its packets in, singly or as runs; its events and final statistics out.
 
 1. A packet belongs to the connection unless it came too late or shows that the ports are in use again.
-2. The sender of the SYN is the client. Once the first bytes are out, later handshake segments no longer change this, so
-   that the reader of the bytes can rely on it.
-3. A run of segments in order is delivered at once if nothing waits, is missing or is doubtful; all others take the path
-   of single segments, against which the runs are tested.
-4. After its close a connection keeps its late packets for ``linger_ns``; its figures are told when that is over.
+2. The sender of the SYN is the client. After the first bytes were delivered, later handshake segments do not change
+   this, so that decoders can rely on it.
+3. A run of segments in order is delivered at once if nothing waits, is missing or is implausible; other segments are
+   processed one by one. Tests compare both ways.
+4. After its close, a connection accepts late packets for ``linger_ns``; its statistics are final after that.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from mqsniff.streams.segment import (
     MASK,
     PLAIN_FLAGS,
     RST,
-    SHUT,
     SYN,
+    ZERO_WINDOW,
     Segment,
     SegmentRow,
     distance,
@@ -50,11 +50,11 @@ from mqsniff.streams.segment import (
 )
 
 Ending: TypeAlias = Literal["idle", "replaced", "limit", "end"]
-"""Why no more packets will be counted to a connection."""
+"""Why a connection gets no more packets."""
 
 
 class Connection:
-    """A connection while its packets come."""
+    """A connection that gets packets."""
 
     __slots__ = (
         "_close_reason",
@@ -82,7 +82,7 @@ class Connection:
         self.first_packet = first.packet
         self.first_ordinal = first.ordinal
         self.client_direction: int | None = None
-        """Direction of the client (0: the low endpoint sends it); None where no handshake told."""
+        """Direction of the client (0: sent by the low endpoint); None if the handshake was not captured."""
         self.seen_from_start = False
         """Whether a SYN of either side was captured, so that offset 0 is the first byte of each stream."""
         self._limits = limits
@@ -92,7 +92,7 @@ class Connection:
         self._close_reason: CloseReason | None = None
         self._closed_by: int | None = None
         self._reset = False
-        self._flowing = False  # both have begun, and nothing waits, lacks, closes or is doubtful
+        self._flowing = False  # both have begun, and nothing waits, is missing, closes or is implausible
         self._last_packet = first.packet
 
     @property
@@ -103,13 +103,13 @@ class Connection:
         return self._ordering.last_ns + self._limits.idle_ns
 
     def take_events(self) -> list[tuple[int, StreamEvent]]:
-        """(release, event) of what the packets so far have told, in order; each event is handed out once."""
+        """(release, event) of all events so far, in order; each is returned once."""
         return self._ordering.outbox.take()
 
     # ---- does a packet belong here
 
     def owns(self, segment: Segment) -> bool:
-        """Whether a segment on the connection's addresses and ports is one of its own."""
+        """Whether a segment with the connection's addresses and ports belongs to it."""
         if segment.ts_ns > self.deadline_ns:
             return False
         me, peer = self._pair(segment.direction)
@@ -135,19 +135,19 @@ class Connection:
         return (two, one) if direction else (one, two)
 
     def note(self, problem: Problem) -> None:
-        """Tell something about the connection as a whole, at the packet that came last."""
+        """Report a problem of the whole connection, at the last packet."""
         self._ordering.outbox.put(StreamProblem(problem, self._ordering.mark(0)))
 
     # ---- one segment
 
     def take(self, segment: Segment, view: memoryview) -> None:
-        """Take the next packet; ``view`` is the buffer that its payload lies in."""
+        """Process the next packet; ``view`` is the buffer with its payload."""
         me = self._ordering.begin(segment)
         self._last_packet = segment.packet
         flags = segment.flags
-        self._greet(me, segment)
+        self._see_handshake(me, segment)
         ack = intake.acknowledge(self._ordering, me, segment) if flags & ACK else 0
-        if flags & SHUT or self._is_shut:
+        if flags & ZERO_WINDOW or self._has_zero_window:
             troubles.see_window(self._ordering, me, segment)
         if flags & RST:
             if intake.reset(self._ordering, me, segment):
@@ -161,26 +161,26 @@ class Connection:
         self._ordering.settle()
         self._see_close(segment.ts_ns)
         one, two = self._ordering.directions
-        calm = self._closing_ns is None and not self._handshake.pending and not self._is_shut
+        calm = self._closing_ns is None and not self._handshake.pending and not self._has_zero_window
         self._flowing = calm and one.flows and two.flows
 
     @property
-    def _is_shut(self) -> bool:
-        """Whether a window of zero is open to be ended by the next segment of its side."""
-        return self._ordering.troubles is not None and self._ordering.troubles.is_shut
+    def _has_zero_window(self) -> bool:
+        """Whether there is a zero window, which the next segment of its side may open."""
+        return self._ordering.troubles is not None and self._ordering.troubles.has_zero_window
 
     def _see_who_closes(self, me: Direction) -> None:
         """Note which side sent the first FIN or RST."""
         if self._closed_by is None:
             self._closed_by = me.index
 
-    def _greet(self, me: Direction, segment: Segment) -> None:
-        """Look at a packet's part in the handshake."""
+    def _see_handshake(self, me: Direction, segment: Segment) -> None:
+        """Process a packet as a part of the handshake."""
         ordering, handshake = self._ordering, self._handshake
         copy = bool(segment.flags & SYN) and self._anchor(me, segment)
         pending = handshake.pending
         handshake.take(segment, copy=copy)
-        if not ordering.told:
+        if not ordering.has_output:
             self.client_direction = handshake.client
             self.seen_from_start = handshake.client is not None
         if ordering.packets == 1:
@@ -189,7 +189,7 @@ class Connection:
             ordering.outbox.put(ConnectionEstablished(ordering.mark(0)))
 
     def _anchor(self, me: Direction, segment: Segment) -> bool:
-        """Let a SYN say where its direction starts; returns whether it is a copy of one seen before."""
+        """Set the start of a direction by its SYN; returns whether the SYN is a duplicate by the tap."""
         known = me.anchored
         if not me.started:
             me.start(segment.first_seq)
@@ -213,10 +213,10 @@ class Connection:
             one.forget()
             two.forget()
 
-    # ---- segments that go through at once
+    # ---- segments in order
 
     def take_plain(self, row: SegmentRow, view: memoryview) -> bool:
-        """Deliver a segment if it is the next one of its side and nothing else needs attention; else return False."""
+        """Deliver a segment if it is the next one of its side and nothing else has to be done; else return False."""
         seq, size, flags, ip_id, ack, ts_ns, interface, direction, start, stop, packet, ordinal = row
         if not self._flowing or flags & PLAIN_FLAGS != ACK or stop - start != size:
             return False
@@ -229,7 +229,7 @@ class Connection:
         ordering.last_ns = max(ordering.last_ns, ts_ns)
         self._last_packet = packet
         if size:
-            ordering.told = True
+            ordering.has_output = True
             data = bytes(view[start:stop])
             ordering.outbox.put_bytes(me.index, me.next, data, [Mark(me.next, ts_ns, packet, ordinal)])
             me.remember(data)
@@ -239,7 +239,7 @@ class Connection:
         return True
 
     def can_take(self, run: SegmentRun) -> bool:
-        """Whether a run is the next one of its side and nothing else needs attention."""
+        """Whether a run is the next one of its side and nothing else has to be done."""
         me, peer = self._pair(run.direction)
         if not self._flowing or run.seq != me.next_seq or (run.replies and peer.unseen_from is not None):
             return False
@@ -254,7 +254,7 @@ class Connection:
         return spread - self._limits.jump_max <= ahead <= peer.ended
 
     def take_run(self, run: SegmentRun, sheet: FlowSortedBatch) -> None:
-        """Take a run that ``can_take`` allows."""
+        """Deliver a run that ``can_take`` allows."""
         ordering = self._ordering
         me, peer = self._pair(run.direction)
         count = run.stop - run.first
@@ -262,7 +262,7 @@ class Connection:
         peer.packets += run.replies
         ordering.packets += count
         ordering.last_ns = max(ordering.last_ns, run.last_ns)
-        ordering.told = True
+        ordering.has_output = True
         self._last_packet = run.last_packet
         rows = sheet.payloads(run)
         offsets = list(accumulate(map(sub, rows.stops, rows.starts), initial=me.next))
@@ -280,18 +280,18 @@ class Connection:
     # ---- the end
 
     def finish(self, release: int, ending: Ending) -> None:
-        """No more packets come: what waits goes out, then the figures, released at this ordinal."""
+        """End the connection: deliver what waits, then the statistics, released at this ordinal."""
         ordering = self._ordering
         ordering.look_at(ordering.last_ns, self._last_packet, release)
         ordering.flush()
         troubles.conclude(ordering)
-        self._see_close(ordering.last_ns)  # a FIN may have been found where a number is missing
+        self._see_close(ordering.last_ns)  # a missing number may have turned out to be a FIN
         if ending == "limit":
             self.note(Problem("limit", "error", f"more than {self._limits.connections_max} connections: forgotten"))
-        ordering.outbox.put(ConnectionClosed(self.facts(ending), ordering.mark(0)))
+        ordering.outbox.put(ConnectionClosed(self.stats(ending), ordering.mark(0)))
 
-    def facts(self, ending: Ending = "end") -> ConnectionStats:
-        """The figures so far."""
+    def stats(self, ending: Ending = "end") -> ConnectionStats:
+        """The statistics so far."""
         one, two = self._ordering.directions
         handshake, odd = self._handshake, self._ordering.troubles
         outcome = handshake.outcome

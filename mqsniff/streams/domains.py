@@ -1,7 +1,7 @@
 """Batches of segments of several capture domains in, the stream events of each connection out, as from ``FlowTable``.
 
-1. Flows of different domains never meet, whatever their addresses.
-2. What a domain tells does not depend on the others.
+1. Flows of different domains are separate, even with the same addresses.
+2. The events of a domain do not depend on other domains.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COLUMNS: Final = tuple(
 
 
 def select_segments(batch: SegmentBatch, rows: NDArray[np.bool_]) -> SegmentBatch:
-    """The segments in these rows, over the same buffer; the same batch where that is all of them."""
+    """The segments in these rows, over the same buffer; the same batch if these are all."""
     if rows.all():
         return batch
     columns: dict[str, Any] = {name: getattr(batch, name)[rows] for name in _COLUMNS}
@@ -37,7 +37,7 @@ class DomainFlows:
     """All connections of a run, domain by domain."""
 
     def __init__(self, limits: Limits, domain_of: Callable[[int], str]) -> None:
-        """``domain_of`` tells the domain of the capture with an index."""
+        """``domain_of`` gives the domain of a capture by its index."""
         self._limits = limits
         self._domain_of = domain_of
         self._flows: dict[str, FlowTable] = {}
@@ -49,12 +49,12 @@ class DomainFlows:
         """See ``FlowTable``; flow by flow in each domain."""
         captures, place = np.unique(batch.packet >> PACKET_BITS, return_inverse=True)
         domains = [self._domain_of(capture) for capture in captures.tolist()]
-        told: list[FlowEvents] = []
+        events: list[FlowEvents] = []
         for domain in dict.fromkeys(domains):
             own = np.array([each == domain for each in domains], np.bool_)
             flows = self._flows.setdefault(domain, FlowTable(self._limits, domain))
-            told += flows.feed(select_segments(batch, own[place]))
-        return told
+            events += flows.feed(select_segments(batch, own[place]))
+        return events
 
     def end(self) -> Iterator[FlowEvents]:
         """See ``FlowTable``."""

@@ -1,9 +1,9 @@
-"""What a connection's streams tell their reader: bytes, losses, oddities, and the ends of sides and of the connection.
+"""The events of a connection: bytes, gaps, problems, and the ends of directions and of the connection.
 
-1. Every event has one place in the input, the ordinal of the packet that released it: its ``mark.release``, of a chunk
-   that of its first mark. A connection's events never go back in it.
-2. A direction is 0 (sent by the low endpoint) or 1 (sent by the high one). Which of the two is the client is known
-   later, by the handshake, by content or by port: mqsniff.decode makes a ``Chunk`` or ``Gap`` with a ``Side`` then.
+1. Each event carries the ordinal of the packet that released it: its ``mark.release``; for a chunk, that of its first
+   mark. The ordinals of a connection's events never decrease.
+2. A direction is 0 (sent by the low endpoint) or 1 (sent by the high one). Which of them is the client is known later,
+   by the handshake, by content or by port: mqsniff.decode makes a ``Chunk`` or ``Gap`` with a ``Side`` then.
 """
 
 from __future__ import annotations
@@ -25,44 +25,44 @@ class ConnectionStats:
     last_ts_ns: int
     packets: tuple[int, int]
     sizes: tuple[int, int]
-    """Bytes of each stream from its first to its last known one: gaps count, retransmissions do not."""
+    """Bytes of each stream from its first to its last known byte: gaps count, retransmissions do not."""
     gap_bytes: tuple[int, int]
     retransmitted_segments: int
-    """Segments that brought bytes (or a SYN or FIN) once more; keep-alive probes and copies are none."""
+    """Segments that repeated bytes, a SYN or a FIN, without keep-alive probes and duplicates by the tap."""
     out_of_order_segments: int
     """Segments with new bytes that came after later ones of their direction."""
     duplicate_packets: int
-    """Segments that the tap showed more than once."""
+    """Segments that the tap captured more than once."""
     ignored_segments: int
     """Segments with implausible numbers, and bytes after the end of a stream."""
     handshake_seen: bool
     """Whether both SYN and SYN/ACK were captured."""
     close_reason: CloseReason | None
     open_at_end: bool
-    """Whether nothing that was captured ended it: true at the end of the input, and of one that was forgotten.
+    """Whether no captured packet ended it: true at the end of the input, and for a connection that expired.
 
-    The two cannot be told apart by its own packets: whether the input went on depends on packets of others, and the
-    same connection has the same row in any capture.
+    Its own packets do not tell these apart: whether the input continues depends on packets of other connections, but
+    the same connection has the same row in any capture.
     """
     forgotten: bool
-    """Whether it was given up, for its silence or for a limit, rather than closed or ended with the input. No column
-    shows it: what others sent decides."""
+    """Whether it expired, or a limit closed it, before it was closed and before the end of the input. No column has
+    this, as it depends on other connections."""
     client_rtt_ns: int | None
-    """From SYN/ACK to the client's first ACK; None where it was not seen or is negative."""
+    """From SYN/ACK to the client's first ACK; None if not captured or negative."""
     server_rtt_ns: int | None
-    """From SYN to SYN/ACK; None where it was not seen or is negative."""
+    """From SYN to SYN/ACK; None if not captured or negative."""
     closed_by: int | None
     """Direction of the first FIN or RST."""
     zero_windows: tuple[int, int]
-    """How often each direction announced that it takes no more bytes."""
+    """How often each direction announced a zero window."""
     longest_stall_ns: tuple[int | None, int | None]
-    """The longest time for which bytes of a direction were held up, as ``troubles`` measures it."""
+    """The longest stall of each direction, as ``troubles`` measures it."""
     resets: tuple[bool, bool] = (False, False)
     """Which directions sent a RST."""
 
     @property
     def seen(self) -> tuple[bool, bool]:
-        """Whether each direction showed a packet."""
+        """Whether a packet of each direction was captured."""
         return self.packets[0] > 0, self.packets[1] > 0
 
 
@@ -89,59 +89,59 @@ class StreamGap:
 
 @dataclass(slots=True)
 class ConnectionOpened:
-    """The first packet of a connection; comes before everything else of it."""
+    """The first packet of a connection; its first event."""
 
     mark: Mark
     client_direction: int | None
-    """Who the client is, if the first packet tells it."""
+    """Direction of the client, if the first packet tells it."""
 
 
 @dataclass(slots=True)
 class ConnectionEstablished:
-    """The handshake has ended well; comes only where the first packet told who the client is."""
+    """The handshake succeeded; only if the first packet told who the client is."""
 
     mark: Mark
 
 
 @dataclass(slots=True)
 class StreamClosed:
-    """All bytes that a direction sent before its FIN or RST are delivered: nothing more of it will come."""
+    """All bytes that a direction sent before its FIN or RST are delivered; no more will come."""
 
     direction: int
     reason: CloseReason
     mark: Mark
     peer_reset: bool = False
-    """Whether the other direction had sent a RST by then."""
+    """Whether the other direction had sent a RST before."""
 
 
 @dataclass(slots=True)
 class StreamProblem:
-    """Something odd about segments, with its place; ``mark.offset`` is the stream offset it is about."""
+    """A problem of segments; ``mark.offset`` is its stream offset."""
 
     problem: Problem
-    """Without its side."""
+    """The problem, without a side."""
     mark: Mark
     direction: int | None = None
-    """Direction that it is about; None: the whole connection."""
+    """Direction of the problem; None: the whole connection."""
 
 
 @dataclass(slots=True)
 class ConnectionClosed:
-    """The last event of a connection: its figures are complete, no later packet will be counted to it."""
+    """The last event of a connection, with its final statistics."""
 
-    facts: ConnectionStats
+    stats: ConnectionStats
     mark: Mark
 
 
-Happening: TypeAlias = (
+OtherStreamEvent: TypeAlias = (
     ConnectionOpened | ConnectionEstablished | StreamGap | StreamProblem | StreamClosed | ConnectionClosed
 )
 """An event that is not bytes."""
-StreamEvent: TypeAlias = StreamChunk | Happening
+StreamEvent: TypeAlias = StreamChunk | OtherStreamEvent
 
 
 class Outbox:
-    """Collects a connection's events in order and joins neighbouring bytes of one direction to chunks."""
+    """Collects a connection's events in order, and joins adjacent bytes of one direction to chunks."""
 
     __slots__ = ("_chunk", "_chunk_max", "_events", "_parts", "_size")
 
@@ -149,23 +149,23 @@ class Outbox:
         self._chunk_max = chunk_max
         self._events: list[tuple[int, StreamEvent]] = []
         self._chunk: StreamChunk | None = None
-        """The last chunk, which may still grow: by ``_parts``, to ``_size`` bytes."""
+        """The last chunk, which may grow: by ``_parts``, to ``_size`` bytes."""
         self._parts: list[bytes] = []
         self._size = 0
 
     def take(self) -> list[tuple[int, StreamEvent]]:
-        """(release, event) of everything so far, in order; each event is handed out once."""
+        """(release, event) of all events so far, in order; each is returned once."""
         self._flush()
         events, self._events = self._events, []
         return events
 
-    def put(self, event: Happening) -> None:
+    def put(self, event: OtherStreamEvent) -> None:
         """Add an event that is not bytes; it ends the chunk before it."""
         self._flush()
         self._events.append((event.mark.release, event))
 
     def put_bytes(self, direction: int, offset: int, data: bytes, marks: list[Mark]) -> None:
-        """Add bytes at a stream offset; ``marks`` lie inside them, the first at ``offset``."""
+        """Add bytes at a stream offset; ``marks`` are inside them, the first at ``offset``."""
         size, chunk = len(data), self._chunk
         if chunk is not None:
             fits = chunk.offset + self._size == offset and self._size + size <= self._chunk_max

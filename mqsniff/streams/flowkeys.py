@@ -1,13 +1,13 @@
-"""Who sent to whom: endpoints of segments as columns in, their FlowKeys and columns of flow and direction out.
+"""Endpoints of segments as columns in; their FlowKeys, and columns of flow and direction, out.
 
-1. Grouping is exact: a hash only proposes who shares a flow, and whole keys are compared before it is believed. Keys
-   that were crafted to collide cost a sort, never a wrong flow.
-2. Python runs once per flow of a batch, not once per segment.
-3. Flows stand in the order of their first segment, whatever the hash.
+1. Grouping is exact: rows with equal hashes are compared by their whole keys. Keys crafted to collide cost a sort, but
+   never give a wrong flow.
+2. Python code runs per flow of a batch, not per segment.
+3. Flows are in the order of their first segment, whatever the hash.
 4. A connection of an endpoint with itself has one direction, 0.
 
-Hot: a table of slots that all rows write at once, and that is then read back, finds rows of the same flow ten times
-faster than a sort of the hashes does (40,000 rows of 500 flows: 0.2 ms, ``np.unique`` 2.2 ms).
+Hot: writing all rows into a hash table at once, and reading it back, finds rows of the same flow ten times faster than
+sorting the hashes (40,000 rows of 500 flows: 0.2 ms, ``np.unique`` 2.2 ms).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Words: TypeAlias = tuple[NDArray[np.uint64], ...]
 
 ROUNDS: Final = 4
-"""Times that rows which share a slot with another flow try another one; then what is left is sorted."""
+"""How often rows that collide with another flow try another slot; after that the rest is sorted."""
 
 _MULTIPLIER = np.uint64(0x9E37_79B9_7F4A_7C15)
 _PORT_BITS = np.uint64(16)
@@ -43,7 +43,7 @@ class SegmentFlows(NamedTuple):
 
 
 class Tunnels:
-    """The tunnel that each packet of a batch was unwrapped from so far."""
+    """The tunnels around each packet of a batch."""
 
     def __init__(self, count: int) -> None:
         self.texts = [""]
@@ -51,11 +51,11 @@ class Tunnels:
         self._of_row = np.zeros(count, np.int32)
 
     def text(self, row: int) -> str:
-        """Tunnel of the packet in this row, '' for none."""
+        """The tunnels of the packet in this row; '' for none."""
         return self.texts[int(self._of_row[row])]
 
     def enter(self, row: int, text: str) -> None:
-        """The packet in this row is inside one tunnel more."""
+        """Add a tunnel to the packet in this row."""
         outer = self.text(row)
         path = f"{outer}/{text}" if outer else text
         number = self._numbers.setdefault(path, len(self.texts))
@@ -88,7 +88,7 @@ def ipv6_flows(packets: Packets, tunnels: Tunnels | None) -> SegmentFlows:
 
 
 def _flows(source: Words, destination: Words, rows: Int64s, tunnels: Tunnels | None) -> SegmentFlows:
-    """An endpoint is one word (IPv4 address and port) or three (halves of an IPv6 address, port), highest first."""
+    """The flows of segments. Endpoints are one word (IPv4 address and port) or three (IPv6 halves, port)."""
     from_high = _is_greater(source, destination)
     low = tuple(np.where(from_high, theirs, ours) for ours, theirs in zip(source, destination, strict=True))
     high = tuple(np.where(from_high, ours, theirs) for ours, theirs in zip(source, destination, strict=True))
@@ -120,7 +120,7 @@ def _endpoints(words: Words, rows: Int64s) -> list[tuple[bytes, int]]:
 
 
 def group_rows(words: Words) -> tuple[Int64s, Int64s]:
-    """Rows that agree in every word are a group: (first row of each group, group of each row).
+    """Group rows that are equal in every word: (first row of each group, group of each row).
 
     Groups are numbered in the order of their first rows.
     """
@@ -145,7 +145,7 @@ def _leaders(words: Words, rows: Int64s) -> Int64s:
         table[slot[::-1]] = pending[::-1]
         proposed = table[slot]
         agrees = np.logical_and.reduce([word[proposed] == word[pending] for word in words])
-        leader[pending] = proposed  # those that do not agree are overwritten below
+        leader[pending] = proposed  # rows with another key are overwritten below
         if agrees.all():
             return leader
         pending = pending[~agrees]
@@ -163,7 +163,7 @@ def _mixed(words: Words) -> NDArray[np.uint64]:
 
 
 def _fold(mixed: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Upper bits into lower ones, and on."""
+    """Mix upper bits into lower ones."""
     return (mixed ^ mixed >> _FOLD_BITS) * _MULTIPLIER
 
 

@@ -1,17 +1,18 @@
 """The table of flows: batches of segments in, the stream events of each connection out.
 
-1. A flow is two endpoints and carries one connection after another: a packet that the last one does not own opens the
-   next.
-2. The events of a connection depend on its own packets and their times only. A sweep frees connections that have
+1. A flow is two endpoints; its connections follow each other: a packet that does not belong to the current connection
+   opens the next.
+2. The events of a connection depend on its own packets and their times only. A sweep closes connections that have
    expired by these times. It comes at an expiry tick, before the packet where capture time crosses a 10 s boundary:
    the same packets give the same sweeps, wherever batches end.
 3. A wrong capture clock may expire a connection too early, if packets of other connections agree with it. Its later
    packets then become a second connection, with a ``clock`` problem, for the last ``swept_max`` of these connections.
-4. Above ``connections_max`` the connections that were silent longest are closed, with a ``limit`` problem.
-5. The expiry clock is the largest time that sixteen packets in a row have reached: one damaged time moves nothing.
-6. A step of more than ``STEP_NS`` ahead is doubted: the clock may have been set, and set back. The step counts once
-   ``SURE_PACKETS`` packets in a row, or ``STEP_NS`` more of capture time, follow it; it is dropped if a packet goes
-   back to a time before it.
+4. Above ``connections_max`` the least recently used connections are closed, with a ``limit`` problem.
+5. The expiry clock is the largest time that sixteen packets in a row have reached: a single damaged time does not move
+   it.
+6. A step ahead of more than ``STEP_NS`` is uncertain: the clock may be set back. The step counts once ``SURE_PACKETS``
+   packets in a row, or ``STEP_NS`` more of capture time, follow it; it is dropped if a packet goes back to a time
+   before it.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class ExpiryTick(NamedTuple):
 
 
 class ExpiryClock:
-    """Capture time as far as several packets agree on it."""
+    """Capture time on which several packets agree."""
 
     def __init__(self) -> None:
         self._tail = np.empty(0, np.int64)
@@ -61,11 +62,11 @@ class ExpiryClock:
         self._next_ns = 0
         """Time of the next sweep, once it has begun."""
         self._now_ns = 0
-        """The clock before what is doubted."""
-        self._doubted_ns: int | None = None
-        """Time behind a step that is not believed yet."""
+        """The clock before an uncertain step."""
+        self._uncertain_ns: int | None = None
+        """Time after an uncertain step; None if there is none."""
         self._behind = 0
-        """Packets behind that step."""
+        """Packets after that step."""
 
     def advance(self, batch: SegmentBatch) -> list[ExpiryTick]:
         """The sweeps that fall into a batch, in order."""
@@ -74,26 +75,26 @@ class ExpiryClock:
         self._tail = times[-(_AGREEING - 1) :]
         if len(times) < _AGREEING:
             return []
-        if self._begun and self._doubted_ns is None and int(times.max()) < self._next_ns:
+        if self._begun and self._uncertain_ns is None and int(times.max()) < self._next_ns:
             return []
         agreed = np.lib.stride_tricks.sliding_window_view(times, _AGREEING).min(axis=1)
         if not self._begun:
             self._begun, self._now_ns = True, int(agreed[0])
             self._next_ns = _next_sweep(self._now_ns)
-        turns: list[ExpiryTick] = []
+        ticks: list[ExpiryTick] = []
         place = 0
         while (found := self._find(agreed, place)) is not None:
             place, swept = found
             if swept:
                 row, now_ns = place + _AGREEING - 1 - before, int(agreed[place])
-                turns.append(ExpiryTick(row, int(batch.ordinal[row]), now_ns))
+                ticks.append(ExpiryTick(row, int(batch.ordinal[row]), now_ns))
                 self._now_ns, self._next_ns = now_ns, _next_sweep(now_ns)
-        return turns
+        return ticks
 
     def _find(self, agreed: Int64s, place: int) -> tuple[int, bool] | None:
-        """(where to go on, whether there is a sweep) from a place on; None where the batch has no more of either."""
-        if self._doubted_ns is not None:
-            return self._weigh(agreed, place, self._doubted_ns)
+        """(next row, whether a sweep comes before it), from a row on; None at the end of the batch."""
+        if self._uncertain_ns is not None:
+            return self._find_uncertain(agreed, place, self._uncertain_ns)
         hit = _first(agreed[place:] >= self._next_ns)
         if hit is None:
             self._now_ns = max(self._now_ns, int(agreed[place:].max(initial=self._now_ns)))
@@ -103,23 +104,23 @@ class ExpiryClock:
         step = int(agreed[stop]) - now_ns
         self._now_ns = now_ns
         if step > STEP_NS:
-            self._doubted_ns, self._behind = int(agreed[stop]), 0
+            self._uncertain_ns, self._behind = int(agreed[stop]), 0
             return stop + 1, False
         return stop, True
 
-    def _weigh(self, agreed: Int64s, place: int, doubted_ns: int) -> tuple[int, bool] | None:
-        """As ``_find``, behind a step that is doubted."""
+    def _find_uncertain(self, agreed: Int64s, place: int, uncertain_ns: int) -> tuple[int, bool] | None:
+        """As ``_find``, after an uncertain step."""
         ahead = agreed[place:]
-        back = _first(ahead < doubted_ns - SWEEP_NS)
-        sure = _first(ahead >= doubted_ns + STEP_NS)
+        back = _first(ahead < uncertain_ns - SWEEP_NS)
+        sure = _first(ahead >= uncertain_ns + STEP_NS)
         enough = SURE_PACKETS - self._behind - 1
         if enough < len(ahead) and (sure is None or enough < sure):
             sure = enough
         if sure is not None and (back is None or sure < back):
-            self._doubted_ns = None
+            self._uncertain_ns = None
             return place + sure, True
         if back is not None:
-            self._doubted_ns = None
+            self._uncertain_ns = None
             return place + back, False
         self._behind += len(ahead)
         return None
@@ -139,7 +140,7 @@ def _next_sweep(now_ns: int) -> int:
 # ---- flows
 
 FlowEvents: TypeAlias = list[tuple[int, Connection, StreamEvent]]
-"""(release, connection, event) of one flow, whose connections follow each other: ``release`` never falls."""
+"""(release, connection, event) of one flow, whose connections follow each other; ``release`` never decreases."""
 
 _RETRY_ROWS = 32
 _ENDED_EARLY: Final = (
@@ -151,7 +152,7 @@ class FlowTable:
     """All connections of a run."""
 
     def __init__(self, limits: Limits, domain: str = "", *, find_runs: bool = True) -> None:
-        """``domain`` is the capture domain that goes into connection ids.
+        """``domain`` is the capture domain, a part of connection ids.
 
         Without ``find_runs`` every segment takes the slow path, which gives the same events.
         """
@@ -162,33 +163,33 @@ class FlowTable:
         self._connections: dict[FlowKey, Connection] = {}
         self._last_ordinal = -1
         self._swept: dict[FlowKey, int] = {}
-        """Time until which connections ended by the last sweeps would have stayed open (rule 3)."""
+        """Connections that the last sweeps closed -> time until which they would have stayed open (rule 3)."""
 
     def __len__(self) -> int:
         return len(self._connections)
 
     def feed(self, batch: SegmentBatch) -> list[FlowEvents]:
-        """The events of each flow that the batch touches or lets end, in order of its first packet there.
+        """The events of each flow that has packets in the batch or expires, by its first packet there.
 
-        They hold copies of the payload, no view of the batch.
+        Events hold copies of the payload, no views of the batch.
         """
         if not len(batch):
             return []
-        turns = self._clock.advance(batch)
-        sheet = FlowSortedBatch(batch, [turn.row for turn in turns], self._limits, find_runs=self._find_runs)
+        ticks = self._clock.advance(batch)
+        sorted_batch = FlowSortedBatch(batch, [tick.row for tick in ticks], self._limits, find_runs=self._find_runs)
         self._last_ordinal = int(batch.ordinal[-1])
-        touched = {batch.flows[group.flow]: group for group in sheet.groups}
-        ended = [*self._evict(touched, int(batch.ordinal[0])), *self._sweep(touched, turns)]
-        return ended + [self._flow(key, group, sheet, turns) for key, group in touched.items()]
+        touched = {batch.flows[group.flow]: group for group in sorted_batch.groups}
+        ended = [*self._evict(touched, int(batch.ordinal[0])), *self._sweep(touched, ticks)]
+        return ended + [self._flow(key, group, sorted_batch, ticks) for key, group in touched.items()]
 
     def end(self) -> Iterator[FlowEvents]:
-        """The last events of every connection, oldest connection first; released behind the last packet."""
+        """The last events of every connection, oldest connection first; released after the last packet."""
         connections = sorted(self._connections.values(), key=_age)
         self._connections.clear()
         for connection in connections:
             yield _finished(connection, self._last_ordinal + 1, "end")
 
-    # ---- connections that the batch does not touch
+    # ---- connections without packets in the batch
 
     def _evict(self, touched: dict[FlowKey, FlowGroup], ordinal: int) -> list[FlowEvents]:
         excess = len(self._connections) - self._limits.connections_max
@@ -198,16 +199,16 @@ class FlowTable:
         oldest = list(islice((key for key in self._connections if key not in touched), excess))
         return [_finished(self._connections.pop(key), ordinal, "limit") for key in oldest]
 
-    def _sweep(self, touched: dict[FlowKey, FlowGroup], turns: list[ExpiryTick]) -> list[FlowEvents]:
-        if not turns:
+    def _sweep(self, touched: dict[FlowKey, FlowGroup], ticks: list[ExpiryTick]) -> list[FlowEvents]:
+        if not ticks:
             return []
-        times = [turn.now_ns for turn in turns]
+        times = [tick.now_ns for tick in ticks]
         places = {key: bisect_right(times, _over_ns(each)) for key, each in self._connections.items()}
-        over = sorted((place, key) for key, place in places.items() if place < len(turns) and key not in touched)
-        return [self._swept_away(key, turns[place].ordinal) for place, key in over]
+        over = sorted((place, key) for key, place in places.items() if place < len(ticks) and key not in touched)
+        return [self._swept_away(key, ticks[place].ordinal) for place, key in over]
 
     def _swept_away(self, key: FlowKey, release: int) -> FlowEvents:
-        """The last events of a connection that a sweep ends."""
+        """The last events of a connection that a sweep closes."""
         connection = self._connections.pop(key)
         self._swept.pop(key, None)
         self._swept[key] = connection.deadline_ns
@@ -217,64 +218,66 @@ class FlowTable:
 
     # ---- connections of the batch
 
-    def _flow(self, key: FlowKey, group: FlowGroup, sheet: FlowSortedBatch, turns: list[ExpiryTick]) -> FlowEvents:
-        """Take one flow's rows, and the sweeps between them."""
-        told: FlowEvents = []
-        ahead = deque(turns)
-        for run in sheet.runs(group):
-            while ahead and ahead[0].ordinal <= sheet.first_ordinal(run):
-                told += self._sweep_one(key, ahead.popleft())
+    def _flow(
+        self, key: FlowKey, group: FlowGroup, sorted_batch: FlowSortedBatch, ticks: list[ExpiryTick]
+    ) -> FlowEvents:
+        """Process the rows of one flow, and the sweeps between them."""
+        events: FlowEvents = []
+        ahead = deque(ticks)
+        for run in sorted_batch.runs(group):
+            while ahead and ahead[0].ordinal <= sorted_batch.first_ordinal(run):
+                events += self._sweep_one(key, ahead.popleft())
             connection = self._connections.get(key)
             if run.fast and connection is not None and connection.can_take(run):
-                connection.take_run(run, sheet)
+                connection.take_run(run, sorted_batch)
             else:
-                told += self._rows(key, run, sheet)
+                events += self._rows(key, run, sorted_batch)
         connection = self._connections.pop(key)
-        self._connections[key] = connection  # the dictionary stays in the order of last use
-        told += _events(connection)
-        for turn in ahead:
-            told += self._sweep_one(key, turn)
-        return told
+        self._connections[key] = connection  # keeps the dictionary in the order of last use
+        events += _events(connection)
+        for tick in ahead:
+            events += self._sweep_one(key, tick)
+        return events
 
-    def _rows(self, key: FlowKey, run: SegmentRun, sheet: FlowSortedBatch) -> FlowEvents:
-        """Take the segments of a run one by one, those of a fast one until the rest of it can go at once.
+    def _rows(self, key: FlowKey, run: SegmentRun, sorted_batch: FlowSortedBatch) -> FlowEvents:
+        """Process the segments of a run one by one; those of a fast run until the rest can be processed at once.
 
-        Returns the last events of connections that ended by it.
+        Returns the last events of connections that this ended.
         """
-        told: FlowEvents = []
+        events: FlowEvents = []
         connection = self._connections.get(key)
         retry = run.first + _RETRY_ROWS if run.fast else run.stop
-        for row, fields in sheet.rows(run):
+        for row, fields in sorted_batch.rows(run):
             if row >= retry and connection is not None and fields[SIZE]:
-                rest = sheet.rest(run, row)
+                rest = sorted_batch.rest(run, row)
                 if connection.can_take(rest):
-                    connection.take_run(rest, sheet)
+                    connection.take_run(rest, sorted_batch)
                     break
                 retry = row + _RETRY_ROWS
-            if self._find_runs and connection is not None and connection.take_plain(fields, sheet.view):
+            if self._find_runs and connection is not None and connection.take_plain(fields, sorted_batch.view):
                 continue
             segment = Segment(*fields)
             if connection is None or not connection.owns(segment):
                 if connection is not None:
                     over = segment.ts_ns > connection.deadline_ns
-                    told += _finished(connection, segment.ordinal, "idle" if over else "replaced")
+                    events += _finished(connection, segment.ordinal, "idle" if over else "replaced")
                 self._connections[key] = connection = Connection(key, segment, self._limits, self._domain)
-                connection.take(segment, sheet.view)
+                connection.take(segment, sorted_batch.view)
                 if self._swept and segment.ts_ns <= self._swept.pop(key, segment.ts_ns - 1):
                     connection.note(Problem("clock", "warning", _ENDED_EARLY))
                 continue
-            connection.take(segment, sheet.view)
-        return told
+            connection.take(segment, sorted_batch.view)
+        return events
 
-    def _sweep_one(self, key: FlowKey, turn: ExpiryTick) -> FlowEvents:
+    def _sweep_one(self, key: FlowKey, tick: ExpiryTick) -> FlowEvents:
         connection = self._connections.get(key)
-        if connection is None or _over_ns(connection) >= turn.now_ns:
+        if connection is None or _over_ns(connection) >= tick.now_ns:
             return []
-        return self._swept_away(key, turn.ordinal)
+        return self._swept_away(key, tick.ordinal)
 
 
 def _over_ns(connection: Connection) -> int:
-    """Capture time after which a sweep ends a connection."""
+    """Capture time after which a sweep closes a connection."""
     return connection.deadline_ns + SWEEP_NS
 
 

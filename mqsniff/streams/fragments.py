@@ -1,12 +1,12 @@
 """IP fragments in, whole datagrams out; state that lives across batches, bounded in count, bytes and capture time.
 
-1. A datagram is complete when its fragments cover it once from 0 to the end that its last fragment told.
-2. A fragment that came before with the same bytes is a copy by the tap and is dropped, for a while also after its
-   datagram was complete. Every other overlap refuses the whole datagram (RFC 5722, RFC 8200 section 4.5): overlapping
-   fragments show one thing to an observer and another to the receiver.
-3. Where the capture cut a fragment, the datagram's bytes end there; its size is still the whole.
-4. What is given up is a problem of the last packet that belonged to it. Time passes only as fragments come, so results
-   do not depend on how packets are cut into batches.
+1. A datagram is complete when its fragments cover it once, from 0 to the end of its last fragment.
+2. A fragment that repeats an earlier one with the same bytes is a duplicate by the tap and is dropped, for a while also
+   after its datagram was complete. Any other overlap rejects the whole datagram (RFC 5722, RFC 8200 section 4.5):
+   overlapping fragments can show other bytes to an observer than to the receiver.
+3. If the capture cut a fragment, the bytes of the datagram end there; its size is still that on the wire.
+4. A datagram that is given up is a problem of its last packet. Time advances only with fragments, so results do not
+   depend on batches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mqsniff.model import PacketProblem, Problem, ProblemKind
 DATAGRAM_MAX: Final = 65_535
 """Payload of the largest IPv6 packet (RFC 8200, payload length); that of IPv4 is 20 bytes less."""
 UNIT: Final = 8
-"""Fragments are a multiple of this long, but the last (RFC 791, fragment offset)."""
+"""The sizes of all fragments but the last are multiples of this (RFC 791, fragment offset)."""
 
 
 class FragmentPacket(NamedTuple):
@@ -37,9 +37,9 @@ class Fragment(NamedTuple):
     """A piece of a datagram: ``size`` bytes on the wire, of which ``data`` was captured."""
 
     key: Hashable
-    """What the fragments of a datagram have in common."""
+    """Equal for all fragments of a datagram."""
     header: bytes
-    """The IP header that the whole datagram gets if this is its first fragment."""
+    """The IP header of the whole datagram, if this is its first fragment."""
     offset: int
     size: int
     more: bool
@@ -47,7 +47,7 @@ class Fragment(NamedTuple):
 
 
 class Datagram(NamedTuple):
-    """A complete one; ``data`` is shorter than ``size`` where the capture cut one of its fragments."""
+    """A complete datagram; ``data`` is shorter than ``size`` if the capture cut one of its fragments."""
 
     header: bytes
     size: int
@@ -61,13 +61,13 @@ class _Train:
     since_ns: int
     last: FragmentPacket
     offsets: list[int] = field(default_factory=list)
-    """Sorted; ``fragments`` stands beside it."""
+    """Offsets of ``fragments``, sorted."""
     fragments: list[Fragment] = field(default_factory=list)
     size: int = 0
     """Bytes of the fragments on the wire."""
     captured: int = 0
     total: int | None = None
-    """Size of the datagram, once its last fragment came."""
+    """Size of the datagram; None before its last fragment came."""
 
     def add(self, fragment: Fragment, place: FragmentPacket) -> None:
         index = bisect_left(self.offsets, fragment.offset)
@@ -80,7 +80,7 @@ class _Train:
             self.total = fragment.offset + fragment.size
 
     def is_copy(self, fragment: Fragment) -> bool:
-        """Whether this one is here already; what was captured of both has to be equal."""
+        """Whether a fragment is a duplicate: the captured bytes of both have to be equal."""
         index = bisect_left(self.offsets, fragment.offset)
         if index == len(self.offsets):
             return False
@@ -91,7 +91,7 @@ class _Train:
         return known.data[:common] == fragment.data[:common]
 
     def fault(self, fragment: Fragment) -> Problem | None:
-        """Why this fragment cannot belong to an honest datagram."""
+        """Why a fragment does not fit the others; None if it does."""
         stop = fragment.offset + fragment.size
         if fragment.size < 1 or stop > DATAGRAM_MAX or (fragment.more and fragment.size % UNIT):
             return Problem("malformed", "error", "IP fragment of an impossible size")
@@ -107,7 +107,7 @@ class _Train:
         return None
 
     def joined(self) -> Datagram:
-        """The whole, up to where the capture cut it."""
+        """The datagram, up to where the capture cut it."""
         pieces = []
         for fragment in self.fragments:
             pieces.append(fragment.data)
@@ -123,13 +123,13 @@ class Fragments:
         self._limits = limits
         self._trains: dict[Hashable, _Train] = {}
         self._closed: dict[Hashable, int] = {}
-        """Datagrams that are done with -> the time up to which their fragments are dropped."""
+        """Finished datagrams -> time until which their fragments are dropped."""
         self._count = 0
         self._captured = 0
         self._problems: list[PacketProblem] = []
 
     def add(self, fragment: Fragment, place: FragmentPacket) -> Datagram | None:
-        """The datagram that this fragment completes, if it does."""
+        """Add a fragment; returns the datagram if this completes it."""
         self._expire(place.ts_ns)
         closed_until_ns = self._closed.get(fragment.key)
         if closed_until_ns is not None and place.ts_ns <= closed_until_ns:
@@ -152,12 +152,12 @@ class Fragments:
         return None
 
     def take_problems(self) -> list[PacketProblem]:
-        """What was given up since this was asked last."""
+        """Problems of datagrams that were given up since the last call."""
         problems, self._problems = self._problems, []
         return problems
 
     def close(self) -> list[PacketProblem]:
-        """What still waited at the end of the input."""
+        """Problems of datagrams that are incomplete at the end of the input."""
         while self._trains:
             self._give_up("truncated", "IP fragments without the rest of their datagram")
         return self.take_problems()
@@ -173,7 +173,7 @@ class Fragments:
             self._give_up("limit", "too many IP fragments wait: the oldest datagram dropped")
 
     def _give_up(self, kind: ProblemKind, detail: str) -> None:
-        """The oldest datagram is done with."""
+        """Give up the oldest datagram."""
         key, train = next(iter(self._trains.items()))
         self._forget(key)
         self._tell(train, Problem(kind, "error", detail))

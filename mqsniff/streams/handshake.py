@@ -1,8 +1,9 @@
-"""What SYN, SYN/ACK and the first segments behind them tell: who the client is, how it ended, the round trips.
+"""SYN, SYN/ACK and the first segments after them in; the client, the outcome and the round-trip times out.
 
 1. The sender of a SYN is the client, the sender of a SYN/ACK is the server.
 2. A connection is established once its client acknowledges, or either side sends payload, after a SYN or SYN/ACK.
-3. Round trips are measured at the point of capture from the last SYN (or SYN/ACK) that was no copy by the tap.
+3. Round-trip times are measured at the point of capture, from the last SYN (or SYN/ACK) that was no duplicate by the
+   tap.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from mqsniff.streams.segment import ACK, RST, SYN, Segment
 
 
 class Handshake:
-    """The handshake of one connection, as far as the capture shows it."""
+    """The handshake of one connection, as far as it was captured."""
 
     __slots__ = ("_ack_ns", "_answer_ns", "_done", "_refused", "_server_rtt_ns", "_syn_ns", "client")
 
@@ -28,7 +29,7 @@ class Handshake:
 
     @property
     def pending(self) -> bool:
-        """Whether the next segments may still be part of it."""
+        """Whether the next segments may belong to it."""
         return self.client is not None and not self._done
 
     @property
@@ -42,7 +43,7 @@ class Handshake:
         return self._syn_ns
 
     def take(self, segment: Segment, *, copy: bool) -> None:
-        """Look at the next segment; ``copy`` for one that the tap showed before."""
+        """Process the next segment; ``copy``: it is a duplicate by the tap."""
         flags = segment.flags
         if flags & SYN:
             if not copy:
@@ -68,7 +69,7 @@ class Handshake:
 
     @property
     def outcome(self) -> ConnectionOutcome:
-        """How it ended, by what was seen so far."""
+        """Its outcome, by the segments so far."""
         if self.client is None:
             return "mid-stream"
         if self._done:
@@ -77,12 +78,12 @@ class Handshake:
 
     @property
     def server_rtt_ns(self) -> int | None:
-        """From SYN to SYN/ACK."""
+        """Time from SYN to SYN/ACK."""
         return _positive(self._server_rtt_ns)
 
     @property
     def client_rtt_ns(self) -> int | None:
-        """From SYN/ACK to the client's first segment behind it."""
+        """Time from SYN/ACK to the client's next segment."""
         if self._ack_ns is None or self._answer_ns is None:
             return None
         return _positive(self._ack_ns - self._answer_ns)

@@ -1,12 +1,12 @@
-"""One segment of a connection at a time: its numbers are read and judged, its payload goes on as pieces.
+"""The segments of a connection in, one at a time; pieces of its streams, checked for plausibility, out.
 
-1. The first bytes to come win; other bytes in the same place are a problem.
-2. Bytes that came before are a retransmission; the very same packet once more is a copy by the tap; one byte before
-   the expected one is a keep-alive probe (RFC 9293, section 3.8.4).
-3. The first of SYN, payload and the peer's acknowledgement says where a direction starts; what lies before is ignored.
-4. A segment with a sequence number far from all known ones waits as a stray until the peer acknowledges it, or, where
-   the peer is not in the capture, until enough of them follow each other. Then the stream goes on there, behind a gap.
-5. What the snap length cut off is lost where no other packet has brought it by the time it is due.
+1. The bytes that come first count; other bytes at the same offset are a problem.
+2. Bytes that came before are a retransmission; the same packet again is a duplicate by the tap; one byte before the
+   expected one is a keep-alive probe (RFC 9293, section 3.8.4).
+3. A direction starts at the first of SYN, payload and the peer's acknowledgement; bytes before are ignored.
+4. A segment with a sequence number far from all known ones waits as a stray until the peer acknowledges it or, if the
+   peer is not in the capture, until enough strays follow each other. Then the stream continues there, after a gap.
+5. Bytes that the snap length cut off are lost if no other packet brings them in time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mqsniff.streams.waiting import StreamPiece
 
 
 def acknowledge(ordering: Ordering, me: Direction, segment: Segment) -> int:
-    """Take what ``me`` acknowledges; returns the peer's offset that it names, 0 if that is implausible."""
+    """Process the acknowledgement of ``me``; returns the peer's offset that it names, 0 if implausible."""
     peer = ordering.peer(me)
     if not peer.started:
         peer.start(segment.ack)
@@ -41,12 +41,12 @@ def acknowledge(ordering: Ordering, me: Direction, segment: Segment) -> int:
 
 
 def receive(ordering: Ordering, me: Direction, segment: Segment, data: bytes, ack: int) -> None:
-    """Take the captured payload and the FIN of a segment; ``ack`` is what ``acknowledge`` made of its number."""
+    """Process the captured payload and the FIN of a segment; ``ack`` is what ``acknowledge`` returned."""
     if not me.started:
         me.start(segment.first_seq)
     offset = me.offset_of(segment.first_seq)
     stop = offset + segment.size
-    if not me.believes(offset, stop):
+    if not me.is_plausible(offset, stop):
         _stray(ordering, me, Stray(segment, data, ack))
         return
     if me.strays:
@@ -60,7 +60,7 @@ def receive(ordering: Ordering, me: Direction, segment: Segment, data: bytes, ac
 
 
 def repeated(ordering: Ordering, me: Direction, segment: Segment) -> bool:
-    """Count a segment that brings nothing new; returns whether it is a copy by the tap."""
+    """Count a segment without new bytes; returns whether it is a duplicate by the tap."""
     if has_copy(me.recent, segment, ordering.limits):
         me.duplicates += 1
         return True
@@ -70,9 +70,9 @@ def repeated(ordering: Ordering, me: Direction, segment: Segment) -> bool:
 
 
 def reset(ordering: Ordering, me: Direction, segment: Segment) -> bool:
-    """Take a RST; returns whether it is plausible.
+    """Process a RST; returns whether it is plausible.
 
-    Text that a RST brings along (RFC 9293, section 3.5.3) is no part of the stream.
+    The payload of a RST (RFC 9293, section 3.5.3) is not part of the stream.
     """
     if segment.size:
         _ignore(ordering, me, "trailing_bytes", f"{segment.size} bytes in a RST segment", segment.size)
@@ -185,24 +185,24 @@ def _stray(ordering: Ordering, me: Direction, stray: Stray) -> None:
 
 
 def _resume(ordering: Ordering, me: Direction) -> None:
-    """Go on where the strays are: the capture lost more than is plausible at first sight."""
+    """Continue at the strays: the capture lost more than seemed plausible."""
     strays = me.take_strays()
     ordering.release(me)
     first = strays[0].segment.first_seq
     if me.anchored or me.next or me.gap_bytes:
         jump = first - me.next_seq & MASK
-        # A stream that went round all sequence numbers in between looks the same.
+        # A stream that wrapped around all sequence numbers in between looks the same.
         ordering.give_up(me, me.next + jump, known=jump <= ordering.limits.jump_max)
     else:
         me.start(first)
-    me.passed.clear()
+    me.acked_beyond.clear()
     me.ignored -= len(strays)
     for stray in strays:
         receive(ordering, me, stray.segment, stray.data, stray.ack)
 
 
 def _pieces(piece: StreamPiece, start: int, stop: int) -> list[StreamPiece]:
-    """What of a segment lies between two offsets: its captured bytes, then those that the snap length cut off."""
+    """The parts of a segment between two offsets: captured bytes, then those that the snap length cut off."""
     data = piece.data or b""
     captured = min(piece.offset + len(data), stop)
     if start == piece.offset and captured == piece.stop:

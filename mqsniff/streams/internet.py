@@ -1,11 +1,12 @@
-"""IPv4 and IPv6: packets that stand before an IP header in, packets that stand before what it carries out.
+"""IPv4 and IPv6: packets at an IP header in, packets at its payload out.
 
-1. An IP packet ends where its header says, so the link layer's padding is cut off. A length of 0 (segmentation offload,
-   jumbograms) means: up to the end of the packet.
-2. A length that lies beyond the packet is malformed; inside a tunnel it is not, since mirror ports and cloud taps wrap
-   the first bytes of a packet only.
-3. Only what can hold TCP goes on (``CARRIERS``); fragments of that leave for reassembly, all else is skipped.
-4. Sources: RFC 791, RFC 8200, RFC 4302; checksums are not looked at, since offload makes them wrong.
+1. An IP packet ends where its header says, so padding of the link layer is cut off. A length of 0 (segmentation
+   offload, jumbograms) means up to the end of the packet.
+2. A length beyond the end of the packet is malformed, except inside a tunnel: mirror ports and cloud taps may wrap only
+   the first bytes of a packet.
+3. Only protocols that can carry TCP are read further (``CARRIERS``); their fragments are reassembled, the rest is
+   skipped.
+4. Sources: RFC 791, RFC 8200, RFC 4302; checksums are not verified, since offload makes them wrong.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ CARRIERS: Final = (PROTOCOL_TCP, PROTOCOL_UDP, PROTOCOL_IPV4, PROTOCOL_IPV6, PRO
 EXTENSIONS: Final = (0, 43, PROTOCOL_FRAGMENT, PROTOCOL_AUTHENTICATION, 60, 135, 139, 140)
 """Hop-by-hop, routing, fragment, authentication, destination options, mobility, host identity, shim6."""
 EXTENSIONS_MAX: Final = 8
-"""Each costs a pass over the batch, and a hostile packet may consist of nothing else."""
+"""Each costs a pass over the batch, and a crafted packet may consist of extensions only."""
 OFFLOADED_MAX: Final = 1 << 20
-"""Twice what Linux offloads at most; beyond it a packet without a length would tell of bytes that never were."""
+"""Twice the maximum that Linux offloads; a larger packet without a length would claim bytes that never existed."""
 
 IPV4 = np.dtype(
     [
@@ -84,7 +85,7 @@ _IS_EXTENSION_V6 = _members(EXTENSIONS)
 
 
 def read_ipv4(raw: Bytes8, packets: Packets, outcome: SetAside, *, tunnelled: bool) -> Packets:
-    """Past IPv4 headers and their options; ``network`` becomes ``IPV4`` headers, ``protocol`` what follows."""
+    """Read IPv4 headers and options; sets ``network`` to ``IPV4`` headers, and ``protocol``."""
     packets = outcome.whole(packets, IPV4.itemsize, "IPv4 header")
     header = gather(raw, packets.at, IPV4)
     packets = replace(packets, protocol=header["protocol"].astype(np.int64), network=header)
@@ -113,7 +114,7 @@ def _past_ipv4(packets: Packets, outcome: SetAside, *, tunnelled: bool) -> Packe
 
 
 def read_ipv6(raw: Bytes8, packets: Packets, outcome: SetAside, *, tunnelled: bool) -> Packets:
-    """Past IPv6 headers and their extensions; ``network`` becomes ``IPV6`` headers, ``protocol`` what follows."""
+    """Read IPv6 headers and extensions; sets ``network`` to ``IPV6`` headers, and ``protocol``."""
     packets = outcome.whole(packets, IPV6.itemsize, "IPv6 header")
     header = gather(raw, packets.at, IPV6)
     payload = header["payload_length"].astype(np.int64)
@@ -131,20 +132,20 @@ def read_ipv6(raw: Bytes8, packets: Packets, outcome: SetAside, *, tunnelled: bo
 
 
 def identification(packets: Packets) -> NDArray[np.integer]:
-    """What IPv4 numbers its packets by, -1 for IPv6."""
+    """The identification of IPv4 packets; -1 for IPv6."""
     assert packets.network is not None
     return np.full(len(packets), -1) if packets.network.dtype == IPV6 else packets.ip("identification")
 
 
 def _only(packets: Packets, wanted: Mask, outcome: SetAside) -> Packets:
-    """Those whose protocol is wanted; the others are skipped."""
+    """The packets whose protocol is wanted; the others are skipped."""
     mask = wanted[packets.protocol]
     outcome.skipped += len(mask) - int(np.count_nonzero(mask))
     return packets.where(mask)
 
 
 def _past_extensions(raw: Bytes8, packets: Packets, is_extension: Mask, outcome: SetAside) -> Packets:
-    """Past the chain of extension headers, to what can hold TCP."""
+    """Skip the chain of extension headers; keeps packets that can carry TCP."""
     parts = []
     for _ in range(EXTENSIONS_MAX):
         extended = is_extension[packets.protocol]

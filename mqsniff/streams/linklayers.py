@@ -1,7 +1,7 @@
-"""Link layers: packets as captured in, packets that stand before their network header out, with its EtherType.
+"""Link layers: packets as captured in, packets at their network header out, with its EtherType.
 
-1. A link type is a row of ``LINK_LAYERS``; what has no row is left to the caller.
-2. VLAN tags and a SNAP head belong to the link layer; at most ``TAGS_MAX`` tags are read.
+1. A link type is a row of ``LINK_LAYERS``; the caller handles types without a row.
+2. VLAN tags and a SNAP header belong to the link layer; at most ``TAGS_MAX`` tags are read.
 3. Link types are those of https://www.tcpdump.org/linktypes.html, EtherTypes those of the IEEE registry.
 """
 
@@ -31,11 +31,11 @@ ETHERTYPE_PPPOE: Final = 0x8864
 ETHERTYPES_VLAN: Final = (0x8100, 0x88A8, 0x9100, 0x9200)
 
 TAGS_MAX: Final = 8
-"""Nobody stacks so many; a hostile packet may consist of nothing else, and each costs a pass over the batch."""
+"""More than any network stacks; each costs a pass over the batch, and a crafted packet may consist of tags only."""
 LENGTH_MAX: Final = 1500
-"""An EtherType up to here is the length of an 802.3 frame (IEEE 802.3, 3.2.6)."""
+"""An EtherType up to this is the length of an 802.3 frame (IEEE 802.3, 3.2.6)."""
 SNAP_HEADS: Final = (0x03_000000, 0x03_0000F8)
-"""Control and organisation behind which an EtherType stands (RFC 1042, IEEE 802.1H)."""
+"""Control and organisation that are followed by an EtherType (RFC 1042, IEEE 802.1H)."""
 
 _ETHERNET = np.dtype([("addresses", "V12"), ("ethertype", ">u2")])
 _SLL = np.dtype([("before", "V14"), ("ethertype", ">u2")])
@@ -76,7 +76,7 @@ def _read_sll2(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
 
 
 def _read_family(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
-    """BSD null and loop: an address family below 256 in four bytes, the small end first or last."""
+    """BSD null and loop: an address family below 256 in four bytes, in either byte order."""
     packets = outcome.whole(packets, _FAMILY.itemsize, "address family")
     family = gather(raw, packets.at, _FAMILY)
     small = (family["middle"] == 0) & ((family["first"] == 0) | (family["last"] == 0))
@@ -85,7 +85,7 @@ def _read_family(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
 
 
 def _read_raw(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
-    """No link header: the version of IP tells which it is."""
+    """No link header: the first bits are the version of IP."""
     packets = outcome.whole(packets, _VERSION.itemsize, "IP header")
     ethertype = _OF_VERSION[gather(raw, packets.at, _VERSION)["version"] >> 4]
     packets = _step(packets, 0, ethertype)
@@ -115,12 +115,12 @@ LINK_LAYERS: Final[dict[int, LinkReader]] = {
 
 
 def _step(packets: Packets, size: int, ethertype: NDArray[np.integer]) -> Packets:
-    """Past a link header. ``at`` and ``protocol`` are new arrays, which the shims below write into."""
+    """Skip a link header. ``at`` and ``protocol`` are new arrays, which the functions below change in place."""
     return Packets(packets.row, packets.at + size, packets.stop, packets.end, ethertype.astype(np.int64))
 
 
 def _read_shims(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
-    """Past VLAN tags, then past a SNAP head."""
+    """Skip VLAN tags, then a SNAP header."""
     if (packets.protocol == ETHERTYPE_IPV4).all():
         return packets
     for _ in range(TAGS_MAX):
@@ -136,7 +136,7 @@ def _read_shims(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
 
 
 def _read_snap(raw: Bytes8, packets: Packets) -> None:
-    """Past SNAP heads, in place; other 802.3 frames (spanning tree, …) keep their length as EtherType and are no IP."""
+    """Skip SNAP headers, in place; other 802.3 frames (spanning tree, …) keep their length as EtherType: no IP."""
     index = np.flatnonzero(packets.protocol <= LENGTH_MAX)
     snap = gather(raw, packets.at[index], _SNAP)
     found = (snap["access_points"] == 0xAAAA) & np.isin(snap["head"], SNAP_HEADS)

@@ -1,9 +1,9 @@
-"""Fragments and tunnels: the packets that columns cannot take further in, the packets inside them out.
+"""Fragments and tunnels: packets that cannot be decoded as columns in, the packets inside them out.
 
-1. One by one and one step at a time: a head is read, and what is behind it goes back to the columns as a packet that
-   starts further on in the same buffer. Only datagrams put together out of fragments are new bytes behind it.
-2. What is no tunnel after all is skipped; a head that is not all there is a problem.
-3. A datagram stands in the place (row, time, number) of the fragment that completed it.
+1. Packets are read one by one, one layer at a time: the inner packet goes back to the columns as a packet that starts
+   later in the same buffer. Only reassembled datagrams are new bytes, appended to it.
+2. Packets that turn out to be no tunnel are skipped; an incomplete tunnel header is a problem.
+3. A datagram has the row, time and number of the fragment that completed it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from mqsniff.streams.tunnels import HEAD_MAX, HEAD_READERS, read_header
 
 @dataclass(slots=True)
 class _Inner:
-    """Packets found inside others: columns in the making."""
+    """The packets found inside others, to become columns."""
 
     size: int
-    """Bytes of the buffer, with the datagrams behind it."""
+    """Size of the buffer with the appended datagrams."""
     row: list[int] = field(default_factory=list)
     at: list[int] = field(default_factory=list)
     stop: list[int] = field(default_factory=list)
@@ -61,7 +61,7 @@ class _Inner:
 
 
 class OddPackets:
-    """One for a run: fragments wait in it for those of later batches."""
+    """Unwraps tunnels and reassembles fragments; one for a run, as fragments wait for later batches."""
 
     def __init__(self, limits: Limits) -> None:
         self._fragments = Fragments(limits)
@@ -69,7 +69,7 @@ class OddPackets:
     def unwrap(
         self, batch: PacketBatch, buffer: Buffer, groups: list[OddGroup], tunnels: Tunnels, outcome: SetAside
     ) -> tuple[Packets, Buffer]:
-        """The packets inside these, with their EtherTypes, and the buffer in which they lie."""
+        """(the packets inside these, with their EtherTypes; the buffer that holds them)."""
         inner = _Inner(len(buffer))
         with memoryview(buffer) as view:
             for odd, packets in groups:
@@ -86,7 +86,7 @@ class OddPackets:
         return inner.packets(), b"".join((buffer, *inner.datagrams)) if inner.datagrams else buffer
 
     def close(self) -> list[PacketProblem]:
-        """Fragments that wait for others at the end of the input."""
+        """Problems of incomplete datagrams at the end of the input."""
         return self._fragments.close()
 
     def _reassemble(
@@ -112,7 +112,7 @@ def _headers(packets: Packets) -> Iterator[bytes]:
 
 
 def _ipv4_fragments(view: memoryview, packets: Packets, tunnels: Tunnels) -> Iterator[tuple[int, Fragment]]:
-    """(row, fragment); the header of the whole says length 0, which means all there is."""
+    """(row, fragment); the header of the datagram has length 0, which means up to its end."""
     for (row, at, stop, end), header in zip(_spans(packets), _headers(packets), strict=True):
         ip = read_header(dpkt.ip.IP, header)
         key = (tunnels.text(row), ip.src, ip.dst, ip.p, ip.id)

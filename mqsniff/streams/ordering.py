@@ -1,13 +1,13 @@
 """Both directions of one connection: pieces of payload in, chunks and gaps out, in the order of cause.
 
 1. Bytes are delivered in the order of their offset, and after those bytes of the peer that they acknowledge.
-2. Where a byte is missing, later bytes wait. The hole is given up (a Gap) by the first packet of the connection that
-   comes ``gap_grace_packets`` packets and ``gap_grace_ns`` after the peer acknowledged past it, when a cap on what
-   waits is hit, and at the end. Where the capture shows nothing of the peer, the first segment behind the hole starts
-   the clock.
-3. A direction that shows no packet during its grace is dark: nothing waits for it any more, and its loss is one Gap,
-   told when it shows up or at the end.
-4. Of what could go out in both directions, the packet that came first goes first.
+2. If a byte is missing, later bytes wait. Missing bytes are given up (a gap) at the first packet of the connection
+   that comes ``gap_grace_packets`` packets and ``gap_grace_ns`` after the peer acknowledged beyond them, when a limit
+   of waiting bytes is reached, and at the end. If no packet of the peer is captured, the grace period begins at the
+   first segment after the missing bytes.
+3. A direction without a captured packet during its grace period is unseen: nothing waits for it any more, and its loss
+   is one gap, reported when it is captured again or at the end.
+4. If bytes of both directions can be delivered, those of the earlier packet come first.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from mqsniff.streams.waiting import StreamPiece
 
 
 class Troubles:
-    """What delayed the bytes of a connection (``troubles``); lists are indexed by direction."""
+    """Retransmissions, zero windows and stalls of a connection (``troubles``); lists are indexed by direction."""
 
-    __slots__ = ("longest_stall_ns", "seen", "shut_ns", "zero_windows")
+    __slots__ = ("longest_stall_ns", "seen", "zero_window_since_ns", "zero_windows")
 
     def __init__(self) -> None:
         self.seen: dict[ProblemKind, int] = {}
-        """How many there were of each kind."""
+        """Number of each kind."""
         self.zero_windows: list[int] = [0, 0]
         self.longest_stall_ns: list[int | None] = [None, None]
-        self.shut_ns: list[int | None] = [None, None]
-        """Since when a direction takes no bytes."""
+        self.zero_window_since_ns: list[int | None] = [None, None]
+        """Since when a direction has a zero window."""
 
     @property
-    def is_shut(self) -> bool:
-        """Whether either direction takes no bytes."""
-        return self.shut_ns[0] is not None or self.shut_ns[1] is not None
+    def has_zero_window(self) -> bool:
+        """Whether either direction has a zero window."""
+        return self.zero_window_since_ns[0] is not None or self.zero_window_since_ns[1] is not None
 
 
 class Ordering:
-    """Holds both directions and fills the outbox."""
+    """Orders the bytes of both directions, and fills the outbox."""
 
     __slots__ = (
         "_packet",
         "_release",
         "_ts_ns",
         "directions",
+        "has_output",
         "last_ns",
         "limits",
         "outbox",
         "packets",
-        "told",
         "troubles",
     )
 
@@ -65,22 +65,22 @@ class Ordering:
         """Packets of the connection so far."""
         self.last_ns = first.ts_ns
         """Largest time of a packet so far."""
-        self.told = False
-        """Whether anything of the streams went out."""
+        self.has_output = False
+        """Whether any bytes or gap were delivered."""
         self.troubles: Troubles | None = None
-        """What kept bytes from going on; None where nothing did."""
+        """None if there were none."""
         self.look_at(first.ts_ns, first.packet, first.ordinal)
 
     def look_at(self, ts_ns: int, packet: int, release: int) -> None:
-        """Say which packet the next calls are about, and at which ordinal they release what they release."""
+        """Set the current packet, and the ordinal of the events that it releases."""
         self._ts_ns, self._packet, self._release = ts_ns, packet, release
 
     def mark(self, offset: int) -> Mark:
-        """A stream offset at the packet that is looked at."""
+        """A mark for a stream offset at the current packet."""
         return Mark(offset, self._ts_ns, self._packet, self._release)
 
     def begin(self, segment: Segment) -> Direction:
-        """Count a packet and look at it; returns its direction."""
+        """Count a packet and make it the current one; returns its direction."""
         me = self.directions[segment.direction]
         self.packets += 1
         self.last_ns = max(self.last_ns, segment.ts_ns)
@@ -104,14 +104,14 @@ class Ordering:
         *,
         severity: Severity = "warning",
     ) -> None:
-        """Tell something odd about bytes of a direction."""
+        """Report a problem of bytes of a direction."""
         problem = Problem(kind, severity, detail, offset=offset, size=size)
         self.outbox.put(StreamProblem(problem, self.mark(offset), me.index))
 
     # ---- in
 
     def store(self, me: Direction, pieces: list[StreamPiece]) -> tuple[int, int | None]:
-        """Deliver adjoining pieces of one segment, or let them wait.
+        """Deliver adjacent pieces of one segment, or let them wait.
 
         Returns how many bytes were new, and the offset at which waiting bytes first differed from them.
         """
@@ -128,7 +128,7 @@ class Ordering:
         return sum(each.fresh for each in added), min(clashes, default=None)
 
     def finish_at(self, me: Direction, offset: int, reason: CloseReason) -> None:
-        """Nothing that a direction sends counts from ``offset`` on."""
+        """End a direction at ``offset``."""
         me.end, me.end_by = offset, reason
         me.limit_to(offset)
         dropped = me.waiting.cut(offset)
@@ -137,39 +137,39 @@ class Ordering:
         self._check_end(me)
 
     def settle(self) -> None:
-        """Let out what the packet made free, and give up what it showed to be lost."""
+        """Deliver bytes that need not wait any more, and give up those that the current packet shows to be lost."""
         one, two = self.directions
         if one.waiting.pieces or two.waiting.pieces:
             self._pump()
             self._relieve(one)
             self._relieve(two)
-        if one.passed or two.passed:
+        if one.acked_beyond or two.acked_beyond:
             self._expire()
 
     # ---- out
 
     def _is_held(self, me: Direction, piece: StreamPiece) -> bool:
-        """Whether a piece acknowledges bytes of the peer that may still come."""
+        """Whether a piece has to wait for bytes of the peer that it acknowledges."""
         peer = self.directions[1 - me.index]
-        return piece.ack > peer.next and bool(peer.passed)
+        return piece.ack > peer.next and bool(peer.acked_beyond)
 
     def _pump(self) -> None:
-        """Deliver what waits for nothing any more, the packet that came first before the others."""
+        """Deliver pieces that need not wait, the earlier packet first."""
         while True:
             ready = [me for me in self.directions if me.waiting.pieces and me.waiting.head.offset <= me.next]
             free = [me for me in ready if not self._is_held(me, me.waiting.head)]
             if not free and len(ready) == len(self.directions):
-                free = ready  # each acknowledges the other: no packet to come can tell which was first
+                free = ready  # each acknowledges the other: no later packet can tell which was first
             if not free:
                 return
             me = min(free, key=_head_ordinal)
             self._deliver(me, me.waiting.pop())
 
     def _deliver(self, me: Direction, piece: StreamPiece) -> None:
-        self.told = True
+        self.has_output = True
         mark = Mark(piece.offset, piece.ts_ns, piece.packet, self._release)
         if piece.data is None:
-            self._tell_gap(me, StreamGap(me.index, piece.offset, piece.stop - piece.offset, mark))
+            self._report_gap(me, StreamGap(me.index, piece.offset, piece.stop - piece.offset, mark))
         else:
             self.outbox.put_bytes(me.index, piece.offset, piece.data, [mark])
             me.remember(piece.data)
@@ -177,13 +177,13 @@ class Ordering:
         self._check_end(me)
 
     def give_up(self, me: Direction, stop: int, *, known: bool = True) -> None:
-        """Declare the bytes from the next one to ``stop`` lost."""
-        self._tell_gap(me, StreamGap(me.index, me.next, stop - me.next, self.mark(me.next), known))
+        """Report the bytes from the next one to ``stop`` as lost."""
+        self._report_gap(me, StreamGap(me.index, me.next, stop - me.next, self.mark(me.next), known))
         me.advance(stop)
         self._check_end(me)
 
-    def _tell_gap(self, me: Direction, gap: StreamGap) -> None:
-        self.told = True
+    def _report_gap(self, me: Direction, gap: StreamGap) -> None:
+        self.has_output = True
         me.gap_bytes += gap.length
         me.forget()
         self.outbox.put(gap)
@@ -191,37 +191,39 @@ class Ordering:
     def _check_end(self, me: Direction) -> None:
         if me.end is None or me.end_by is None or me.ended or me.next < me.end:
             return
-        me.ended = self.told = True
+        me.ended = self.has_output = True
         self.outbox.put(StreamClosed(me.index, me.end_by, self.mark(me.next), peer_reset=self.peer(me).reset))
 
-    # ---- holes
+    # ---- missing bytes
 
     def _expire(self) -> None:
-        """Give up the holes whose grace is over."""
+        """Give up missing bytes whose grace period is over."""
         while True:
-            due = [me for me in self.directions if me.passed and me.is_stuck and self._is_over(me.passed[0])]
+            due = [
+                me for me in self.directions if me.acked_beyond and me.is_stuck and self._is_over(me.acked_beyond[0])
+            ]
             if not due:
                 return
             me = min(due, key=_first_packets)
             if me.packets:
-                *_, last = takewhile(self._is_over, me.passed)
+                *_, last = takewhile(self._is_over, me.acked_beyond)
                 self.give_up(me, min(last.offset, me.waiting.head.offset) if me.waiting.pieces else last.offset)
             else:
                 me.mark_unseen()
             self._pump()
 
-    def _is_over(self, passed: AckedBeyond) -> bool:
-        packets, ns = self.packets - passed.packets, self.last_ns - passed.ts_ns
+    def _is_over(self, acked: AckedBeyond) -> bool:
+        packets, ns = self.packets - acked.packets, self.last_ns - acked.ts_ns
         return packets >= self.limits.gap_grace_packets and ns >= self.limits.gap_grace_ns
 
     def _relieve(self, me: Direction) -> None:
-        """Give up holes until what waits in a direction is below its caps."""
+        """Give up missing bytes until the waiting pieces of a direction are below their limits."""
         waiting = me.waiting
         while waiting.size > self.limits.reorder_max or len(waiting.pieces) > self.limits.reorder_segments:
             self._unblock(me)
 
     def _unblock(self, me: Direction) -> None:
-        """Give up the hole that the head of a direction waits for, its own or the peer's."""
+        """Give up the missing bytes that the first piece of a direction waits for, its own or the peer's."""
         head, peer = me.waiting.head, self.peer(me)
         if head.offset > me.next:
             self.give_up(me, head.offset)
@@ -232,22 +234,22 @@ class Ordering:
         self._pump()
 
     def resume_seen(self, me: Direction) -> None:
-        """Report the loss of a dark direction as one gap, once it shows a packet or at the end."""
+        """Report the loss of an unseen direction as one gap, when it is captured again or at the end."""
         start, me.unseen_from = me.unseen_from, None
         if start is not None and start < me.next:
-            self._tell_gap(me, StreamGap(me.index, start, me.next - start, self.mark(start)))
+            self._report_gap(me, StreamGap(me.index, start, me.next - start, self.mark(start)))
 
     # ---- the end
 
     def release(self, me: Direction) -> None:
-        """Deliver all that waits in one direction, whatever it waits for."""
+        """Deliver all waiting pieces of one direction."""
         while me.waiting.pieces:
             if me.waiting.head.offset > me.next:
                 self.give_up(me, me.waiting.head.offset)
             self._deliver(me, me.waiting.pop())
 
     def flush(self) -> None:
-        """Deliver all that waits in both directions and tell what is missing at their ends."""
+        """Deliver all waiting pieces of both directions, and report what is missing at their ends."""
         self._pump()
         while heads := [me for me in self.directions if me.waiting.pieces]:
             self._unblock(min(heads, key=_head_ordinal))
@@ -256,8 +258,8 @@ class Ordering:
             self._end_tail(me)
 
     def _end_tail(self, me: Direction) -> None:
-        stop = me.end if me.end is not None else me.passed[-1].offset if me.passed else me.next
-        # One number that is missing at the very end, where the connection was being closed, is a FIN and no byte.
+        stop = me.end if me.end is not None else me.acked_beyond[-1].offset if me.acked_beyond else me.next
+        # A single missing number at the end of a connection that was being closed is a FIN, not a byte.
         if stop == me.next + 1 and (me.end_by == "rst" or (me.end is None and self.peer(me).end_by == "fin")):
             self.finish_at(me, me.next, me.end_by or "fin")
         elif stop > me.next:
@@ -269,4 +271,4 @@ def _head_ordinal(me: Direction) -> int:
 
 
 def _first_packets(me: Direction) -> int:
-    return me.passed[0].packets
+    return me.acked_beyond[0].packets

@@ -1,14 +1,14 @@
 """Captured packets in, TCP segments out: ``PacketBatch`` -> ``SegmentBatch``, as NumPy columns over whole batches.
 
-1. Every packet ends in one place: a segment, a problem, ``skipped_packets``, or (a fragment) a datagram that waits or
-   is a segment already. Nothing raises, whatever a packet claims.
-2. Layer by layer all packets take the same step at once; no Python runs per packet. What columns cannot take apart
-   (fragments, tunnels) goes one by one through ``oddpackets``, which is imported when the first of these comes.
-3. What is found inside comes back to the columns, so Ethernet, IP and TCP are read in one place only, however deep.
-4. Segments stand in packet order over one buffer: the batch's own, or a copy with the datagrams behind it that were put
-   together out of fragments.
+1. Every packet becomes one thing: a segment, a problem, one of ``skipped_packets``, or (a fragment) part of a datagram
+   that waits or has become a segment. Nothing raises, whatever a packet claims.
+2. All packets are decoded together, layer by layer; no Python code runs per packet. Fragments and tunnels are decoded
+   one by one by ``oddpackets``, which is imported when the first of them comes.
+3. Packets found inside others become columns again, so that Ethernet, IP and TCP are read by the same code at any
+   depth.
+4. Segments are in packet order over one buffer: that of the batch, or a copy with the reassembled datagrams appended.
 
-Hot. Million packets a second on one core (AMD EPYC; a million packets of 200 bytes, windows of 8 MiB), cold / warm:
+Hot. Million packets per second on one core (AMD EPYC; a million packets of 200 bytes, windows of 8 MiB), cold / warm:
 Ethernet with IPv4 5.0 / 13, with IPv6 3.9 / 8.9, SLL2 5.9 / 13; VXLAN, one by one, 0.6. To measure again, and what warm
 means: ``benchmarks/packets.py``. The slow twin is ``tests/streams/dpkt_oracle.py``.
 """
@@ -48,14 +48,14 @@ _ODD_ETHERTYPES: Final = {ETHERTYPE_PPPOE: Odd.PPPOE} | dict.fromkeys(ETHERTYPES
 
 
 class _VersionPart(NamedTuple):
-    """Segments of one IP version that one pass found; ``at`` of the packets is where their payload starts."""
+    """Segments of one IP version from one pass; ``at`` is the start of their payload."""
 
     packets: Packets
     flows: SegmentFlows
 
 
 class PacketDecoder:
-    """One for a run: it knows the fragments that wait and the link types that were reported."""
+    """Decodes packets; one for a run, as it holds waiting fragments and the link types that were reported."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -63,7 +63,7 @@ class PacketDecoder:
         self._reported_links: set[tuple[int, int]] = set()
 
     def decode(self, batch: PacketBatch) -> SegmentBatch:
-        """The segments of these packets; as short-lived as the batch."""
+        """The segments of these packets; valid as long as the batch."""
         outcome = SetAside()
         if not len(batch):
             return _segments(batch, batch.buffer, [], outcome)
@@ -73,11 +73,11 @@ class PacketDecoder:
         return _segments(batch, buffer, parts, outcome)
 
     def close(self) -> list[PacketProblem]:
-        """At the end of the input: the fragments whose datagrams never became whole."""
+        """Problems of incomplete datagrams at the end of the input."""
         return [] if self._odd_packets is None else self._odd_packets.close()
 
     def _read_links(self, raw: Bytes8, batch: PacketBatch, outcome: SetAside) -> Packets:
-        """The packets that stand before their network header."""
+        """The packets at their network headers."""
         stop = batch.start + batch.caplen
         end = batch.start + np.maximum(batch.caplen, batch.wirelen)
         packets = Packets(
@@ -104,7 +104,7 @@ class PacketDecoder:
                 outcome.late.append(packet_problem(batch, row, problem))
 
     def _decode_odd(self, batch: PacketBatch, parts: list[_VersionPart], outcome: SetAside) -> Buffer:
-        """Add the segments inside fragments and tunnels; the buffer in which all segments lie."""
+        """Add the segments inside fragments and tunnels; returns the buffer that holds all segments."""
         if self._odd_packets is None:
             from mqsniff.streams.oddpackets import OddPackets  # noqa: PLC0415 - dpkt is needed by few captures
 
@@ -124,20 +124,20 @@ class PacketDecoder:
 
 
 def _different(numbers: NDArray[np.int64]) -> list[int]:
-    """The different numbers of a column that mostly has only one."""
+    """The distinct numbers of a column that mostly has only one."""
     if (numbers == numbers[0]).all():
         return [int(numbers[0])]
     return [int(number) for number in np.unique(numbers)]
 
 
 def _read_bridged(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
-    """Past the Ethernet headers of frames that a tunnel bridges."""
+    """Skip the Ethernet headers of frames inside a tunnel."""
     bridged = packets.protocol == ETHERTYPE_BRIDGED
     return Packets.joined([packets.where(~bridged), read_ethernet(raw, packets.where(bridged), outcome)])
 
 
 def _read_parts(raw: Bytes8, packets: Packets, tunnels: Tunnels | None, outcome: SetAside) -> list[_VersionPart]:
-    """The segments among packets that stand before their network header."""
+    """The segments among packets at their network headers."""
     parts = []
     known = 0
     for ethertype, read_ip, find_flows in _IP_VERSIONS:

@@ -1,10 +1,10 @@
-"""One direction of one connection: where its next byte is, what waits, what was seen, and what the peer has of it.
+"""The state of one direction of a connection: its next byte, waiting pieces, recent segments, acknowledged offsets.
 
 1. A position is an offset: bytes since the start of the stream, never wrapped. SYN and FIN take no offset.
-2. Sequence numbers are read as the offset nearest to the next expected byte, so streams may be longer than 4 GiB.
-3. Numbers that lie too far off need more evidence: until then such segments are strays.
-4. A direction holds what waits, ``overlap_history`` delivered bytes and ``recent_segments`` identities, no more. What
-   an undisturbed one needs is kept small: there are two of these for every open connection.
+2. A sequence number means the offset nearest to the next expected byte, so streams may be longer than 4 GiB.
+3. Segments with numbers too far off are strays until there is more evidence.
+4. A direction holds waiting pieces, ``overlap_history`` delivered bytes and ``recent_segments`` identities. It is small
+   if nothing is missing: every open connection has two.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from mqsniff.streams.waiting import Added, StreamPiece, WaitingPieces, first_dif
 
 
 class AckedBeyond(NamedTuple):
-    """The peer said that it has all bytes before ``offset``, and some of them are not delivered."""
+    """The peer acknowledged all bytes before ``offset``, and some of them are not delivered."""
 
     offset: int
     sent: int | None
-    """Sequence number behind the acknowledging segment; None if it was not one of the peer."""
+    """Sequence number after the acknowledging segment; None if it was not sent by the peer."""
     packets: int
-    """How many packets of the connection had been seen by then."""
+    """Number of packets of the connection at that time."""
     ts_ns: int
 
 
 class Stray(NamedTuple):
-    """A segment whose sequence number is implausible so far."""
+    """A segment with an implausible sequence number."""
 
     segment: Segment
     data: bytes
     ack: int
 
 
-# What most directions have, for ever: one object for all of them. It is replaced where something is added to it.
+# One shared empty object for all directions, as most never need their own; it is replaced before something is added.
 _NOTHING: Final = WaitingPieces()
-_NO_PASSED: Final[list[AckedBeyond]] = []
+_NOTHING_ACKED: Final[list[AckedBeyond]] = []
 _NO_STRAYS: Final[list[Stray]] = []
 
 
@@ -48,6 +48,7 @@ class Direction:
     __slots__ = (
         "_history",
         "_limits",
+        "acked_beyond",
         "anchored",
         "beyond",
         "duplicates",
@@ -62,7 +63,6 @@ class Direction:
         "origin",
         "out_of_order",
         "packets",
-        "passed",
         "recent",
         "reset",
         "retransmitted",
@@ -76,10 +76,10 @@ class Direction:
         self._limits = limits
         self._history = bytearray()
         self.index = index
-        """Which of the two it is, as events name it."""
+        """The number of the direction in events."""
         self.started = False
         self.anchored = False
-        """Whether its SYN was seen, so that offset 0 is certain."""
+        """Whether its SYN was captured, so that offset 0 is certain."""
         self.origin = 0
         """Sequence number of offset 0."""
         self.next = 0
@@ -90,23 +90,23 @@ class Direction:
         self.reset = False
         """Whether it sent a plausible RST."""
         self.ended = False
-        """Whether everything before ``end`` is delivered."""
+        """Whether all bytes before ``end`` are delivered."""
         self.beyond: tuple[int, int] | None = None
-        """Sequence numbers at and behind bytes that came after ``end``."""
+        """Sequence numbers of the first byte that came after ``end``, and after the last one."""
         self.unseen_from: int | None = None
-        """Where its loss began, while the capture has shown no packet of it."""
+        """Offset at which an unseen direction began to be lost; else None."""
         self.waiting = _NOTHING
-        self.passed = _NO_PASSED
-        """What the peer acknowledged beyond ``next``: offsets rise, and so do packets."""
+        self.acked_beyond = _NOTHING_ACKED
+        """Acknowledgements of the peer beyond ``next``, in rising order of offset and packets."""
         self.strays = _NO_STRAYS
         self.recent = bytearray()
-        """The last segments that took up sequence numbers, as mqsniff.streams.segment keeps them."""
+        """The last segments with payload, SYN or FIN, as mqsniff.streams.segment packs them."""
         self.packets = self.gap_bytes = self.retransmitted = self.out_of_order = self.duplicates = self.ignored = 0
         self.oddities = 0
-        """Problems told of segments that were ignored."""
+        """Number of problems reported for ignored segments."""
 
     def start(self, seq: int) -> None:
-        """Let a sequence number be offset 0."""
+        """Set the sequence number of offset 0."""
         self.started, self.origin = True, seq
 
     @property
@@ -115,23 +115,23 @@ class Direction:
         return self.origin + self.next & MASK
 
     def offset_of(self, seq: int) -> int:
-        """The offset nearest to the next byte that has this sequence number; negative before the start."""
+        """The offset with this sequence number that is nearest to the next byte; negative before the start."""
         return self.next + ((seq - self.origin - self.next + HALF) & MASK) - HALF
 
     @property
     def flows(self) -> bool:
-        """Whether it has begun, and nothing of it waits, is missing or is doubtful."""
-        return self.started and not (self.waiting.pieces or self.passed or self.strays or self.beyond)
+        """Whether it has begun, and nothing waits, is missing or is implausible."""
+        return self.started and not (self.waiting.pieces or self.acked_beyond or self.strays or self.beyond)
 
     @property
     def is_stuck(self) -> bool:
-        """Whether its next byte is missing, rather than waiting for the peer's."""
+        """Whether its next byte is missing, and not just waiting for bytes of the peer."""
         return not self.waiting.pieces or self.waiting.head.offset > self.next
 
-    def believes(self, start: int, stop: int) -> bool:
-        """Whether a segment at these offsets can be part of what goes on here."""
+    def is_plausible(self, start: int, stop: int) -> bool:
+        """Whether a segment at these offsets is plausible."""
         waits = self.waiting.pieces[-1].stop if self.waiting.pieces else 0
-        acknowledged = self.passed[-1].offset if self.passed else 0
+        acknowledged = self.acked_beyond[-1].offset if self.acked_beyond else 0
         reach = self._limits.reach_max
         return start - max(self.next, waits, acknowledged) <= reach and self.next - stop <= reach
 
@@ -141,58 +141,58 @@ class Direction:
             self.waiting = WaitingPieces()
         return self.waiting.add(piece)
 
-    # ---- what the peer has
+    # ---- acknowledgements of the peer
 
     def acknowledge(self, offset: int, sender: Segment, packets: int) -> None:
-        """Note that the peer, by ``sender``, acknowledged up to ``offset``.
+        """Note that the peer's segment ``sender`` acknowledged up to ``offset``.
 
-        A later segment of the peer that acknowledges less takes back what an earlier one said: that one was damaged
-        or forged (segments of the same sequence number may also have been swapped; then the grace begins anew).
+        A later segment of the peer with a smaller acknowledgement cancels earlier ones: they were damaged or forged (or
+        segments with the same sequence number were swapped; then the grace period starts again).
         """
-        passed = self.passed
-        while passed and passed[-1].offset > offset and _sent_after(sender, passed[-1].sent):
-            passed.pop()
-        if passed and passed[-1].offset == offset and _sent_after(sender, passed[-1].sent):
-            passed[-1] = passed[-1]._replace(sent=sender.stop_seq)
+        acked = self.acked_beyond
+        while acked and acked[-1].offset > offset and _sent_after(sender, acked[-1].sent):
+            acked.pop()
+        if acked and acked[-1].offset == offset and _sent_after(sender, acked[-1].sent):
+            acked[-1] = acked[-1]._replace(sent=sender.stop_seq)
         self.expect(offset, sender.stop_seq, packets, sender.ts_ns)
 
     def expect(self, offset: int, sent: int | None, packets: int, ts_ns: int) -> None:
-        """Start the clock for bytes before ``offset`` that should be there and are not."""
-        passed = self.passed
-        if offset <= (passed[-1].offset if passed else self.next):
+        """Start the grace period for missing bytes before ``offset``."""
+        acked = self.acked_beyond
+        if offset <= (acked[-1].offset if acked else self.next):
             return
-        if not passed:
-            self.passed = [AckedBeyond(offset, sent, packets, ts_ns)]
-        elif len(passed) < self._limits.reorder_segments:
-            passed.append(AckedBeyond(offset, sent, packets, ts_ns))
+        if not acked:
+            self.acked_beyond = [AckedBeyond(offset, sent, packets, ts_ns)]
+        elif len(acked) < self._limits.reorder_segments:
+            acked.append(AckedBeyond(offset, sent, packets, ts_ns))
         else:
-            passed[-1] = passed[-1]._replace(offset=offset, sent=sent)
+            acked[-1] = acked[-1]._replace(offset=offset, sent=sent)
 
     def limit_to(self, end: int) -> None:
-        """No byte at or after ``end`` is expected any more."""
-        first = next((place for place, passed in enumerate(self.passed) if passed.offset >= end), None)
+        """Drop expectations of bytes at or after ``end``."""
+        first = next((place for place, acked in enumerate(self.acked_beyond) if acked.offset >= end), None)
         if first is not None:
-            self.passed[first:] = [self.passed[first]._replace(offset=end)] if end > self.next else []
+            self.acked_beyond[first:] = [self.acked_beyond[first]._replace(offset=end)] if end > self.next else []
 
     def mark_unseen(self) -> None:
-        """Let a direction of which no packet is captured follow what its peer acknowledges."""
-        if self.passed:
-            self.unseen_from, self.next = self.next, self.passed[-1].offset
-            self.passed = _NO_PASSED
+        """Mark a direction as unseen: its next byte follows the acknowledgements of the peer."""
+        if self.acked_beyond:
+            self.unseen_from, self.next = self.next, self.acked_beyond[-1].offset
+            self.acked_beyond = _NOTHING_ACKED
 
-    # ---- what was delivered
+    # ---- delivered bytes
 
     def advance(self, offset: int) -> None:
-        """All bytes before ``offset`` are delivered or given up."""
+        """Note that all bytes before ``offset`` are delivered or given up."""
         self.next = offset
-        passed, done = self.passed, 0
-        while done < len(passed) and passed[done].offset <= offset:
+        acked, done = self.acked_beyond, 0
+        while done < len(acked) and acked[done].offset <= offset:
             done += 1
         if done:
-            del passed[:done]
+            del acked[:done]
 
     def remember(self, data: bytes) -> None:
-        """Keep delivered bytes, to compare what is sent again with them."""
+        """Keep delivered bytes, to compare retransmissions with them."""
         history, cap = self._history, self._limits.overlap_history
         history += data[-cap:]
         if len(history) > cap:
@@ -204,7 +204,7 @@ class Direction:
             self._history = bytearray()
 
     def clash(self, offset: int, data: bytes) -> int | None:
-        """Offset of the first byte of ``data`` that differs from what was delivered there, as far as it is known."""
+        """Offset of the first byte of ``data`` that differs from the delivered one, if that is remembered."""
         start = max(offset, self.next - len(self._history))
         stop = min(offset + len(data), self.next)
         if start >= stop:
@@ -217,7 +217,7 @@ class Direction:
     # ---- strays
 
     def add_stray(self, stray: Stray) -> None:
-        """Keep an implausible segment; strays that are not near it are dropped."""
+        """Keep an implausible segment; drops strays that are not near it."""
         segment, strays = stray.segment, self.strays
         if not strays or abs(distance(segment.seq, strays[-1].segment.seq)) > self._limits.reach_max:
             self.strays = [stray]
@@ -229,19 +229,19 @@ class Direction:
         strays.append(stray)
 
     def strays_confirmed(self, ack: int) -> bool:
-        """Whether the peer's acknowledgement says that the strays are what it has received."""
+        """Whether the peer's acknowledgement confirms the strays."""
         first = self.strays[0].segment.first_seq
         return 0 < distance(ack, first) <= distance(self.strays[-1].segment.stop_seq, first) + self._limits.reach_max
 
     def take_strays(self) -> list[Stray]:
-        """All strays, in order of their sequence numbers; none are left."""
+        """Remove and return all strays, in order of their sequence numbers."""
         base = self.strays[0].segment.first_seq
         strays = sorted(self.strays, key=lambda stray: distance(stray.segment.first_seq, base))
         self.drop_strays()
         return strays
 
     def drop_strays(self) -> None:
-        """Forget the strays: the stream has gone on elsewhere."""
+        """Drop the strays: the stream continued elsewhere."""
         self.strays = _NO_STRAYS
 
     def add_beyond(self, first: int, stop: int) -> None:
@@ -253,7 +253,7 @@ class Direction:
     def is_revived_by(self, ack: int) -> bool:
         """Whether the peer acknowledges bytes that came after the end.
 
-        Then the FIN or RST was forged, or the ports were taken again by a connection whose SYN is not in the capture.
+        If so, the FIN or RST was forged, or a new connection uses the ports, whose SYN is not in the capture.
         """
         if self.beyond is None or self.end is None:
             return False

@@ -1,14 +1,14 @@
-"""The segments of a batch, sorted by flow, and the runs in them that can be handled at once.
+"""The segments of a batch, sorted by flow, and the runs in them that can be processed at once.
 
-1. A run is segments of one flow and direction, each beginning where the one before it ended, plain (no SYN, FIN or RST,
-   no window of zero, nothing cut off), together with the pure acknowledgements among and behind them.
-2. Inside a run each acknowledgement by the peer names bytes that the run has brought before it. Whether the run begins
-   where its direction is, and whether its own acknowledgements are those of bytes seen, is for the connection to say.
-3. Everything else is a stretch of rows that is not ``fast``: to be taken one by one.
-4. No run reaches over a sweep, nor over a pause after which a connection is forgotten.
+1. A run is contiguous plain segments of one flow and direction (no SYN, FIN or RST, no zero window, nothing cut off),
+   with the pure acknowledgements between and after them.
+2. Inside a run, each acknowledgement by the peer is for bytes of the run that came before it. The connection checks
+   that the run begins at the expected sequence number, and that its own acknowledgements are for captured bytes.
+3. All other rows are in runs that are not ``fast``: they are processed one by one.
+4. No run spans a sweep, or a pause after which a connection expires.
 
-Hot: in long runs 1.1 M segments a second, 1.0 GB/s of payload; one by one 0.15 M (one core, benchmarks/flows.py). The
-slow twin takes every row by itself (``find_runs`` false); tests/streams/test_runs.py holds that both tell the same.
+Hot: in long runs 1.1 M segments per second, 1.0 GB/s of payload; one by one 0.15 M (one core, benchmarks/flows.py). The
+slow twin processes each row by itself (``find_runs`` false); tests/streams/test_runs.py checks that both give the same.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RUN_MIN = 4
 
 
 class SegmentRun(NamedTuple):
-    """Rows ``first`` to ``stop`` of a sheet; the fields after ``fast`` have a meaning for fast runs only."""
+    """Rows ``first`` to ``stop`` of a FlowSortedBatch; the fields after ``fast`` are for fast runs only."""
 
     first: int
     stop: int
@@ -48,22 +48,22 @@ class SegmentRun(NamedTuple):
     direction: int
     seq: int
     ack: int
-    """The highest number that its own direction acknowledges."""
+    """The highest acknowledgement number of its own direction."""
     ack_spread: int
-    """How far below it the lowest one lies."""
+    """How far the lowest one is below it."""
     first_ns: int
     last_ns: int
-    """The largest time, which need not be that of the last row."""
+    """The largest time, not necessarily that of the last row."""
     last_packet: int
     replies: int
-    """Rows that the peer sent."""
+    """Number of rows that the peer sent."""
     first_payload: int
     stop_payload: int
-    """Its rows with payload, counted among all such rows of the sheet."""
+    """Its rows with payload, as indexes among all such rows."""
 
 
 class Payloads(NamedTuple):
-    """Columns of a run's rows that have payload; ``starts`` and ``stops`` are places in the batch's buffer."""
+    """Columns of a run's rows with payload; ``starts`` and ``stops`` are indexes in the batch's buffer."""
 
     starts: list[int]
     stops: list[int]
@@ -83,8 +83,8 @@ class FlowGroup(NamedTuple):
 class FlowSortedBatch:
     """A batch sorted by flow, in packet order inside each flow."""
 
-    def __init__(self, batch: SegmentBatch, turns: Sequence[int], limits: Limits, *, find_runs: bool = True) -> None:
-        """``turns`` are the rows of the batch before which connections are swept."""
+    def __init__(self, batch: SegmentBatch, ticks: Sequence[int], limits: Limits, *, find_runs: bool = True) -> None:
+        """``ticks`` are the rows of the batch that follow an expiry tick."""
         self.view = memoryview(batch.buffer)
         order = np.argsort(batch.flow, kind="stable")
         self._columns = np.empty((len(Segment._fields), len(order)), np.int64)
@@ -93,15 +93,15 @@ class FlowSortedBatch:
         flow = batch.flow[order]
         heads = np.ones(len(order), np.bool_)
         heads[1:] = flow[1:] != flow[:-1]
-        turned = np.zeros(len(order), np.bool_)
-        if len(turns):  # a flow's first row behind a sweep, whoever sent the packet that it stands before
-            sweep = np.searchsorted(turns, order, "right")
-            turned[1:] = sweep[1:] != sweep[:-1]
-        odd, solid = _classify(self._columns, heads, turned, limits)
+        ticked = np.zeros(len(order), np.bool_)
+        if len(ticks):  # the first row of each flow after a sweep
+            sweep = np.searchsorted(ticks, order, "right")
+            ticked[1:] = sweep[1:] != sweep[:-1]
+        odd, solid = _classify(self._columns, heads, ticked, limits)
         self._payload_rows = np.flatnonzero(solid & ~odd)
-        starts = _starts(self._columns, heads, odd, solid, limits) if find_runs else np.flatnonzero(heads | turned)
+        starts = _starts(self._columns, heads, odd, solid, limits) if find_runs else np.flatnonzero(heads | ticked)
         fast = _fast(starts, self._payload_rows) if find_runs else np.zeros(len(starts), np.bool_)
-        keep = fast | (heads | turned)[starts]
+        keep = fast | (heads | ticked)[starts]
         keep[1:] |= fast[:-1]
         starts, fast = starts[keep], fast[keep]
         self._runs = _describe(self._columns, starts, self._payload_rows, fast)
@@ -118,7 +118,7 @@ class FlowSortedBatch:
             yield from enumerate(zip(*columns, strict=True), first)
 
     def rest(self, run: SegmentRun, row: int) -> SegmentRun:
-        """What is left of a fast run from a row with payload on."""
+        """The rest of a fast run, from a row with payload on."""
         part = self._columns[:, row : run.stop]
         own = part[_DIRECTION] == run.direction
         ahead = _signed(part[_ACK][own] - part[_ACK, 0])
@@ -144,12 +144,12 @@ class FlowSortedBatch:
         return Payloads(*(self._columns[field, rows].tolist() for field in (_START, _STOP, _TS, _PACKET, _ORDINAL)))
 
     def identities(self, run: SegmentRun, count: int) -> bytes:
-        """The identities of the last ``count`` payload rows of a fast run, packed for ``recent.remember_packed``."""
+        """The identities of the last ``count`` payload rows of a fast run, packed for ``segment.remember_packed``."""
         rows = self._rows(max(run.first_payload, run.stop_payload - count), run.stop_payload)
         return self._columns[:IDENTITY_FIELDS, rows].T.tobytes()
 
     def join(self, starts: list[int], stops: list[int]) -> bytes:
-        """The payloads at these places in the buffer as one string."""
+        """The payloads at these indexes of the buffer, concatenated."""
         if len(starts) == 1:
             return bytes(self.view[starts[0] : stops[0]])
         return b"".join(map(self.view.__getitem__, map(slice, starts, stops)))
@@ -166,19 +166,19 @@ def _signed(difference: Int64s) -> Int64s:
 
 
 def _last(marked: Bools) -> Int64s:
-    """For each row the last marked row that is not behind it, -1 where there is none."""
+    """For each row the last marked row up to it, -1 if there is none."""
     rows = np.arange(len(marked))
     return np.maximum.accumulate(np.where(marked, rows, -1))
 
 
-def _classify(columns: Int64s, heads: Bools, turned: Bools, limits: Limits) -> tuple[Bools, Bools]:
-    """(odd, solid): rows to be taken by themselves, and these together with the rows that have payload."""
+def _classify(columns: Int64s, heads: Bools, ticked: Bools, limits: Limits) -> tuple[Bools, Bools]:
+    """(odd, solid): rows to process one by one; and these with all rows that have payload."""
     size, direction = columns[_SIZE], columns[_DIRECTION]
     plain = columns[_FLAGS] & PLAIN_FLAGS == ACK
     pure = plain & (size == 0)
-    odd = ~plain | (columns[_STOP] - columns[_START] != size) | turned
+    odd = ~plain | (columns[_STOP] - columns[_START] != size) | ticked
     odd[1:] |= np.diff(columns[_TS]) > limits.idle_ns
-    # What a pure acknowledgement behind payload of the peer names must have come before it.
+    # A pure acknowledgement after payload of the peer must be for bytes that came before it.
     lead = _last(~pure | odd)
     follows = pure & ~odd & (lead >= _last(heads)) & (direction != direction[lead])
     ahead = _signed(columns[_ACK] - (columns[_SEQ] + size)[lead])
@@ -204,7 +204,7 @@ def _starts(columns: Int64s, heads: Bools, odd: Bools, solid: Bools, limits: Lim
 
 
 def _fast(starts: Int64s, payload_rows: Int64s) -> Bools:
-    """Whether each run is long enough to be worth it; a row that is not plain has no payload row in its run."""
+    """Whether each run has enough payload rows for the fast path; a row that is not plain counts none."""
     bounds = np.searchsorted(payload_rows, starts)
     return np.diff(bounds, append=len(payload_rows)) >= _RUN_MIN
 

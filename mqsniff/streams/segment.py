@@ -1,10 +1,10 @@
 """A TCP segment as reassembly needs it, the arithmetic of its 32-bit numbers, and the last segments of a direction.
 
 1. Sequence numbers are compared modulo 2**32 (RFC 9293, section 3.4).
-2. Of each direction the last ``recent_segments`` are remembered, to find packets that the tap has captured twice. Seven
-   fields of a segment are kept, 56 bytes: every direction of every open connection has some.
-3. A copy by the tap has the same sequence numbers and identification, and comes soon or on another interface. The
-   caller has to check that its payload is the same too.
+2. The last ``recent_segments`` of each direction are remembered, to find duplicates by the tap. Of each, seven fields
+   are kept, 56 bytes, as every direction of every open connection has them.
+3. A duplicate by the tap has the same sequence numbers and identification, and comes soon or on another interface. The
+   caller has to check that the payload is equal too.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ FIN: Final = 1
 SYN: Final = 2
 RST: Final = 4
 ACK: Final = 16
-SHUT: Final = 64
-"""Not in the TCP header: the segment announces a window of zero, its sender takes no more bytes for now."""
+ZERO_WINDOW: Final = 64
+"""Not a flag of the TCP header: the segment announces a zero window."""
 
 MASK: Final = 0xFFFF_FFFF
 HALF: Final = 0x8000_0000
 
 
 def distance(later: int, earlier: int) -> int:
-    """How far a sequence number lies ahead of another, modulo 2**32: negative when it lies behind."""
+    """How far a sequence number is ahead of another, modulo 2**32; negative if it is behind."""
     return ((later - earlier + HALF) & MASK) - HALF
 
 
 SegmentRow: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int]
-"""The fields of a ``Segment`` as a plain tuple: most segments are processed without making the object."""
+"""The fields of a ``Segment`` as a tuple: most segments are processed without making the object."""
 
-PLAIN_FLAGS: Final = SYN | FIN | RST | ACK | SHUT
-"""Of these a segment in the middle of a stream has ACK alone."""
+PLAIN_FLAGS: Final = SYN | FIN | RST | ACK | ZERO_WINDOW
+"""Of these flags, a segment in the middle of a stream has only ACK."""
 
 
 class Segment(NamedTuple):
-    """One row of a SegmentBatch; the first seven fields tell whether two segments are the same."""
+    """One row of a SegmentBatch; duplicates are equal in the first seven fields."""
 
     seq: int
     size: int
@@ -55,12 +55,12 @@ class Segment(NamedTuple):
 
     @property
     def first_seq(self) -> int:
-        """Sequence number of the first payload byte: a SYN takes one of its own."""
+        """Sequence number of the first payload byte; a SYN takes one number."""
         return self.seq + (self.flags >> 1 & 1) & MASK
 
     @property
     def stop_seq(self) -> int:
-        """Sequence number of what its sender sends next: SYN and FIN take one each."""
+        """The next sequence number of the sender; SYN and FIN take one number each."""
         return self.seq + self.size + (self.flags >> 1 & 1) + (self.flags & FIN) & MASK
 
 
@@ -88,19 +88,19 @@ def remember_packed(recent: bytearray, identities: bytes, limits: Limits) -> Non
 
 
 def has_same(recent: bytearray, segment: Segment) -> bool:
-    """Whether one of the segments took up exactly the same sequence numbers."""
+    """Whether one of the segments has exactly the same sequence numbers."""
     return bool(_same(recent, segment))
 
 
 def has_copy(recent: bytearray, segment: Segment, limits: Limits) -> bool:
-    """Whether one of the segments is the same packet."""
+    """Whether one of the segments is the same packet (rule 3)."""
     return any(_is_copy(row, segment, limits) for row in _same(recent, segment))
 
 
 def first_seen(recent: bytearray, segment: Segment, limits: Limits) -> tuple[int | None, bool]:
     """(time at which the first byte of a segment was first seen, whether that is exact).
 
-    If that segment was dropped since, gives the time of the oldest remembered one, which came later.
+    If that segment is no longer remembered, gives the time of the oldest one, which came later.
     """
     first, oldest_ns = segment.seq, None
     for seq, size, flags, _, _, ts_ns, _ in IDENTITY.iter_unpack(recent):
@@ -124,7 +124,7 @@ def _same(recent: bytearray, segment: Segment) -> list[tuple[int, ...]]:
 
 def _is_copy(row: tuple[int, ...], segment: Segment, limits: Limits) -> bool:
     _, _, _, ip_id, ack, ts_ns, interface = row
-    # An identification of 0 is no identification (RFC 6864, section 4.1), and IPv6 has none: then the acknowledgement
-    # has to do, and a retransmission that carries the same one within these 10 ms counts as a copy.
+    # An identification of 0 is none (RFC 6864, section 4.1), nor has IPv6 any: then the acknowledgement number decides,
+    # and a retransmission with the same number within these 10 ms counts as a duplicate.
     same = ip_id == segment.ip_id if min(ip_id, segment.ip_id) > 0 else ack == segment.ack
     return same and (interface != segment.interface or abs(segment.ts_ns - ts_ns) <= limits.doubled_ns)

@@ -1,11 +1,11 @@
-"""TCP and the heads of tunnels: packets that stand behind their IP headers in, segments as columns out.
+"""TCP and tunnels in UDP and IP: packets after their IP headers in, segments as columns out.
 
-1. A segment's size is what the IP lengths say, its bytes are what was captured of it.
-2. A header that the capture cut behind its sequence number is a segment without bytes. Where the data offset is cut off
-   too, the longest possible header is taken, so that no byte is counted that may not exist; flags and ack are 0 then.
-3. UDP is looked at only for the ports of tunnels.
-4. A window of zero (RFC 9293, section 3.8.6) is one more flag, whatever the scale of windows is; that of a SYN or RST
-   says nothing of bytes.
+1. The size of a segment is that by the IP lengths; its bytes are those that were captured.
+2. A header that the capture cut after the sequence number is a segment without bytes. If the data offset is cut off
+   too, the longest possible header is assumed, so that no byte is counted that may not exist; flags and ack are 0 then.
+3. UDP is read only for the ports of tunnels.
+4. A zero window (RFC 9293, section 3.8.6) is one more flag, whatever the window scale; the window of a SYN or RST does
+   not count.
 5. Sources: RFC 9293, RFC 768; tunnel ports RFC 7348 (and Linux's older one), RFC 8926.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from mqsniff.streams import internet
 from mqsniff.streams.columns import Odd, Packets, SetAside, gather
-from mqsniff.streams.segment import ACK, RST, SHUT, SYN
+from mqsniff.streams.segment import ACK, RST, SYN, ZERO_WINDOW
 
 if TYPE_CHECKING:
     from mqsniff.model import Bytes8
@@ -40,7 +40,7 @@ _UDP = np.dtype([("source_port", ">u2"), ("destination_port", ">u2"), ("length",
 
 FLAGS: Final = 0x3F
 """FIN, SYN, RST, PSH, ACK, URG."""
-_BEHIND_PORTS: Final = 4
+_PORTS_SIZE: Final = 4
 _BEHIND_SEQUENCE: Final = 8
 _BEHIND_ACKNOWLEDGMENT: Final = 12
 _BEHIND_FLAGS: Final = 14
@@ -58,7 +58,7 @@ _TUNNEL_OF_PORT: Final = {4789: Odd.VXLAN, 8472: Odd.VXLAN, 6081: Odd.GENEVE}
 
 
 def read_transport(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
-    """Past TCP headers and their options; ``transport`` becomes ``TCP`` headers. Tunnels leave, the rest is skipped."""
+    """Read TCP headers and options; sets ``transport``. Tunnels are left to ``oddpackets``, the rest is skipped."""
     is_tcp = packets.protocol == internet.PROTOCOL_TCP
     if not is_tcp.all():
         _leave_tunnels(raw, packets.where(~is_tcp), outcome)
@@ -81,7 +81,7 @@ def _read_tcp(raw: Bytes8, packets: Packets, outcome: SetAside) -> Packets:
     shut = header["window"] == 0
     if shut.any():
         shut &= (captured >= _BEHIND_WINDOW) & (header["flags"] & (SYN | RST | ACK) == ACK)
-        header["flags"][shut] |= SHUT
+        header["flags"][shut] |= ZERO_WINDOW
     size = (header["data_offset"] >> 4).astype(np.int64) * 4
     payload = packets.at + size
     return outcome.require(
@@ -97,10 +97,10 @@ def _leave_tunnels(raw: Bytes8, packets: Packets, outcome: SetAside) -> None:
         outcome.leave(odd, packets.where(packets.protocol == protocol))
     datagrams = packets.where(packets.protocol == internet.PROTOCOL_UDP)
     header = gather(raw, datagrams.at, _UDP)
-    behind = replace(datagrams, at=datagrams.at + _UDP.itemsize)
-    told = datagrams.stop - datagrams.at >= _BEHIND_PORTS
+    payloads = replace(datagrams, at=datagrams.at + _UDP.itemsize)
+    has_ports = datagrams.stop - datagrams.at >= _PORTS_SIZE
     outcome.skipped += len(datagrams)
     for port, odd in _TUNNEL_OF_PORT.items():
-        found = behind.where(told & (header["destination_port"] == port))
+        found = payloads.where(has_ports & (header["destination_port"] == port))
         outcome.skipped -= len(found)
         outcome.leave(odd, found)

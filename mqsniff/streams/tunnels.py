@@ -1,10 +1,10 @@
-"""Heads of tunnels: the first bytes of one in, what it carries and where that starts out.
+"""Tunnel headers: the first bytes of a packet in a tunnel in, the inner EtherType and offset out.
 
-1. A reader returns None for what is no such tunnel, or carries nothing that holds TCP. Bytes that end inside a head
-   raise ``struct.error`` or ``dpkt.UnpackError``, which the caller contains.
-2. dpkt reads the headers that it knows, each alone: left to itself it descends as deep as a packet nests.
-3. Both directions of a connection have to give the same name: VXLAN, GENEVE, ERSPAN and PPPoE numbers do, MPLS labels
-   and GRE keys may differ between them and are left out.
+1. A reader returns None if the bytes are no such tunnel, or carry no TCP. Bytes that end inside a header raise
+   ``struct.error`` or ``dpkt.UnpackError``, which the caller catches.
+2. dpkt reads single headers only: by itself it would follow nested packets to any depth.
+3. Both directions of a connection must give the same name, which holds for the numbers of VXLAN, GENEVE, ERSPAN and
+   PPPoE; MPLS labels and GRE keys may differ, and are left out.
 4. Sources: RFC 1701, 2784, 2890 (GRE), draft-foschiano-erspan-03, RFC 7348 (VXLAN), RFC 8926 (GENEVE), RFC 3032, 4385,
    4448 (MPLS), RFC 2516, 1661 (PPPoE), RFC 2003, 2473, 4213 (IP in IP).
 """
@@ -27,11 +27,11 @@ from mqsniff.streams.linklayers import (
 )
 
 HEAD_MAX: Final = 512
-"""Bytes that a reader needs at most; the longest head of an honest packet is GENEVE's with 268."""
+"""Bytes that a reader needs at most; the longest valid header is GENEVE's with 268."""
 
 
 class Inside(NamedTuple):
-    """What a tunnel carries: behind ``size`` bytes of its head, a packet of this EtherType."""
+    """The content of a tunnel: after ``size`` bytes of header, a packet of this EtherType."""
 
     tunnel: str
     ethertype: int
@@ -42,9 +42,9 @@ HeadReader: TypeAlias = Callable[[bytes], Inside | None]
 
 _CARRIED: Final = frozenset((ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_BRIDGED, *ETHERTYPES_MPLS))
 _IN_ETHERNET: Final = frozenset((ETHERTYPE_IPV4, ETHERTYPE_IPV6, 0x0806, *ETHERTYPES_VLAN))
-"""By these a frame is recognised; ARP among them, so that nothing else is seen in it."""
+"""EtherTypes by which a frame is recognised; ARP too, so that an ARP frame is not taken for IP."""
 _CONTROL_WORD: Final = b"\0\0"
-"""Its first half (RFC 4448, 4.6)."""
+"""First half of the control word (RFC 4448, 4.6)."""
 _OF_VERSION: Final = {4: ETHERTYPE_IPV4, 6: ETHERTYPE_IPV6}
 _OF_PPP_PROTOCOL: Final = {0x0021: ETHERTYPE_IPV4, 0x0057: ETHERTYPE_IPV6}
 
@@ -60,7 +60,7 @@ _U8 = struct.Struct("!B")
 
 
 def read_header(kind: type[Any], data: bytes) -> Any:
-    """One header as dpkt knows it, with the bytes behind it as ``data``; struct.error where there are too few."""
+    """One header by dpkt, with the bytes after it as ``data``; struct.error if there are too few."""
     header = object.__new__(kind)
     dpkt.Packet.unpack(header, data)
     return header
@@ -80,7 +80,7 @@ def _read_gre(head: bytes) -> Inside | None:
 
 
 def _past_routes(head: bytes, at: int) -> int:
-    """Past the source routes of RFC 1701, the last of which is empty."""
+    """Skip the source routes of RFC 1701, the last of which is empty."""
     while True:
         route = read_header(dpkt.gre.GRE.SRE, head[at:])
         at += route.__hdr_len__ + route.len
@@ -89,7 +89,7 @@ def _past_routes(head: bytes, at: int) -> int:
 
 
 def _read_erspan(head: bytes, at: int, *, has_header: bool) -> Inside | None:
-    """ERSPAN I (nothing but GRE, without its sequence number), II and III."""
+    """ERSPAN I (only GRE, without sequence number), II and III."""
     if not has_header:
         return Inside("erspan", ETHERTYPE_BRIDGED, at)
     version, session = _ERSPAN.unpack_from(head, at)
@@ -109,7 +109,7 @@ def _read_erspan(head: bytes, at: int, *, has_header: bool) -> Inside | None:
 
 
 def _read_mpls(head: bytes) -> Inside | None:
-    """Past the label stack; what it carries is told by nothing but its first bits (RFC 4928)."""
+    """Skip the label stack; only the first bits after it show what it carries (RFC 4928)."""
     at = 0
     while True:
         label = read_header(dpkt.ethernet.MPLSlabel, head[at:])
@@ -131,7 +131,7 @@ def _is_ethernet(head: bytes) -> bool:
 
 
 def _version_inside(tunnel: str, head: bytes, at: int) -> Inside | None:
-    """IP of the version that its first bits tell."""
+    """IP, with the version in its first bits."""
     (first,) = _U8.unpack_from(head, at)
     ethertype = _OF_VERSION.get(first >> 4)
     return None if ethertype is None else Inside(tunnel, ethertype, at)

@@ -1,7 +1,7 @@
 """Pieces of one direction that cannot be delivered yet, in order of their offset and without overlap.
 
-1. The first bytes to come win; bytes that come again are compared with them.
-2. What the snap length cut off is a piece without data: it holds the place until another packet brings the bytes.
+1. The bytes that come first count; bytes that come again are compared with them.
+2. Bytes that the snap length cut off are a piece without data, until another packet brings them.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ _offset = attrgetter("offset")
 
 
 class StreamPiece(NamedTuple):
-    """Bytes ``offset`` to ``stop`` of a direction; ``data`` is None where the snap length cut them off."""
+    """Bytes ``offset`` to ``stop`` of a direction; ``data`` is None if the snap length cut them off."""
 
     offset: int
     stop: int
     data: bytes | None
     ack: int
-    """Offset in the peer's stream that the segment acknowledged: what its sender had when it sent these bytes."""
+    """Offset in the peer's stream up to which the segment acknowledged bytes."""
     ts_ns: int
     packet: int
     ordinal: int
 
     def part(self, start: int, stop: int) -> StreamPiece:
-        """The same piece between two offsets inside it."""
+        """The part of the piece between two offsets inside it."""
         if start == self.offset and stop == self.stop:
             return self
         data = self.data
@@ -36,7 +36,7 @@ class StreamPiece(NamedTuple):
 
 
 class Added(NamedTuple):
-    """What became of a piece: how many of its bytes are new, and where it first disagreed with what was there."""
+    """The result of adding a piece: how many of its bytes are new, and where it first differs from known bytes."""
 
     fresh: int
     clash: int | None
@@ -50,7 +50,7 @@ class WaitingPieces:
     def __init__(self) -> None:
         self.pieces: list[StreamPiece] = []
         self.size = 0
-        """Bytes of the stream that the pieces stand for, those cut off included."""
+        """Bytes of the stream in the pieces, including those that were cut off."""
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -61,13 +61,13 @@ class WaitingPieces:
         return self.pieces[0]
 
     def pop(self) -> StreamPiece:
-        """Take the head out."""
+        """Remove the head and return it."""
         piece = self.pieces.pop(0)
         self.size -= piece.stop - piece.offset
         return piece
 
     def add(self, new: StreamPiece) -> Added:
-        """Keep what of ``new`` is not there yet."""
+        """Add the bytes of ``new`` that are not known yet."""
         pieces = self.pieces
         if not pieces or pieces[-1].stop <= new.offset:
             pieces.append(new)
@@ -85,7 +85,7 @@ class WaitingPieces:
         return Added(fresh, clash)
 
     def cut(self, end: int) -> int:
-        """Drop what lies at or beyond ``end``; returns how many bytes these were."""
+        """Drop bytes at or after ``end``; returns how many."""
         dropped = 0
         while self.pieces and self.pieces[-1].stop > end:
             last = self.pieces.pop()
@@ -101,7 +101,7 @@ def _size(pieces: list[StreamPiece]) -> int:
 
 
 def _overlay(old: list[StreamPiece], new: StreamPiece) -> tuple[list[StreamPiece], int, int | None]:
-    """(pieces together, fresh bytes, first disagreement) of ``new`` and the pieces that it touches."""
+    """(joined pieces, number of new bytes, first disagreement) of ``new`` and the pieces that it touches."""
     laid: list[StreamPiece] = []
     fresh, clash, at = 0, None, new.offset
     for piece in old:
@@ -124,7 +124,7 @@ def _overlay(old: list[StreamPiece], new: StreamPiece) -> tuple[list[StreamPiece
 
 
 def disagreement(known: StreamPiece, new: StreamPiece) -> int | None:
-    """Offset of the first byte in which two pieces differ where both have data."""
+    """Offset of the first byte in which two pieces differ, if both have data; else None."""
     if known.data is None or new.data is None:
         return None
     start, stop = max(known.offset, new.offset), min(known.stop, new.stop)

@@ -1,1 +1,1 @@
-"""The tables: their columns as plain data, and decoded things turned into their rows."""
+"""The tables: their columns, and the rows and Arrow blocks that items become."""

@@ -1,12 +1,12 @@
 """Items in, Arrow blocks of the tables out, in the order in which they fill up.
 
 1. A block has the schema of its table. Records stay columns (``recordcolumns``); other rows come from ``tables.rows``
-   and are turned round here.
-2. Bodies become JSON text when their row is taken, so what waits is bounded by its bytes, not by objects; and by the
-   text of its rows, which may all name the same long client id.
-3. ``topics`` comes at the end, as only then the names that count are known.
-4. Topic names are filled from what was taught so far, a row's names all or none; a block tells which topic ids its rows
-   name, and what stands for them: ``mqsniff.sinks.topicfill`` fills what is known at the end.
+   and become columns here.
+2. Bodies become JSON text at once, so that waiting rows are bounded by bytes, not objects; also by the text of their
+   columns, since all rows may hold the same long client id.
+3. ``topics`` comes at the end, when the names that count are known.
+4. Topic names that are known so far are filled in, for all topics of a row or for none. A block tells which topic ids
+   its rows name, and which names they show: ``mqsniff.sinks.topicfill`` fills in what is known at the end.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from mqsniff.tables.values import Redaction
 from mqsniff.topics import TopicDirectory, TopicIds, final_topic, final_topics, note_topic
 
 ROWS: Final = 4_096
-"""Rows of dicts that wait, so that objects never pile up."""
+"""Rows that wait at most, as each is a dict."""
 JSON_BYTES: Final = 4 << 20
-"""Bytes of JSON text that wait with them."""
+"""Bytes of JSON text in them at most."""
 
 _JSON: Final = {table: names_of(table, "json") for table in TABLES}
 _TEXT: Final = {table: names_of(table, "text", "texts") for table in TABLES}
@@ -53,10 +53,10 @@ class _Rows:
         self.topic_ids: TopicIds = {}
 
     def add(self, row: Row, shown: Redaction) -> None:
-        """Take a row."""
+        """Add a row."""
         for name in _JSON[self._table]:
             if (value := row[name]) is not None:
-                row[name] = text = bytes(bytearray(shown.json(value)))  # orjson's bytes hold 4 KB behind their end
+                row[name] = text = bytes(bytearray(shown.json(value)))  # orjson over-allocates by 4 KB
                 self._json_bytes += len(text)
         self._text += sum([_width(row[name]) for name in _TEXT[self._table]])
         self._rows.append(row)
@@ -70,7 +70,7 @@ class _Rows:
         return len(self._rows) >= ROWS or self._json_bytes >= JSON_BYTES or self._text >= BLOCK_TEXT
 
     def block(self) -> Block:
-        """What waits, as a block; nothing waits then."""
+        """The waiting rows as a block."""
         rows, topic_ids = self._rows, self.topic_ids
         self._rows, self._json_bytes, self._text, self.topic_ids = [], 0, 0, {}
         arrays = [array_of([row[column.name] for row in rows], column.type) for column in TABLES[self._table]]
@@ -97,7 +97,7 @@ class ArrowTables:
         self.topics = TopicDirectory() if topics is None else topics
 
     def take(self, item: Item) -> Iterator[Block]:
-        """Take an item; gives the blocks that are full."""
+        """Add an item; gives the blocks that are full."""
         if isinstance(item, RecordItem):
             if self._records is not None:
                 self._note_records(item)
@@ -116,7 +116,7 @@ class ArrowTables:
                 yield waiting.block()
 
     def rest(self) -> Iterator[Block]:
-        """The blocks of what still waits, and the topics."""
+        """The blocks of the waiting rows, and the topics."""
         for waiting in self._rows.values():
             if len(waiting):
                 yield waiting.block()
@@ -128,7 +128,7 @@ class ArrowTables:
     # ---- topic names
 
     def _name(self, item: Item, row: Row, topic_ids: TopicIds) -> None:
-        """Fill what is known of a row that names topic ids, and note it."""
+        """Fill known topic names into a row with topic ids, and note them."""
         protocol, names = row["protocol"], self.topics.names
         if "topic_id" in row:
             key = protocol, row["topic_id"]
@@ -142,7 +142,7 @@ class ArrowTables:
             note_topic(topic_ids, key, names[key][0] if known else None)
 
     def _note_records(self, item: RecordItem) -> None:
-        """Note the topic ids of a batch; the pipeline has filled and decoded what it knew."""
+        """Note the topic ids of a batch; the pipeline has filled in known names."""
         constant, columns, protocol = item.batch.constant, item.batch.columns, item.message.protocol
         if "topic_id" in columns:
             topics = columns.get("topic") or [constant.get("topic")] * item.batch.count
@@ -173,7 +173,7 @@ def topics_block(topics: Sequence[TopicItem]) -> Block:
 
 
 def _written(item: Item) -> tuple[str, ...]:
-    """The topics that stand in the messages of an item, without those that the pipeline filled."""
+    """The topics in the messages of an item, without those that the pipeline filled in."""
     messages: tuple[Message | None, ...] = ()
     if isinstance(item, MessageItem):
         messages = (item.message,)

@@ -1,10 +1,9 @@
 """Python values of a column in, an Arrow array of the column's type out, whatever traffic put into them.
 
 1. Times are nanoseconds here and microseconds in Arrow, rounded down.
-2. Text that is no Unicode stands with escapes; bytes in a column of text too.
-3. What is redacted of a header's value is bytes too: the JSON that says its size and hash.
-4. A number that no int64 can hold becomes null (rows tell it in ``beyond_int64``), as does a value of another type than
-   its column's.
+2. Text that is not valid Unicode is escaped, and so are bytes in a column of text.
+3. The redacted value of a header is bytes too: JSON with size and hash.
+4. A number beyond int64 becomes null (rows hold it in ``beyond_int64``), as does a value of a wrong type.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def repeated(value: Any, kind: ColumnType, count: int) -> pa.Array:
 
 
 def numbers_of(parts: Iterable[Iterable[int]]) -> Int64s:
-    """The integers of many parts one after the other."""
+    """The integers of many parts, concatenated."""
     return np.frombuffer(b"".join(map(_packed, parts)), np.int64)
 
 
@@ -67,7 +66,7 @@ def numbers_array(parts: Iterable[Sequence[Any]], kind: ColumnType) -> pa.Array:
 
 
 def _numbers_or_none(parts: Iterable[Sequence[Any]]) -> tuple[Int64s, Bools | None]:
-    """(integers of many parts one after the other, which of them are none)."""
+    """(integers of many parts, concatenated; which of them are null)."""
     packed: list[memoryview] = []
     holes: list[tuple[int, Bools]] = []
     at = 0
@@ -89,7 +88,7 @@ def _numbers_or_none(parts: Iterable[Sequence[Any]]) -> tuple[Int64s, Bools | No
 
 
 def _packed(numbers: Iterable[int]) -> memoryview:
-    """Integers as 64 bits each; TypeError or OverflowError where one is none."""
+    """Integers as int64; TypeError or OverflowError if one does not fit."""
     match numbers:
         case array(typecode="q"):
             return memoryview(numbers)
@@ -99,7 +98,7 @@ def _packed(numbers: Iterable[int]) -> memoryview:
 
 
 def _fitting(values: Sequence[Any]) -> tuple[Int64s, Bools]:
-    """(integers, which of them are null); what int64 cannot hold is null (rule 4)."""
+    """(integers, which of them are null); numbers beyond int64 are null (rule 4)."""
     count = len(values)
     if list(values).count(None) == count:
         return np.zeros(count, np.int64), np.ones(count, np.bool_)
@@ -112,7 +111,7 @@ def _nulls(values: Sequence[Any]) -> Bools:
 
 
 def _utf8(value: Any) -> bytes | None:
-    """Text as UTF-8, also where it holds what is no character; None for what is no text."""
+    """Text as UTF-8, invalid characters escaped; None for other types."""
     if isinstance(value, str):
         try:
             return value.encode()
@@ -124,7 +123,7 @@ def _utf8(value: Any) -> bytes | None:
 
 
 def _payload(value: Any) -> bytes | None:
-    """Bytes; of a header's value that was redacted its size and hash, as JSON."""
+    """Bytes; for a redacted header value its size and hash, as JSON."""
     if isinstance(value, dict):
         return orjson.dumps(value)
     return value if isinstance(value, bytes) else None

@@ -15,7 +15,7 @@ _TCP = 6
 
 
 def community_id(client_ip: str, client_port: int, server_ip: str, server_port: int) -> str | None:
-    """The id, the same whichever end is named first; None for addresses that are no IP addresses of one family."""
+    """The id, the same in both directions; None unless both are IP addresses of one family."""
     ends = sorted(((_packed(client_ip), client_port), (_packed(server_ip), server_port)))
     (low, low_port), (high, high_port) = ends
     if not low or len(low) != len(high):
@@ -25,7 +25,7 @@ def community_id(client_ip: str, client_port: int, server_ip: str, server_port: 
 
 
 def _packed(ip: str) -> bytes:
-    """An address as its 4 or 16 bytes; none for what is no address."""
+    """The 4 or 16 bytes of an address; empty if it is no IP address."""
     try:
         return socket.inet_pton(socket.AF_INET6 if ":" in ip else socket.AF_INET, ip)
     except OSError:

@@ -1,8 +1,8 @@
-"""Text from the traffic in, text that a terminal can be trusted with out.
+"""Text from the traffic in, text that is safe for a terminal out.
 
-1. Nothing that moves a cursor, changes a colour or the direction of writing gets through: control, format and private
-   characters, lone surrogates and odd spaces stand as escapes.
-2. Quoted text is a JSON string, so that a reader can tell "null" from null and where a value ends.
+1. Characters that could move the cursor, or change colours or the direction of writing, are escaped: control, format
+   and private characters, lone surrogates and odd spaces.
+2. Quoted text is a JSON string, so that a reader can tell "null" from null and see where a value ends.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ _NAMED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def safe(text: str) -> str:
-    """Text without anything that a terminal would act on."""
+    """Text with everything escaped that a terminal would act on."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escape(char) for char in text)
 
 
 def quoted(text: str) -> str:
-    """Text in double quotes, backslashes and quotes escaped as well."""
+    """Text in double quotes; backslashes and quotes are escaped too."""
     return '"' + safe(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 

@@ -1,12 +1,12 @@
 """Record batches in, Arrow blocks of the table ``records`` out: columns from the batch to the block. Hot.
 
-1. What a batch has once is repeated by an index, places become arrays by ``tables.spans``; Python touches a batch, not
-   its records. The exceptions: columns that a dissector gives as a list are read once, headers without places and
-   values that are cut are made one by one.
-2. Rows equal those of ``tables.rows.record_rows``, its slow twin, which NDJSON is made of.
-3. What is waiting is bounded by ``BLOCK_BYTES``, ``BLOCK_ROWS``, ``BLOCK_BATCHES``, ``BLOCK_TEXT`` and one batch; a
+1. Values that all records of a batch share are repeated by an index, and byte spans become arrays by ``buffers``; no
+   Python code runs per record. Exceptions: columns that a dissector gives as a list are read once; headers without
+   spans and values that are cut are made one by one.
+2. Rows equal those of its slow twin ``tables.rows.record_rows``, which NDJSON uses.
+3. Waiting records are bounded by ``BLOCK_BYTES``, ``BLOCK_ROWS``, ``BLOCK_BATCHES``, ``BLOCK_TEXT`` and one batch; a
    larger batch becomes many blocks.
-4. What a connection says of its ends is taken when a batch comes, not when its block is made.
+4. The identity of a connection is read when a batch is added, not when its block is made.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from mqsniff.tables.values import Redaction, redacted
 BLOCK_BYTES: Final = 8 << 20
 BLOCK_ROWS: Final = 1 << 16
 BLOCK_BATCHES: Final = 1 << 13
-"""Batches of one record each cost some 3 KB while they wait: rows alone would bound them at 200 MB."""
+"""A waiting batch of one record costs 3 KB: a limit of rows alone would allow 200 MB."""
 
 BLOCK_TEXT: Final = 64 << 20
-"""Bytes of text that rows repeat: a client id of 32 KB before 65,536 records of 8 bytes would make 2 GB."""
+"""Bytes of text that rows repeat: a client id of 32 KB in 65,536 rows would make 2 GB."""
 
 _COLUMNS: Final = {column.name: column for column in TABLES["records"]}
 _TEXTS: Final = names_of("records", "text")
@@ -53,7 +53,7 @@ class _Held:
     start: int
     stop: int
     base: int
-    """Where the batch's data begin among the data of the block."""
+    """Where the data of the batch begin in the data of the block."""
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -90,7 +90,7 @@ class RecordColumns:
         self._text = 0
 
     def add(self, connection: ConnectionInfo, message: Message, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take a batch; gives the blocks that are full."""
+        """Add a batch; gives the blocks that are full."""
         constants = record_constants(connection, message, batch, self._captures)
         columns = record_columns(batch, self._shown)
         width = sum(len(value) for value in map(constants.get, _TEXTS) if isinstance(value, str))
@@ -125,14 +125,14 @@ class RecordColumns:
         return self._rows
 
     def block(self) -> pa.RecordBatch:
-        """What waits, as a block; nothing waits then."""
+        """The waiting records as a block."""
         made = _Block(self._held, self._data, self._shown).made()
         self._forget()
         return made
 
 
 class _Block:
-    """One block at work."""
+    """Makes one block."""
 
     def __init__(self, held: list[_Held], data: list[bytes], shown: Redaction) -> None:
         self._held = held
@@ -145,12 +145,12 @@ class _Block:
         self._varying = frozenset().union(*(each.columns for each in held))
         constants = (each.constants.values() for each in held)
         self._constants = dict(zip(held[0].constants, zip(*constants, strict=True), strict=True))
-        """Column -> what each of ``held`` has there; all name their columns in the same order."""
+        """Column -> its value in each of ``held``; all have their columns in the same order."""
         self._base = self._repeated([each.base for each in held])
         self._end = self._repeated([each.base + len(each.batch.data) for each in held])
 
     def _repeated(self, numbers: list[int]) -> Int64s:
-        """A number of each batch, for each of its records."""
+        """A number of each batch, repeated for its records."""
         return np.array(numbers, np.int64)[self._owner]
 
     def made(self) -> pa.RecordBatch:
@@ -197,26 +197,26 @@ class _Block:
         key, key_encoding = self._payload(starts, stops, stops - starts)
         starts, stops = self._spans([each.batch.values for each in self._held])
         null = starts < 0
-        told = self._plain(_COLUMNS["value_size"])
-        sizes = np.where(null, 0, np.maximum(stops - starts, numbers_in(told)))
+        given_sizes = self._plain(_COLUMNS["value_size"])
+        sizes = np.where(null, 0, np.maximum(stops - starts, numbers_in(given_sizes)))
         value, value_encoding = self._payload(starts, stops, sizes)
         return {
             "key": key,
             "key_encoding": key_encoding,
             "value": value,
             "value_encoding": pc.if_else(bool_array(null), self._plain(_COLUMNS["value_encoding"]), value_encoding),
-            "value_size": pc.if_else(bool_array(null), told, number_array(sizes)),
+            "value_size": pc.if_else(bool_array(null), given_sizes, number_array(sizes)),
         }
 
     def _spans(self, spans: list[tuple[Sequence[int], Sequence[int]] | None]) -> tuple[Int64s, Int64s]:
-        """Places in the data of the block; (-1, -1) for null."""
+        """Spans in the data of the block; (-1, -1) for null."""
         pairs = list(zip(self._held, spans, strict=True))
         starts, stops = (numbers_of(each.places(own, edge) for each, own in pairs) for edge in (0, 1))
         null = starts < 0
         return np.where(null, -1, starts + self._base), np.where(null, -1, stops + self._base)
 
     def _payload(self, starts: Int64s, stops: Int64s, sizes: Int64s) -> tuple[pa.Array, pa.Array]:
-        """(what is shown of keys or values that are ``sizes`` long, how they stand)."""
+        """(the shown keys or values, whose full sizes are ``sizes``; their encodings)."""
         null = starts < 0
         if not self._shown.payload:
             codes = np.full(self._rows, _REDACTED)
@@ -233,7 +233,7 @@ class _Block:
         return values, _encodings(codes, null)
 
     def _cut(self, cut: Int64s, starts: Int64s, stops: Int64s, sizes: Int64s) -> list[int]:
-        """How values stand of which only the beginning is shown; text gets shorter by a character that was divided."""
+        """The encodings of values that are cut; text loses a character that the cut divides."""
         kinds: list[int] = []
         for index in cut.tolist():
             start = int(starts[index])
@@ -258,7 +258,7 @@ class _Block:
         return pa.ListArray.from_arrays(lists, members, type=kind, mask=mask)
 
     def _header_places(self) -> tuple[Int64s, Int64s, Any, list[bytes]]:
-        """(places of all headers as ``HeaderSpans`` has them, counts, which are null, data behind the block's own)."""
+        """(spans of all headers as in ``HeaderSpans``, counts, which are null, data that follows the block's own)."""
         places: list[Sequence[int]] = []
         bases: list[int] = []
         counts: list[Sequence[int] | repeat[int]] = []
@@ -286,7 +286,7 @@ def _encodings(codes: Any, null: Any) -> pa.Array:
 
 
 def _header_spans(held: _Held, room: int) -> tuple[HeaderSpans, int, bytes]:
-    """(places of the headers, what to add to them, data that they stand in where these are new)."""
+    """(spans of the headers, their base offset, their data if it is not yet in the block)."""
     spans = held.batch.header_spans() if held.batch.header_spans is not None else None
     if spans is None:
         return _made(held, room)
@@ -298,7 +298,7 @@ def _header_spans(held: _Held, room: int) -> tuple[HeaderSpans, int, bytes]:
 
 
 def _made(held: _Held, room: int) -> tuple[HeaderSpans, int, bytes]:
-    """As above, of headers that the dissector gives as pairs."""
+    """As above, for headers that the dissector gives as pairs."""
     counts: list[int] = []
     places: list[int] = []
     parts: list[bytes] = []

@@ -1,11 +1,11 @@
-"""Decoded things in, rows of the tables out: what the pipeline yields becomes dicts with every column of its table.
+"""Items in, rows of the tables out: dicts with every column of their table.
 
-1. A row has all columns of ``schemas.TABLES`` in their order; what is not known is None.
+1. A row has all columns of ``schemas.TABLES`` in their order; unknown values are None.
 2. Values are still typed: times are integer nanoseconds, bodies hold bytes and Secrets; sinks encode them.
-3. Keys and values of records are redacted and cut here, before any sink sees them.
-4. Only the tables that are wanted are made.
-5. A number, or a time in nanoseconds, that no int64 holds stands in ``beyond_int64`` under the name of its column,
-   which is None then: the same in every output.
+3. Keys and values of records are redacted and cut here, before sinks see them.
+4. Only rows of wanted tables are made.
+5. A number, or a time in nanoseconds, beyond int64 is in ``beyond_int64`` under the name of its column, which is None
+   then: the same in every output.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def message_row(connection: ConnectionInfo, message: Message, captures: Captures
 
 
 def fits(message: Message) -> bool:
-    """Whether the numbers of a message's row need no ``beyond_int64``. Hot: once a message."""
+    """Whether all numbers of a message's row fit int64. Hot: once per message."""
     code, count, version = message.error_code, message.error_count, message.version
     return (
         (not code or _INT_MIN <= code <= _INT_MAX)
@@ -123,7 +123,7 @@ def fits(message: Message) -> bool:
 
 
 def _fitted(row: Row, names: Iterable[str]) -> Row:
-    """Move numbers that no int64 holds from these columns of the row to ``beyond_int64``, in place (rule 5)."""
+    """Move numbers beyond int64 from these columns of the row to ``beyond_int64``, in place (rule 5)."""
     beyond = {name: value for name in names if (value := row[name]) and _is_beyond(value)}
     if beyond:
         row |= dict.fromkeys(beyond)
@@ -132,7 +132,7 @@ def _fitted(row: Row, names: Iterable[str]) -> Row:
 
 
 def _is_beyond(value: Any) -> bool:
-    """Whether a value is a number that no int64 holds."""
+    """Whether a value is a number beyond int64."""
     return type(value) is int and not _INT_MIN <= value <= _INT_MAX
 
 
@@ -183,7 +183,7 @@ def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captu
 
 
 def _verdict(pending: Pending, answer: Message | None) -> Message | None:
-    """The message whose error a row of ``exchanges`` tells: a later answer, or a refusal, may have one too."""
+    """The message whose error a row of ``exchanges`` shows: a later answer or a refusal may have one too."""
     later = pending.awaits.answer if pending.awaits is not None else pending.last_answer
     if later is not None and later.failed and (pending.awaits is not None or answer is None or not answer.failed):
         return later
@@ -214,7 +214,7 @@ def record_rows(
 
 
 def record_constants(connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures) -> Row:
-    """What the rows of ``records`` of one batch have in common; None in all other columns."""
+    """The values that all rows of ``records`` of one batch share; None in the other columns."""
     frame = message.frame
     common: Row = dict.fromkeys(_RECORD_COLUMNS)
     common |= _key_and_who(connection, message)
@@ -230,9 +230,9 @@ def record_constants(connection: ConnectionInfo, message: Message, batch: Record
 
 
 def record_columns(batch: RecordBatch, shown: Redaction) -> dict[str, Sequence[Any]]:
-    """The columns of ``records`` that differ inside a batch; what internal topics hold is payload too.
+    """The columns of ``records`` that differ inside a batch; decoded records of internal topics are payload too.
 
-    Where the payload is redacted, its hashes are columns instead.
+    If the payload is redacted, its hashes are columns instead.
     """
     hidden = () if shown.payload else ("decoded",)
     columns = {name: column for name, column in batch.columns.items() if name in _RECORD_NAMES and name not in hidden}
@@ -240,21 +240,21 @@ def record_columns(batch: RecordBatch, shown: Redaction) -> dict[str, Sequence[A
         columns |= _ordering_keys(columns["ordering_key"], shown)
     if not shown.payload:
         columns["key_sha256"] = [_hash(data, size) for data, size in _slices(batch, batch.keys)]
-        told = columns.get("value_size") or repeat(batch.constant.get("value_size"), batch.count)
-        slices = zip(_slices(batch, batch.values), told, strict=True)
+        sizes = columns.get("value_size") or repeat(batch.constant.get("value_size"), batch.count)
+        slices = zip(_slices(batch, batch.values), sizes, strict=True)
         columns["value_sha256"] = [_hash(data, max(size, whole or 0)) for (data, size), whole in slices]
     beyond = [name for name, column in columns.items() if name in _RECORD_NUMBERS and _exceeds(column)]
     return _fitted_columns(batch, columns, beyond) if beyond else columns
 
 
 def _ordering_keys(keys: Sequence[bytes | None], shown: Redaction) -> dict[str, Sequence[Any]]:
-    """Ordering keys as they are shown, and how they stand."""
+    """(ordering keys as they are shown, their encodings)."""
     pairs = [(None, None) if key is None else shown.record_data(key, len(key)) for key in keys]
     return {"ordering_key": [key for key, _ in pairs], "ordering_key_encoding": [encoding for _, encoding in pairs]}
 
 
 def _exceeds(column: Sequence[Any]) -> bool:
-    """Whether a column holds a number that no int64 does; arrays cannot, and ranges do where their ends do."""
+    """Whether a column holds a number beyond int64; arrays cannot, and of a range only the ends are checked."""
     match column:
         case range():
             return len(column) > 0 and (_is_beyond(column[0]) or _is_beyond(column[-1]))
@@ -266,18 +266,18 @@ def _exceeds(column: Sequence[Any]) -> bool:
 def _fitted_columns(
     batch: RecordBatch, columns: dict[str, Sequence[Any]], names: list[str]
 ) -> dict[str, Sequence[Any]]:
-    """Move numbers that no int64 holds from the columns ``names`` of a batch to ``beyond_int64`` (rule 5)."""
+    """Move numbers beyond int64 from the columns ``names`` of a batch to ``beyond_int64`` (rule 5)."""
     constant = {name: value for name, value in batch.constant.items() if name in _RECORD_NUMBERS and _is_beyond(value)}
-    told: list[Row | None] = []
+    beyond: list[Row | None] = []
     for index in range(batch.count):
         own = {name: value for name in names if _is_beyond(value := columns[name][index])}
-        told.append(constant | own or None)
+        beyond.append(constant | own or None)
     fitting = {name: [None if _is_beyond(value) else value for value in columns[name]] for name in names}
-    return columns | fitting | {"beyond_int64": told}
+    return columns | fitting | {"beyond_int64": beyond}
 
 
 def problem_row(noticed: ProblemItem, captures: Captures) -> Row:
-    """A row of ``problems``; the key is its message's where it has one, packet 0 means the capture as a whole."""
+    """A row of ``problems``; the key is that of its message, if any; packet 0 means the whole capture."""
     connection, problem, message, packet = noticed.connection, noticed.problem, noticed.message, noticed.packet
     side, offset = problem.side, problem.offset
     if message is not None:
@@ -321,7 +321,7 @@ def connection_row(connection: ConnectionInfo, captures: Captures) -> Row:
 
 
 def _who(connection: ConnectionInfo | None, message: Message | None) -> Row:
-    """Who speaks. A message has its connection's client; its group is its own only, since one client may have many."""
+    """Client and group: the client of the connection, but the group of the message, since a client may use many."""
     if connection is None:
         return {"client": None, "server": None, "client_id": None, "group": None}
     identity = connection.identity
@@ -357,7 +357,7 @@ def _partition_rows(connection: ConnectionInfo, message: Message) -> Iterator[Ro
 
 
 def _half(which: str, frame: Frame | None, captures: Captures) -> Row:
-    """Place and size of one half of an exchange."""
+    """Position and size of one half of an exchange."""
     if frame is None:
         return {f"{which}_{column}": None for column in ("capture", "packet", "size", "stream_offset")}
     return {
@@ -371,20 +371,20 @@ def _half(which: str, frame: Frame | None, captures: Captures) -> Row:
 def _each_once(
     field: Literal["topics", "topic_ids"], request: Message | None, answer: Message | None
 ) -> tuple[str, ...] | None:
-    """Topics or topic ids that a request and its answer name, each once."""
+    """Topics or topic ids of a request and its answer, each once."""
     named = (getattr(message, field) for message in (request, answer) if message is not None)
     return tuple(dict.fromkeys(chain.from_iterable(named))) or None
 
 
 def listed(column: Sequence[Any]) -> Sequence[Any]:
-    """A column as a sequence of plain Python values, also where the dissector made a NumPy array."""
+    """A column as Python values, also if the dissector made a NumPy array."""
     return column.tolist() if hasattr(column, "tolist") else column
 
 
 def _slices(
     batch: RecordBatch, spans: tuple[Sequence[int], Sequence[int]] | None
 ) -> Iterator[tuple[bytes | None, int]]:
-    """(bytes that are there or None for null, length on the wire) of every record's key or value."""
+    """(captured bytes or None for null, size on the wire) of every record's key or value."""
     if spans is None:
         yield from repeat((None, 0), batch.count)
         return
@@ -394,7 +394,7 @@ def _slices(
 
 
 def _hash(data: bytes | None, size: int) -> str | None:
-    """The hash of a key or value that is there as a whole."""
+    """The hash of a key or value; None unless all of it was captured."""
     return None if data is None or len(data) < size else sha256(data).hexdigest()
 
 

@@ -1,7 +1,7 @@
 """The seven tables as plain data: which columns a row has, of which type and unit, and what they mean.
 
-1. This is the one list of columns: NDJSON, Parquet, SQL and Spark all take it from here.
-2. Types are plain: every integer is a signed 64-bit one, no dictionaries, one type a column.
+1. This is the only list of columns: NDJSON, Parquet, SQL and Spark use it.
+2. Types are simple: all integers are int64, no dictionaries, one type per column.
 3. Within a major version columns are only added, nullable, at the end of their table.
 4. Nothing of Arrow is imported until ``arrow_schema`` is called.
 """
@@ -90,7 +90,8 @@ _CONNECTIONS: Final = (
     _text(
         "protocol",
         "kafka, pulsar, rocketmq, nsq or nsqlookupd; named and not decoded: rocketmq-ha, tls, http, http2, amqp-0-9-1, "
-        "amqp-1.0, mqtt, nats, stomp, redis, zookeeper, postgresql, mysql; else unknown",
+        "amqp-1.0, mqtt, nats, stomp, redis, zookeeper, postgresql, mysql; what a plugin decodes "
+        "(`mqsniff protocols` lists all); else unknown",
         nullable=False,
     ),
     _text("detected_by", "how the protocol was found: content, port or user"),
@@ -350,11 +351,11 @@ TABLES: Final[dict[TableName, tuple[Column, ...]]] = {
 }
 
 STREAM_TABLES: Final[tuple[TableName, ...]] = ("messages", "problems", "connections")
-"""What text and NDJSON give when nobody chose tables."""
+"""The tables of text and NDJSON by default."""
 
 
 def names_of(table: TableName, *types: ColumnType) -> tuple[str, ...]:
-    """Names of a table's columns in their order; only those of some types where types are given."""
+    """Names of a table's columns in their order; with ``types``, only columns of these types."""
     return tuple(column.name for column in TABLES[table] if not types or column.type in types)
 
 

@@ -12,7 +12,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def rfc3339(ts_ns: int) -> str | None:
-    """A time as text; None outside the years 1 to 9999, which the format cannot name."""
+    """A time as text; None outside the years 1 to 9999, which the format does not have."""
     seconds, rest = divmod(ts_ns, SECOND_NS)
     second = utc_second(seconds)
     return None if second is None else f"{second}.{rest:09d}Z"

@@ -1,14 +1,15 @@
-"""How a value is shown, once for every output: typed values in, JSON-able ones out, redacted as the run asks.
+"""Typed values in, JSON values out, redacted as the run asks: one encoding for all outputs.
 
-1. Bytes are a string where they are valid UTF-8 without control characters (tab, CR, LF aside), else {"base64": "…"};
-   a string that is no valid Unicode follows the rule for bytes.
-2. A Secret is {"redacted": N}, Undecoded is {"undecoded": N, "sha256": "…"}, N bytes, unless the user asks for them.
+1. Bytes are a string if they are valid UTF-8 without control characters (except tab, CR, LF), else {"base64": "…"}; a
+   string that is not valid Unicode follows the rule for bytes.
+2. A Secret is {"redacted": N}, Undecoded is {"undecoded": N, "sha256": "…"}, with N bytes, unless the user asks to see
+   them.
 3. NaN and infinities are text; integers stay integers, however long.
-4. Whatever traffic put into a value can be serialised; nothing here raises on it.
-5. Keys and values of records say how they stand: utf8, base64, redacted, or cut (their beginning, as text). Binary that
-   was cut stays base64: it is shorter than ``value_size`` says.
-6. Where the payload is redacted, values of headers, and keys and headers that stand in bodies (``model.payload``), are
-   {"redacted": N, "sha256": "…"}; of keys and values themselves columns tell the hash.
+4. Every value from traffic can be serialised; nothing here raises on it.
+5. Keys and values of records have an encoding: utf8, base64, redacted, or cut (the beginning of text). Binary that is
+   cut stays base64: it is shorter than ``value_size``.
+6. If the payload is redacted, values of headers, and keys and headers in bodies (``model.payload``), are
+   {"redacted": N, "sha256": "…"}; the hashes of keys and values are columns.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from mqsniff.model import PayloadBytes, PayloadMap, PayloadText, Secret, Undecod
 Encoding: TypeAlias = Literal["utf8", "base64", "redacted", "cut"]
 
 NESTING_MAX: Final = 200
-"""Levels of a value that are shown; the serialiser itself gives up at 254."""
+"""Levels of nesting that are shown; orjson fails at 254."""
 
 _CONTROL: Final = bytes((*range(9), 11, 12, *range(14, 32), 127))
 """C0 and DEL, but for tab, LF and CR."""
@@ -41,7 +42,7 @@ _INT_MAX: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """What the user wants to see of secrets, of undecoded bytes and of record data."""
+    """How secrets, undecoded bytes and record data are shown."""
 
     secrets: bool = False
     raw: bool = False
@@ -50,7 +51,7 @@ class Redaction:
     """Bytes of a record's key or value that are shown; None for all."""
 
     def default(self, value: object) -> object:
-        """A value that JSON has no form for, in the form that the rules give it; the hook of orjson."""
+        """The JSON value for a type that JSON does not have, by the rules; the ``default`` hook of orjson."""
         match value:
             case PayloadMap() | PayloadText() | PayloadBytes() if not self.payload:
                 return redacted(value)
@@ -69,22 +70,22 @@ class Redaction:
         return self.sure_json(value) or orjson.dumps(self.plain(value))
 
     def sure_json(self, value: Any, *, finite: bool = False) -> bytes | None:
-        """A value as JSON where the serialiser makes it as the rules say, else None; ``finite``: NaN is not in it."""
+        """A value as JSON if orjson follows the rules for it, else None; ``finite``: it holds no NaN or infinity."""
         encoded = self._fast_json(value)
         if encoded is None or finite or b"null" not in encoded:
             return encoded
         return None if _has_nonfinite(value) else encoded
 
     def row_json(self, row: dict[str, Any], objects: Collection[str]) -> bytes:
-        """A row as JSON; its columns stay text, whatever the traffic wrote, but for those that hold objects."""
+        """A row as JSON; columns of text stay text, whatever the traffic wrote."""
         encoded = self._fast_json(row)
         if encoded is None or (b"null" in encoded and any(_has_nonfinite(row.get(name)) for name in objects)):
-            told = {name: value if name in objects else escaped(value) for name, value in row.items()}
-            return orjson.dumps({name: self.plain(value) for name, value in told.items()})
+            texts = {name: value if name in objects else escaped(value) for name, value in row.items()}
+            return orjson.dumps({name: self.plain(value) for name, value in texts.items()})
         return encoded
 
     def _fast_json(self, value: Any) -> bytes | None:
-        """What orjson makes of a value, None where it fails; it writes null for a float that has no JSON."""
+        """The JSON that orjson makes, None if it fails; it writes null for NaN and infinities."""
         try:
             option = None if self.payload else orjson.OPT_PASSTHROUGH_SUBCLASS
             return orjson.dumps(value, default=self.default, option=option)
@@ -92,7 +93,7 @@ class Redaction:
             return None
 
     def plain(self, value: Any, depth: int = 0) -> Any:
-        """A copy that JSON can hold, whatever the value is."""
+        """A copy of any value that JSON can hold."""
         match value:
             case PayloadMap() | PayloadText() | PayloadBytes() if not self.payload:
                 return redacted(value)
@@ -116,7 +117,7 @@ class Redaction:
             return {"no_value": type(value).__name__}
 
     def record_data(self, data: bytes, size: int) -> tuple[bytes | None, Encoding]:
-        """(what is shown of a record's key or value of ``size`` bytes, how it stands); ``data`` may be its start."""
+        """(the shown key or value of a record, its encoding); ``data`` may be the start of its ``size`` bytes."""
         if not self.payload:
             return None, "redacted"
         if self.max_bytes is not None and len(data) > self.max_bytes:
@@ -127,21 +128,21 @@ class Redaction:
         return data, "base64" if text_of(data) is None else "utf8"
 
     def record_text(self, data: bytes, size: int) -> tuple[str | None, Encoding]:
-        """The same as text: what ``record_data`` shows, in base64 where it says so."""
+        """As ``record_data``, with base64 as text."""
         if self.payload and self.max_bytes is None and len(data) >= size and (text := text_of(data)) is not None:
             return text, "utf8"
         found, encoding = self.record_data(data, size)
         return None if found is None else base64(found) if encoding == "base64" else found.decode(), encoding
 
     def headers(self, headers: Iterable[tuple[str, bytes | None]]) -> list[dict[str, Any]]:
-        """Headers of a record as the ``headers`` column has them."""
+        """The headers of a record for the column ``headers``."""
         if self.payload:
             return [{"key": key, "value": value} for key, value in headers]
         return [{"key": key, "value": redacted(value)} for key, value in headers]
 
 
 def redacted(value: Any) -> Any:
-    """What stays of payload: size and hash of text and bytes, of a map the names; null stays null."""
+    """Redacted payload: size and hash of text and bytes, the names of a map; null stays null."""
     match value:
         case str():
             return redacted(value.encode(errors="surrogatepass"))
@@ -163,7 +164,7 @@ def text_of(data: bytes) -> str | None:
 
 
 def _has_control(data: bytes) -> bool:
-    """Whether control characters are among what is taken for UTF-8; eight times as fast as one expression for all."""
+    """Whether valid UTF-8 holds control characters; eight times as fast as one regular expression for all."""
     if len(data.translate(None, _CONTROL)) < len(data):
         return True
     return b"\xc2" in data and _CONTROL_HIGH.search(data) is not None
@@ -181,7 +182,7 @@ def text_or_base64(data: bytes) -> Value:
 
 
 def _text_start(data: bytes) -> bytes | None:
-    """Bytes without the character that a cut divided at their end; None when they are no text."""
+    """Bytes without a character that the cut at their end divides; None if they are no text."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -196,7 +197,7 @@ def _fingerprint(data: bytes) -> Value:
 
 
 def _has_nonfinite(value: object) -> bool:
-    """Whether NaN or an infinity, which orjson writes as null, is somewhere inside."""
+    """Whether a value holds NaN or an infinity, which orjson writes as null."""
     stack = [value]
     while stack:
         item = stack.pop()

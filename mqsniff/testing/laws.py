@@ -52,7 +52,7 @@ LIES: Final = (b"\x7f\xff\xff\xff", b"\x00\xff\xff\xff", b"\xff\xff\xff\xff", b"
 """Lengths that promise more than there is, or less."""
 MEMORY_MAX: Final = 2 * MIB
 """What a dissector may take at ``SMALL`` limits, whatever lengths the bytes promise."""
-SMALL: Final = Limits(frame_max=64 * KIB, search_max=64 * KIB, wait_max=64 * KIB, questions_max=1000, elements_max=1000)
+SMALL: Final = Limits(frame_max=64 * KIB, search_max=64 * KIB, wait_max=64 * KIB, pending_max=1000, elements_max=1000)
 
 PARTITION_COLUMNS: Final = frozenset(names_of("partitions"))
 RECORD_COLUMNS: Final = frozenset(names_of("records"))

@@ -207,11 +207,11 @@ def manifest_that_leads_out(folder):
         (unreadable_version, "tables of schema \ufffd, this is 1.0"),
         (other_table, "not the columns of topics but of messages"),
         (foreign_file, "x.parquet: not the columns of topics"),
-        (named_pipe, "x.parquet: no regular file"),
+        (named_pipe, "x.parquet: not a regular file"),
         (dangling_link, "No such file or directory"),
         (broken_manifest, "1.json: no manifest"),
         (manifest_of_another_kind, "1.json: no manifest"),
-        (manifest_that_leads_out, "lies outside of the folder"),
+        (manifest_that_leads_out, "is outside the folder"),
     ],
 )
 def test_what_cannot_be_read_is_told_in_one_line(tmp_path, make, told):

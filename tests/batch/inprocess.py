@@ -75,7 +75,7 @@ class InProcess:
             self.stale += shows_other_names(part.topic_ids, names)
         return [text for each in wanted for text in rewrite_task(each, rewriter, self._name())]
 
-    def forget(self) -> None:
+    def clean_up(self) -> None:
         self._bundles = []
 
     def _name(self) -> str:

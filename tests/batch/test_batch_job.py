@@ -146,14 +146,14 @@ def test_appending_a_file_that_has_changed_is_refused(tmp_path: Path) -> None:
     shutil.copy(ONE, capture)
     job([capture], tmp_path / "out")
     shutil.copy(OTHER, capture)
-    with pytest.raises(CommitError, match=r"a\.pcap has changed since it was taken"):
+    with pytest.raises(CommitError, match=r"a\.pcap has changed since it was decoded"):
         job([capture], tmp_path / "out", append=True)
 
 
 def test_a_folder_with_files_of_somebody_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "messages").mkdir()
     (tmp_path / "messages" / "part-00000.parquet").write_bytes(b"mine")
-    with pytest.raises(CommitError, match="holds files of somebody else"):
+    with pytest.raises(CommitError, match="holds files of another program"):
         job([ONE], tmp_path)
 
 
@@ -368,7 +368,7 @@ def test_names_may_be_any_bytes(tmp_path: Path) -> None:
     (tmp_path / "file.parquet").write_bytes(b"mine")
     (tmp_path / os.fsdecode(b"mine\xff.parquet")).write_bytes(b"mine")
     before = sorted(tmp_path.rglob("*.parquet"))
-    with pytest.raises(CommitError, match="holds files of somebody else"):
+    with pytest.raises(CommitError, match="holds files of another program"):
         job([ONE], tmp_path)
     assert sorted(tmp_path.rglob("*.parquet")) == before
 

@@ -13,11 +13,11 @@ from dyingstore import DyingFiles, Killed
 from pyarrow import fs
 
 from mqsniff.batch.commit import Archive, Changed, CommitError, compare, new_run
-from mqsniff.batch.manifest import Manifest, Published, Taken, run_digest
+from mqsniff.batch.manifest import Manifest, ManifestInput, Published, run_digest
 from mqsniff.batch.store import Store
 
 OLD, NEW = "20260101T000000-00000001", "20260102T000000-00000002"
-INPUT = Taken("/captures/a.pcap", 10, "1")
+INPUT = ManifestInput("/captures/a.pcap", 10, "1")
 
 
 def archive_at(root: Path, left: int = 1 << 30, *, renames: bool = True) -> Archive:

@@ -10,7 +10,7 @@ from batchrows import PCAPS
 from builds import COMPILED, python_only
 
 from mqsniff.batch.bundles import Bundle, PiecePlaces
-from mqsniff.batch.flowitems import InputLost, items_of
+from mqsniff.batch.flowitems import BundlesLost, items_of
 from mqsniff.batch.inputs import list_inputs
 from mqsniff.batch.plan import plan
 from mqsniff.batch.prefix import Prefix, prefix
@@ -115,5 +115,5 @@ def test_bundles_that_cannot_be_read_fail_the_task_and_are_no_fault_of_the_traff
         yield min(flows[0], key=placing.key)
         raise EOFError("the executor is gone")
 
-    with pytest.raises(InputLost, match="EOFError: the executor is gone"):
+    with pytest.raises(BundlesLost, match="EOFError: the executor is gone"):
         list(items_of(broken(), placing, context_with(*load_dissectors())))

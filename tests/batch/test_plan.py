@@ -96,7 +96,7 @@ def test_what_an_earlier_run_took_is_left_out_and_the_names_stay(archive):
 
 
 def test_a_file_that_begins_behind_the_time_span_is_skipped(archive):
-    whole = planned(archive, keep=PacketFilter(to_ns=2 * S))
+    whole = planned(archive, packet_filter=PacketFilter(to_ns=2 * S))
     skipped = [file for file in whole.files if file.status == "skipped"]
     assert skipped
     assert all(file.first_ns >= 2 * S for file in skipped)

@@ -11,7 +11,7 @@ from tinycapture import ip_tcp
 from mqsniff.batch import prefix as prefixes
 from mqsniff.batch.inputs import InputError, list_inputs
 from mqsniff.batch.plan import ScanOptions, plan
-from mqsniff.batch.prefix import Again, prefix
+from mqsniff.batch.prefix import Rescan, prefix
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.scan import scan
 from mqsniff.limits import Limits
@@ -42,7 +42,7 @@ def finish(planned, before_scan):
         for split in todo:
             reports += [item for item in scan(split, planned.files, planned.options) if isinstance(item, PieceReport)]
         result = prefix(planned, reports)
-        if not isinstance(result, Again):
+        if not isinstance(result, Rescan):
             return result
         planned, todo = result.plan, result.splits
 
@@ -71,7 +71,7 @@ def test_a_file_that_vanishes_between_its_pieces_counts_as_unreadable(three):
             three[1].unlink()
         reports += [item for item in scan(split, whole.files, whole.options) if isinstance(item, PieceReport)]
     result = prefix(whole, reports)
-    while isinstance(result, Again):
+    while isinstance(result, Rescan):
         for split in result.splits:
             reports += [item for item in scan(split, result.plan.files, whole.options) if isinstance(item, PieceReport)]
         result = prefix(result.plan, reports)

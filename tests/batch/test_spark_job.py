@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from mqsniff.batch.commit import CommitError
 from mqsniff.batch.datasource import CaptureDataSource, register
 from mqsniff.batch.inputs import InputError
-from mqsniff.batch.session import calm
+from mqsniff.batch.session import without_pandas_warning
 from mqsniff.batch.spark import frames, read, run
 from mqsniff.filters.itemfilter import Filters
 from mqsniff.tables.schemas import TABLES
@@ -39,7 +39,7 @@ def test_a_cluster_gives_the_rows_of_one_process(spark: Any, folder: Path, tmp_p
     expected = decoded(folder, names, tmp_path / "decode")
     stages: list[str] = []
     before = dict(spark.conf.getAll)
-    report = run(spark, [str(folder)], str(tmp_path / "out"), told=stages.append, partitions=7, split_size=20_000)
+    report = run(spark, [str(folder)], str(tmp_path / "out"), on_stage=stages.append, partitions=7, split_size=20_000)
     assert differing(expected, committed(tmp_path / "out")) == {}
     assert dict(spark.conf.getAll) == before
     assert report.splits > 1
@@ -65,7 +65,7 @@ def test_a_cluster_chooses_topics_by_names_that_other_tasks_were_taught(
     filters = Filters(topics=("*",), names=("Fetch",))
     expected = decoded(folder, [path.name for path in folder.iterdir()], tmp_path / "decode", filters=filters)
     stages: list[str] = []
-    run(spark, [str(folder)], str(tmp_path / "out"), told=stages.append, partitions=7, filters=filters)
+    run(spark, [str(folder)], str(tmp_path / "out"), on_stage=stages.append, partitions=7, filters=filters)
     assert expected["messages"]
     assert differing(expected, committed(tmp_path / "out")) == {}
     assert [stage.split()[0] for stage in stages[2:5]] == ["scanning", "learning", "decoding"]
@@ -158,5 +158,8 @@ def test_a_session_without_the_same_mqsniff_is_refused_in_one_line(
     from mqsniff.batch.session import SessionError
 
     monkeypatch.setattr(tasks, "versions", lambda: {"Python": "2.7", "mqsniff": "0", "protocol data": "x"})
-    with calm(), pytest.raises(SessionError, match=r"workers have Python 3\.\d+, not 2\.7, mqsniff .*--package$"):
+    with (
+        without_pandas_warning(),
+        pytest.raises(SessionError, match=r"workers have Python 3\.\d+, not 2\.7, mqsniff .*--package$"),
+    ):
         run(spark, [str(folder)], str(tmp_path / "out"))

@@ -6,7 +6,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from mqsniff.batch.session import CLASSES, calm, job_settings, local_settings, one_line
+from mqsniff.batch.session import CLASSES, job_settings, local_settings, one_line, without_pandas_warning
 from mqsniff.batch.spark import SparkSteps
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def test_the_telling_line_of_a_java_error_is_found_behind_its_marks() -> None:
 
 
 def test_workers_of_this_machine_run_what_the_driver_runs(spark: Any) -> None:
-    with calm():
+    with without_pandas_warning():
         SparkSteps(lambda: spark).check_workers()
 
 

@@ -56,7 +56,7 @@ def test_the_servers_port_is_the_known_one():
     assert known.server_port(4150, 60000) == 4150
     assert known.server_port(60000, 5000) == 5000
     assert known.server_port(4150, 5000) is None
-    assert known.asked_for(5000) is known.dissectors[0]
+    assert known.decode_as(5000) is known.dissectors[0]
 
 
 def test_entry_points_that_cannot_be_used_become_problems(monkeypatch):

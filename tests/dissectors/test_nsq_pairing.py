@@ -75,12 +75,12 @@ FAILURES = [
 ]
 
 
-@pytest.mark.parametrize(("commands", "text", "blamed"), FAILURES, ids=[row[1] for row in FAILURES])
-def test_an_error_belongs_to_the_command_that_it_speaks_of(commands, text, blamed):
+@pytest.mark.parametrize(("commands", "text", "answered"), FAILURES, ids=[row[1] for row in FAILURES])
+def test_an_error_belongs_to_the_command_that_it_speaks_of(commands, text, answered):
     rows = replies(client(MAGIC), client(*commands), server(error(text)))[1:]
     code = text.split()[0]
-    assert [(status, answer) for _, _, status, answer in rows[: blamed + 1]] == [
-        *[("oneway", None)] * blamed,
+    assert [(status, answer) for _, _, status, answer in rows[: answered + 1]] == [
+        *[("oneway", None)] * answered,
         ("error", code),
     ]
 
@@ -238,7 +238,7 @@ def test_touch_and_settlements_of_other_messages_end_nothing():
 
 
 def test_open_deliveries_are_bounded():
-    limits = Limits(questions_max=3)
+    limits = Limits(pending_max=3)
     ids = [f"{n:016x}" for n in range(10)]
     dialogue = [
         client(MAGIC, line("SUB", "t", "c")),

@@ -79,7 +79,7 @@ def test_an_empty_result_says_what_there_is_instead(messages, options, told):
 
 def test_topics_that_had_no_name_yet_are_counted():
     messages = [*topics("orders"), pub(topics=(), topic_ids=("AAAAAAAAAAAAAAAAAAAAAQ",))]
-    told = "1 of 2 messages matched --topic orders; 1 name their topics by ids that nobody had taught yet"
+    told = "1 of 2 messages matched --topic orders; 1 name topics by ids whose names were not known yet"
     assert sentence(messages, topics=("orders",)) == told
     assert sentence(messages, protocols=("nsq",)) == "2 of 2 messages matched --protocol nsq"
 

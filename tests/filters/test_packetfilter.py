@@ -28,7 +28,7 @@ def packets():
 def run(tmp_path, packets, **keep):
     path = tmp_path / "x.pcap"
     path.write_bytes(craft.pcap(packets, linktype=101))
-    return Run([path], 3000, keep=PacketFilter(**keep))
+    return Run([path], 3000, packet_filter=PacketFilter(**keep))
 
 
 @pytest.mark.parametrize(("low", "high"), [(120, 150), (None, 130), (160, None), (95, 190), (195, None)])

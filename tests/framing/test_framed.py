@@ -21,7 +21,7 @@ def test_questions_find_their_answers_in_order():
 
 
 def test_more_questions_than_the_cap_end_the_oldest():
-    dissector = toy(replace(Limits(), questions_max=2))
+    dissector = toy(replace(Limits(), pending_max=2))
     list(dissector.feed(chunk(b"F\x00")))
     pending = [dissector.expect_reply(n) for n in range(3)]
     assert [a.status for a in pending] == ["unanswered", None, None]

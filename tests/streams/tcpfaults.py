@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from tcpscript import ACK, FIN, RST, SYN, A, B, Packet, goodbye, handshake
 
-from mqsniff.streams.segment import SHUT
+from mqsniff.streams.segment import ZERO_WINDOW
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def conversations(draw: st.DrawFn, max_turns: int = 8) -> Conversation:
             packets.append(Packet(direction, len(sent[direction]), data, len(sent[1 - direction])))
             sent[direction] += data
             if draw(st.sampled_from((False, False, True))):
-                flags = draw(st.sampled_from((0, 0, 0, SHUT)))
+                flags = draw(st.sampled_from((0, 0, 0, ZERO_WINDOW)))
                 packets.append(Packet(1 - direction, len(sent[1 - direction]), b"", len(sent[direction]), flags))
     if opening and draw(st.booleans()):
         packets += goodbye(len(sent[A]), len(sent[B]))

@@ -218,7 +218,7 @@ def test_what_waits_stays_under_its_caps(segments: list[tuple[int, int, int]]):
     for direction in tale.connection._ordering.directions:
         assert direction.waiting.size <= limits.reorder_max
         assert len(direction.waiting) <= limits.reorder_segments
-        assert len(direction.passed) <= limits.reorder_segments
+        assert len(direction.acked_beyond) <= limits.reorder_segments
         assert len(direction._history) <= limits.overlap_history
 
 

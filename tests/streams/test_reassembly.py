@@ -34,18 +34,18 @@ def test_a_sequence_number_is_the_offset_nearest_to_the_next_byte(position: int,
 
 def test_a_segment_is_believed_near_the_next_byte_near_what_waits_and_near_what_was_acknowledged():
     me = direction(5 * GIB)
-    assert me.believes(5 * GIB + 16 * MIB, 5 * GIB + 17 * MIB)
-    assert me.believes(5 * GIB - 17 * MIB, 5 * GIB - 16 * MIB)
-    assert not me.believes(5 * GIB + 16 * MIB + 1, 5 * GIB + 17 * MIB)
-    assert not me.believes(5 * GIB - 17 * MIB, 5 * GIB - 16 * MIB - 1)
+    assert me.is_plausible(5 * GIB + 16 * MIB, 5 * GIB + 17 * MIB)
+    assert me.is_plausible(5 * GIB - 17 * MIB, 5 * GIB - 16 * MIB)
+    assert not me.is_plausible(5 * GIB + 16 * MIB + 1, 5 * GIB + 17 * MIB)
+    assert not me.is_plausible(5 * GIB - 17 * MIB, 5 * GIB - 16 * MIB - 1)
     me.wait(StreamPiece(5 * GIB + 16 * MIB, 5 * GIB + 17 * MIB, b"", 0, 0, 0, 0))
-    assert me.believes(5 * GIB + 33 * MIB, 5 * GIB + 34 * MIB)
+    assert me.is_plausible(5 * GIB + 33 * MIB, 5 * GIB + 34 * MIB)
     me.acknowledge(5 * GIB + 500 * MIB, sender(1), 1)
-    assert me.believes(5 * GIB + 516 * MIB, 5 * GIB + 517 * MIB)
+    assert me.is_plausible(5 * GIB + 516 * MIB, 5 * GIB + 517 * MIB)
 
 
 def passed(me: Direction) -> list[tuple[int, int]]:
-    return [(each.offset, each.packets) for each in me.passed]
+    return [(each.offset, each.packets) for each in me.acked_beyond]
 
 
 def test_acknowledgements_are_noted_where_they_name_more_than_before():
@@ -152,7 +152,7 @@ def test_strays_are_confirmed_by_an_acknowledgement_of_their_bytes_or_a_little_m
 
 def test_an_undisturbed_direction_shares_its_empty_lists_and_another_one_has_its_own():
     calm, disturbed = direction(), direction()
-    assert calm.passed is disturbed.passed
+    assert calm.acked_beyond is disturbed.acked_beyond
     disturbed.acknowledge(10, sender(7), 1)
     disturbed.add_stray(stray(100 * MIB))
-    assert (calm.passed, calm.strays, calm.flows, disturbed.flows) == ([], [], True, False)
+    assert (calm.acked_beyond, calm.strays, calm.flows, disturbed.flows) == ([], [], True, False)

@@ -9,7 +9,7 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt
 from scapy.layers.l2 import Ether
 
-from mqsniff.streams.segment import SHUT
+from mqsniff.streams.segment import ZERO_WINDOW
 from mqsniff.streams.transport import FLAGS
 
 OPTIONS = [("MSS", 1460), ("SAckOK", b""), ("Timestamp", (1, 0)), ("NOP", None), ("WScale", 7)]
@@ -65,7 +65,7 @@ def test_a_window_of_zero_is_a_flag_of_segments_in_the_stream():
     packets = [
         bytes(Ether(**MACS) / IP() / TCP(flags=flags, window=window)) for flags in ("A", "S", "RA") for window in (0, 1)
     ]
-    assert [flags & SHUT for flags in decode(*packets).flags.tolist()] == [SHUT, 0, 0, 0, 0, 0]
+    assert [flags & ZERO_WINDOW for flags in decode(*packets).flags.tolist()] == [ZERO_WINDOW, 0, 0, 0, 0, 0]
 
 
 def test_only_the_six_flags_that_the_model_names_are_given():

@@ -6,7 +6,7 @@ import pytest
 from tcpscript import FIN, RST, SYN, A, B, a, b, goodbye, handshake, play_one
 
 from mqsniff.limits import MILLISECOND_NS, Limits
-from mqsniff.streams.segment import SHUT
+from mqsniff.streams.segment import ZERO_WINDOW
 
 DATA = b"x" * 100
 
@@ -82,8 +82,8 @@ def test_a_window_of_zero_holds_up_the_peer_until_it_opens():
     packets = [
         *handshake(),
         at(10, a(0, DATA)),
-        at(11, b(0, ack=100, flags=SHUT)),
-        at(500, b(0, ack=100, flags=SHUT)),
+        at(11, b(0, ack=100, flags=ZERO_WINDOW)),
+        at(500, b(0, ack=100, flags=ZERO_WINDOW)),
         at(1211, b(0, ack=100)),
         at(1212, a(100, DATA)),
     ]
@@ -98,14 +98,14 @@ def test_a_window_of_zero_holds_up_the_peer_until_it_opens():
 
 
 def test_a_window_that_never_opens_again_holds_up_to_the_end():
-    packets = [*handshake(), at(10, a(0, DATA)), at(11, b(0, ack=100, flags=SHUT)), at(311, a(100, DATA))]
+    packets = [*handshake(), at(10, a(0, DATA)), at(11, b(0, ack=100, flags=ZERO_WINDOW)), at(311, a(100, DATA))]
     tale = play_one(packets)
     assert told(tale)[-1][1] == "held up for 300.000 ms by a window of zero of the peer, to the end"
 
 
 @pytest.mark.parametrize("shut", [4, 10, 20])
 def test_windows_of_zero_are_seen_in_the_middle_of_a_long_run(shut):
-    packets = [*handshake(), *(a(100 * n, DATA) for n in range(shut)), b(0, ack=100 * shut, flags=SHUT)]
+    packets = [*handshake(), *(a(100 * n, DATA) for n in range(shut)), b(0, ack=100 * shut, flags=ZERO_WINDOW)]
     packets += [b(0, ack=100 * shut), *(a(100 * n, DATA) for n in range(shut, shut + 40))]
     tale = play_one(packets)
     assert tale.facts.zero_windows == (0, 1)

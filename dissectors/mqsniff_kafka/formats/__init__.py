@@ -1,10 +1,9 @@
-"""Formats that stand in bytes of Kafka's messages and records: the field's mark or the topic in, what they hold out.
+"""Formats inside bytes of Kafka's messages and records, by the mark of the field or by the topic.
 
-1. A field of bytes has a mark in its specification, which says what its bytes hold; ``decode_marked`` reads them. Some
-   fields of text have one too.
-2. What may hold a format and does not raises Malformed; ``EXPECTED`` names the format for the problem to note. Bytes of
-   which nobody can know the format come back as they are.
-3. ``decode_record`` gives the content of a record of a topic of a known format.
+1. The specification marks fields of bytes, and some of text, that hold a format; ``decode_marked`` reads them.
+2. Bytes that do not have the format of their mark raise Malformed; ``EXPECTED`` names the format, for the problem.
+   Bytes whose format cannot be known are returned as they are.
+3. ``decode_record`` decodes a record of a topic whose format is known.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ __all__ = [
 
 
 class FormatContext(NamedTuple):
-    """What the message, or the group that it belongs to, says about a field of bytes."""
+    """What the message or its group says about a field of bytes."""
 
     protocol_type: object = None
-    """Of the group: "consumer", "connect", …"""
+    """Type of the group: "consumer", "connect", …"""
     protocol: object = None
-    """The group's assignor, or the one that a member's metadata is for."""
+    """The group's assignor, or that of a member's metadata."""
     codec: int | None = None
-    """How the bytes are compressed, as the message says; None where nobody looked: then their beginning tells."""
+    """Codec by the message; None: detect it by the first bytes."""
 
 
 NO_CONTEXT: Final = FormatContext()
@@ -86,34 +85,34 @@ EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
         "otlp_metrics": "expected OTLP metrics",
     }
 )
-"""Mark -> the text of the problem where its bytes are something else."""
+"""Mark -> text of the problem if its bytes do not have the format."""
 
 TEXTS: Final[Mapping[str, Callable[[str], dict[str, Any] | None]]] = MappingProxyType(
     {"commit_metadata": decode_commit_metadata}
 )
-"""Mark of a text -> what reads it where it holds a format; None for any other text, which is no problem."""
+"""Mark of a text -> its decoder, which returns None for text without the format: that is no problem."""
 
 
 def decode_marked(mark: str, data: bytes, context: FormatContext = NO_CONTEXT) -> Value:
-    """What the bytes of a field with this mark hold; Malformed where they hold something else.
+    """Decode the bytes of a field with this mark; Malformed if they do not have its format.
 
-    KeyError for a mark that is none of ``EXPECTED``.
+    KeyError for a mark that is not in ``EXPECTED``.
     """
     return _DECODERS[mark](data, context)
 
 
 def internal_topic(topic: str) -> bool:
-    """Whether ``decode_record`` knows the format of a topic's records."""
+    """Whether ``decode_record`` can decode records of a topic."""
     return internaltopics.page_of(topic) is not None or _decoder_of(topic) is not None
 
 
 def _decoder_of(topic: str) -> mirrormaker.Decode | None:
-    """What reads the records of a topic that is known by words of its name."""
+    """The decoder for a topic that is recognised by a part of its name."""
     return mirrormaker.decoder_of(topic) or connect.decoder_of(topic)
 
 
 def decode_record(topic: str, key: bytes | None, value: bytes | None) -> Value:
-    """The content of a record of a topic of a known format; None for another topic, or for bytes that do not fit."""
+    """The content of a record; None for a topic without a known format, and for bytes that do not fit."""
     try:
         return _record(topic, key, value)
     except Malformed:

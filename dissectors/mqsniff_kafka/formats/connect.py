@@ -1,10 +1,10 @@
-"""What Kafka Connect's workers write in, as dicts out: into groups of type ``connect``, and into their own topics.
+"""Kafka Connect: metadata and assignments in groups of type ``connect``, and records of the workers' topics.
 
-1. Version 0 is eager; 1 (compatible) and 2 (sessioned) add what a worker runs and what it has to give up.
-2. Arrays may be null since version 1. Fields at the end may be missing, and take their defaults: they are left out.
+1. Version 0 is eager; 1 (compatible) and 2 (sessioned) add the tasks that a worker runs and those that it must stop.
+2. Arrays may be null since version 1. Missing fields at the end have their defaults and are left out of the body.
 3. Task -1 of a connector is the connector itself.
-4. The topics for configurations, offsets and states have any names, and hold JSON; their keys tell them apart. What may
-   be secret in a configuration is hidden.
+4. The topics for configurations, offsets and states may have any name and hold JSON; their keys tell them apart. Values
+   of a configuration that may be secret are hidden.
 
 Sources: Apache Kafka, ``ConnectProtocol``, ``IncrementalCooperativeConnectProtocol``, ``KafkaConfigBackingStore``,
 ``KafkaStatusBackingStore``, ``OffsetStorageWriter``.
@@ -22,18 +22,18 @@ from mqsniff_kafka.formats.cursor import Cursor
 
 NEWEST: Final = 2
 JSON_MAX: Final = 1 << 20
-"""Longer values are not looked into: a JSON parser must not be fed without end."""
+"""Longer values are not parsed: bounds the cost of the JSON parser."""
 
 PROPERTIES: Final = b'"properties"'
 SESSION_KEY: Final = b"session-key"
 SECRET_KEYS: Final = (b"connector-", b"task-", SESSION_KEY)
-"""How keys of records begin that may hold secrets."""
+"""First bytes of the keys of records that may hold secrets."""
 _CONFIG_KEYS: Final = (*SECRET_KEYS[:2], b"commit-", b"target-state-", b"restart-connector-", b"logger-cluster-")
 _STATE_KEYS: Final = (b"status-connector-", b"status-task-", b"status-topic-")
 
 
 def decode_metadata(raw: bytes) -> dict[str, Any]:
-    """A worker's address, how far it has read the configuration, and what it runs."""
+    """A worker's URL, its offset in the configuration topic, and the tasks that it runs."""
     cursor = Cursor(raw)
     version = _version(cursor)
     body: dict[str, Any] = {"version": version, "url": cursor.string(), "config_offset": cursor.int64()}
@@ -45,7 +45,7 @@ def decode_metadata(raw: bytes) -> dict[str, Any]:
 
 
 def decode_assignment(raw: bytes) -> dict[str, Any]:
-    """What a worker is to run, and from version 1 on what it has to stop, and when it should come again."""
+    """The tasks that a worker has to run; since version 1 those it has to stop, and the delay until it rejoins."""
     cursor = Cursor(raw)
     version = _version(cursor)
     body: dict[str, Any] = {
@@ -72,7 +72,7 @@ def _version(cursor: Cursor) -> int:
 
 
 def _finish(cursor: Cursor, version: int) -> None:
-    """Newer versions may go on where the known ones end."""
+    """Malformed if bytes are left, except in versions that are newer than known."""
     if version <= NEWEST:
         cursor.finish()
 
@@ -88,7 +88,7 @@ def _connectors(cursor: Cursor, *, nullable: bool) -> list[dict[str, Any]] | Non
 
 
 def decode_config(key: bytes, value: bytes | None) -> dict[str, Any] | None:
-    """A record of the topic for configurations; None for any other record, Malformed where it is no JSON."""
+    """A record of the topic for configurations; None for any other record, Malformed if it is no JSON."""
     if key != SESSION_KEY and not key.startswith(_CONFIG_KEYS):
         return None
     held = None if value is None else _json(value)
@@ -125,11 +125,11 @@ BY_END: Final = (
     (("offset", "offsets"), decode_offset),
     (("status", "statuses"), decode_state),
 )
-"""How the names of the workers' topics usually end."""
+"""Usual ends of the names of the workers' topics."""
 
 
 def decoder_of(topic: str) -> Callable[[bytes, bytes | None], dict[str, Any] | None] | None:
-    """What reads the records of a topic that may be a worker's; None for another topic."""
+    """The decoder for a topic that may be a worker's; None for another topic."""
     return next((decode for ends, decode in BY_END if topic.endswith(ends)), None)
 
 

@@ -1,9 +1,9 @@
-"""Key and value of a control record in, what it says out: ends of transactions, and the KRaft log's own records.
+"""Control records: ends of transactions, and the KRaft log's own records.
 
-1. The key is an int16 version and an int16 type; versions that are newer read alike.
-2. The value of the end of a transaction stands behind an int16 version, newer ones read as the newest. The first field
-   of a KRaft record is its version; there is nothing before it.
-3. Kafka 2.8 numbered the change of the leader 3, and its record began without a version: what fits exactly counts.
+1. The key is an int16 version and an int16 type, in newer versions too.
+2. In the end of a transaction, the value follows an int16 version; newer versions are read as the newest known one. In
+   a KRaft record the first field is the version.
+3. In Kafka 2.8 a leader change has type 3 and no version: the layout that fits exactly is taken.
 
 Sources: Apache Kafka, ``ControlRecordType``, ``EndTransactionMarker``, ``ControlRecordUtils``; KIP-595, 630, 853.
 """
@@ -32,11 +32,11 @@ KRAFT: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType(
         6: ("VotersRecord",),
     }
 )
-"""Type -> the structures that its value may be, today's first."""
+"""Type -> the structures that its value may have, today's first."""
 
 
 def decode_control(key: bytes, value: bytes | None) -> dict[str, Any]:
-    """Version, type and name of a control record, and what its value holds."""
+    """Version, type and name of a control record, and its decoded value."""
     cursor = Cursor(key)
     version, kind = cursor.int16(), cursor.int16()
     body: dict[str, Any] = {"version": version, "type": kind}
@@ -50,7 +50,7 @@ def decode_control(key: bytes, value: bytes | None) -> dict[str, Any]:
 
 
 def control_type(key: bytes) -> tuple[int, ...]:
-    """The type that a control record's key names; none where the key is too short to name one."""
+    """The type in a control record's key; empty if the key is too short."""
     return (int.from_bytes(key[2:4], "big", signed=True),) if len(key) >= 4 else ()
 
 
@@ -64,7 +64,7 @@ def _kraft(kind: int, value: bytes) -> tuple[str, dict[str, Any]]:
 
 
 def _layouts(name: str, value: bytes) -> Iterator[Layout]:
-    """Layouts of the version that the value begins with, then those of version 0, which readers use for all."""
+    """Layouts of the version that the value begins with, then those of version 0."""
     version = int.from_bytes(value[:2], "big")
     if version:
         yield from specs.data(name, version)

@@ -1,7 +1,7 @@
-"""Bytes of a format that no generator made in, its values one after the other out.
+"""A cursor with readers, for formats that no generator made.
 
-1. Reading behind the end, and counts that the bytes left cannot hold, raise Malformed: a lying count buys no memory.
-2. All is big endian; strings, bytes and arrays have the old lengths, of int16 and int32, negative for null.
+1. Reading behind the end raises Malformed, and so does a count for which too few bytes are left: it buys no memory.
+2. Numbers are big endian; strings have an int16 length, bytes and arrays an int32 length; negative means null.
 
 Sources: Apache Kafka, ``protocol/types/Type.java``; Java, ``DataInput`` for modified UTF-8.
 """
@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class Cursor:
-    """A place in bytes, and the readers that move it."""
+    """A position in bytes, and readers that advance it."""
 
     __slots__ = ("data", "end", "pos")
 
@@ -29,7 +29,7 @@ class Cursor:
 
     @property
     def left(self) -> int:
-        """Bytes that were not read yet."""
+        """Number of unread bytes."""
         return self.end - self.pos
 
     def int8(self) -> int:
@@ -58,54 +58,54 @@ class Cursor:
         return value
 
     def take(self, size: int) -> bytes:
-        """So many bytes."""
+        """The next ``size`` bytes."""
         if size < 0:
             raise Malformed("negative length")
         value, self.pos = wire.read_slice(self.data, self.pos, self.end, size)
         return value
 
     def string(self) -> str | bytes | None:
-        """Text behind an int16 length; bytes where it is no UTF-8."""
+        """Text with an int16 length; bytes if it is no UTF-8."""
         value, self.pos = wire.read_string(self.data, self.pos, self.end)
         return value
 
     def bytes_or_null(self) -> bytes | None:
-        """Bytes behind an int32 length."""
+        """Bytes with an int32 length, or None."""
         value, self.pos = wire.read_bytes(self.data, self.pos, self.end)
         return value
 
     def utf(self) -> str | bytes:
-        """What ``DataOutput.writeUTF`` wrote."""
+        """Text as ``DataOutput.writeUTF`` writes it."""
         size, self.pos = wire.read_uint16(self.data, self.pos, self.end)
         return modified_utf8(self.take(size))
 
     def array(self, one: Callable[[], _T], size_min: int) -> list[_T] | None:
-        """As many as an int32 says of what ``one`` reads, each of ``size_min`` bytes at least; None for null."""
+        """An array with an int32 count; ``one`` reads an element of at least ``size_min`` bytes. None for null."""
         count = self.int32()
         return None if count < 0 else self.many(count, one, size_min)
 
     def items(self, one: Callable[[], _T], size_min: int) -> list[_T]:
-        """Read such an array, which may not be null."""
+        """As ``array``, but null is Malformed."""
         return self.many(self.int32(), one, size_min)
 
     def many(self, count: int, one: Callable[[], _T], size_min: int) -> list[_T]:
-        """So many of what ``one`` reads."""
+        """``count`` elements that ``one`` reads."""
         if not 0 <= count <= self.left // size_min:
             raise Malformed("more elements than bytes")
         return [one() for _ in range(count)]
 
     def finish(self) -> None:
-        """Malformed where bytes are left."""
+        """Malformed if bytes are left."""
         if self.left:
             raise Malformed("bytes behind the last field")
 
 
 def modified_utf8(raw: bytes) -> str | bytes:
-    """Text as Java writes it: NUL in two bytes, characters above U+FFFF as two surrogates; bytes where it is none."""
+    """Java's modified UTF-8 (NUL in two bytes, characters above U+FFFF as surrogates) as text; bytes if it is none."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        pass  # it may be one of the two differences
+        pass  # it may have one of the two differences from UTF-8
     try:
         text = raw.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
         return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be")

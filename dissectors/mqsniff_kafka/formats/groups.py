@@ -1,11 +1,11 @@
-"""Metadata and assignments of group members in, by the group's protocol type and protocol; what they say out.
+"""Metadata and assignments of group members, by the group's protocol type and protocol.
 
-1. ``consumer``: versioned structs, whose user data belongs to the assignor, which is the group's protocol.
-2. User data of an assignor that is not known, or that cannot be read, stays bytes. Where the assignor itself, or the
-   group's type, is not known, as the group was formed before the capture, what fits exactly counts.
-3. Clients other than Java's write sticky user data for the cooperative assignor too, Sarama into assignments, and
-   kafka-python 3 behind an int16 version.
-4. ``connect``: see ``connect.py``. ``sr`` (schema registries): JSON, which is shown as it stands. Others are unknown.
+1. ``consumer``: versioned structs; their user data has the format of the assignor, which is the group's protocol.
+2. User data of an unknown assignor, or that cannot be read, stays bytes. If the assignor or the group's type was not
+   seen (the group was formed before the capture), a format that fits exactly is taken.
+3. Other clients than Java's write sticky user data for the cooperative assignor too; Sarama writes it into assignments,
+   kafka-python 3 with an int16 version before it.
+4. ``connect``: see ``connect.py``. ``sr`` (schema registries): JSON, shown as it is. Other types are unknown.
 
 Sources: Apache Kafka, ``ConsumerProtocol``, ``StickyAssignor``, ``CooperativeStickyAssignor``.
 """
@@ -31,12 +31,12 @@ _CONNECTS: Final = {SUBSCRIPTION: connect.decode_metadata, ASSIGNMENT: connect.d
 
 
 def decode_member_metadata(raw: bytes, protocol_type: object, protocol: object) -> Any:
-    """What a member said of itself for one of its protocols; the bytes themselves where nobody knows the type."""
+    """A member's metadata for one of its protocols; the bytes if the type is unknown."""
     return _decode(raw, SUBSCRIPTION, protocol_type, protocol)
 
 
 def decode_member_assignment(raw: bytes, protocol_type: object, protocol: object) -> Any:
-    """What a member was given; the bytes themselves where nobody knows the type, and where there are none."""
+    """A member's assignment; the bytes if the type is unknown or they are empty."""
     return _decode(raw, ASSIGNMENT, protocol_type, protocol)
 
 
@@ -51,7 +51,7 @@ def _decode(raw: bytes, place: str, protocol_type: object, protocol: object) -> 
 
 
 def _guessed(raw: bytes, place: str, protocol: object) -> Any:
-    """What fits to the last byte, of a consumer or a worker of Connect; else the bytes themselves."""
+    """The format that fits to the last byte, of a consumer or a Connect worker; else the bytes."""
     for protocol_type in (CONSUMER, CONNECT):
         try:
             found = _decode(raw, place, protocol_type, protocol)
@@ -70,7 +70,7 @@ def _with_user_data(body: dict[str, Any], place: str, protocol: object) -> dict[
 
 
 def decode_user_data(raw: bytes, place: str, protocol: object) -> Any:
-    """User data of a ``subscription`` or an ``assignment`` under an assignor, or the bytes (rule 2)."""
+    """User data of a ``subscription`` or ``assignment`` by an assignor; the bytes if unknown (rule 2)."""
     for decode in USER_DATA.get((place, protocol), ()):
         try:
             return decode(raw)
@@ -80,7 +80,7 @@ def decode_user_data(raw: bytes, place: str, protocol: object) -> Any:
 
 
 def decode_sticky(raw: bytes) -> dict[str, Any]:
-    """What a member owns, and since version 1 of which generation; there is no version to read."""
+    """The partitions that a member owns and, since version 1, their generation; the bytes have no version field."""
     cursor = Cursor(raw)
     body: dict[str, Any] = {"previous_assignment": cursor.items(lambda: _topic_partitions(cursor), 6)}
     if cursor.left:
@@ -94,7 +94,7 @@ def _topic_partitions(cursor: Cursor) -> dict[str, Any]:
 
 
 def decode_versioned_sticky(raw: bytes) -> dict[str, Any]:
-    """The same behind a version, which says whether there is a generation."""
+    """As ``decode_sticky``, with a version field in front."""
     version, pos = read_int16(raw, 0, len(raw))
     body = decode_sticky(raw[pos:])
     if version != ("generation" in body):
@@ -103,7 +103,7 @@ def decode_versioned_sticky(raw: bytes) -> dict[str, Any]:
 
 
 def decode_cooperative_sticky(raw: bytes) -> dict[str, Any]:
-    """The generation of what a member owns."""
+    """The generation of the partitions that a member owns."""
     cursor = Cursor(raw)
     body: dict[str, Any] = {"generation": cursor.int32()}
     cursor.finish()
@@ -122,4 +122,4 @@ USER_DATA: Final[Mapping[tuple[str, object], tuple[Callable[[bytes], dict[str, A
         (ASSIGNMENT, None): (streams.decode_assignment, *STICKY),
     }
 )
-"""(place, assignor, None for an unknown one) -> what its user data may be."""
+"""(place, assignor; None: unknown) -> decoders that its user data may need."""

@@ -1,13 +1,13 @@
-"""Records of Kafka's internal topics in, what they hold out.
+"""Records of Kafka's internal topics.
 
-1. ``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``: a key behind an int16 type, a value behind
-   an int16 version (``value_version`` where the value has a field ``version`` itself); a value of null says that the
-   thing is gone.
-2. ``__cluster_metadata`` (``@metadata`` in the 2.8 preview) and ``__remote_log_metadata``: unsigned varints for the
-   frame's version, the type and the version before the value; no key. Frame version 0 is the preview's, and only then
-   the preview's layouts count.
-3. What members of classic groups said and were given is decoded by the group's own protocol type and protocol.
-4. Configuration values that may be secrets are hidden as they are in bodies.
+1. ``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``: an int16 type before the key, an int16
+   version before the value (shown as ``value_version`` if the value has a field ``version``); a null value is a
+   deletion.
+2. ``__cluster_metadata`` (``@metadata`` in the 2.8 preview) and ``__remote_log_metadata``: before the value are
+   unsigned varints for the frame version, the type and the version; no key. Frame version 0 means the preview's
+   layouts.
+3. Metadata and assignments of classic groups are decoded by the group's protocol type and protocol.
+4. Configuration values that may be secrets are hidden as in bodies.
 
 Sources: Apache Kafka, ``CoordinatorRecordSerde``, ``MetadataRecordSerde``, ``RemoteLogMetadataSerde``.
 """
@@ -82,14 +82,14 @@ def _value(page: str, kind: int, raw: bytes) -> dict[str, Any]:
 
 
 def _open_metadata(kind: int, value: dict[str, Any]) -> None:
-    """What Kafka Streams says with an offset."""
+    """Decode the metadata that Kafka Streams commits with an offset."""
     metadata = value.get("metadata")
     if kind in _OFFSETS and isinstance(metadata, str) and (found := decode_commit_metadata(metadata)) is not None:
         value["metadata"] = found
 
 
 def _open_members(kind: int, value: dict[str, Any]) -> None:
-    """Decode what members of a classic group said and were given, in place (rule 3)."""
+    """Decode metadata and assignments of a classic group's members, in place (rule 3)."""
     if kind == _GROUP_METADATA:
         protocol_type, protocol = value.get("protocol_type"), value.get("protocol")
         for member in value.get("members") or ():
@@ -102,7 +102,7 @@ def _open_members(kind: int, value: dict[str, Any]) -> None:
 
 
 def _replace(holder: dict[str, Any], field: str, decode: Any, protocol_type: object, protocol: object) -> None:
-    """Put what bytes hold in their place; bytes that hold something else stay."""
+    """Replace bytes by their decoded content; bytes that do not fit stay."""
     try:
         holder[field] = decode(holder[field], protocol_type, protocol)
     except Malformed:
@@ -135,7 +135,7 @@ def decode_framed(page: str, raw: bytes) -> dict[str, Any]:
 
 
 def _fitting(page: str, frame_version: int, layouts: tuple[Layout, ...]) -> tuple[Layout, ...]:
-    """The layouts of the preview for its frames where it had some of its own, and for no other frames."""
+    """The preview's layouts, if any, for frame version 0; the others for other frames."""
     if page != "cluster_metadata":
         return layouts
     previews = tuple(layout for layout in layouts if layout.note == PREVIEW)
@@ -148,7 +148,7 @@ def _fitting(page: str, frame_version: int, layouts: tuple[Layout, ...]) -> tupl
 
 
 def page_of(topic: str) -> tuple[Literal["coordinated", "framed"], str] | None:
-    """How the records of a topic are laid out, and their page; None for a topic of another kind."""
+    """(kind of layout, page) of a topic's records; None for other topics."""
     if topic in COORDINATED:
         return "coordinated", COORDINATED[topic]
     return ("framed", FRAMED[topic]) if topic in FRAMED else None

@@ -1,8 +1,8 @@
-"""Records of MirrorMaker 2's topics in, what they say of offsets and clusters out.
+"""Records of MirrorMaker 2's topics.
 
-1. Topics are known by their names: ``mm2-offset-syncs.CLUSTER.internal``, ``CLUSTER.checkpoints.internal`` and
-   ``heartbeats``, mirrored ``CLUSTER.heartbeats``; separators may be configured, so the words count.
-2. Values of checkpoints and heartbeats stand behind an int16 version, 0 so far; offset syncs have none.
+1. Topics are recognised by their names: ``mm2-offset-syncs.CLUSTER.internal``, ``CLUSTER.checkpoints.internal`` and
+   ``heartbeats``, mirrored ``CLUSTER.heartbeats``. The separator can be configured, so only the words are compared.
+2. Checkpoints and heartbeats have an int16 version before the value, 0 so far; offset syncs have none.
 
 Sources: Apache Kafka Connect Mirror, ``OffsetSync``, ``Checkpoint``, ``Heartbeat``.
 """
@@ -19,7 +19,7 @@ Decode = Callable[[bytes, bytes | None], dict[str, Any] | None]
 
 
 def decode_offset_sync(key: bytes, value: bytes | None) -> dict[str, Any]:
-    """Which offsets of a partition are the same record upstream and downstream."""
+    """The upstream and downstream offsets of one record."""
     cursor = Cursor(key)
     body: dict[str, Any] = {"key": {"topic": cursor.string(), "partition": cursor.int32()}, "value": None}
     cursor.finish()
@@ -31,7 +31,7 @@ def decode_offset_sync(key: bytes, value: bytes | None) -> dict[str, Any]:
 
 
 def decode_checkpoint(key: bytes, value: bytes | None) -> dict[str, Any]:
-    """Where a group stands upstream, and where that is downstream."""
+    """A group's upstream offset and the downstream offset that equals it."""
     cursor = Cursor(key)
     body: dict[str, Any] = {
         "key": {"group": cursor.string(), "topic": cursor.string(), "partition": cursor.int32()},
@@ -51,7 +51,7 @@ def decode_checkpoint(key: bytes, value: bytes | None) -> dict[str, Any]:
 
 
 def decode_heartbeat(key: bytes, value: bytes | None) -> dict[str, Any]:
-    """That a mirror from one cluster to another lives."""
+    """A heartbeat of a mirror from one cluster to another."""
     cursor = Cursor(key)
     body: dict[str, Any] = {
         "key": {"source_cluster_alias": cursor.string(), "target_cluster_alias": cursor.string()},
@@ -80,7 +80,7 @@ BY_WORD: Final[tuple[tuple[str, Decode], ...]] = (
 
 
 def decoder_of(topic: str) -> Decode | None:
-    """What reads the records of a topic of MirrorMaker's; None for another topic."""
+    """The decoder for a topic of MirrorMaker; None for another topic."""
     for word, decode in BY_WORD:
         if word in topic and (topic.endswith((word, "internal")) or topic.startswith(word)):
             return decode

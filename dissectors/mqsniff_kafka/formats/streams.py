@@ -1,13 +1,12 @@
-"""User data that Kafka Streams puts into subscriptions and assignments of the ``stream`` assignor in, as dicts out.
+"""User data of Kafka Streams: subscriptions and assignments of the ``stream`` assignor, metadata of commits.
 
-1. Subscriptions come from Kafka's definitions, version 1 to 11; the version is their first field.
-2. Assignments are written by hand: tasks that are active, tasks to stand by with the partitions that they read, and
-   which host has which partitions of state. From version 5 on topics have numbers, told by a dictionary; they are shown
-   as numbers, as eight bytes would buy a topic's name otherwise.
-3. A task is a subtopology and a partition, from version 10 on with the name of its topology.
-
-4. What Streams says with an offset that it commits is text, in base64: a time, and since magic 2 what its processors
-   said. Other clients write there what they like; what does not fit exactly, its time included, stays text.
+1. Subscriptions are in Kafka's definitions, version 1 to 11; the version is their first field.
+2. Assignments have no definition: active tasks, standby tasks with their partitions, and the partitions of each host.
+   Since version 5 topics are numbers into a dictionary; they are shown as numbers, since eight bytes of the traffic
+   would become a topic's name otherwise.
+3. A task is a subtopology and a partition, since version 10 with the name of its topology.
+4. Metadata of a commit is base64: a time and, since magic 2, metadata of processors. Other clients commit any text;
+   text that does not fit exactly, with a plausible time, stays text.
 
 Sources: Apache Kafka Streams, ``AssignmentInfo``, ``SubscriptionInfo``, ``TaskId``, ``TopicPartitionMetadata``,
 ``ProcessorMetadata``.
@@ -29,9 +28,9 @@ _UTF16_UNIT: Final = 2
 
 COMMIT_MAGICS: Final = (1, 2)
 TEXT_MIN: Final = 12
-"""Characters of the shortest metadata: a magic and a time, in base64."""
+"""Characters of the shortest metadata of a commit: a magic and a time, in base64."""
 TIME_MAX_MS: Final = 1 << 43
-"""The year 2248: what reads as a later time is no time."""
+"""The year 2248: later times are not plausible."""
 
 
 def decode_subscription(raw: bytes) -> dict[str, Any]:
@@ -41,7 +40,7 @@ def decode_subscription(raw: bytes) -> dict[str, Any]:
 
 
 def decode_assignment(raw: bytes) -> dict[str, Any]:
-    """A member's tasks, and where the state of all tasks is."""
+    """A member's tasks, and the hosts of all tasks' state."""
     cursor = Cursor(raw)
     version = cursor.int32()
     if not 1 <= version <= ASSIGNMENT_NEWEST:
@@ -78,7 +77,7 @@ def _named(cursor: Cursor) -> dict[str, Any]:
 
 
 def _hosts(cursor: Cursor, version: int) -> dict[str, Any]:
-    """Partitions by host: of all tasks, from version 6 on of the active ones and of the standbys apart."""
+    """Partitions by host: of all tasks; since version 6 of active and standby tasks separately."""
     if version < 5:
         return {"partitions_by_host": _by_host(cursor, lambda: _named(cursor), 6)}
     body: dict[str, Any] = {"topics": cursor.items(lambda: {"number": cursor.int32(), "topic": cursor.utf()}, 6)}
@@ -99,7 +98,7 @@ def _by_host(cursor: Cursor, one: Callable[[], dict[str, Any]], size_min: int) -
 
 
 def decode_commit_metadata(text: str) -> dict[str, Any] | None:
-    """What Streams said with an offset; None for any other text (rule 4)."""
+    """Metadata of a commit by Streams; None for any other text (rule 4)."""
     if len(text) < TEXT_MIN or text[:2] not in ("AQ", "Af", "Ag", "Av"):
         return None
     try:

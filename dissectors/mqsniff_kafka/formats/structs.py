@@ -1,8 +1,8 @@
-"""Layouts of a structure in, the body out that consumes all bytes; Malformed where none does.
+"""Decodes a structure by the layout that consumes all bytes; Malformed if none does.
 
-1. Where a version once meant other bytes, today's meaning counts if it fits exactly, else the first that does.
-2. Behind an int16 version: one that is newer than known is read as the newest, and what stands behind that is left out,
-   as Kafka's clients do; it is kept under ``unread``.
+1. If a version has several layouts, today's is taken if it fits exactly, else the first one that does.
+2. After an int16 version: a newer version than known is read as the newest, as Kafka's clients do; the bytes behind
+   that are kept under ``unread``.
 3. Bytes that do not fit their version may fit an older one: kafka-go writes subscriptions of version 1 with the fields
    of version 0.
 """
@@ -27,7 +27,7 @@ def read_whole(layouts: Iterable[Layout], raw: bytes, pos: int = 0) -> dict[str,
 
 
 def read_versioned(name: str, raw: bytes) -> dict[str, Any]:
-    """A structure of ``proto/kafka/records`` behind an int16 version, which is given first (rules 2 and 3)."""
+    """A structure of ``proto/kafka/records`` with an int16 version, the first field of the result (rules 2 and 3)."""
     version, pos = read_int16(raw, 0, len(raw))
     if version < 0:
         raise Malformed("negative version")

@@ -1,8 +1,8 @@
-"""Metrics that a client pushes (PushTelemetry) in, the OTLP message that they are out.
+"""Metrics that a client pushes (PushTelemetry), as the OTLP message that they are.
 
-1. They are compressed as records are, by the codec that stands beside them; where that was not looked up, the magic
-   number that the bytes begin with tells. Metrics begin with 0A, their first field.
-2. What the protobuf reader finds odd is no reason to keep bytes: only what it cannot read is Malformed.
+1. They are compressed as records are. The request has the codec; if it is not at hand, the magic number of the
+   compressed bytes decides. Plain metrics begin with 0A, the tag of their first field.
+2. Odd metrics (an unknown enum value, for example) are shown; damaged ones are Malformed.
 
 Sources: KIP-714; OpenTelemetry protocol, ``metrics.proto``.
 """
@@ -19,7 +19,7 @@ from mqsniff.spec.wire import Malformed
 from mqsniff_kafka.records.compression import LZ4_MAGIC, XERIAL_MAGIC, plain_records
 
 PLAIN_MAX: Final = 16 * MIB
-"""Plain bytes that one push may become: brokers take 1 MiB (telemetry.max.bytes), and each byte may buy an object."""
+"""Most plain bytes of one push: brokers accept 1 MiB (telemetry.max.bytes), and each byte may become an object."""
 
 
 @cache
@@ -34,7 +34,7 @@ _MAGICS: Final = ((b"\x1f\x8b", 1), (XERIAL_MAGIC, 2), (LZ4_MAGIC, 3), (b"\x28\x
 
 
 def decode_metrics(raw: bytes, codec: int | None) -> dict[str, Any]:
-    """The MetricsData in the bytes; ``codec``: the request's compression_type, None where it is not at hand."""
+    """The MetricsData in the bytes; ``codec``: compression_type of the request, None if not at hand."""
     if codec is None:
         codec = next((number for magic, number in _MAGICS if raw.startswith(magic)), 0)
     if codec:

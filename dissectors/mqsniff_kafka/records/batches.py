@@ -1,14 +1,13 @@
-"""A field of record data in; its batches, their heads, what is odd, and, where asked for, their records as columns out.
+"""Reads a field of record data: heads of its batches, problems, and if wanted the records as columns.
 
-1. A field holds batches of magic 2 and message sets of magic 0 and 1, mixed; the magic stands at byte 16 of all three.
-   One batch is one batch of magic 2, one wrapper message, or a run of plain messages of one magic.
-2. Brokers cut the last batch where the client's limit is, and pad with the start of a batch that never ends: both are
-   told by ``cut`` and are no problem. Such a batch is none of the field's; there is its head, as far as it goes
-   (``begun``), and no record: the client throws it away and asks again. Of a batch that the *capture* cut, whole
-   records are given.
-3. A checksum that does not fit is noted and told beside the records, which are kept.
-4. Records are opened only where they are asked for; control records, a few bytes that say what became of a
-   transaction, always: the head shows what they hold.
+1. A field holds batches of magic 2 and message sets of magic 0 and 1, in any mix; all have the magic at byte 16. Here a
+   batch is a batch of magic 2, a wrapper message, or a run of plain messages of one magic.
+2. Brokers cut the last batch at the client's limit, or pad with the start of a batch: ``cut`` counts these bytes, and
+   they are no problem. Clients drop such a batch and fetch it again, so only its head is shown (``begun``). If the
+   *capture* cut a batch, its whole records are given.
+3. A wrong checksum is a problem; the records are kept.
+4. Records are opened only if wanted. Control records (a few bytes on the end of a transaction) always are: the head
+   shows their content.
 
 Sources: Apache Kafka, ``common/record/DefaultRecordBatch.java``, ``DefaultRecord.java``, ``ControlRecordType.java``.
 """
@@ -55,7 +54,7 @@ OVERHEAD: Final = 12
 """Bytes before those that ``batch_length`` counts."""
 LENGTH_MIN: Final = HEAD.size - OVERHEAD
 CHECKED_FROM: Final = 21
-"""The CRC-32C covers everything from the attributes on, as it stands on the wire."""
+"""The CRC-32C covers the bytes from the attributes on."""
 MAGIC_AT: Final = 16
 MAGIC: Final = 2
 
@@ -63,10 +62,10 @@ TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
 NAMED: Final = 0x7F
-"""Attributes that have a meaning."""
+"""Mask of the attributes with a meaning."""
 
 CONTROL_RECORDS_MAX: Final = 64
-"""Control records of one batch that are looked at: there is one, or three at the start of a KRaft log."""
+"""Control records of one batch that are read: there is one, or three at the start of a KRaft log."""
 _OPENED: Final = OpenedBatches()
 
 
@@ -80,7 +79,7 @@ def _names_of(attributes: int) -> dict[str, Any]:
 
 
 ATTRIBUTE_NAMES: Final = tuple(map(_names_of, range(NAMED + 1)))
-"""What the attributes of a batch say, by their number; the delete horizon stands in its base timestamp."""
+"""Attributes as a number -> their names and values; the base timestamp holds the delete horizon."""
 
 
 def read_batches(
@@ -95,9 +94,9 @@ def read_batches(
 ) -> RecordDataReading:
     """Read the field ``data[start:stop]``.
 
-    ``decompress_max``: plain bytes that all compressed batches of the field may become together. ``lost``: the field
-    was longer, and the capture lost the rest. ``wrapper_depth``: compressed message sets inside each other that are
-    opened. Paths of the problems start at the field: ``batches[0].crc``.
+    ``decompress_max``: most plain bytes of all compressed batches together. ``lost``: whether the capture lost the end
+    of the field. ``wrapper_depth``: most levels of compressed message sets. Paths of problems start at the field:
+    ``batches[0].crc``.
     """
     reading = RecordDataReading(data, start, stop, lost, open_records, decompress_max, wrapper_depth)
     pos = start
@@ -110,9 +109,9 @@ def read_batches(
 
 
 def lone_head(data: bytes, start: int, stop: int) -> dict[str, Any] | None:
-    """What bodies show of a field that is one whole and sound batch of data, whose records nobody wants; else None.
+    """The body of a field that is one whole and sound batch of data, if its records are not wanted; else None.
 
-    Hot: it is what producers of small messages send. ``read_batches`` is its slow twin.
+    Hot: producers of small messages send such fields. ``read_batches`` is its slow twin.
     """
     if stop - start < HEAD.size or data[start + MAGIC_AT] != MAGIC:
         return None
@@ -129,7 +128,7 @@ def lone_head(data: bytes, start: int, stop: int) -> dict[str, Any] | None:
 
 
 def _read_next(reading: RecordDataReading, pos: int) -> int:
-    """Read what starts at ``pos``; gives the place behind it."""
+    """Read the batch at ``pos``; returns the offset behind it."""
     if reading.stop - pos <= MAGIC_AT:
         reading.cut = reading.stop - pos
         return reading.stop
@@ -142,7 +141,7 @@ def _read_next(reading: RecordDataReading, pos: int) -> int:
 
 
 def _pass_unknown(reading: RecordDataReading, pos: int) -> int:
-    """Go round a batch of an unknown magic by its length."""
+    """Skip a batch of an unknown magic by its length."""
     data = reading.data
     size = OVERHEAD + int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
     if not MAGIC_AT < size <= reading.stop - pos:
@@ -201,7 +200,7 @@ def _batch_of(reading: RecordDataReading, pos: int, stop: int, *, whole: bool) -
 
 
 def _open(reading: RecordDataReading, batch: Batch, *, whole: bool) -> None:
-    """Read the records of a batch where somebody wants them, or where they are control records."""
+    """Read the records of a batch if they are wanted, or if they are control records."""
     count = batch.head["records"]
     control = batch.head["attributes"] & CONTROL != 0
     if count < 0:
@@ -218,7 +217,7 @@ def _open(reading: RecordDataReading, batch: Batch, *, whole: bool) -> None:
 
 
 def _walked(reading: RecordDataReading, batch: Batch, count: int, *, whole: bool) -> tuple[bytes, WalkedRecords]:
-    """(the bytes that the records are spans of, the records)."""
+    """(plain bytes, the records as spans in them)."""
     codec = batch.head["attributes"] & CODEC_MASK
     if not codec:
         return reading.data, _walk(reading, batch, Partial(reading.data, None), count, whole=whole)
@@ -237,7 +236,7 @@ def _walked(reading: RecordDataReading, batch: Batch, count: int, *, whole: bool
 
 
 def _walk(reading: RecordDataReading, batch: Batch, partial: Partial, count: int, *, whole: bool) -> WalkedRecords:
-    """The records of a batch; what is odd about them and their compression is noted."""
+    """The records of a batch; notes what is odd about them and their compression."""
     plain, why = partial
     compressed = plain is not reading.data
     start, stop = (0, len(plain)) if compressed else (batch.start + HEAD.size, batch.stop)
@@ -278,7 +277,7 @@ def _read_control(reading: RecordDataReading, batch: Batch, plain: bytes, walked
 
 
 def records_of(reading: RecordDataReading, head: dict[str, Any], plain: bytes, walked: WalkedRecords) -> RecordBatch:
-    """The records of a batch, which the next one of the reading is, as columns; they stand in ``plain``."""
+    """The records in ``plain`` as columns; their batch is the next one of the reading."""
     timestamps, wire_deltas, keys, key_stops, values, value_stops = (walked.column(at) for at in range(WIDTH - 1))
     deltas = counted(wire_deltas)
     records = RecordBatch(plain, walked.records, _constant(head, len(reading.batches)))

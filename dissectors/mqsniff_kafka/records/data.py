@@ -1,10 +1,10 @@
-"""Record data of bodies in; in its place what bodies show of it, and records with all their columns out.
+"""Replaces the record data of bodies by what they show of it; gives messages their records with all columns.
 
-1. Every field of record data is replaced, wherever it stands.
-2. Produced records wait for the broker's answer, which is found by topic and partition.
-3. Records of the metadata log are opened always, for the topics that they name; a message has them where asked for.
+1. Every field of record data is replaced.
+2. Produced records wait for the broker's response, in which their topic and partition are looked up.
+3. Records of the metadata log are always opened, for the topic names in them; messages have them only if wanted.
 
-Fields are read by ``fields``, and get their columns from ``marking``.
+``fields`` reads the fields; ``marking`` adds the columns.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from mqsniff_kafka.records.secrets import hide_secrets
 from mqsniff_kafka.records.snapshots import Snapshots, is_metadata_log, topics_named
 
 ABORTED_FIELDS: Final = 2
-"""Fields of an aborted transaction; one that was cut has fewer."""
+"""Fields of a whole aborted transaction."""
 
 
 @dataclass(slots=True)
 class Produced:
-    """Records of one partition that wait for the broker's answer."""
+    """Records of one partition that wait for the broker's response."""
 
     topic: str | None
     """Name or id."""
@@ -40,7 +40,7 @@ class Produced:
 
 
 def replace_all(branch: Branch, body: BodyFields) -> None:
-    """Put sizes in the place of record data that nobody reads."""
+    """Replace record data that is not read by its size."""
     found: list[tuple[BodyFields, tuple[str, ...]]] = []
     holders(branch, body, found)
     for inner, fields in found:
@@ -90,13 +90,13 @@ class RecordData:
                 mark_all(reading, constant | {"partition": partition.get("index")})
                 mark_produced(reading)
                 self._hide(reading, name)
-                reading.data = b""  # the answer may never come, and needs no bytes
+                reading.data = b""  # the response needs no bytes, and may never come
                 found.append(Produced(name, partition.get("index"), reading))
         message.records = tuple(batch for one in found for batch in one.reading.records)
         return found
 
     def snapshot(self, message: Message, layout: Layout) -> None:
-        """Read the response to FetchSnapshot; its message gets the records that are whole by now."""
+        """Read the response to FetchSnapshot; its message gets the records that became whole."""
         fields = self._fields(message, layout, "broker")
         for path, topic, partition in _partitions(message.body, "topics", "partitions"):
             (name, constant), number = _topic(topic), partition.get("index")
@@ -119,7 +119,7 @@ class RecordData:
             pending = fetch.partitions.get((name, number)) if name is not None and number is not None else None
             aborted = _aborted(partition.get("aborted_transactions"))
             constant["partition"] = number
-            self._add(message, reading, name, constant, reader=fetch.reader, asked_offset=pending, aborted=aborted)
+            self._add(message, reading, name, constant, reader=fetch.reader, fetch_offset=pending, aborted=aborted)
             for batch in reading.records:
                 _count_deliveries(batch, partition.get("acquired_records"))
 
@@ -131,16 +131,16 @@ class RecordData:
         constant: dict[str, Any],
         *,
         reader: str,
-        asked_offset: int | None = None,
+        fetch_offset: int | None = None,
         aborted: list[tuple[int, int]] | None = None,
     ) -> None:
-        """Give a message what was read of a partition, and what it teaches."""
+        """Add the records of a partition, and the topic names that they teach, to a message."""
         if is_metadata_log(topic):
             message.teaches += tuple(dict.fromkeys(topics_named(reading)))
         if "records" in self._settings.wanted:
             mark_all(reading, constant)
             self._hide(reading, topic)
-            mark_delivered(reading, reader=reader, asked_offset=asked_offset, aborted=aborted)
+            mark_delivered(reading, reader=reader, fetch_offset=fetch_offset, aborted=aborted)
             message.records += reading.records
 
 
@@ -152,7 +152,7 @@ def _partitions(body: BodyFields, topics: str, partitions: str) -> Iterator[tupl
 
 
 def _topic(topic: BodyFields) -> tuple[str | None, dict[str, Any]]:
-    """What names a topic, and its columns."""
+    """(name or id of a topic, its columns)."""
     name = as_name(topic.get("name", topic.get("topic")))
     topic_id = topic.get("topic_id")
     topic_id = topic_id if topic_id != NO_ID else None
@@ -160,14 +160,14 @@ def _topic(topic: BodyFields) -> tuple[str | None, dict[str, Any]]:
 
 
 def _aborted(named: list[BodyFields] | None) -> list[tuple[int, int]] | None:
-    """(producer id, first offset) of each; None for null, which readers of uncommitted data get."""
+    """(producer id, first offset) of each aborted transaction; None for null, as in read_uncommitted."""
     if named is None:
         return None
     return [(one["producer_id"], one["first_offset"]) for one in named if len(one) >= ABORTED_FIELDS]
 
 
 def _count_deliveries(batch: RecordBatch, acquired: list[BodyFields] | None) -> None:
-    """How often a share group has got each record, this time included; ranges stand in order."""
+    """Fill in how often a share group got each record, this time included; ranges are in order."""
     if not acquired:
         return
     ranges = [(one.get("first_offset", 0), one.get("last_offset", -1), one.get("delivery_count")) for one in acquired]
@@ -185,7 +185,7 @@ def _count_deliveries(batch: RecordBatch, acquired: list[BodyFields] | None) -> 
 
 
 def complete(produced: Sequence[Produced], answer: Message) -> None:
-    """Give produced records what the answer to their request tells: offsets, times, and whether they were taken."""
+    """Fill produced records from their response: offsets, times and ``ack``."""
     told = {
         (_topic(topic)[0], partition.get("index")): partition
         for _, topic, partition in _partitions(answer.body, "responses", "partition_responses")

@@ -1,8 +1,8 @@
-"""Fields of record data of one message in; what is in them, and in their place what bodies show of it, out.
+"""Reads the fields of record data of one message, and replaces them by what bodies show.
 
-1. What compressed batches may become is bounded for all fields of the message together.
-2. The end of a field may be lost: its length is told by the number before it.
-3. A field may be a piece of a snapshot, which begins and ends anywhere: see ``snapshots``.
+1. Plain bytes of compressed batches are bounded for all fields of the message together.
+2. If the end of a field was lost, its length is read from the number before it.
+3. A field may be a piece of a snapshot, which may begin and end inside a batch: see ``snapshots``.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class RecordFields:
     problems: list[Problem]
     problems_max: int
     plain_left: int
-    """Plain bytes that compressed batches of the message may still become."""
+    """Plain bytes that compressed batches of the message may still have."""
     cut_by: str
-    """Who sends it: where the last batch of a field has no end, that is who left it out."""
+    """The sender, who cut the last batch of a field if it has no end."""
     wrapper_depth: int
 
     def read(self, body: BodyFields, field: str, path: str, *, opened: bool) -> RecordDataReading | None:
-        """Replace one field of record data; None where there is none, or nothing to tell but what the body shows now.
+        """Read and replace one field of record data; None if there is none, or nothing more than the body shows.
 
-        ``path`` leads to the body, for problems. ``opened``: whether somebody wants its records.
+        ``path``: path of the body, for problems. ``opened``: whether its records are wanted.
         """
         extent = body.get(field)
         if not isinstance(extent, Extent):
@@ -56,14 +56,14 @@ class RecordFields:
         return reading
 
     def read_piece(self, body: BodyFields, path: str, snapshots: Snapshots, snapshot: Any) -> RecordDataReading | None:
-        """Replace a piece of a snapshot; None where there is none, or where nobody knows where its batches begin."""
+        """Read and replace a piece of a snapshot; None if there is none, or if the start of a batch is not known."""
         extent = body.get(UNALIGNED)
         if not isinstance(extent, Extent):
             return None
         size, lost = self._wire_size(extent)
         shown: BodyFields = {"size": size}
         body[UNALIGNED] = shown
-        position = body["position"]  # stands before the records, as the size of the snapshot does
+        position = body["position"]  # the field precedes the records, so it was read
         joined = snapshots.join(snapshot, position, self.data[extent.start : extent.stop])
         if joined is None:
             return None
@@ -93,14 +93,14 @@ class RecordFields:
         return reading
 
     def _note(self, path: str, problems: Sequence[Problem]) -> None:
-        """Keep the problems of a field under its path."""
+        """Add the problems of a field, with its path before theirs."""
         room = self.problems_max - len(self.problems)
         for problem in problems[: max(0, room)]:
             problem.path = f"{path}.{problem.path}" if problem.path else path
             self.problems.append(problem)
 
     def _wire_size(self, extent: Extent) -> tuple[int, bool]:
-        """(length of a field, whether its end may be lost): then from the number before it, or what is there."""
+        """(length of a field, whether its end may be lost: then it is read from the number before the field)."""
         lost = extent.stop == len(self.data) < self.size
         return (self._told_size(extent) if lost else extent.stop - extent.start), lost
 

@@ -1,12 +1,12 @@
-"""Opened batches and what requests and responses say of them in; the columns that only these can tell out.
+"""Columns of records that need the request or the response: offsets, times, reader, aborted, schema id.
 
-1. Offsets on the wire of a produced record are its client's (``client_offset``); the broker's come from the answer: its
-   base offset, and from there batch by batch. Messages of magic 0 and 1 are numbered by the broker one by one.
-2. A transaction is aborted for a reader where the response lists its producer from an offset on, until the producer's
-   abort marker comes (KIP-98, ``Fetcher``): only a response to ``read_committed`` tells.
-3. A broker answers with whole batches, so records from before the asked offset come along; clients throw them away.
-4. A value is taken for one of a schema registry where every value of its batch is: a zero byte, then an int32 id that
-   is small and not 0. Eight bytes may just as well be a number, and are not taken.
+1. A produced record has its client's offset on the wire (``client_offset``). The broker's offsets follow from the base
+   offset in the response, batch by batch; the broker numbers messages of magic 0 and 1 one by one.
+2. Records are aborted from the offset that the response lists for their producer, up to the producer's abort marker
+   (KIP-98, ``Fetcher``). Only responses to ``read_committed`` fetches list them.
+3. Brokers send whole batches, so records before the fetch offset come along; clients drop them.
+4. Values have a schema id if every value of the batch begins with a zero byte and an int32 id that is small and not 0.
+   Values of eight bytes may be plain numbers, and are excluded.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from mqsniff_kafka.records.reading import Batch, RecordDataReading, int64, offse
 ABORT: Final = 0
 
 FRAMED_MIN: Final = 6
-"""Bytes of the smallest value with a schema's id: a zero, the id, and something."""
+"""Smallest value with a schema id: a zero, the id, and a byte."""
 SCHEMA_ID_MAX: Final = 1 << 24
-"""Registries count from 1, or from 100,001; larger ones are taken for data."""
+"""Registries count from 1, or from 100,001; larger numbers are data."""
 
 
 def mark_all(reading: RecordDataReading, constant: dict[str, Any]) -> None:
-    """Give every opened record the columns of its partition (``topic``, ``partition``, …), and ``schema_id``."""
+    """Add the columns of the partition (``topic``, ``partition``, …) and ``schema_id`` to every opened record."""
     for records in reading.records:
         records.constant |= constant
         if not records.constant.get("control"):
@@ -37,7 +37,7 @@ def mark_all(reading: RecordDataReading, constant: dict[str, Any]) -> None:
 
 
 def mark_produced(reading: RecordDataReading) -> None:
-    """Call what stands on the wire ``client_offset``; ``mark_answered`` gives the broker's offsets and time."""
+    """Move the offsets on the wire to ``client_offset``; ``mark_answered`` adds the broker's offsets and time."""
     for records in reading.records:
         records.constant["direction"] = "produce"
         records.constant.pop("store_ts", None)
@@ -47,10 +47,10 @@ def mark_produced(reading: RecordDataReading) -> None:
 
 
 def mark_answered(reading: RecordDataReading, base_offset: int, log_append_time_ms: int = -1) -> None:
-    """Fill in what the answer says of a produced partition; nothing where it names no offset (-1: an error).
+    """Add offsets and times of the response to a produced partition; nothing if it has no offset (-1: an error).
 
-    Batches that did not wait for the answer are empty by now: they only count.
-    ``log_append_time_ms``: when the broker stored them; -1 where the topic keeps their producer's times.
+    Batches that went out before the response are empty by now; they still take up offsets.
+    ``log_append_time_ms``: when the broker stored them; -1 if the topic keeps the producer's times.
     """
     if base_offset < 0:
         return
@@ -63,7 +63,7 @@ def mark_answered(reading: RecordDataReading, base_offset: int, log_append_time_
 
 
 def _taken(batch: Batch) -> int:
-    """How many offsets a batch takes."""
+    """Number of offsets that a batch takes up."""
     if batch.head.get("magic") == 2:
         return max(0, batch.last_offset - batch.first_offset + 1)
     count = batch.head.get("records")
@@ -85,34 +85,34 @@ def mark_delivered(
     reading: RecordDataReading,
     *,
     reader: str,
-    asked_offset: int | None,
+    fetch_offset: int | None,
     aborted: Iterable[tuple[int, int]] | None = None,
 ) -> None:
-    """Say of fetched records who reads them, which come from before the asked offset, and which were aborted.
+    """Add the reader to fetched records, and whether they precede the fetch offset or were aborted.
 
     ``reader``: consumer, follower or other. ``aborted``: (producer id, first offset) of the response's aborted
-    transactions, None where it cannot tell: transactions of a reader of uncommitted data are neither.
+    transactions; None if the fetch was not ``read_committed``: then ``aborted`` of records is null.
     """
     if aborted is not None:
         _mark_aborted(reading, sorted(aborted, key=lambda one: one[1]))
     for records in reading.records:
         records.constant |= {"direction": "deliver", "reader": reader}
-        if asked_offset is not None:
-            _mark_early(records, asked_offset)
+        if fetch_offset is not None:
+            _mark_early(records, fetch_offset)
 
 
-def _mark_early(records: RecordBatch, asked_offset: int) -> None:
+def _mark_early(records: RecordBatch, fetch_offset: int) -> None:
     offsets = records.columns["offset"]
     if None in offsets:
         return
-    if min(offsets) >= asked_offset:
+    if min(offsets) >= fetch_offset:
         records.constant["before_asked"] = False
     else:
-        records.columns["before_asked"] = [offset < asked_offset for offset in offsets]
+        records.columns["before_asked"] = [offset < fetch_offset for offset in offsets]
 
 
 def _mark_aborted(reading: RecordDataReading, aborted: list[tuple[int, int]]) -> None:
-    """Mark the records of aborted transactions, batch by batch as a consumer finds them (rule 2)."""
+    """Mark the records of aborted transactions, batch by batch as consumers do (rule 2)."""
     open_now: set[int] = set()
     position = 0
     for batch in reading.batches:
@@ -132,7 +132,7 @@ def _mark_aborted(reading: RecordDataReading, aborted: list[tuple[int, int]]) ->
 
 
 def mark_schemas(records: RecordBatch) -> None:
-    """Give ``schema_id`` where the values carry one (rule 4)."""
+    """Add ``schema_id`` if the values have one (rule 4)."""
     if records.values is None:
         return
     ids = schema_ids(records.data, *records.values)
@@ -145,7 +145,7 @@ def mark_schemas(records: RecordBatch) -> None:
 
 
 def schema_ids(data: bytes, starts: Sequence[int], stops: Sequence[int]) -> list[str | None] | None:
-    """The ids of values, None for a null value; None for all where any value has none, or all are null."""
+    """The schema ids of values, None for null values; None if any value has no id, or all are null."""
     ids: list[str | None] = []
     found = False
     for start, stop in zip(starts, stops, strict=True):

@@ -1,17 +1,17 @@
-"""Message sets of magic 0 and 1 in, batches out: a wrapper with what it wraps, or a run of plain messages of one kind.
+"""Message sets of magic 0 and 1: a wrapper and its messages, or a run of plain messages, each as a batch.
 
     offset int64 | size int32 | crc uint32 | magic int8 | attributes int8 | timestamp int64 (magic 1) | key | value
 
-1. ``size`` counts from the checksum on; the checksum, a CRC-32, covers all behind it.
-2. The value of a compressed message is a message set. Its offsets are absolute (magic 0) or count from a base (magic
-   1): the wrapper has the last one's, or 0 where some versions of librdkafka wrote it, which makes the base 0. Where
-   the last one is missing, nobody knows the base, and the records have no offsets.
-3. The wrapper's time counts for all that it wraps where it is the broker's (log append time).
-4. Wrappers are opened always, as nothing else tells how many messages are in them.
-5. A wrapper inside a wrapper is opened too, as deep as ``wrapper_depth`` says, and noted: brokers refuse it. What it
-   wraps stands in its place, numbered and timed as if it had stood alone; bodies show its own head under ``wrapped``.
-6. Messages of a run have their magic and their attributes in common. What else they tell of themselves (size, CRC,
-   time) stands in the columns of their records: bodies have one head a run.
+1. ``size`` counts from the checksum on; the checksum, a CRC-32, covers all bytes behind it.
+2. The value of a compressed message (a wrapper) is a message set. Its offsets are absolute (magic 0) or relative (magic
+   1): the wrapper has the absolute offset of the last message. Some versions of librdkafka write 0, then the base is 0.
+   If the last message is missing, the base is unknown, and the records have no offsets.
+3. If the wrapper has the broker's time (log append time), all its messages have it.
+4. Wrappers are always opened: nothing else tells the number of their messages.
+5. A wrapper inside a wrapper is opened too, down to ``wrapper_depth`` levels, with a problem, as brokers refuse it. Its
+   messages take its place, with offsets and times as if it stood alone; bodies show its head under ``wrapped``.
+6. The messages of a run have the same magic and attributes. Size, CRC and time of each are columns of its record:
+   bodies show one head for a run.
 
 Sources: Apache Kafka, ``LegacyRecord``, ``AbstractLegacyRecordBatch``, ``RecordsUtil``.
 """
@@ -35,18 +35,18 @@ HEAD: Final = Struct(">qiIbb")
 OVERHEAD: Final = 12
 """Bytes before those that ``size`` counts."""
 SIZE_MIN: Final = (14, 22)
-"""The smallest message of each magic, as ``size`` counts it."""
+"""Smallest ``size`` of each magic."""
 RUN_MAX: Final = 1 << 16
-"""Messages of one run: what is remembered of each takes half a kilobyte while the run is read."""
+"""Most messages of one run: each takes half a kilobyte of memory while the run is read."""
 WRAPPED_MAX: Final = 64
-"""Wrappers inside a wrapper whose heads are shown."""
+"""Inner wrappers whose heads are shown."""
 
 _INT64: Final = Struct(">q")
 _CUT_HEAD: Final = Struct(">qiI")
 
 
 class LegacyMessage(NamedTuple):
-    """A message; places are offsets in the data, -1 for null."""
+    """A message; spans are offsets in the data, -1 for null."""
 
     offset: int
     size: int
@@ -57,7 +57,7 @@ class LegacyMessage(NamedTuple):
     key: tuple[int, int]
     value: tuple[int, int]
     checksum_ok: bool | None
-    """None where it is cut."""
+    """None if it is cut."""
     stop: int
 
     @property
@@ -67,9 +67,9 @@ class LegacyMessage(NamedTuple):
 
 
 def read_messages(reading: RecordDataReading, pos: int) -> int:
-    """Read the wrapper, or the run of plain messages, that starts at ``pos``; gives the place behind it.
+    """Read the wrapper, or the run of plain messages, at ``pos``; returns the offset behind it.
 
-    There are 17 bytes at ``pos`` at least, and the magic among them is 0 or 1.
+    There are at least 17 bytes at ``pos``, with magic 0 or 1.
     """
     data, end = reading.data, reading.stop
     first = _first(reading, pos)
@@ -92,7 +92,7 @@ def read_messages(reading: RecordDataReading, pos: int) -> int:
 
 
 def _first(reading: RecordDataReading, pos: int) -> LegacyMessage | int:
-    """The message at ``pos``; where none can be read, and that is told, the place behind what stands there."""
+    """The message at ``pos``; if it cannot be read, notes why and returns the offset behind it."""
     data, end = reading.data, reading.stop
     stop = _stop(data, pos)
     if stop < pos + OVERHEAD + SIZE_MIN[0]:
@@ -111,7 +111,7 @@ def _first(reading: RecordDataReading, pos: int) -> LegacyMessage | int:
 
 
 def _cut_head(data: bytes, pos: int, end: int) -> dict[str, Any]:
-    """What is there of the head of a message that goes on behind ``end``: 17 bytes at least."""
+    """The captured part of a cut message's head: at least 17 bytes."""
     offset, size, crc = _CUT_HEAD.unpack_from(data, pos)
     head: dict[str, Any] = {"offset": offset, "message_size": size, "crc": crc, "magic": data[pos + 16]}
     if end - pos < HEAD.size:
@@ -123,18 +123,18 @@ def _cut_head(data: bytes, pos: int, end: int) -> dict[str, Any]:
 
 
 def _attributes_told(magic: int, attributes: int) -> dict[str, Any]:
-    """The attributes of messages, and what they say; messages of magic 0 have no time."""
+    """The attributes of messages, by name; messages of magic 0 have no time."""
     told = {"attributes": attributes, "timestamp_type": timestamp_type(attributes) if magic else None}
     return told | {"codec": codec_name(attributes)}
 
 
 def _stop(data: bytes, pos: int) -> int:
-    """Where the message at ``pos`` says that it ends."""
+    """End of the message at ``pos`` by its size."""
     return pos + OVERHEAD + int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
 
 
 def read_message(data: bytes, pos: int, end: int) -> LegacyMessage:
-    """Read the message at ``pos``. Of one that is cut all that matters has to be there: some of a wrapper's value."""
+    """Read the message at ``pos``; one that is cut must be a wrapper with a part of its value."""
     if end - pos < HEAD.size:
         raise Malformed(CUT)
     offset, size, crc, magic, attributes = HEAD.unpack_from(data, pos)
@@ -161,7 +161,7 @@ def read_message(data: bytes, pos: int, end: int) -> LegacyMessage:
 
 
 def _read_span(data: bytes, pos: int, there: int, stop: int) -> tuple[tuple[int, int], int]:
-    """((where bytes start, where they stop), the place behind them), in a message that goes on to ``stop``."""
+    """((start, stop) of bytes with a length, offset behind them), in a message that ends at ``stop``."""
     size, pos = read_length(data, pos, there, compact=False)
     if size == -1:
         return (-1, -1), pos
@@ -247,19 +247,19 @@ def _time_by(message: LegacyMessage) -> str | None:
 
 
 class _Opened(NamedTuple):
-    """What is in a wrapper."""
+    """The content of a wrapper."""
 
     plain: bytes
     run: list[LegacyMessage]
-    """The messages in it that are whole, by places in ``plain``, with those of wrappers in it in their place."""
+    """Its whole messages, with those of inner wrappers in their place; spans are offsets in ``plain``."""
     complete: bool
-    """Whether these are all."""
+    """Whether these are all messages."""
     wrapped: list[dict[str, Any]]
-    """Heads of the wrappers in it."""
+    """Heads of the inner wrappers."""
 
 
 def _add_wrapper(reading: RecordDataReading, wrapper: LegacyMessage, pos: int) -> None:
-    """Open a wrapper; of one that is cut or damaged, the messages that are whole."""
+    """Open a wrapper; if it is cut or damaged, its whole messages are given."""
     opened = _opened(reading, reading.data, wrapper, 1, "")
     run = opened.run
     _note_checksums(reading, run)
@@ -277,7 +277,7 @@ def _add_wrapper(reading: RecordDataReading, wrapper: LegacyMessage, pos: int) -
 
 
 def _wrapper_head(wrapper: LegacyMessage, opened: _Opened, offsets: list[int]) -> dict[str, Any]:
-    """What bodies show of a wrapper."""
+    """The head of a wrapper, as bodies show it."""
     head: dict[str, Any] = {"base_offset": offsets[0]} if offsets else {}
     head |= {"offset": wrapper.offset, "message_size": wrapper.size, "crc": wrapper.crc, "magic": wrapper.magic}
     head |= _attributes_told(wrapper.magic, wrapper.attributes)
@@ -290,7 +290,7 @@ def _wrapper_head(wrapper: LegacyMessage, opened: _Opened, offsets: list[int]) -
 
 
 def _offsets(wrapper: LegacyMessage, opened: _Opened) -> list[int]:
-    """The messages' offsets by rule 2; none where they cannot be known."""
+    """The offsets of the messages (rule 2); empty if unknown."""
     run = opened.run
     if not (wrapper.magic and wrapper.offset and run):
         return [message.offset for message in run]
@@ -299,7 +299,7 @@ def _offsets(wrapper: LegacyMessage, opened: _Opened) -> list[int]:
 
 
 def _opened(reading: RecordDataReading, data: bytes, wrapper: LegacyMessage, depth: int, path: str) -> _Opened:
-    """Open a wrapper that stands in ``data``, the ``depth``-th from outside; ``path`` leads to it."""
+    """Open a wrapper in ``data`` at nesting level ``depth``; ``path``: its path, for problems."""
     start, stop = wrapper.value
     if wrapper.checksum_ok is False:
         reading.note("checksum", "error", "the CRC-32 of the wrapper does not fit", f"{path}crc")
@@ -318,7 +318,7 @@ def _opened(reading: RecordDataReading, data: bytes, wrapper: LegacyMessage, dep
 
 
 def _read_wrapped(reading: RecordDataReading, opened: _Opened, depth: int, path: str, *, sound: bool) -> _Opened:
-    """Read the messages of a wrapper that was opened; ``sound``: all of its bytes are there."""
+    """Read the messages of an opened wrapper; ``sound``: whether all its bytes are there."""
     plain, run, wrapped = opened.plain, opened.run, opened.wrapped
     added: list[bytes] = []
     size = end = len(plain)
@@ -350,7 +350,7 @@ def _read_wrapped(reading: RecordDataReading, opened: _Opened, depth: int, path:
 
 
 def _unwrapped(reading: RecordDataReading, data: bytes, wrapper: LegacyMessage, depth: int, path: str) -> _Opened:
-    """Open a wrapper that stands in another one (rule 5)."""
+    """Open an inner wrapper (rule 5)."""
     if depth > reading.wrapper_depth:
         detail = "more compressed messages inside each other than wrapper_depth"
         reading.note("limit", "error", detail, path, size=wrapper.size)
@@ -372,7 +372,7 @@ def _unwrapped(reading: RecordDataReading, data: bytes, wrapper: LegacyMessage, 
 
 
 def _moved(message: LegacyMessage, by: int) -> LegacyMessage:
-    """A message whose bytes stand further on in the data."""
+    """The message, its spans moved by ``by``."""
     (key, key_stop), (value, value_stop) = message.key, message.value
     return message._replace(
         key=(key + by, key_stop + by) if key >= 0 else (-1, -1),

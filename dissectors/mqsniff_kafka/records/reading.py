@@ -1,6 +1,6 @@
-"""What a field of record data turns into while it is read: batches, problems, and what may still be spent on it.
+"""State of reading one field of record data: batches, problems and remaining budgets.
 
-1. What hostile bytes can buy is bounded for the field as a whole: plain bytes, records, batches, notes.
+1. Plain bytes, records, batches and problems are bounded for the whole field, so that hostile bytes cannot grow memory.
 2. Paths of problems start at the field: ``batches[2].crc``.
 """
 
@@ -19,16 +19,16 @@ SEQUENCE_MAX: Final = (1 << 31) - 1
 RECORDS_MAX: Final = Limits().elements_max
 NOTES_MAX: Final = Limits().message_problems_max
 CONTROL_MAX: Final = 1 << 14
-"""Control records of one field that are shown: a byte of a compressed batch may make an object of half a kilobyte."""
+"""Control records of one field that are shown: one byte of a compressed batch may become half a kilobyte."""
 BATCHES_MAX: Final = 1 << 17
-"""Batches of one field: 64 MiB of the smallest would make a million heads of a kilobyte each."""
+"""Most batches of one field: 64 MiB of the smallest would be a million heads of a kilobyte each."""
 WRAPPERS_MAX: Final = Limits().wrapper_depth
 LOG_APPEND: Final = 0x08
-"""Bit of the attributes of batches and messages: the broker set their times."""
+"""Bit of the attributes of batches and messages: their times are the broker's."""
 
 
 def timestamp_type(attributes: int) -> str:
-    """Who set the times of a batch or a message with these attributes, as Kafka's TimestampType names it."""
+    """Kafka's name of the timestamp type in these attributes."""
     return "LogAppendTime" if attributes & LOG_APPEND else "CreateTime"
 
 
@@ -37,25 +37,25 @@ class Batch:
     """One record batch, one wrapper message, or a run of plain messages."""
 
     head: dict[str, Any]
-    """What bodies show of it."""
+    """Its head, as bodies show it."""
     start: int
-    """Its first byte in the field's data."""
+    """Offset of its first byte in the data."""
     stop: int
-    """One past the last of its bytes that are there."""
+    """Offset behind its last captured byte."""
     first_offset: int = 0
     last_offset: int = -1
-    """Offsets that it takes up, those of records that a compaction removed included; none where last is below first."""
+    """It takes up the offsets from first to last, with those of compacted records; none if last is below first."""
     producer_id: int = -1
     transactional: bool = False
     control_types: tuple[int, ...] = ()
-    """What its control records say (0: abort, 1: commit, …); empty for a batch of data."""
+    """Types of its control records (0: abort, 1: commit, …); empty for a batch of data."""
     records: RecordBatch | None = None
-    """Only where records were asked for and can be had."""
+    """None if records are not wanted or cannot be read."""
 
 
 @dataclass(slots=True)
 class RecordDataReading:
-    """A field ``data[start:stop]`` of record data, and what was found in it."""
+    """A field ``data[start:stop]`` of record data, and its content so far."""
 
     data: bytes
     start: int
@@ -66,28 +66,28 @@ class RecordDataReading:
     plain_left: int
     """Bytes that compressed batches may still become."""
     wrapper_depth: int = WRAPPERS_MAX
-    """Compressed message sets inside each other that are opened."""
+    """Most levels of compressed message sets."""
     records_left: int = RECORDS_MAX
     control_left: int = CONTROL_MAX
     """Control records that may still be shown."""
     batches: list[Batch] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     cut: int = 0
-    """Bytes at the end of the field that are the start of a batch: brokers cut where the client's limit is."""
+    """Bytes at the end of the field that begin a batch which the broker cut at the client's limit."""
     begun: Batch | None = None
-    """What these bytes tell of that batch; None for none, for a few bytes, and where the capture lost its rest."""
+    """The head of that batch; None if there is none, if too few bytes are there, or if the capture lost the rest."""
     undecoded: tuple[int, int] | None = None
-    """Bytes at the end that are no batch."""
+    """(start, stop) of bytes at the end that are no batch."""
     notes: int = 0
 
     @property
     def records(self) -> tuple[RecordBatch, ...]:
-        """The opened batches that hold records, in order; with the one that is begun, where it was opened."""
+        """The opened batches with records, in order; with the cut one if it was opened."""
         batches = self.batches if self.begun is None else [*self.batches, self.begun]
         return tuple(batch.records for batch in batches if batch.records is not None and batch.records.count)
 
     def body(self, size: int) -> dict[str, Value]:
-        """What bodies show of the field, which has ``size`` bytes on the wire."""
+        """The field as bodies show it; it has ``size`` bytes on the wire."""
         body: dict[str, Value] = {"size": size, "batches": [batch.head for batch in self.batches]}
         if self.undecoded is not None:
             start, stop = self.undecoded
@@ -95,11 +95,11 @@ class RecordDataReading:
         return body
 
     def cut_off(self, by: str) -> dict[str, Value]:
-        """What bodies show of a batch whose sender left its end out: who that was, the bytes there, the head."""
+        """The cut batch as bodies show it: who cut it, its bytes, its head."""
         return {"cut_by": by, "size": self.cut, **(self.begun.head if self.begun is not None else {})}
 
     def add_cut(self, batch: Batch) -> None:
-        """Add a batch whose end is not in the field: one of its batches where the capture lost the end."""
+        """Add a batch without an end: one of the field's batches if the capture lost the end, else ``begun``."""
         if self.lost:
             self.batches.append(batch)
         else:
@@ -107,11 +107,11 @@ class RecordDataReading:
 
     @property
     def cut_bytes(self) -> bytes:
-        """The bytes of the batch that was begun at the end of the field."""
+        """The bytes of the cut batch at the end of the field."""
         return self.data[self.stop - self.cut : self.stop]
 
     def note(self, kind: ProblemKind, severity: Severity, detail: str, path: str = "", size: int | None = None) -> None:
-        """Note what is odd about the batch that is being read, up to a limit."""
+        """Note a problem of the current batch, up to a limit."""
         self.notes += 1
         if self.notes < NOTES_MAX:
             where = f"batches[{len(self.batches)}]{'.' if path else ''}{path}"
@@ -120,19 +120,19 @@ class RecordDataReading:
             self.problems.append(Problem("limit", "warning", "more problems in these records than are noted"))
 
     def give_up(self, pos: int, kind: ProblemKind, detail: str) -> int:
-        """Leave all from ``pos`` on as bytes; gives the end of the field."""
+        """Leave all bytes from ``pos`` on undecoded; returns the end of the field."""
         self.note(kind, "error", detail, size=self.stop - pos)
         self.undecoded = (pos, self.stop)
         return self.stop
 
     def pass_over(self, pos: int, stop: int) -> int:
-        """Leave a batch of known size as bytes; gives the place behind it."""
+        """Leave a batch of known size undecoded; returns the offset behind it."""
         head: dict[str, Any] = {"magic": self.data[pos + 16], "undecoded": Undecoded(self.data[pos:stop])}
         self.batches.append(Batch(head, pos, stop))
         return stop
 
     def take_records(self, count: int) -> int:
-        """How many of ``count`` records may be opened."""
+        """How many of ``count`` records may still be opened."""
         granted = min(count, self.records_left)
         self.records_left -= granted
         if granted < count:
@@ -141,7 +141,7 @@ class RecordDataReading:
 
 
 def times_ns(base: int, deltas: Sequence[int]) -> Sequence[int | None]:
-    """Times in milliseconds, counted from ``base``, as nanoseconds; None for none (-1)."""
+    """Nanoseconds of times in milliseconds relative to ``base``; None for none (-1)."""
     try:
         times = array("q", [(base + delta) * MILLISECOND_NS for delta in deltas])
     except OverflowError:
@@ -150,18 +150,18 @@ def times_ns(base: int, deltas: Sequence[int]) -> Sequence[int | None]:
 
 
 def time_ns(milliseconds: int) -> int | None:
-    """A time in milliseconds as nanoseconds; None for none (-1)."""
+    """Nanoseconds of a time in milliseconds; None for none (-1)."""
     return milliseconds * MILLISECOND_NS if milliseconds >= 0 else None
 
 
 def counted(deltas: array[int]) -> Sequence[int]:
-    """Deltas as a range where they count from 0, which they do unless a compaction removed records."""
+    """Deltas as a range if they count from 0, as they do unless a compaction removed records."""
     count = range(len(deltas))
     return count if deltas == array("q", count) else deltas
 
 
 def offsets_from(base: int, deltas: Sequence[int]) -> Sequence[int]:
-    """Offsets counted from ``base``, wrapped to 64 bits as Java does."""
+    """Offsets relative to ``base``, wrapped to 64 bits as in Java."""
     if not -(1 << 62) < base < 1 << 62:
         return array("q", [int64(base + delta) for delta in deltas])
     if isinstance(deltas, range):
@@ -170,7 +170,7 @@ def offsets_from(base: int, deltas: Sequence[int]) -> Sequence[int]:
 
 
 def sequences_from(base: int, deltas: Sequence[int]) -> Sequence[int]:
-    """Sequence numbers counted from ``base``; 0 comes behind the largest int32."""
+    """Sequence numbers relative to ``base``; 0 follows the largest int32."""
     if isinstance(deltas, range) and base + deltas.stop <= SEQUENCE_MAX:
         return range(base + deltas.start, base + deltas.stop)
     return array("q", [base + delta & SEQUENCE_MAX for delta in deltas])

@@ -1,10 +1,9 @@
-"""Opened batches in; those of their values that hold secrets taken out of sight, for none but who asks for secrets.
+"""Hides values of records that hold secrets, unless secrets are wanted.
 
-1. KRaft's metadata log holds SCRAM credentials, and configuration entries that are secret by their names.
-2. Kafka Connect's workers keep configurations of connectors, and the key of their group's sessions, in a topic of any
-   name: such records are known by what they are. One that looks like them and cannot be read is hidden too.
-3. A batch of anything else costs a look at the beginnings of its keys: 0.1 µs a record, where a search of its values
-   costs 1.
+1. KRaft's metadata log holds SCRAM credentials, and configuration entries with secret names.
+2. Kafka Connect's workers keep configurations of connectors, and the session key of their group, in a topic of any
+   name: such records are recognised by their content. One that looks like them and cannot be read is hidden too.
+3. Other batches cost a look at the first bytes of their keys: 0.1 µs a record; a search of the values would cost 1 µs.
 
 Sources: Apache Kafka, ``KafkaConfigBackingStore``, ``UserScramCredentialRecord``, ``ConfigRecord``.
 """
@@ -26,7 +25,7 @@ _Decode: TypeAlias = Callable[[bytes | None, bytes], Value]
 
 
 def hide_secrets(reading: RecordDataReading, topic: str | None) -> None:
-    """Hide the values of a field's records that hold secrets; ``topic``: its name, or its id where that is all."""
+    """Hide the values of a field's records that hold secrets; ``topic``: its name, or its id if the name is unknown."""
     metadata = is_metadata_log(topic)
     for records in reading.records:
         if records.constant.get("control"):
@@ -38,7 +37,7 @@ def hide_secrets(reading: RecordDataReading, topic: str | None) -> None:
 
 
 def may_hold_secret(reading: RecordDataReading, topic: str | None) -> bool:
-    """Whether bytes of a field that could not be read as records might be of one that holds a secret."""
+    """Whether bytes of a field that could not be read as records may hold a secret."""
     unread = [reading.data[reading.stop - reading.cut : reading.stop]]
     unread += [reading.data[slice(*reading.undecoded)]] if reading.undecoded else []
     unread += [reading.data[batch.start : batch.stop] for batch in reading.batches if batch.records is None]
@@ -48,7 +47,7 @@ def may_hold_secret(reading: RecordDataReading, topic: str | None) -> bool:
 
 
 def _hide(records: RecordBatch, decode: _Decode) -> None:
-    """Take the values that hold secrets out of the columns, and tell instead what is in the records."""
+    """Make the values that hold secrets null, with their decoded content (secrets wrapped) in a column."""
     assert records.keys is not None
     assert records.values is not None
     data = records.data
@@ -69,7 +68,7 @@ def _hide(records: RecordBatch, decode: _Decode) -> None:
 
 
 def _metadata(_: bytes | None, value: bytes) -> Value:
-    """What a record of the metadata log holds; one that nobody can read might hold a secret."""
+    """The content of a record of the metadata log; a Secret if it cannot be read."""
     try:
         return decode_framed(PAGE, value)
     except Malformed:
@@ -77,7 +76,7 @@ def _metadata(_: bytes | None, value: bytes) -> Value:
 
 
 def _config(key: bytes | None, value: bytes) -> Value:
-    """What a record of Connect's configuration holds; None for another record, and for what is none by its value."""
+    """The content of a record of Connect's configuration topic; None for any other record."""
     if key is None:
         return None
     try:
@@ -87,7 +86,7 @@ def _config(key: bytes | None, value: bytes) -> Value:
 
 
 def holds_secret(value: Any) -> bool:
-    """Whether a secret is somewhere in a decoded value."""
+    """Whether a decoded value contains a Secret."""
     if isinstance(value, dict):
         return any(map(holds_secret, value.values()))
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):

@@ -1,15 +1,14 @@
-"""Plain bytes of a record batch of magic 2 in, its records as columns of spans and deltas out. Hot.
+"""Reads the records of a batch of magic 2 into columns of spans and deltas. Hot.
 
-1. ``walk`` strides straight on: varints of one and two bytes are read in place, all others by ``wire``. The record at
-   which it stumbles goes through ``read_record``, of which its slow twin, ``walk_slowly``, consists.
-2. A record is taken whole or not at all: its fields, headers included, have to end exactly where its length says.
-3. Headers are placed in the walk and become text and bytes when somebody asks for them.
-4. Numbers leave as arrays of C: lists of objects would be cold when a block of rows is made of them, where a number
-   then took 75 ns, against 16.
+1. ``walk`` reads varints of one and two bytes in line, longer ones by ``wire``. A record that is odd goes through
+   ``read_record``, of which its slow twin, ``walk_slowly``, consists.
+2. A record is read whole or not at all: its fields and headers must end exactly where its length says.
+3. The walk finds the places of headers; they become text and bytes on demand.
+4. Columns are arrays of C integers: rows are made of them later, at 16 ns a number; a list of int objects took 75 ns.
 
 Measured on one core by ``benchmarks/recordwalk.py``: 1.0 µs a record of the usual sizes, 0.6 µs a small one, the slow
-twin 2.9 and 2.5. Columns made by NumPy behind a walk of the lengths alone took 2.1 and 0.25 µs: batches of 16 KiB hold
-some twenty usual records, too few to make up for its calls.
+twin 2.9 and 2.5. A walk of the lengths with NumPy for the columns took 2.1 and 0.25 µs: batches of 16 KiB hold some
+twenty usual records, too few to make up for its calls.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ RECORD_MIN: Final = 7
 """Bytes of the smallest record: length, attributes, two deltas, two lengths and a count."""
 WIDTH: Final = 7
 HEADERS_MAX: Final = 1 << 20
-"""Headers of one batch: two bytes of it may buy the places of one."""
+"""Most headers of one batch: two bytes may become the places of a header."""
 
 
 class Record(NamedTuple):
-    """One record: places are offsets in the walked bytes, -1 for null."""
+    """One record; spans are offsets in the walked bytes, -1 for null."""
 
     timestamp_delta: int
     offset_delta: int
@@ -39,29 +38,29 @@ class Record(NamedTuple):
     value_start: int
     value_stop: int
     headers: int
-    """How many headers the batch has up to here, its own included."""
+    """Number of headers of the batch up to this record, its own included."""
 
 
 class WalkedRecords(NamedTuple):
-    """The whole records of a batch, in the order of ``Record`` one after the other, and how the walk ended."""
+    """The whole records of a batch, as fields of ``Record`` in one flat array, and how the walk ended."""
 
     flat: array[int]
     places: array[int]
-    """Of all headers, as ``HeaderSpans`` has them."""
+    """Places of all headers, as in ``HeaderSpans``."""
     stop: int
-    """One past the last record."""
+    """Offset behind the last record."""
     why: str | None = None
     """What is wrong with the bytes at ``stop``."""
     cut: bool = False
-    """The bytes end inside a record that may be sound."""
+    """Whether the bytes end inside a record that may be sound."""
 
     @property
     def records(self) -> int:
-        """How many records there are."""
+        """Number of records."""
         return len(self.flat) // WIDTH
 
     def column(self, index: int) -> array[int]:
-        """A field of ``Record`` by its position."""
+        """A field of all records, by its position in ``Record``."""
         return self.flat[index::WIDTH]
 
 
@@ -83,7 +82,7 @@ def walk(data: bytes, pos: int, end: int, count: int) -> WalkedRecords:
 
 
 def walk_slowly(data: bytes, pos: int, end: int, count: int) -> WalkedRecords:
-    """Do what ``walk`` does, record by record."""
+    """As ``walk``, record by record."""
     flat: list[int] = []
     places: list[int] = []
     for _ in range(count):
@@ -104,14 +103,14 @@ def _walked(
 
 
 def _forget(flat: list[int], places: list[int]) -> None:
-    """Take the headers away of a record that was not taken."""
+    """Remove the headers of a record that was not read."""
     del places[4 * (flat[-1] if flat else 0) :]
 
 
 def _stride(  # noqa: C901, PLR0915, PLR0917  # rule 1
     data: bytes, pos: int, end: int, count: int, flat: list[int], places: list[int]
 ) -> int:
-    """Append up to ``count`` records to ``flat``; gives the place behind the last one that it could read."""
+    """Append up to ``count`` records to ``flat``; returns the offset behind the last one that it could read."""
     last = pos
     headers = len(places) // 4
     try:
@@ -214,7 +213,7 @@ def _runs_out(data: bytes, pos: int, end: int) -> bool:
 
 
 def read_record(data: bytes, pos: int, end: int, places: list[int]) -> tuple[Record, int]:
-    """Read one record: (it, the place behind it); its headers are appended to ``places``."""
+    """Read one record: (it, offset behind it); appends its headers to ``places``."""
     size, pos = read_varint(data, pos, end)
     stop = pos + size
     if size < RECORD_MIN - 1:
@@ -235,7 +234,7 @@ def read_record(data: bytes, pos: int, end: int, places: list[int]) -> tuple[Rec
 
 
 def _read_span(data: bytes, pos: int, end: int) -> tuple[int, int, int]:
-    """Read where bytes stand: (start, stop, the place behind them), -1 twice for null."""
+    """Read a length and skip its bytes: (start, stop, offset behind them); -1 twice for null."""
     size, pos = read_varint(data, pos, end)
     if size == -1:
         return -1, -1, pos
@@ -250,9 +249,9 @@ def _read_span(data: bytes, pos: int, end: int) -> tuple[int, int, int]:
 
 
 def _place_headers(data: bytes, pos: int, end: int, places: list[int]) -> int:
-    """Append where the headers stand whose count stands at ``pos``, and give the place behind them.
+    """Append the places of the headers whose count is at ``pos``; returns the offset behind them.
 
-    IndexError where ``data`` ends inside them.
+    IndexError if ``data`` ends inside them.
     """
     count = data[pos]
     if count < 0x80 and not count & 1:
@@ -291,7 +290,7 @@ def _place_headers(data: bytes, pos: int, end: int, places: list[int]) -> int:
 
 
 class RecordHeaders(Sequence[list[tuple[str, bytes | None]]]):
-    """The headers of each record of a batch, as pairs when asked for."""
+    """The headers of each record of a batch, made into pairs on demand."""
 
     __slots__ = ("_data", "_places", "_stops")
 
@@ -319,11 +318,11 @@ class RecordHeaders(Sequence[list[tuple[str, bytes | None]]]):
         ]
 
     def spans(self) -> HeaderSpans:
-        """Where all of them stand."""
+        """The places of all headers."""
         return HeaderSpans(array("q", map(sub, self._stops[1:], self._stops)), self._places)
 
 
 def _by_fours(places: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
-    """Places four by four."""
+    """Places in groups of four."""
     numbers = iter(places)
     return zip(numbers, numbers, numbers, numbers, strict=True)

@@ -93,9 +93,9 @@ def test_a_producer_that_calls_its_times_the_brokers_tells_no_time_of_the_broker
 # ---- delivered
 
 
-def test_records_from_before_the_asked_offset_are_marked() -> None:
+def test_records_from_before_the_fetch_offset_are_marked() -> None:
     reading = read(batch(base=10) + batch(base=14))
-    mark_delivered(reading, reader="consumer", asked_offset=12)
+    mark_delivered(reading, reader="consumer", fetch_offset=12)
     assert column(reading, "before_asked") == [True, True, False, False] + [False] * 4
     assert column(reading, "reader") == ["consumer"] * 8
 
@@ -114,14 +114,14 @@ def test_a_transaction_is_aborted_until_its_marker_comes() -> None:
         marker(0, 8, 7),
     ]
     reading = read(b"".join(parts))
-    mark_delivered(reading, reader="consumer", asked_offset=0, aborted=[(8, 1), (7, 2)])
+    mark_delivered(reading, reader="consumer", fetch_offset=0, aborted=[(8, 1), (7, 2)])
     data = [one for one in reading.batches if not one.control_types]
     assert [one.records and one.records.constant.get("aborted") for one in data] == [False, True, True, None, False]
 
 
 def test_a_reader_of_uncommitted_data_is_not_told_what_was_aborted() -> None:
     reading = read(batch(producer=(7, 0, 0), transactional=True) + marker(0, 7, 4))
-    mark_delivered(reading, reader="consumer", asked_offset=0, aborted=None)
+    mark_delivered(reading, reader="consumer", fetch_offset=0, aborted=None)
     assert column(reading, "aborted") == [None] * 5
 
 

@@ -186,5 +186,5 @@ def test_messages_of_a_cut_wrapper_of_magic_1_have_no_offsets_as_nobody_knows_th
     reading = read(cut, lost=True)
     assert {row[0] for row in rows(reading)} == {None}
     assert "base_offset" not in reading.batches[0].head
-    mark_delivered(reading, reader="consumer", asked_offset=3)
+    mark_delivered(reading, reader="consumer", fetch_offset=3)
     assert "before_asked" not in reading.records[0].columns

@@ -11,7 +11,7 @@ from pulsarcraft import batch, encoded
 
 from mqsniff.limits import Limits
 from mqsniff_pulsar import batches
-from mqsniff_pulsar.batches import COMPACTED_OUT, FLAG_FIELDS, SlotProperties, read_slots, told_flag
+from mqsniff_pulsar.batches import COMPACTED_OUT, FLAG_FIELDS, SlotProperties, flag_value, read_slots
 
 LIMITS = Limits()
 
@@ -95,7 +95,7 @@ def test_keys_are_what_the_application_gave(fields, key):
 def test_every_slot_is_there_with_what_its_flags_say():
     fields = [{}, {"compacted_out": True}, {"null_value": False}, {"partition_key_b64_encoded": True}]
     slots, problems = read(batch(*((b"v", one) for one in fields)), 4)
-    told = [{name: told_flag(flags, flag) for name, flag in FLAG_FIELDS.items()} for flags in slots.flags]
+    told = [{name: flag_value(flags, flag) for name, flag in FLAG_FIELDS.items()} for flags in slots.flags]
     assert told == [dict.fromkeys(FLAG_FIELDS) | one for one in fields]
     assert problems == []
 

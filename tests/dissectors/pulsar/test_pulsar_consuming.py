@@ -239,7 +239,7 @@ def test_a_delivery_that_waits_for_its_ack_keeps_no_bytes():
 
 
 def test_open_questions_are_limited():
-    limits = Limits(questions_max=20)
+    limits = Limits(pending_max=20)
     driver = run(SUBSCRIBE, deliver(*range(100)), limits=limits)
     assert len(list(driver.dissector.unanswered())) == 20
     assert len(driver.dissector._session._consuming._consumers._known[1].unsettled) == 20

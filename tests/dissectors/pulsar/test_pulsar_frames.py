@@ -14,7 +14,7 @@ from mqsniff.model import Side
 from mqsniff.spec.wire import Malformed
 from mqsniff_pulsar import Pulsar
 from mqsniff_pulsar.commands import COMMANDS, PAYLOAD
-from mqsniff_pulsar.frames import HEAD_MAX, MESSAGE_MAX, find_head, follow, is_sure, probe, split_payload
+from mqsniff_pulsar.frames import HEAD_MAX, MESSAGE_MAX, find_head, follow, is_proof, probe, split_payload
 
 PING = bytes.fromhex("00000009 00000005 08 12 92 01 00")
 PONG = bytes.fromhex("00000009 00000005 08 13 9a 01 00")
@@ -222,8 +222,8 @@ def test_connections_are_told_by_their_frames(of_client, of_server, verdict):
 
 @pytest.mark.parametrize("data", [PING, PONG, connect(), frame("FLOW", consumer_id=1, message_permits=1000)])
 def test_one_command_is_proof_enough(data):
-    assert is_sure(Side.CLIENT, data)
+    assert is_proof(Side.CLIENT, data)
 
 
 def test_a_payload_alone_is_not():
-    assert not is_sure(Side.CLIENT, send(b"v"))
+    assert not is_proof(Side.CLIENT, send(b"v"))

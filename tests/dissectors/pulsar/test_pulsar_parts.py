@@ -222,7 +222,7 @@ def test_the_message_that_waited_longest_makes_room():
     assert chunks.add(1, piece(chunk(2, uuid="a"))) == (None, None)
     assert chunks.add(1, piece(chunk(1, uuid="c"))).problem is None  # b had to go for it
     assert chunks.add(1, piece(chunk(2, uuid="c"))).joined.data == b"0123456789" * 3
-    assert [problem.kind for problem in chunks.rest()] == ["unmatched", "limit"]
+    assert [problem.kind for problem in chunks.unfinished()] == ["unmatched", "limit"]
 
 
 def test_chunks_of_many_messages_are_followed_up_to_a_limit():
@@ -240,9 +240,9 @@ def test_messages_that_never_end_are_told_where_they_stopped():
     for number in range(4):
         chunks.add(1, piece(chunk(0, uuid=str(number)), at=number))
     chunks.add(1, piece(chunk(1, uuid="behind a hole"), at=9))
-    found = [(problem.kind, problem.severity, problem.offset) for problem in chunks.rest()]
+    found = [(problem.kind, problem.severity, problem.offset) for problem in chunks.unfinished()]
     assert found == [("unmatched", "info", 0), ("unmatched", "info", 1), ("limit", "info", None)]
-    assert list(chunks.rest()) == []
+    assert list(chunks.unfinished()) == []
 
 
 # ---- handles and deliveries

@@ -594,7 +594,7 @@ def test_waits_for_acks_are_bounded():
     for number in range(6):
         body = b"".join(stored(b"x", topic="jobs", queue=number, offset=offset) for offset in range(4))
         rounds += [client(json_frame(200050, number, pop_fields())), server(answer(number, pop_result("", ""), body))]
-    driver = run(*rounds, questions_max=8)
+    driver = run(*rounds, pending_max=8)
     given_up = [status for _, _, status in settlements(driver)]
     assert given_up.count("unanswered") >= 24 - 8 - 4
 

@@ -165,7 +165,7 @@ def test_a_settlement_by_a_command_that_has_ended_ends_at_once():
 
 
 def test_settlements_that_wait_are_bounded_and_given_at_the_end():
-    settling = Settling(Limits(questions_max=4))
+    settling = Settling(Limits(pending_max=4))
     first = [settling.deliver("a") for _ in range(3)]
     command, _ = settling.settle(*first)
     second = [settling.deliver("a") for _ in range(2)]

@@ -1,0 +1,182 @@
+"""Items in, transactions out: begin, partitions, records, offsets, commit or abort, and the deliveries of its records.
+
+1. A transactional id that is used again and again makes a trace of each transaction: what ends one begins the next.
+2. Records of a transaction are known by their names when they are delivered; a delivery is one step for each message.
+3. Followers get records before the producer gets the answer that names them: deliveries and markers are looked for in a
+   second reading (``again``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+from mqsniff.answers.trace.acting import Acts
+from mqsniff.answers.trace.identities import column_of, value_at
+from mqsniff.answers.trace.steps import StepKind, Trace, TraceStep, error_of, step_of
+from mqsniff.limits import Limits
+from mqsniff.model import Act, ConnectionInfo, Item, Message, MessageItem, RecordBatch, RecordItem
+
+NAMES_MAX: Final = 1000
+
+
+class TransactionTracer:
+    """Gathers the steps of transactions whose ids fit."""
+
+    def __init__(self, fits: Callable[[str], bool], acts: Acts, limits: Limits) -> None:
+        self._fits = fits
+        self._acts = acts
+        self._steps_max = limits.trace_steps_max
+        self._records_max = limits.trace_records_max
+        self._open: dict[tuple[str, str], Trace] = {}
+        self._ordinals: Counter[tuple[str, str]] = Counter()
+        self._traces: list[Trace] = []
+        self._names: dict[tuple[Any, ...], Trace] = {}
+        """Records of the transactions."""
+        self._places: dict[tuple[str, str, int | None, Any], list[tuple[int, Trace]]] = {}
+        """(last offset, transaction) of what was produced, by protocol, topic, partition and producer."""
+        self.seen: Counter[str] = Counter()
+
+    def take(self, item: Item) -> None:
+        """Look at an item, in the first reading."""
+        if isinstance(item, MessageItem):
+            for act in self._acts.of(item.message):
+                self._act(item.connection, item.message, act)
+        elif isinstance(item, RecordItem) and item.batch.constant.get("direction") == "produce":
+            self._produced(item)
+
+    def again(self, item: Item) -> None:
+        """Look at an item, in the second reading."""
+        if isinstance(item, RecordItem) and item.batch.constant.get("direction") != "produce":
+            self._delivered(item)
+        elif isinstance(item, MessageItem) and self._places:
+            for act in self._acts.of(item.message):
+                if act.kind == "marker":
+                    self._marker(item.connection, item.message, act)
+
+    def finished(self) -> list[Trace]:
+        """The traces, the oldest first."""
+        for trace in self._traces:
+            trace.steps.sort(key=lambda step: (step.ts_ns, step.packet or 0))
+            if not any(step.kind == "end" for step in trace.steps):
+                trace.unseen.append("its end")
+        return self._traces
+
+    def _act(self, connection: ConnectionInfo, message: Message, act: Act) -> None:
+        transaction = act.transaction
+        if transaction is None or act.kind not in ("begin", "transaction", "end"):
+            return
+        if transaction in self.seen or len(self.seen) < NAMES_MAX:
+            self.seen[transaction] += 1
+        if not self._fits(transaction):
+            return
+        place = message.protocol, transaction
+        trace = self._trace(place)
+        kind: StepKind = "end" if act.kind == "end" else "transaction"
+        step = step_of(connection, message, kind, act.what, details=list(act.details))
+        step.error = error_of(message)
+        asked = next((each for each in message.answered if each.link == "answer"), None)
+        if asked is not None:
+            step.details.append(("answered_after_ns", message.frame.first_ts_ns - asked.frame.last_ts_ns))
+        else:
+            step.pending = tuple(pending for pending in message.pending if pending.link == "answer")
+        self._add(trace, step)
+        if act.kind == "end":
+            del self._open[place]
+
+    def _trace(self, place: tuple[str, str]) -> Trace:
+        trace = self._open.get(place)
+        if trace is None:
+            self._ordinals[place] += 1
+            about = {"protocol": place[0], "transaction": place[1], "number": self._ordinals[place]}
+            trace = self._open[place] = Trace("transaction", about)
+            self._traces.append(trace)
+        return trace
+
+    def _produced(self, item: RecordItem) -> None:
+        for act in self._acts.of(item.message):
+            place = item.message.protocol, act.transaction or ""
+            trace = self._open.get(place)
+            if trace is None:
+                continue
+            for name in _names_of(item.message, item.batch):
+                if len(self._names) < self._records_max:
+                    self._names[name] = trace
+
+            self._place(item.message, item.batch, trace)
+
+    def _place(self, message: Message, batch: RecordBatch, trace: Trace) -> None:
+        """Remember where records of a transaction lie: its marker comes behind them."""
+        offsets, producer = column_of(batch, "offset"), batch.constant.get("producer_id")
+        if not offsets or offsets[-1] is None or len(self._places) >= self._records_max:
+            return
+        for topic in filter(None, (batch.constant.get("topic"), batch.constant.get("topic_id"))):
+            place = message.protocol, topic, batch.constant.get("partition"), producer
+            self._places.setdefault(place, []).append((offsets[-1], trace))
+
+    def _marker(self, connection: ConnectionInfo, message: Message, act: Act) -> None:
+        """A marker was read: it belongs to the last transaction of its producer before it."""
+        producer = dict(act.details).get("producer_id")
+        for topic in filter(None, (act.topic, act.topic_id)):
+            placed = self._places.get((message.protocol, topic, act.partition, producer), ())
+            before = [
+                (offset, trace)
+                for offset, trace in placed
+                if (trace.steps[0].ts_ns <= message.frame.first_ts_ns if act.last is None else offset < act.last)
+            ]
+            if before:
+                _, trace = max(before, key=lambda each: each[0])
+                place = [("topic", topic), ("partition", act.partition), ("offset", act.last)]
+                details = [(name, value) for name, value in place if value is not None]
+                self._add(trace, step_of(connection, message, "marker", act.what, details=[*details, *act.details]))
+                return
+
+    def _delivered(self, item: RecordItem) -> None:
+        message, batch = item.message, item.batch
+        found: dict[int, tuple[Trace, list[int]]] = {}
+        for index, name in enumerate(_names_of(message, batch)):
+            if (trace := self._names.get(name)) is not None:
+                found.setdefault(id(trace), (trace, []))[1].append(index)
+        for trace, indexes in found.values():
+            self._add(trace, _delivery(item.connection, message, batch, indexes))
+
+    def _add(self, trace: Trace, step: TraceStep) -> None:
+        if len(trace.steps) >= self._steps_max:
+            trace.left_out += 1
+        else:
+            trace.steps.append(step)
+
+
+def _names_of(message: Message, batch: RecordBatch) -> list[tuple[Any, ...]]:
+    """A name for each record of a batch: its message id, else its place."""
+    ids = column_of(batch, "message_id")
+    constant = batch.constant.get("message_id")
+    if ids is not None or constant is not None:
+        return [(message.protocol, constant if ids is None else ids[index]) for index in range(batch.count)]
+    offsets = column_of(batch, "offset")
+    topic = batch.constant.get("topic_id") or batch.constant.get("topic")
+    if offsets is None:
+        return [(None, None)] * batch.count
+    return [
+        (message.protocol, topic, value_at(batch, "partition", index), offsets[index]) for index in range(batch.count)
+    ]
+
+
+def _delivery(connection: ConnectionInfo, message: Message, batch: RecordBatch, indexes: list[int]) -> TraceStep:
+    reader = batch.constant.get("reader")
+    if reader in (None, "consumer"):
+        step = step_of(connection, message, "delivered", "delivered")
+    else:
+        step = step_of(connection, message, "followed", "fetched by a follower")
+    place = value_at(batch, "topic", indexes[0]) or value_at(batch, "topic_id", indexes[0])
+    partition = value_at(batch, "partition", indexes[0])
+    step.details = [("records", len(indexes)), ("topic", place)]
+    if partition is not None:
+        step.details.append(("partition", partition))
+    offsets = column_of(batch, "offset")
+    if offsets is not None:
+        step.details.append(("offsets", f"{offsets[indexes[0]]} to {offsets[indexes[-1]]}"))
+    if value_at(batch, "aborted", indexes[0]):
+        step.details.append(("aborted", True))
+    return step
