@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mqsniff.model import CaptureInfo, ConnectionInfo, Item
     from mqsniff.pipeline import Pipeline
     from mqsniff.tables.values import Redaction
+    from mqsniff.tls.keylog import KeyLog
 
 EPILOG: Final = """\b
 Examples:
@@ -104,6 +105,7 @@ class TraceOptions:
     redact: tuple[str, ...]
     limits: Limits
     domain: str
+    tls_keys: tuple[KeyLog, ...]
 
     @property
     def kind(self) -> str:
@@ -256,6 +258,7 @@ class TraceRun:
             Settings(o.limits, WITH_RECORDS),
             decode_as=o.decode_as,
             domain=o.domain,
+            keys=o.tls_keys,
         )
         with progress:
             for item in pipeline.items():
