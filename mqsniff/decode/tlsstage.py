@@ -59,7 +59,7 @@ class TlsStage:
         tell_tls(info, self._decoder.facts)
         total = sum(layer.undecoded for layer in self._layers) + self._unused
         info.undecoded_bytes += total
-        if self._decoder.opened:
+        if self._decoder.opened or not total:
             if info.client_plain_bytes is None:
                 info.client_plain_bytes = self._plain[Side.CLIENT]
             if info.server_plain_bytes is None:

@@ -117,11 +117,10 @@ class TlsDecoder:
             self.facts.keys = "wrong" if any(side.opener.refused for side in self._sides) else "missing"
 
     def unread(self, which: Side) -> int:
-        """Bytes of a side that were not read: of one without any opened record, all but clear text."""
+        """Bytes of a side that were not read: without keys, or if they opened nothing, all but clear text."""
         side = self._sides[which]
-        if self._keys is not None and (side.opener.opened or not side.sealed_seen):
-            return side.size - side.used
-        return side.size
+        dark = not self.opened and any(each.sealed_seen for each in self._sides)
+        return side.size if self._keys is None or dark else side.size - side.used
 
     @property
     def opened(self) -> bool:
