@@ -25,8 +25,9 @@ from cryptography.x509.oid import NameOID
 
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Gap, Mark, Problem, Side
-from mqsniff.tls.decoder import Hole, Plain, TlsDecoder
+from mqsniff.tls.decoder import TlsDecoder
 from mqsniff.tls.keylog import KeyLog, KeyRing
+from mqsniff.tls.output import Hole, Plain
 
 NO_ENCRYPT_THEN_MAC = 1 << 19
 """SSL_OP_NO_ENCRYPT_THEN_MAC, for which the module ssl has no name."""

@@ -21,6 +21,7 @@ from mqsniff.decode.foreign import TITLES
 from mqsniff.decode.layers import pieces
 from mqsniff.decode.nameable import UNKNOWN
 from mqsniff.decode.opaque import OpaqueConnection
+from mqsniff.decode.proxyhead import StreamInput, without_head
 from mqsniff.decode.registry import Claim, Registry
 from mqsniff.decode.session import ProtocolSession
 from mqsniff.decode.tlsstage import TlsStage
@@ -42,9 +43,6 @@ from mqsniff.tls.keylog import KeyRing
 
 _SIDES: Final = ((Side.CLIENT, Side.SERVER), (Side.SERVER, Side.CLIENT))
 """By the direction of the client: the side of each direction."""
-
-StreamInput: TypeAlias = StreamChunk | StreamGap | StreamClosed
-"""What a session or an opaque connection gets, once its sides are known."""
 
 Placed: TypeAlias = tuple[int, int, Item]
 """(ordinal of the packet that released it, ordinal of the connection's first packet, item)."""
@@ -146,11 +144,8 @@ class Conversation:
 
     def _stream(self, event: StreamInput) -> Iterator[Item]:
         """Hand an event on, through TLS if there is some; packet by packet while the verdict may still change."""
-        for part in self._parts(event):
-            if self._tls is not None:
-                yield from self._decrypt(self._tls, part)
-            else:
-                yield from self._take(part)
+        for part in self._parts(event) if self._tls is None else (event,):
+            yield from self._take(part) if self._tls is None else self._decrypt(self._tls, part)
 
     def _parts(self, event: StreamInput) -> Iterable[StreamInput]:
         """An event as one for each packet, unless the verdict is final."""
@@ -169,7 +164,7 @@ class Conversation:
         self.info.protocol, self.info.detected_by = "tls", "content"
         shared = self._context
         stage = self._tls = TlsStage(shared.settings.limits, shared.keys, self.info, from_start=self._from_start)
-        for event in self._without_head(events):
+        for event in without_head(events, *self._behind_head):
             yield from self._decrypt(stage, event)
 
     def _decrypt(self, stage: TlsStage, event: StreamInput) -> Iterator[Item]:
@@ -251,19 +246,10 @@ class Conversation:
         if info.protocol == "tls" and not self._may_be_answered:
             yield from self._begin_tls(waiting)
             return
-        for event in self._without_head(waiting):
+        for event in without_head(waiting, *self._behind_head):
             yield from self._hand_on(event)
         if self._opaque is not None and verdict.claim is None and self._may_be_answered:
             self._doubt = waiting
-
-    def _without_head(self, events: Iterable[StreamInput]) -> Iterator[StreamInput]:
-        """Events without the bytes of a PROXY head."""
-        client, size = self._behind_head
-        for event in events:
-            skip = size if event.direction == client else 0
-            kept = _behind(event, skip) if isinstance(event, StreamChunk) else event
-            if kept is not None:
-                yield kept
 
     def _session_by(self, claim: Claim) -> ProtocolSession | None:
         """A session of the claimed dissector; None, with a fault noted, if the dissector cannot be made."""
@@ -413,14 +399,3 @@ def _reset_by(side: Side, *, own: bool, peers: bool) -> Side | None:
     if peers:
         return side.peer
     return side if own else None
-
-
-def _behind(chunk: StreamChunk, offset: int) -> StreamChunk | None:
-    """The part of a chunk from a stream offset on."""
-    if chunk.offset >= offset:
-        return chunk
-    if chunk.offset + len(chunk.data) <= offset:
-        return None
-    marks = [mark for mark in chunk.marks if mark.offset > offset]
-    first = [mark for mark in chunk.marks if mark.offset <= offset][-1]
-    return StreamChunk(chunk.direction, offset, chunk.data[offset - chunk.offset :], [first, *marks])

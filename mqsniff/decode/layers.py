@@ -17,9 +17,10 @@ from mqsniff.codecs.transforms import TransformOutput as Output
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Gap, Mark, Problem, Side, Upgrade
 from mqsniff.streams.events import StreamChunk
-from mqsniff.tls.decoder import Hole, Plain, TlsDecoder, TlsNotice, TlsOutput
+from mqsniff.tls.decoder import TlsDecoder
 from mqsniff.tls.hello import TlsFacts
 from mqsniff.tls.keylog import KeyRing
+from mqsniff.tls.output import Hole, Plain, TlsNotice, TlsOutput
 
 LayerEvent: TypeAlias = Chunk | Gap
 Notice: TypeAlias = tuple[Problem, Mark]

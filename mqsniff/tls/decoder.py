@@ -11,7 +11,7 @@ Sources: RFC 8446 sections 2, 4, 5 and 6, RFC 5246 sections 6 and 7.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Gap, Mark, Problem, Severity, Side
@@ -20,6 +20,7 @@ from mqsniff.tls.handshake import Handshakes
 from mqsniff.tls.hello import TlsFacts, alert_name
 from mqsniff.tls.keylog import KeyRing
 from mqsniff.tls.keyschedule import TLS_1_3
+from mqsniff.tls.output import Hole, Plain, TlsNotice, TlsOutput
 from mqsniff.tls.protection import Opened
 from mqsniff.tls.recordside import (
     ALERT,
@@ -37,32 +38,6 @@ from mqsniff.tls.recordside import (
 
 GUESSES_MAX: Final = 3
 """Records of a side that are tried with all secrets of a key log, where a hello is missing."""
-
-
-class Plain(NamedTuple):
-    """Bytes without TLS."""
-
-    side: Side
-    data: bytes
-    mark: Mark
-
-
-class Hole(NamedTuple):
-    """Plain bytes are missing here; nobody knows how many, or so many where they were clear text."""
-
-    side: Side
-    size: int | None
-    mark: Mark
-
-
-class TlsNotice(NamedTuple):
-    """A problem and its place."""
-
-    problem: Problem
-    mark: Mark
-
-
-TlsOutput: TypeAlias = Plain | Hole | TlsNotice
 
 
 class TlsDecoder:

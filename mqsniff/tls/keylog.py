@@ -71,7 +71,9 @@ class LineIndex:
             self._ids.append(int(match["id"][:16], 16))
             self._places.append(offset + match.start())
             self.lines += 1
-        self.damaged += len(_DAMAGED.findall(block)) + len(_KNOWN.findall(block)) - (self.lines - before)
+        found = self.lines - before
+        if found != block.count(b"\n"):
+            self.damaged += len(_DAMAGED.findall(block)) + len(_KNOWN.findall(block)) - found
         if len(self._ids) >= 1 << 16:
             self._pack()
 

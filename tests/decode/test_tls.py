@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from mqsniff.decode.tls import is_hello, is_record_run
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Gap, Mark, Side
-from mqsniff.tls.decoder import Plain, TlsDecoder
+from mqsniff.tls.decoder import TlsDecoder
+from mqsniff.tls.output import Plain
 
 
 @cache

@@ -32,7 +32,7 @@ from tlscraft import (
 
 from mqsniff.limits import Limits
 from mqsniff.model import Side
-from mqsniff.tls.decoder import Plain
+from mqsniff.tls.output import Plain
 from mqsniff.tls.suites import suite_of
 
 TLS_1_0, TLS_1_1, TLS_1_2, TLS_1_3 = (
