@@ -76,7 +76,7 @@ _NETWORK: Final[dict[ProblemKind, str]] = {
 
 _TLS_WHOLE: Final = ("TLS connection", "TLS connections")
 _TLS_INSIDE: Final = ("connection after the change to TLS", "connections after the change to TLS")
-_NEEDS_KEYS: Final = "encrypted: --tls-keys FILE decrypts it"
+_NEEDS_KEYS: Final = "encrypted; its keys are needed: --tls-keys FILE"
 _WRONG_KEYS: Final = "encrypted, and the keys of --tls-keys do not open it"
 _TLS: Final = {
     "tls missing": (_TLS_WHOLE, _NEEDS_KEYS),

@@ -129,8 +129,10 @@ def _decode_as(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
 
 
 def _tls_keys(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[KeyLog, ...]:
-    """Key logs; that of SSLKEYLOGFILE, if it is there, where none is given."""
-    names = values or tuple(filter(os.path.exists, filter(None, [os.environ.get(KEYS_VARIABLE)])))
+    """Key logs; that of SSLKEYLOGFILE, if it is there, where none is given. In ``live`` it may come, and grow."""
+    live = ctx.info_name == "live"
+    default = os.environ.get(KEYS_VARIABLE)
+    names = values or ((default,) if default and (live or os.path.exists(default)) else ())  # noqa: PTH110
     if not names:
         return ()
     from mqsniff.tls.keylog import KeyLog
@@ -138,7 +140,7 @@ def _tls_keys(ctx: click.Context, param: click.Parameter, values: tuple[str, ...
     logs = []
     for name in names:
         try:
-            logs.append(KeyLog(name, follow=ctx.info_name == "live"))
+            logs.append(KeyLog(name, follow=live))
         except OSError as error:
             raise click.BadParameter(f"{name}: {error.strerror or error}", ctx, param) from None
     return tuple(logs)

@@ -53,7 +53,7 @@ SILENT = closed("unknown", client_bytes=0)
     ("items", "explanation"),
     [
         ([], "0 messages: no connection carried any"),
-        ([TLS], "0 messages: 1 TLS connection (encrypted: --tls-keys FILE decrypts it)"),
+        ([TLS], "0 messages: 1 TLS connection (encrypted; its keys are needed: --tls-keys FILE)"),
         (
             [closed("tls", tls_keys="wrong")],
             "0 messages: 1 TLS connection (encrypted, and the keys of --tls-keys do not open it)",
@@ -75,10 +75,10 @@ SILENT = closed("unknown", client_bytes=0)
         ([MESSAGE, closed(undecoded_bytes=7)], "not decoded: 7 B of 1 connection (the problems say why)"),
         ([MESSAGE, closed(gap_bytes=9)], "not decoded: 9 B that the capture lost"),
         ([MESSAGE, SILENT, UNANSWERED, REFUSED], None),
-        ([MESSAGE, TLS, TLS], "not decoded: 2 TLS connections (encrypted: --tls-keys FILE decrypts it)"),
+        ([MESSAGE, TLS, TLS], "not decoded: 2 TLS connections (encrypted; its keys are needed: --tls-keys FILE)"),
         (
             [MESSAGE, closed(tls_version="TLS 1.3", tls_keys="missing")],
-            "not decoded: 1 connection after the change to TLS (encrypted: --tls-keys FILE decrypts it)",
+            "not decoded: 1 connection after the change to TLS (encrypted; its keys are needed: --tls-keys FILE)",
         ),
         ([MESSAGE, closed(tls_version="TLS 1.3", tls_keys="used")], None),
     ],
@@ -89,7 +89,7 @@ def test_an_empty_or_poor_result_explains_itself(items, explanation):
 
 def test_all_reasons_stand_in_one_line():
     assert summary(TLS, TLS, TLS, UNKNOWN, *[UNANSWERED] * 5).explanation(Totals(packets=9)) == (
-        "0 messages: 3 TLS connections (encrypted: --tls-keys FILE decrypts it), "
+        "0 messages: 3 TLS connections (encrypted; its keys are needed: --tls-keys FILE), "
         "1 unknown on port 19092 (try --decode-as 19092=PROTO), "
         "5 handshakes without an answer"
     )

@@ -76,7 +76,7 @@ def test_a_log_that_holds_something_else_is_told(content, said, tmp_path):
     path.write_text(content)
     done = CliRunner().invoke(main, ["decode", "-o", "text", "--tls-keys", str(path), str(CAPTURE)])
     assert f"mqsniff: {path}: {said}" in done.stderr
-    assert "2 TLS connections (encrypted: --tls-keys FILE decrypts it)" in done.stderr
+    assert "2 TLS connections (encrypted; its keys are needed: --tls-keys FILE)" in done.stderr
     assert "the key log has no line for its client random" in done.stdout
 
 
