@@ -104,6 +104,7 @@ class TlsAgreement:
         master = secrets.get(MASTER) or self._master(secrets.get(PREMASTER))
         if master is not None and self.client is not None:
             self._made = self._derived(master, self.client.random)
+            self.transcript.clear()
         return self._made
 
     def _master(self, premaster: bytes | None) -> bytes | None:

@@ -36,6 +36,9 @@ from mqsniff.tls.recordside import (
     is_message,
 )
 
+ASKED_FIRST: Final = 16
+ASKED_EACH: Final = 64
+"""The key log is asked for each of the first protected records of a side, then for each so many."""
 GUESSES_MAX: Final = 3
 """Records of a side that are tried with all secrets of a key log, where a hello is missing."""
 
@@ -211,6 +214,7 @@ class TlsDecoder:
         side.may_be_clear = kind == ALERT
         if not self._is_read(side, kind):
             side.sealed_seen = True
+            side.passed_over += 1
             side.skip = cursor.size
             self._lost_hello(side)
         elif cursor.left < cursor.size:
@@ -271,13 +275,15 @@ class TlsDecoder:
     def _may_open(self, side: RecordSide) -> bool:
         """Look for keys; again only where the key log has grown."""
         assert self._keys is not None
+        if side.passed_over > ASKED_FIRST and side.passed_over % ASKED_EACH:
+            return False
         handshakes = self._handshakes
         if handshakes.agreed.refusal() is not None:
             return False
         ladder = handshakes.ladder(side.side)
         if ladder:
             late = not handshakes.hello_seen[side.side]
-            side.opener.begin(ladder, self._limits.tls_trials_max if late else 0)
+            side.opener.begin(ladder, self._limits.tls_trials_max if late else side.passed_over)
             return True
         grown = side.generation != (generation := self._keys.generation)
         if grown:

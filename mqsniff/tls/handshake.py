@@ -109,7 +109,7 @@ class Handshakes:
         """Keep the messages of a handshake up to its ClientKeyExchange."""
         agreed = self.agreed
         open_ended = agreed.exchange is None and agreed.version != TLS_1_3 and kind != hello.HELLO_REQUEST
-        room = len(agreed.transcript) + len(message) <= TRANSCRIPT_MAX
+        room = bool(self._keys) and len(agreed.transcript) + len(message) <= TRANSCRIPT_MAX
         if room and (kind == hello.CLIENT_KEY_EXCHANGE or open_ended):
             agreed.transcript += message
 

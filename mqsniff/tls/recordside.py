@@ -96,6 +96,8 @@ class RecordSide:
         """Where plain bytes may be missing since the last that came out."""
         self.generation = -1
         """Of the key log, when it was asked last."""
+        self.passed_over = 0
+        """Protected records that nobody read, since there were no keys."""
         self.guesses = 0
         """Records that were tried with all its secrets since then."""
         self._rest = b""

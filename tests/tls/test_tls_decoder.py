@@ -31,7 +31,10 @@ from tlscraft import (
 )
 
 from mqsniff.limits import Limits
-from mqsniff.model import Side
+from mqsniff.model import Chunk, Mark, Side
+from mqsniff.tls import keylog
+from mqsniff.tls.decoder import TlsDecoder
+from mqsniff.tls.keylog import KeyLog, KeyRing
 from mqsniff.tls.output import Plain
 from mqsniff.tls.suites import suite_of
 
@@ -351,6 +354,26 @@ def test_one_direction_of_secrets_decrypts_one_side():
     kept = "".join(line for line in tape.keys.splitlines(keepends=True) if line.startswith("SERVER"))
     done = decode(whole(tape), kept)
     assert done.plain == {Side.CLIENT: b"", Side.SERVER: tape.said[Side.SERVER]}
+
+
+@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+def test_keys_that_come_later_open_what_follows(version, tmp_path, monkeypatch):
+    monkeypatch.setattr(keylog, "PAUSE_S", 0.0)
+    tape = talk(*contexts(version), [(side, b"%03d" % number) for number in range(200) for side in Side])
+    path = tmp_path / "keys"
+    path.write_text("# nothing yet\n")
+    decoder = TlsDecoder(KeyRing([KeyLog(str(path), follow=True)]), Limits())
+    plain = dict.fromkeys(Side, b"")
+    for packet, (side, offset, data) in enumerate(whole(tape)):
+        if packet == 100:
+            path.write_text("# nothing yet\n" + tape.keys)
+        for item in decoder.feed(Chunk(side, offset, data, [Mark(offset, packet, packet, packet)])):
+            if isinstance(item, Plain):
+                plain[side] += item.data
+    for side in Side:
+        assert plain[side]
+        assert tape.said[side].endswith(plain[side])
+        assert len(plain[side]) >= 3 * 80
 
 
 # ---- losses
