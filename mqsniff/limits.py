@@ -169,6 +169,9 @@ class Limits:
     layer_piece: int = _bytes(64 * KIB, KIB, 64 * MIB,
         "bytes that a decompressing layer passes on at once: bounds the memory of a decompression bomb",
         "none: results stay the same")
+    tls_trials_max: int = _count(65_536, 64, 1 << 26,
+        "tries to open a TLS record whose key or sequence number is not known: each costs as much as opening one",
+        "raise it where TLS is dark behind a loss, or joined late, though its keys are given")
     chunk_max: int = _bytes(MIB, KIB, GIB,
         "bytes of one chunk that reassembly passes on",
         "none: results stay the same")

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -40,6 +40,7 @@ from mqsniff.streams.domains import DomainFlows
 from mqsniff.streams.events import ConnectionClosed, StreamChunk, StreamEvent
 from mqsniff.streams.flows import FlowEvents, FlowTable
 from mqsniff.streams.packets import PacketDecoder
+from mqsniff.tls.keylog import TLS_KEY_LOG, KeyLog, KeyRing
 from mqsniff.topics import TopicDirectory
 
 SLICE_PACKETS: Final = 8192
@@ -85,10 +86,15 @@ class Pipeline:
         decode_as: Mapping[int, str] | None = None,
         domain: str = "",
         observer: RunObserver | None = None,
+        keys: Sequence[KeyLog] | None = (),
     ) -> None:
-        """``domain``: which captures are one, see ``sources.domains``; ValueError for an invalid pattern."""
+        """``domain``: which captures are one, see ``sources.domains``; ValueError for an invalid pattern.
+
+        ``keys`` open TLS, besides those in the captures; None: TLS stays closed, whatever the captures hold.
+        """
         self._source = source
-        self._context = RunContext(Registry(load_dissectors(), decode_as), settings, observer)
+        ring = None if keys is None else KeyRing(keys, self._secrets)
+        self._context = RunContext(Registry(load_dissectors(), decode_as), settings, observer, ring)
         self._decoder = PacketDecoder(settings.limits)
         self._flows: FlowTable | DomainFlows = FlowTable(settings.limits)
         if domain:
@@ -105,6 +111,10 @@ class Pipeline:
     def captures(self) -> list[CaptureInfo]:
         """The inputs, with what their readers found."""
         return self._source.captures
+
+    def _secrets(self) -> list[bytes]:
+        """Key logs in the captures, as far as they were read."""
+        return [data for capture in self.captures for kind, data in capture.secrets if kind == TLS_KEY_LOG]
 
     def items(self) -> Iterator[Item | None]:
         """All items of the source, in order; None after each batch."""

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mqsniff.answers.captures import captures_under
+from mqsniff.answers.captures import captures_under, key_logs_beside
 from mqsniff.answers.summary import Summary
 from mqsniff.decode.foreign import TITLES
 from mqsniff.dissector import WITH_RECORDS, Settings
@@ -62,7 +62,8 @@ class Books(NamedTuple):
 @cache
 def books(name: str) -> Books:
     """The rows of a sample, all tables."""
-    pipeline, summary = Pipeline(FileSource([str(SAMPLES[name])]), Settings(wanted=WITH_RECORDS)), Summary()
+    keys = key_logs_beside(SAMPLES[name])
+    pipeline, summary = Pipeline(FileSource([str(SAMPLES[name])]), Settings(wanted=WITH_RECORDS), keys=keys), Summary()
     rows: dict[str, list[Row]] = {table: [] for table in TABLES}
     for item in pipeline.items():
         if item is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from truth import adapter_for, check_rows, decode_capture, protocol_of, truths_under
 
-from mqsniff.answers.captures import captures_under
+from mqsniff.answers.captures import captures_under, key_logs_beside
 from mqsniff.decode.foreign import TITLES
 from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.model import ClosedItem, MessageItem, ProblemItem
@@ -35,7 +35,8 @@ def test_there_are_samples_and_only_of_them_problems_are_expected():
 
 @every_sample
 def test_a_sample_has_the_problems_that_belong_to_it_and_no_others(name):
-    pipeline = Pipeline(FileSource([str(SAMPLES[name])]), Settings(wanted=WITH_RECORDS))
+    keys = key_logs_beside(SAMPLES[name])
+    pipeline = Pipeline(FileSource([str(SAMPLES[name])]), Settings(wanted=WITH_RECORDS), keys=keys)
     found = Counter()
     for item in pipeline.items():
         if isinstance(item, ProblemItem):

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from mqsniff.answers.captures import captures_under
+from mqsniff.answers.captures import captures_under, key_logs_beside
 from mqsniff.cli.grid import show_grid
 from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.pipeline import Pipeline
@@ -92,7 +92,8 @@ def tallies_of(protocol: str | None) -> Any:
 
 def decode_capture(capture: Path) -> tuple[list[dict[str, Any]], int]:
     """(rows of all tables, packets) of a capture."""
-    pipeline = Pipeline(FileSource([str(capture)]), Settings(wanted=WITH_RECORDS))
+    keys = key_logs_beside(capture)
+    pipeline = Pipeline(FileSource([str(capture)]), Settings(wanted=WITH_RECORDS), keys=keys)
     rows = [
         {"table": table, **row}
         for item in pipeline.items()

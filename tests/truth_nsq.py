@@ -55,7 +55,7 @@ def check_connections(truth: dict[str, Any], seen: Seen, loss: Loss) -> Iterator
         found = sum(row["server_port"] in truth["nsqd_tcp_ports"] for row in seen.connections)
         yield "connections to nsqd", count, found, ""
     if loss.tls:
-        dark = [row for row in seen.connections if row["tls_version"] is not None or row["protocol"] == "tls"]
+        dark = [row for row in seen.connections if row["tls_keys"] in ("missing", "wrong")]
         yield "bytes inside TLS are counted", True, all(row["undecoded_bytes"] for row in dark), ""
     versions = {f"{broker['name']} {broker['version']}" for broker in truth["brokers"]}
     said = {row["server_software"] for row in seen.connections if row["server_software"]}

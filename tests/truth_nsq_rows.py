@@ -72,7 +72,7 @@ class Loss:
         self.dark = self.midstream and bool(
             {name for name in ("snappy", "deflate", "tls_v1") if truth.get("identify_reply", {}).get(name)}
         )
-        self.encrypted = sum(row["tls_version"] is not None or row["protocol"] == "tls" for row in seen.connections)
+        self.encrypted = sum(row["tls_keys"] in ("missing", "wrong") for row in seen.connections)
         self.brokers = 1
         """To how many nsqd a consumer connects that the truth counts as one connection."""
         if truth.get("connections_note", "").startswith("consumers: one to each nsqd"):

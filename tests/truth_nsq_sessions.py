@@ -22,7 +22,8 @@ def check_sessions(truth: dict[str, Any], seen: Seen) -> Iterator[Finding]:
         if not isinstance(session, dict) or "client_port" not in session:
             continue
         rows, log = seen.of_port(session["client_port"]), session["log"]
-        name, clear = session["connection"], before_tls(log)
+        decrypted = any(row["tls_keys"] == "used" for row in seen.connections)
+        name, clear = session["connection"], log if decrypted else before_tls(log)
         note = NAMED_ONLY if session["client_port"] in seen.foreign_ports else ""
         if any(unread(session, seen)):
             note = LEFT
@@ -32,7 +33,7 @@ def check_sessions(truth: dict[str, Any], seen: Seen) -> Iterator[Finding]:
         sent = list(spoken(clear))
         did = [row["name"].removeprefix("unknown(").removesuffix(")") for row in rows if row["side"] == "client"]
         yield f"{name}: commands", sent, did[: len(sent)], ""
-        if clear == log:
+        if before_tls(log) == log:
             yield from check_size(name, log, session["client_port"], seen)
 
 

@@ -53,7 +53,7 @@ def check(truth: dict[str, Any], rows: Iterable[Row]) -> list[Found]:
     for row in rows:
         tables.setdefault(row["table"], []).append(row)
     found = [*_connections(truth, tables), *_soundness(tables)]
-    if "tls" in truth:
+    if _is_dark(truth, tables):
         return found
     records = [row for row in tables.get("records", ()) if not row["control"]]
     note = _cut_note(truth)
@@ -63,6 +63,11 @@ def check(truth: dict[str, Any], rows: Iterable[Row]) -> list[Found]:
     found += _errors(truth, tables.get("messages", []))
     found += _answers(truth, tables.get("messages", []))
     return found
+
+
+def _is_dark(truth: dict[str, Any], tables: dict[str, list[Row]]) -> bool:
+    """Whether there is TLS, and no keys for it."""
+    return "tls" in truth and all(row["tls_keys"] != "used" for row in tables.get("connections", []))
 
 
 def _cut_note(truth: dict[str, Any]) -> str:
@@ -85,7 +90,7 @@ def _topics(truth: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 def _connections(truth: dict[str, Any], tables: dict[str, list[Row]]) -> Iterator[Found]:
     connections = tables.get("connections", [])
     ports = truth["port"] if isinstance(truth["port"], list) else [truth["port"]]
-    if "tls" in truth:
+    if _is_dark(truth, tables):
         named = {row["protocol"] for row in connections if row["server_port"] in ports}
         yield "protocol on the TLS port", {"tls"}, named, ""
         return

@@ -1,11 +1,14 @@
-"""File names of captures, and the captures below a folder."""
+"""File names of captures, the captures below a folder, and the key logs beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from mqsniff.tls.keylog import KeyLog
 
 _FORMATS: Final = (".pcap", ".pcapng", ".cap", ".ntar")
 _COMPRESSIONS: Final = ("", ".gz", ".zst", ".lz4", ".xz", ".bz2")
@@ -26,3 +29,13 @@ def captures_under(paths: Iterable[Path]) -> list[Path]:
         else:
             found.add(path)
     return sorted(found)
+
+
+def key_logs_beside(capture: Path) -> tuple[KeyLog, ...]:
+    """The key log of ``x.pcap``: ``x.keys`` beside it, if there is one."""
+    from mqsniff.tls.keylog import KeyLog  # noqa: PLC0415  # it imports numpy, which this module's names need not
+
+    name = capture.name.lower()
+    suffix = next((suffix for suffix in sorted(_SUFFIXES, key=len, reverse=True) if name.endswith(suffix)), "")
+    keys = capture.with_name(capture.name.removesuffix(capture.name[len(name) - len(suffix) :]) + ".keys")
+    return (KeyLog(str(keys)),) if suffix and keys.is_file() else ()

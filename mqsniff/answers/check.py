@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
+from mqsniff.answers.captures import key_logs_beside
 from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
@@ -25,6 +26,7 @@ from mqsniff.sources.files import FileSource
 from mqsniff.tables.rows import Row
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Redaction
+from mqsniff.tls.keylog import KeyLog
 
 GOLDEN_SUFFIX: Final = ".golden.ndjson"
 
@@ -88,13 +90,13 @@ def golden_of(capture: Path) -> Path:
     return capture.with_name(capture.name + GOLDEN_SUFFIX)
 
 
-def check_capture(capture: Path, *, update: bool = False) -> Checked:
-    """Decode a capture and compare it with its golden, or write the golden.
+def check_capture(capture: Path, *, update: bool = False, keys: Sequence[KeyLog] = ()) -> Checked:
+    """Decode a capture and compare it with its golden, or write the golden; ``keys`` besides those beside it.
 
     Raises GoldenError for a golden or a capture that cannot be read, OSError for one that cannot be written.
     """
     golden = golden_of(capture)
-    decoded = decode_rows(capture)
+    decoded = decode_rows(capture, keys)
     now = [_parse(line) for line in decoded.splitlines()]
     counts = Counter(str(row["table"]) for row in now)
     before = golden.read_bytes() if golden.exists() else None
@@ -109,12 +111,13 @@ def check_capture(capture: Path, *, update: bool = False) -> Checked:
     return Checked(capture, "different" if differences else "same", counts, differences)
 
 
-def decode_rows(capture: Path) -> bytes:
+def decode_rows(capture: Path, keys: Sequence[KeyLog] = ()) -> bytes:
     """All rows of a capture as NDJSON; they name the capture without its folder.
 
     Raises GoldenError for a file that is no capture.
     """
-    pipeline = Pipeline(FileSource([str(capture)]), Settings(wanted=WITH_RECORDS))
+    keys = [*keys, *key_logs_beside(capture)]
+    pipeline = Pipeline(FileSource([str(capture)]), Settings(wanted=WITH_RECORDS), keys=keys)
     written = io.BytesIO()
     sink = NdjsonSink(written, pipeline.captures, TABLES, Redaction())
     for item in pipeline.items():

@@ -65,7 +65,7 @@ def _add_recordless(source: ExtractInput, doubtful: list[PacketList]) -> None:
     selected = SelectedPackets(source.names, packets.ids, source.settings.limits, source.on_progress)
     settings = Settings(source.settings.limits, source.settings.wanted | {"records"})
     chosen = {each.chosen.info.connection_id: each.chosen for each in doubtful}
-    for item in Pipeline(selected, settings, decode_as=source.decode_as).items():
+    for item in Pipeline(selected, settings, decode_as=source.decode_as, keys=None).items():
         if isinstance(item, MessageItem) and not item.message.records:
             frame = item.message.frame
             if (found := chosen.get(item.connection.connection_id)) is not None:
@@ -81,7 +81,7 @@ def _take_whole(_: ExtractInput, doubtful: list[PacketList]) -> None:
 def _unlike(source: ExtractInput, wanted: WantedPackets, hashes: dict[RowKey, bytes]) -> set[RowKey]:
     """The chosen rows to which some packets do not decode."""
     packets = SelectedPackets(source.names, wanted.ids, source.settings.limits, source.on_progress)
-    run = Pipeline(packets, source.settings, decode_as=source.decode_as)
+    run = Pipeline(packets, source.settings, decode_as=source.decode_as, keys=None)
     alike: set[RowKey] = set()
     for item in run.items():
         if item is not None:
@@ -97,7 +97,7 @@ def _masks(source: ExtractInput, every: WantedPackets, shown: Redaction) -> Mask
     observer = MaskObserver(shown)
     packets = SelectedPackets(source.names, every.ids, source.settings.limits, source.on_progress)
     settings = Settings(source.settings.limits, source.settings.wanted | {"spans"})
-    for item in Pipeline(packets, settings, decode_as=source.decode_as, observer=observer).items():
+    for item in Pipeline(packets, settings, decode_as=source.decode_as, observer=observer, keys=None).items():
         observer.take(item)
     observer.close()
     return observer

@@ -91,6 +91,20 @@ _NETWORK: Final[dict[ProblemKind, str]] = {
 """What the network did, as it is counted: no problem of the traffic."""
 
 
+_TLS_WHOLE: Final = ("TLS connection", "TLS connections")
+_TLS_INSIDE: Final = ("connection after the change to TLS", "connections after the change to TLS")
+_NEEDS_KEYS: Final = "encrypted; its keys are needed: --tls-keys FILE"
+_WRONG_KEYS: Final = "encrypted, and the keys of --tls-keys do not open it"
+_TLS: Final = {
+    "tls missing": (_TLS_WHOLE, _NEEDS_KEYS),
+    "tls wrong": (_TLS_WHOLE, _WRONG_KEYS),
+    "tls": (_TLS_WHOLE, "nothing but a handshake"),
+    "inside tls missing": (_TLS_INSIDE, _NEEDS_KEYS),
+    "inside tls wrong": (_TLS_INSIDE, _WRONG_KEYS),
+}
+"""Reason -> what is counted, and why it gave no messages."""
+
+
 class Summary:
     """Counts what passes by."""
 
@@ -110,7 +124,6 @@ class Summary:
         self._unknown_ports: Counter[int] = Counter()
         self._known_ports: set[int] = set()
         """Server ports of connections whose protocol was found."""
-        self._inside_tls = 0
         self._partly = self._partly_bytes = 0
 
     def take(self, item: Item) -> None:
@@ -226,20 +239,21 @@ class Summary:
             port = connection.server_port
             if port in self._unknown_ports or len(self._unknown_ports) < _PORTS_COUNTED:
                 self._unknown_ports[port] += 1
-        elif protocol == "tls" or (protocol in TITLES and not self.messages[protocol]):  # a plugin may decode it
+        elif protocol == "tls":
+            self._reasons["tls" if connection.tls_keys in (None, "used") else f"tls {connection.tls_keys}"] += 1
+        elif protocol in TITLES and not self.messages[protocol]:  # a plugin may decode it
             self._reasons[protocol] += 1
-        elif connection.tls_version is not None:
-            self._inside_tls += 1
+        elif connection.tls_keys in ("missing", "wrong"):
+            self._reasons[f"inside tls {connection.tls_keys}"] += 1
         elif connection.undecoded_bytes:
             self._partly += 1
             self._partly_bytes += connection.undecoded_bytes
 
     def _undecoded_connections(self) -> Iterator[str]:
         reasons = self._reasons
-        if reasons["tls"]:
-            yield f"{_counted(reasons['tls'], 'TLS connection')} (encrypted)"
-        if self._inside_tls:
-            yield f"{_counted(self._inside_tls, 'connection')} after the change to TLS (encrypted)"
+        for reason, (what, why) in _TLS.items():
+            if reasons[reason]:
+                yield f"{_counted(reasons[reason], *what)} ({why})"
         if reasons["unknown"]:
             yield self._unknown()
         for protocol, title in TITLES.items():

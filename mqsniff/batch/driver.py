@@ -28,6 +28,7 @@ from mqsniff.batch.prefix import Prefix, prefix
 from mqsniff.batch.reduce import TaskOutput, TaskResult
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.store import Store, shown_uri
+from mqsniff.batch.taskkeys import TaskKeys
 from mqsniff.decode.registry import load_dissectors
 from mqsniff.limits import MIB
 from mqsniff.model import Item, Problem, ProblemItem
@@ -57,7 +58,10 @@ class Steps(Protocol):
     def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[str]:
         """Scan splits and keep their bundles; returns their reports."""
 
-    def learn(self, placing: PiecePlaces, options: JobOptions, partitions: int) -> list[str]:
+    def share(self, key_file: str) -> str:
+        """Send a file of keys to the workers; returns the name by which tasks find it."""
+
+    def learn(self, placing: PiecePlaces, output: TaskOutput, partitions: int) -> list[str]:
         """Collect the topic names that the kept bundles teach."""
 
     def reduce(self, placing: PiecePlaces, names: Sequence[str], output: TaskOutput, partitions: int) -> list[str]:
@@ -101,7 +105,8 @@ def run_job(
         ready = time.monotonic()
         run = new_run()
         where = out if "://" in out else archive.store.where  # the working folder of a worker is another one
-        job = _Job(steps, archive, TaskOutput(where, archive.staging(run), run, options), on_stage)
+        output = TaskOutput(where, archive.staging(run), run, replace(options, tls_keys=()))
+        job = _Job(steps, archive, output, on_stage, options)
         try:
             archive.begin(run)
             report = job.run(work, listed, tuple(each.run for each in runs) if options.overwrite else ())
@@ -171,13 +176,16 @@ def _nothing_to_do(runs: Sequence[Manifest], listed: Sequence[Listed], out: str,
 class _Job:
     """One run, from the plan to the manifest."""
 
-    def __init__(self, steps: Steps, archive: Archive, output: TaskOutput, on_stage: StageReporter) -> None:
+    def __init__(
+        self, steps: Steps, archive: Archive, output: TaskOutput, on_stage: StageReporter, options: JobOptions
+    ) -> None:
         self._steps = steps
         self._archive = archive
         self._output = output
         self._on_stage = on_stage
         self._report = JobReport(output.run, "")
         self._result = TaskResult()
+        self._options = options
 
     def run(self, work: ScanPlan, listed: Sequence[Listed], replaces: tuple[str, ...]) -> JobReport:
         """Scan, decode and publish; raises where it cannot."""
@@ -185,7 +193,11 @@ class _Job:
         finalizer = RunFinalizer(self._archive, self._output, proven.captures())
         if all(file.status == "unreadable" for file in proven.files):
             raise InputError(_unreadable([(file.uri, file.error) for file in proven.files]))
-        self._reduce(proven, work)
+        with TaskKeys(self._options.tls_keys) as keys:
+            path = keys.write(secret for held in proven.secrets.values() for secret in held)
+            if path is not None and proven.bundle_bytes:
+                self._output = replace(self._output, key_file=self._steps.share(path))
+            self._reduce(proven, work)
         written = finalizer.items((*_registry_problems(), *proven.problems))
         written.memory = 0  # that is the driver's memory, not a worker's
         self._result.add(written.plain())
@@ -221,7 +233,7 @@ class _Job:
         if output.options.filters.topics:  # names decide what is chosen, and any flow may teach them
             self._on_stage(f"learning the names of topics from {proven.bundle_bytes / 1e6:.0f} MB of segments")
             history = TopicHistory()
-            for learned in self._steps.learn(proven.placing, output.options, partitions):
+            for learned in self._steps.learn(proven.placing, output, partitions):
                 history.merge(orjson.loads(learned))
             output = replace(output, history=tuple(history.rows()))
         self._on_stage(f"decoding {proven.bundle_bytes / 1e6:.0f} MB of segments")
@@ -280,7 +292,7 @@ class _Job:
     def _manifest(
         self, listed: Sequence[Listed], proven: Prefix, published: Sequence[Published], replaces: tuple[str, ...]
     ) -> Manifest:
-        options = self._output.options.row_options()
+        options = self._options.row_options()
         statuses = {file.uri: file.status for file in proven.files}
         inputs = [(each.uri, manifest_input(each)) for each in listed]
         return Manifest(

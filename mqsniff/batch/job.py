@@ -18,6 +18,7 @@ from mqsniff.filters.packetfilter import PacketFilter
 from mqsniff.limits import KIB, Limits
 from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES, TableName
 from mqsniff.tables.values import Redaction
+from mqsniff.tls.keylog import KeyLog
 
 Folder: TypeAlias = Literal["protocol", "day"]
 
@@ -52,6 +53,8 @@ class JobOptions:
     """Number of reduce tasks; None: by the bytes of the shuffle."""
     folders: tuple[Folder, ...] = ()
     """Partition the files of a table into folders, such as ``protocol=kafka/day=2026-01-31``."""
+    tls_keys: tuple[KeyLog, ...] = field(default=(), repr=False)
+    """Key logs that open TLS; they never travel with the options."""
     fail_fast: bool = False
     overwrite: bool = False
     append: bool = False
@@ -81,6 +84,7 @@ class JobOptions:
             "decode_as": {str(port): name for port, name in sorted(self.decode_as.items())},
             "limits": asdict(self.limits),
             "filters": repr(self.filters) if self.filters else "",
+            "tls_keys": [log.about() for log in self.tls_keys],
             "schema_version": SCHEMA_VERSION,
         }
 

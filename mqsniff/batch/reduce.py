@@ -22,6 +22,7 @@ from mqsniff.batch.filestats import RUN_ID
 from mqsniff.batch.flowitems import ReleaseCursor, items_of
 from mqsniff.batch.job import JobOptions
 from mqsniff.batch.store import Store
+from mqsniff.batch.taskkeys import ring_of
 from mqsniff.decode.conversation import RunContext
 from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.registry import Registry, load_dissectors
@@ -52,6 +53,8 @@ class TaskOutput:
     options: JobOptions
     history: tuple[DatedTeaching, ...] | None = None
     """Rows of a ``TopicHistory``; None where a task needs no names but those that its own flows teach."""
+    key_file: str = ""
+    """Where a task finds the keys of TLS; empty where there are none."""
 
 
 @dataclass(slots=True)
@@ -173,7 +176,8 @@ class Reducer:
         """``names`` are those of the captures, by index."""
         options = output.options
         settings = Settings(options.limits, WITH_RECORDS if options.needs_records else USUAL)
-        self._context = RunContext(Registry(load_dissectors(), options.decode_as), settings)
+        registry = Registry(load_dissectors(), options.decode_as)
+        self._context = RunContext(registry, settings, keys=ring_of(output.key_file))
         self._internal = InternalTopics(self._context.registry.dissectors)
         self._history = None if output.history is None else TopicHistory(output.history)
         self._cursor = ReleaseCursor()
@@ -250,9 +254,11 @@ class TopicLearner:
     so far in their file: the same order, unless clocks step back.
     """
 
-    def __init__(self, placing: PiecePlaces, options: JobOptions) -> None:
+    def __init__(self, placing: PiecePlaces, output: TaskOutput) -> None:
+        options = output.options
         settings = Settings(options.limits, frozenset(("partitions", "notes")))
-        self._context = RunContext(Registry(load_dissectors(), options.decode_as), settings)
+        registry = Registry(load_dissectors(), options.decode_as)
+        self._context = RunContext(registry, settings, keys=ring_of(output.key_file))
         self._placing = placing
 
     def run(self, bundles: Iterable[Bundle]) -> TopicHistory:

@@ -64,7 +64,7 @@ class PieceReport:
     """Problems of the file; ``packet`` is the number in the text."""
     once: list[PacketProblem] = field(default_factory=list)
     """Problems of packets that are reported once per capture."""
-    secrets: list[tuple[int, bytes]] = field(default_factory=list)
+    secrets: list[tuple[int, bytes]] = field(default_factory=list, repr=False)
     """(type, data) of its decryption secrets."""
     bundles: int = 0
     bundle_bytes: int = 0

@@ -4,7 +4,8 @@
 2. Bundles stay on the executors' disks between scan and shuffle; those of a lost executor are made again.
 3. File names hold the attempt of their task. Only files in the results of successful tasks are published.
 4. The plan and its URIs are part of the tasks' closures, never text in a query plan.
-5. Errors of Spark become one line: SessionError.
+5. Keys of TLS are a file of the session; closures hold its name.
+6. Errors of Spark become one line: SessionError.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import contextlib
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from py4j.protocol import Py4JError
@@ -162,24 +165,35 @@ class SparkSteps:
         self._scanned.append(scanned)
         return self._texts(scanned.where(F.col("report").isNotNull()).select("report"))
 
+    def share(self, key_file: str) -> str:
+        """Send a file of keys to the workers, as a file of the session; returns the name by which tasks find it."""
+        session = self._spark
+        try:
+            session.sparkContext.addFile(key_file)
+        except Exception:  # noqa: BLE001  # Spark Connect has no context, and says so with an error of its own
+            session.addArtifacts(key_file, file=True)
+        return Path(key_file).name
+
     def reduce(self, placing: PiecePlaces, names: Sequence[str], output: TaskOutput, partitions: int) -> list[str]:
         """Sort the bundles of all scans by flow and merge order; decode and write them."""
         captures = list(names)
 
         def task(batches: ArrowBatches) -> ArrowBatches:
-            from mqsniff.batch.tasks import reduce_task, task_name, text_rows  # noqa: PLC0415  # on the worker
+            from mqsniff.batch.spark import with_keys  # noqa: PLC0415  # on the worker
+            from mqsniff.batch.tasks import reduce_task, task_name, text_rows  # noqa: PLC0415  # as above
 
-            yield from text_rows(reduce_task(batches, placing, captures, output, task_name()))
+            yield from text_rows(reduce_task(batches, placing, captures, with_keys(output), task_name()))
 
         return self._texts(self._flows(placing, partitions).mapInArrow(task, TEXT_DDL))
 
-    def learn(self, placing: PiecePlaces, options: JobOptions, partitions: int) -> list[str]:
+    def learn(self, placing: PiecePlaces, output: TaskOutput, partitions: int) -> list[str]:
         """Sort the bundles as ``reduce`` does; collect topic names."""
 
         def task(batches: ArrowBatches) -> ArrowBatches:
-            from mqsniff.batch.tasks import learn_task, text_rows  # noqa: PLC0415  # on the worker
+            from mqsniff.batch.spark import with_keys  # noqa: PLC0415  # on the worker
+            from mqsniff.batch.tasks import learn_task, text_rows  # noqa: PLC0415  # as above
 
-            yield from text_rows(learn_task(batches, placing, options))
+            yield from text_rows(learn_task(batches, placing, with_keys(output)))
 
         return self._texts(self._flows(placing, partitions).mapInArrow(task, TEXT_DDL))
 
@@ -230,6 +244,15 @@ class SparkSteps:
         """The texts in the only column of a DataFrame."""
         with described(self._spark, self.stage):
             return [row[0] for row in frame.collect()]
+
+
+def with_keys(output: TaskOutput) -> TaskOutput:
+    """With the path of the file of keys, in a task."""
+    if not output.key_file:
+        return output
+    from pyspark import SparkFiles  # noqa: PLC0415  # on the worker
+
+    return replace(output, key_file=SparkFiles.get(output.key_file))
 
 
 @contextlib.contextmanager

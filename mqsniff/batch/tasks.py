@@ -29,7 +29,6 @@ import pyarrow as pa
 from mqsniff import __version__
 from mqsniff.batch.bundles import Bundle, PiecePlaces, bundle_size
 from mqsniff.batch.finalize import Rewrite, Rewriter
-from mqsniff.batch.job import JobOptions
 from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.reduce import Reducer, TaskOutput, TopicLearner
 from mqsniff.batch.report import PieceReport
@@ -121,13 +120,13 @@ def reduce_task(
         yield orjson.dumps(done.plain()).decode()
 
 
-def learn_task(batches: Iterable[pa.RecordBatch], placing: PiecePlaces, options: JobOptions) -> Iterator[str]:
+def learn_task(batches: Iterable[pa.RecordBatch], placing: PiecePlaces, output: TaskOutput) -> Iterator[str]:
     """The topic names that the bundles of a partition teach, as JSON; nothing for a partition without bundles."""
     bundles = bundles_of(batches)
     first = next(bundles, None)
     if first is not None:
         with rarely_collected():
-            history = TopicLearner(placing, options).run(chain((first,), bundles))
+            history = TopicLearner(placing, output).run(chain((first,), bundles))
         yield orjson.dumps(list(history.rows())).decode()
 
 

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from mqsniff.cli.options import tls_option
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.talk import say
 
 if TYPE_CHECKING:
     from mqsniff.answers.check import Checked, Difference
+    from mqsniff.tls.keylog import KeyLog
 
 EPILOG: Final = """The golden of x.pcap is x.pcap.golden.ndjson beside it: the rows of all tables.
+TLS of x.pcap is decrypted with the key log x.keys, if that lies beside it.
 
 \b
 Examples:
@@ -28,8 +31,9 @@ VALUE_WIDTH: Final = 100
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("paths", nargs=-1, required=True, metavar="DIR...", type=click.Path(exists=True, path_type=Path))
 @option("Goldens", "--update", is_flag=True, help="Write the goldens of captures that have none or differ.")
+@tls_option
 @option("Goldens", "-v", "--verbose", is_flag=True, help=f"Show all differences, not {SHOWN} a capture.")
-def command(paths: tuple[Path, ...], *, update: bool, verbose: bool) -> int:
+def command(paths: tuple[Path, ...], *, update: bool, verbose: bool, tls_keys: tuple[KeyLog, ...]) -> int:
     """Compare captures with their goldens.
 
     Decodes every capture under DIR and compares all rows, field by field.
@@ -44,7 +48,7 @@ def command(paths: tuple[Path, ...], *, update: bool, verbose: bool) -> int:
     results: list[Checked] = []
     for capture in captures:
         try:
-            checked = check_capture(capture, update=update)
+            checked = check_capture(capture, update=update, keys=tls_keys)
         except (GoldenError, OSError) as error:
             say(f"mqsniff: {error}")
             return 2

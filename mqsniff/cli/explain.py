@@ -117,7 +117,7 @@ def _pipeline(asked: ExplainArguments, wanted: RunOptions, finder: PacketFinder)
         lambda: next((each.index for each in source.captures if each.name == asked.capture), None), asked.number
     )
     settings = Settings(wanted.limits, USUAL | {"spans"})
-    return Pipeline(source, settings, decode_as=wanted.decode_as, observer=finder)
+    return Pipeline(source, settings, decode_as=wanted.decode_as, observer=finder, keys=wanted.tls_keys)
 
 
 def _refusal(asked: ExplainArguments, pipeline: Pipeline, finder: PacketFinder) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
+from click.core import ParameterSource
 
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.options import RunOptions, decode_options
@@ -60,9 +61,9 @@ def command(
     messages cannot be decoded without the rest of it goes out whole, which is said.
 
     Secrets are overwritten in place, and checksums of TCP repaired; --redact payload overwrites keys, values and bodies
-    too. What lies in compressed bytes is blanked with all of them, bytes that nobody decoded (TLS too) are blanked, and
-    decryption secrets stay behind: all of it is counted. CRCs of record batches are not repaired. --show-secrets and
-    --show-raw keep the one or the other, --raw keeps everything.
+    too. What lies in compressed bytes is blanked with all of them. Bytes that nobody decoded are blanked, and so is TLS,
+    which is not decrypted here. Decryption secrets stay behind. All of it is counted. CRCs of record batches are not
+    repaired. --show-secrets and --show-raw keep the one or the other, --raw keeps everything.
 
     FILE is read several times, so it cannot be a pipe. Memory holds what was chosen: some 40 bytes for each packet of
     its connections, and a kilobyte a message.
@@ -85,6 +86,8 @@ def _check(
     for file in files:
         if file == "-" or (Path(file).exists() and not Path(file).is_file()):
             raise click.UsageError(f"{file}: a capture is read several times; write a pipe to a file first")
+    if click.get_current_context().get_parameter_source("tls_keys") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("extract does not open TLS: choose its packets by --connection, --host or --port")
     if raw and options["redact"]:
         raise click.UsageError("--raw hides nothing, --redact payload hides the payload: choose one")
     if save is not None and options["redact"]:
@@ -110,7 +113,7 @@ def _run(files: tuple[str, ...], wanted: RunOptions, out: Path | None, save: Pat
     settings = _settings(wanted, save=save is not None, raw=raw)
     shown = Redaction(secrets=True, raw=True) if raw else wanted.shown
     with progress:
-        pipeline = Pipeline(FileSource(files, wanted.limits, progress), settings, decode_as=wanted.decode_as)
+        pipeline = Pipeline(FileSource(files, wanted.limits, progress), settings, decode_as=wanted.decode_as, keys=None)
         try:
             saved = SavedValues(save, pipeline.captures, shown) if save is not None else None
             choice = _choose(pipeline, wanted, saved)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -25,7 +26,9 @@ from mqsniff.tables.schemas import STREAM_TABLES, TABLES, TableName
 if TYPE_CHECKING:
     from mqsniff.dissector import Settings
     from mqsniff.tables.values import Redaction
+    from mqsniff.tls.keylog import KeyLog
 
+KEYS_VARIABLE: Final = "SSLKEYLOGFILE"
 OUTPUTS: Final = ("text", "ndjson", "csv", "parquet")
 
 CONDITIONS: Final = ("empty", "answer-error", "unanswered", "reset", "timeout")
@@ -67,6 +70,8 @@ class RunOptions:
     filters: Filters = NO_FILTERS
     times: AskedTimes = NO_TIMES
     """Times of the filters that the capture decides."""
+    tls_keys: tuple[KeyLog, ...] = ()
+    """Key logs that open TLS."""
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> RunOptions:
@@ -146,6 +151,24 @@ def _fields(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str,
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
+def _tls_keys(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[KeyLog, ...]:
+    """Key logs; that of SSLKEYLOGFILE, if it is there, where none is given. In ``live`` it may come, and grow."""
+    live = ctx.info_name == "live"
+    default = os.environ.get(KEYS_VARIABLE)
+    names = values or ((default,) if default and (live or os.path.exists(default)) else ())  # noqa: PTH110
+    if not names:
+        return ()
+    from mqsniff.tls.keylog import KeyLog
+
+    logs = []
+    for name in names:
+        try:
+            logs.append(KeyLog(name, follow=live))
+        except OSError as error:
+            raise click.BadParameter(f"{name}: {error.strerror or error}", ctx, param) from None
+    return tuple(logs)
+
+
 def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Limits:
     """NAME=VALUE pairs on top of the defaults."""
     limits, known = Limits(), Limits.about()
@@ -186,9 +209,16 @@ def _whole(text: str) -> int | None:
 _OUTPUT: Final = "Output"
 _DECODING: Final = "Decoding"
 
+tls_option: Final = option(
+    _DECODING, "--tls-keys", multiple=True, metavar="FILE", callback=_tls_keys,
+    help="Decrypt TLS with this key log, as SSLKEYLOGFILE makes it; repeatable.  [default: the file that the variable "
+         "SSLKEYLOGFILE names; what pcapng captures hold is used in any case]")  # fmt: skip
+"""What opens TLS."""
+
 decode_options: Final = all_of((
     option(_DECODING, "--decode-as", multiple=True, metavar="PORT=PROTO", callback=_decode_as,
            help="Read connections to a server port as this protocol; repeatable."),
+    tls_option,
     option(_DECODING, "--show-secrets", is_flag=True, help="Show passwords, tokens and the like."),
     option(_DECODING, "--show-raw", is_flag=True,
            help="Show bytes that nobody decoded, not just their size and hash."),

@@ -50,7 +50,7 @@ def run(source: Source, options: RunOptions, talk: AbstractContextManager[object
     if any(options.times):
         source, options = _at_times(source, options)
     settings = options.settings(output_of(options))
-    pipeline = Pipeline(source, settings, decode_as=options.decode_as, domain=options.domain)
+    pipeline = Pipeline(source, settings, decode_as=options.decode_as, domain=options.domain, keys=options.tls_keys)
     choice = filter_chain(options, pipeline.captures)
     output = make_output(options, pipeline.captures)
     started = time.monotonic()
@@ -133,6 +133,9 @@ def _conclude(pipeline: Pipeline, choice: CountedChain, options: RunOptions, sec
         if options.out is not None and not options.is_temporary:
             say("mqsniff: no input could be read, so no tables were written")
         return 2
+    for log in options.tls_keys:
+        if (sentence := log.sentence()) is not None:
+            say(f"mqsniff: {sentence}")
     dropped = sum(capture.dropped for capture in pipeline.captures)
     remark(choice.everything.totals(pipeline.totals, dropped, seconds))
     for sentence in choice.sentences():

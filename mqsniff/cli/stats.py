@@ -129,6 +129,7 @@ def _collected(files: tuple[str, ...], options: RunOptions, by: Any) -> Collecte
         _settings(options),
         decode_as=options.decode_as,
         domain=options.domain,
+        keys=options.tls_keys,
     )
     choice = filter_chain(options, pipeline.captures)
     known = [entry.dissector for entry in load_dissectors() if entry.dissector is not None]

@@ -114,6 +114,7 @@ class TraceRun:
             Settings(options.limits, WITH_RECORDS),
             decode_as=options.decode_as,
             domain=options.domain,
+            keys=options.tls_keys,
         )
         self._captures, summary = pipeline.captures, Summary()
         with progress:

@@ -11,24 +11,26 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
 
+from mqsniff.decode.connectionrow import fill_info, new_info
 from mqsniff.decode.detection import Detected, Detection
 from mqsniff.decode.foreign import TITLES
 from mqsniff.decode.layers import pieces
+from mqsniff.decode.nameable import UNKNOWN
 from mqsniff.decode.observer import RunObserver
 from mqsniff.decode.opaque import OpaqueConnection
+from mqsniff.decode.proxyhead import StreamInput, without_head
 from mqsniff.decode.registry import Claim, Registry
 from mqsniff.decode.session import ProtocolSession, SessionEnd
+from mqsniff.decode.tlsstage import TlsStage
 from mqsniff.dissector import Settings
 from mqsniff.model import (
     UNMET,
     Chunk,
     ClosedItem,
-    ConnectionInfo,
     Gap,
     Item,
     OpenedItem,
@@ -48,12 +50,10 @@ from mqsniff.streams.events import (
     StreamGap,
     StreamProblem,
 )
+from mqsniff.tls.keylog import KeyRing
 
 _SIDES: Final = ((Side.CLIENT, Side.SERVER), (Side.SERVER, Side.CLIENT))
 """By the direction of the client: the side of each direction."""
-
-StreamInput: TypeAlias = StreamChunk | StreamGap | StreamClosed
-"""What a session or an opaque connection gets, once its sides are known."""
 
 Placed: TypeAlias = tuple[int, int, Item]
 """(ordinal of the packet that released it, ordinal of the connection's first packet, item)."""
@@ -66,6 +66,8 @@ class RunContext:
     registry: Registry
     settings: Settings
     observer: RunObserver | None = None
+    keys: KeyRing | None = None
+    """What opens TLS."""
 
 
 class Conversation:
@@ -82,6 +84,10 @@ class Conversation:
         self._opaque: OpaqueConnection | None = None
         self._unanswered: list[StreamInput] | None = None
         """Events of an opaque connection so far, while its peer's first bytes may still show the protocol (rule 2)."""
+        self._tls: TlsStage | None = None
+        """TLS under everything else, if the connection begins with it."""
+        self._behind_head = (0, 0)
+        """Which direction has a PROXY head, and its size."""
         self._from_start = True
         self._client = self._detector(from_start=False).likely_client()
         self._sides = _SIDES[self._client]
@@ -90,14 +96,14 @@ class Conversation:
         self._was_reset = False
         self._over = False
         self._opened = False
-        self.info = _info(connection, self._client)
+        self.info = new_info(connection, self._client)
         if context.observer is not None:
             context.observer.see_connection(connection, self.info)
 
     def _detector(self, *, from_start: bool) -> Detection:
         key, shared = self._connection.key, self._context
         ports = (key.low_port, key.high_port)
-        client = self._connection.client_direction
+        client = self._connection.client_direction if self._tls is None else self._client
         return Detection(shared.registry, shared.settings.limits, ports, client, from_start=from_start)
 
     def items(self, release: int, event: StreamEvent) -> Iterable[Placed]:
@@ -107,7 +113,7 @@ class Conversation:
         """
         self._now = max(self._now, release)
         session = self._session
-        if session is None or not isinstance(event, StreamChunk):
+        if session is None or not isinstance(event, StreamChunk) or self._tls is not None:
             return self._placed(self._event(event))
         items = session.take(Chunk(self._sides[event.direction], event.offset, event.data, event.marks))
         if not isinstance(items, list):
@@ -153,14 +159,54 @@ class Conversation:
     # ---- bytes, losses and ends of a direction
 
     def _stream(self, event: StreamInput) -> Iterator[Item]:
-        """Hand an event on; bytes go packet by packet while the verdict may still change."""
-        if isinstance(event, StreamChunk) and not self._settled:
-            for mark, data in pieces(event):
-                self._now = max(self._now, mark.release)
-                packet = StreamChunk(event.direction, max(mark.offset, event.offset), data, [mark])
-                yield from self._take(packet)
+        """Hand an event on, through TLS if there is some; packet by packet while the verdict may still change."""
+        for part in self._parts(event) if self._tls is None else (event,):
+            yield from self._take(part) if self._tls is None else self._decrypt(self._tls, part)
+
+    def _parts(self, event: StreamInput) -> Iterable[StreamInput]:
+        """An event as one for each packet, unless the verdict is final."""
+        return self._packets(event) if isinstance(event, StreamChunk) and not self._settled else (event,)
+
+    def _packets(self, chunk: StreamChunk) -> Iterator[StreamChunk]:
+        for mark, data in pieces(chunk):
+            self._now = max(self._now, mark.release)
+            yield StreamChunk(chunk.direction, max(mark.offset, chunk.offset), data, [mark])
+
+    # ---- TLS from the first byte on
+
+    def _begin_tls(self, events: list[StreamInput]) -> Iterator[Item]:
+        """The connection speaks TLS: what is inside is detected as if it were plain."""
+        self._opaque, self._unanswered, self._detection = None, None, None
+        self.info.protocol, self.info.detected_by = "tls", "content"
+        shared = self._context
+        stage = self._tls = TlsStage(shared.settings.limits, shared.keys, self.info, from_start=self._from_start)
+        for event in without_head(events, *self._behind_head):
+            yield from self._decrypt(stage, event)
+
+    def _decrypt(self, stage: TlsStage, event: StreamInput) -> Iterator[Item]:
+        """Send an event through TLS; bytes of one side may release those of the other."""
+        if isinstance(event, StreamClosed):
+            passed = stage.close(self._sides[event.direction])
         else:
+            passed = stage.pass_through(self._sided(event))
+        for plain in passed:
+            yield from self._inside(plain)
+        for problem, mark in stage.notices():
+            yield ProblemItem(self.info, problem, mark.ts_ns, mark.packet)
+        if isinstance(event, StreamClosed):
             yield from self._take(event)
+
+    def _inside(self, plain: Chunk | Gap) -> Iterator[Item]:
+        """Hand on what came out of TLS."""
+        self.info.layer_starts.setdefault(plain.side, 0)
+        direction = plain.side ^ self._client
+        event: StreamInput = (
+            StreamGap(direction, plain.offset, plain.length, plain.mark, plain.known)
+            if isinstance(plain, Gap)
+            else StreamChunk(direction, plain.offset, plain.data, plain.marks)
+        )
+        for part in self._parts(event):
+            yield from self._take(part)
 
     @property
     def _settled(self) -> bool:
@@ -202,6 +248,8 @@ class Conversation:
         if head is not None:
             info.proxy_client, info.proxy_server, info.proxy_bytes = head.source, head.destination, head.size
         session = None if verdict.claim is None else self._session_by(verdict.claim)
+        if self._tls is not None and session is None and verdict.protocol == "tls":
+            verdict.protocol = info.protocol = UNKNOWN  # TLS inside of TLS
         if session is None:
             info.protocol = "unknown" if verdict.claim else verdict.protocol
             info.detected_by = None if info.protocol == "unknown" else "content"
@@ -211,11 +259,12 @@ class Conversation:
         if self.info.outcome not in UNMET:
             yield from self._open(self.info.first_ts_ns)
         waiting, self._waiting = self._waiting, []
-        for event in waiting:
-            skip = head.size if head is not None and event.direction == verdict.client_direction else 0
-            kept = _part_behind(event, skip) if isinstance(event, StreamChunk) else event
-            if kept is not None:
-                yield from self._pass_on(kept)
+        self._behind_head = (verdict.client_direction, head.size if head is not None else 0)
+        if info.protocol == "tls" and not self._awaits_answer:
+            yield from self._begin_tls(waiting)
+            return
+        for event in without_head(waiting, *self._behind_head):
+            yield from self._pass_on(event)
         if self._opaque is not None and verdict.claim is None and self._awaits_answer:
             self._unanswered = waiting
 
@@ -230,15 +279,19 @@ class Conversation:
         self.info.detected_by = claim.detected_by
         observer = self._context.observer
         explains = None if observer is None else observer.wants_spans
-        session = ProtocolSession(dissector, settings, self.info, explains)
+        session = ProtocolSession(dissector, settings, self.info, explains, self._context.keys)
         session.begin(in_step=self._from_start)
         return session
 
     def _pass_on(self, event: StreamInput) -> Iterator[Item]:
-        if self._unanswered is not None and (verdict := self._answered(self._unanswered, event)) is not None:
-            self._waiting, self._unanswered, self._opaque = self._unanswered, None, None
-            yield from self._apply_verdict(verdict)
-            return
+        if (unanswered := self._unanswered) is not None:
+            if (verdict := self._answered(unanswered, event)) is not None:
+                self._waiting, self._unanswered, self._opaque = unanswered, None, None
+                yield from self._apply_verdict(verdict)
+                return
+            if self._unanswered is None and self.info.protocol == "tls":
+                yield from self._begin_tls(unanswered)
+                return
         if isinstance(event, StreamClosed):
             yield from self._close(event)
         elif self._session is not None:
@@ -289,7 +342,7 @@ class Conversation:
         if not self._may_change or self._from_start:
             return None
         verdict = self._detector(from_start=False).chunk(chunk)
-        if verdict is None or verdict.claim is not None:
+        if verdict is None or verdict.claim is not None or (verdict.protocol == "tls" and self._tls is None):
             return verdict
         if self._opaque is not None and self.info.protocol == "unknown" and verdict.protocol in TITLES:
             self._opaque.rename(verdict.protocol)
@@ -327,8 +380,12 @@ class Conversation:
 
     def _end(self, facts: ConnectionStats) -> Iterator[Item]:
         self.info.outcome = facts.outcome
-        if self._session is None and self._opaque is None and not self._over:
-            yield from self._apply_verdict(Detected(self._client, "unknown"))
+        if self._unanswered is not None and self.info.protocol == "tls":
+            yield from self._begin_tls(self._unanswered)
+        if self._tls is not None:
+            yield from self._end_tls(self._tls)
+        elif self._session is None and self._opaque is None and not self._over:
+            yield from self._apply_verdict(Detected(self._client, UNKNOWN))
         if self._session is not None:
             for side in Side:
                 if not self._closed[side]:
@@ -341,33 +398,25 @@ class Conversation:
             yield from self._end_session(self._session, ended, seen)
         elif self._opaque is not None:
             yield from self._opaque.end()
-        self._fill(facts)
+        if self._tls is not None:
+            yield from self._tls.end()
+        fill_info(self.info, facts, self._client)
         yield ClosedItem(self.info)
+
+    def _end_tls(self, stage: TlsStage) -> Iterator[Item]:
+        """Get what TLS held back; bytes inside that nobody took are unknown."""
+        for side in Side:
+            if not self._closed[side]:
+                for plain in stage.close(side):
+                    yield from self._inside(plain)
+        seen = any(isinstance(event, StreamChunk) for event in self._waiting)
+        if self._session is None and self._opaque is None and not self._over and seen:
+            yield from self._apply_verdict(Detected(self._client, UNKNOWN))
 
     def _end_session(self, session: ProtocolSession, ended: SessionEnd, seen: tuple[bool, bool]) -> Iterator[Item]:
         """End the session: give its last items and free its memory."""
         yield from session.end(ended, seen=seen)
         self._session, self._over = None, True
-
-    def _fill(self, facts: ConnectionStats) -> None:
-        info, client, server = self.info, self._client, 1 - self._client
-        info.forgotten = facts.forgotten
-        info.last_ts_ns = facts.last_ts_ns
-        info.client_packets, info.server_packets = facts.packets[client], facts.packets[server]
-        info.client_bytes, info.server_bytes = facts.sizes[client], facts.sizes[server]
-        info.gap_bytes = sum(facts.gap_bytes)
-        info.retransmitted_segments = facts.retransmitted_segments
-        info.out_of_order_segments = facts.out_of_order_segments
-        info.duplicate_packets = facts.duplicate_packets
-        info.sides_seen = "both" if all(facts.seen) else "client" if facts.seen[client] else "server"
-        info.handshake_seen = facts.handshake_seen
-        info.close_reason = info.identity.close_reason or facts.close_reason
-        info.open_at_end = facts.open_at_end
-        info.client_rtt_ns, info.server_rtt_ns = facts.client_rtt_ns, facts.server_rtt_ns
-        info.closed_by = None if facts.closed_by is None else self._sides[facts.closed_by].text
-        info.client_zero_windows, info.server_zero_windows = facts.zero_windows[client], facts.zero_windows[server]
-        stalls = facts.longest_stall_ns
-        info.client_longest_stall_ns, info.server_longest_stall_ns = stalls[client], stalls[server]
 
 
 def _reset_by(side: Side, *, own: bool, peers: bool) -> Side | None:
@@ -375,33 +424,3 @@ def _reset_by(side: Side, *, own: bool, peers: bool) -> Side | None:
     if peers:
         return side.peer
     return side if own else None
-
-
-def _info(connection: Connection, client: int) -> ConnectionInfo:
-    key = connection.key
-    ends = (
-        (str(ipaddress.ip_address(key.low_ip)), key.low_port),
-        (str(ipaddress.ip_address(key.high_ip)), key.high_port),
-    )
-    (client_ip, client_port), (server_ip, server_port) = ends[client], ends[1 - client]
-    return ConnectionInfo(
-        connection.id,
-        key.tunnel,
-        client_ip,
-        client_port,
-        server_ip,
-        server_port,
-        connection.first_ts_ns,
-        connection.first_packet,
-    )
-
-
-def _part_behind(chunk: StreamChunk, offset: int) -> StreamChunk | None:
-    """The part of a chunk from a stream offset on."""
-    if chunk.offset >= offset:
-        return chunk
-    if chunk.offset + len(chunk.data) <= offset:
-        return None
-    marks = [mark for mark in chunk.marks if mark.offset > offset]
-    first = [mark for mark in chunk.marks if mark.offset <= offset][-1]
-    return StreamChunk(chunk.direction, offset, chunk.data[offset - chunk.offset :], [first, *marks])

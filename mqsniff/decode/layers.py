@@ -15,10 +15,13 @@ from typing import Final, TypeAlias
 from mqsniff.codecs.inflation import PLAIN_SPENT, Inflated, InflationBudget
 from mqsniff.codecs.transforms import TRANSFORMS, Dark, Lost, Transform
 from mqsniff.codecs.transforms import TransformOutput as Output
-from mqsniff.decode.tls import RecordWalk, TlsFacts
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Gap, Mark, Problem, Side, Upgrade
 from mqsniff.streams.events import StreamChunk
+from mqsniff.tls.decoder import TlsDecoder
+from mqsniff.tls.hello import TlsFacts
+from mqsniff.tls.keylog import KeyRing
+from mqsniff.tls.output import Hole, Plain, TlsNotice, TlsOutput
 
 LayerEvent: TypeAlias = Chunk | Gap
 Notice: TypeAlias = tuple[Problem, Mark]
@@ -78,7 +81,7 @@ class Layer(ABC):
 
 
 class TransformLayer(Layer):
-    """Bytes through a transform: decompression, later decryption."""
+    """Bytes through a transform: decompression."""
 
     def __init__(self, side: Side, at: int, transform: Transform, budget: InflationBudget) -> None:
         super().__init__(side, at)
@@ -142,57 +145,89 @@ class TransformLayer(Layer):
 
 
 class TlsLayer(Layer):
-    """TLS without keys: its bytes are not decoded, until clear text follows a closing alert."""
+    """One side of TLS; without keys its bytes are not decoded, until clear text follows a closing alert."""
 
-    def __init__(self, side: Side, at: int, facts: TlsFacts) -> None:
+    def __init__(self, side: Side, at: int, decoder: TlsDecoder, both: dict[Side, TlsLayer]) -> None:
+        """``both``: the layers of both sides, which share the decoder; this one is added."""
         super().__init__(side, at)
         self.unread_at = at
-        self._walk = RecordWalk(facts)
-        self._clear = False
-        self._first: Mark | None = None
+        self._decoder = decoder
+        self._both = both
+        both[side] = self
 
     def feed(self, chunk: Chunk) -> Iterator[LayerEvent]:
-        """Take the next bytes of the layer below."""
-        for mark, data in pieces(chunk):
-            taken = 0 if self._clear else self._walk.feed(data)
-            if taken:
-                self._first = self._first or mark
-                self.undecoded += taken
-            if taken < len(data):
-                self._clear = True
-                yield self._chunk(data[taken:], mark)
+        """Take the next bytes of the layer below; what comes out may be of the other side too."""
+        return self._passed(self._decoder.feed(chunk))
 
     def gap(self, gap: Gap) -> Iterator[LayerEvent]:
         """Take note of bytes that the layer below lost."""
-        length = gap.length if gap.known else None
-        if self._clear:
-            yield self._gap(length, gap.mark)
-        else:
-            self._walk.gap(length)
+        return self._passed(self._decoder.feed(gap))
+
+    def close(self) -> Iterator[LayerEvent]:
+        """No more bytes will come."""
+        return self._passed(self._decoder.close(self.side))
+
+    def _passed(self, output: list[TlsOutput]) -> Iterator[LayerEvent]:
+        """What came out of TLS; runs of plain bytes of one side as one chunk."""
+        run: list[Plain] = []
+        for item in output:
+            if run and (not isinstance(item, Plain) or item.side is not run[0].side):
+                yield self._both[run[0].side].joined(run)
+                run = []
+            match item:
+                case Plain():
+                    run.append(item)
+                case Hole():
+                    yield self._both[item.side]._gap(item.size, item.mark)  # noqa: SLF001  # the other side's layer
+                case TlsNotice():
+                    self.notices.append((item.problem, item.mark))
+        if run:
+            yield self._both[run[0].side].joined(run)
+
+    def joined(self, run: list[Plain]) -> Chunk:
+        """Plain bytes as one chunk; they keep the times and places of their packets."""
+        offset, marks = self._plain, []
+        for _, data, mark in run:
+            marks.append(mark._replace(offset=self._plain))
+            self._plain += len(data)
+        return Chunk(self.side, offset, b"".join([item.data for item in run]) if len(run) > 1 else run[0].data, marks)
 
     def end(self) -> None:
-        """Say how many bytes TLS hid."""
-        if self._first is not None:
-            detail = f"TLS: {self.undecoded} bytes not decrypted"
+        """Say how many bytes TLS hid, and why."""
+        decoder, first = self._decoder, self._decoder.first(self.side)
+        decoder.conclude()
+        self.undecoded = decoder.unread(self.side)
+        if first is not None and self.undecoded:
+            why = decoder.why_not(self.side)
+            detail = f"TLS: {self.undecoded} bytes not decrypted{f': {why}' if why else ''}"
             problem = Problem("tls", "warning", detail, "", self.side, self.at, self.undecoded)
-            self.notices.append((problem, self._first))
-            self._first = None
+            self.notices.append((problem, first))
 
 
 class Layers:
     """The stacks of layers of one connection, by side."""
 
-    def __init__(self, limits: Limits, inflated: Inflated | None = None) -> None:
+    def __init__(self, limits: Limits, inflated: Inflated | None = None, keys: KeyRing | None = None) -> None:
+        """``keys`` open TLS; None where there is no key log at all."""
         self._limits = limits
         self._budget = InflationBudget(limits, inflated or Inflated())
+        self._keys = keys
         self._stacks: tuple[list[Layer], list[Layer]] = ([], [])
-        self.tls = TlsFacts()
+        self._decoder: TlsDecoder | None = None
+        self._tls: dict[Side, TlsLayer] = {}
+
+    @property
+    def tls(self) -> TlsFacts | None:
+        """What is known of the TLS of the connection; None where there is none."""
+        return self._decoder.facts if self._decoder is not None else None
 
     def push(self, upgrade: Upgrade) -> None:
         """Put the layer of an upgrade on top of its sides; KeyError for a name that is none."""
         if upgrade.to == "tls":
+            if self._decoder is None:
+                self._decoder = TlsDecoder(self._keys, self._limits, **upgrade.settings)
             for side, at in upgrade.at.items():
-                self._stacks[side].append(TlsLayer(side, at, self.tls))
+                self._stacks[side].append(TlsLayer(side, at, self._decoder, self._tls))
             return
         make = TRANSFORMS[upgrade.to] if isinstance(upgrade.to, str) else upgrade.to
         transforms = make(self._limits, **upgrade.settings)
@@ -222,7 +257,13 @@ class Layers:
             yield from self._across(event, layer, level)
             return
         for above in layer.feed(event) if isinstance(event, Chunk) else layer.gap(event):
-            yield from self.through(above, level + 1)
+            yield from self.through(above, self._level_above(layer, level, above.side))
+
+    def _level_above(self, layer: Layer, level: int, side: Side) -> int:
+        """The level above a layer, for a side: bytes of one side of TLS may release those of the other."""
+        if side is layer.side:
+            return level + 1
+        return self._stacks[side].index(self._tls[side]) + 1
 
     def _across(self, event: LayerEvent, layer: Layer, level: int) -> Iterator[LayerEvent]:
         """Split an event at the start of a layer: the bytes before it bypass the layer."""
@@ -246,7 +287,7 @@ class Layers:
         """Close the layers of a side; gives the bytes that they held."""
         for level, layer in enumerate(self._stacks[side], 1):
             for above in layer.close():
-                yield from self.through(above, level)
+                yield from self.through(above, self._level_above(layer, level - 1, above.side))
 
     def end(self) -> None:
         """The connection is over."""

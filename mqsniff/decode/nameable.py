@@ -27,8 +27,8 @@ FOREIGN: Final[dict[str, Foreign]] = {
     "tls": Foreign(
         "TLS",
         "a ClientHello or ServerHello; in the middle of a connection a run of records",
-        "version, cipher, server name, ALPN, certificate subject: columns tls_* of connections",
-        "capture where it is plain text, such as behind a proxy that ends TLS: it is not decrypted",
+        "version, cipher, server name, ALPN, names of certificates: columns tls_* of connections",
+        "give its key log with --tls-keys (docs/tls.md): what is inside is decoded as if it were plain",
     ),
     "http": Foreign(
         "HTTP/1",

@@ -1,6 +1,6 @@
 """A connection that no dissector takes: its bytes are counted and named, never decoded.
 
-1. Of TLS version, names and cipher are shown; of HTTP the first method and path, without the query; of others the name.
+1. Of HTTP the first method and path are shown, without the query; of others the name.
 2. Of an unknown connection the first 16 bytes of a side are shown, no more.
 """
 
@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterator
 
 from mqsniff.decode.foreign import TITLES
-from mqsniff.decode.layers import TlsLayer
-from mqsniff.decode.tls import TlsFacts
 from mqsniff.model import Chunk, ConnectionInfo, Gap, Item, Mark, Problem, ProblemItem, Side
 
 SHOWN = 16
@@ -28,8 +26,6 @@ class OpaqueConnection:
         self._bytes = [0, 0]
         self._first: list[bytes] = [b"", b""]
         self._mark: Mark | None = None
-        self._facts = TlsFacts()
-        self._tls = [TlsLayer(side, 0, self._facts) for side in Side] if protocol == "tls" else []
 
     def rename(self, protocol: str) -> None:
         """Set the protocol of an unknown connection, which later bytes have shown."""
@@ -37,35 +33,25 @@ class OpaqueConnection:
         self._info.detected_by = "content"
 
     def take(self, event: Chunk | Gap) -> None:
-        """Count bytes, or walk over lost ones."""
+        """Count bytes."""
         if isinstance(event, Gap):
-            for _ in self._tls[event.side].gap(event) if self._tls else ():
-                pass
             return
         self._mark = self._mark or event.marks[0]
         self._bytes[event.side] += len(event.data)
         if len(self._first[event.side]) < REQUEST_LINE_MAX:
             self._first[event.side] = (self._first[event.side] + event.data)[:REQUEST_LINE_MAX]
-        if self._tls:
-            for _ in self._tls[event.side].feed(event):
-                pass
 
     def end(self) -> Iterator[Item]:
         """The connection is over: one problem counts the undecoded bytes."""
-        info, total, facts = self._info, sum(self._bytes), self._facts
+        info, total = self._info, sum(self._bytes)
         info.undecoded_bytes += total
-        info.tls_version, info.tls_cipher = facts.version, facts.cipher
-        info.tls_alpn, info.tls_server_name = facts.alpn, facts.server_name
         if not total or self._mark is None:
             return
-        kind, severity = ("tls", "warning") if self._protocol == "tls" else ("undecoded", "warning")
-        problem = Problem(kind, severity, self._detail(total), size=total)  # type: ignore[arg-type]
+        problem = Problem("undecoded", "warning", self._detail(total), size=total)
         yield ProblemItem(info, problem, self._mark.ts_ns, self._mark.packet)
 
     def _detail(self, total: int) -> str:
         match self._protocol:
-            case "tls":
-                return f"TLS: {total} bytes not decrypted"
             case "http":
                 return f"HTTP ({_request(self._first[Side.CLIENT])}): {total} bytes not decoded"
             case protocol if protocol in TITLES:

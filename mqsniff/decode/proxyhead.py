@@ -6,9 +6,11 @@ Source: "The PROXY protocol, versions 1 & 2", sections 2.1 and 2.2 (HAProxy).
 from __future__ import annotations
 
 import ipaddress
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
 
 from mqsniff.model import endpoint
+from mqsniff.streams.events import StreamChunk, StreamClosed, StreamGap
 
 V1_MAX = 107
 """Longest head of version 1 with its CR LF (section 2.1)."""
@@ -73,3 +75,27 @@ def _read_v2(data: bytes) -> ProxyHead | bool:
 
 def _packed_endpoint(address: bytes, port: bytes) -> str:
     return endpoint(str(ipaddress.ip_address(address)), int.from_bytes(port, "big"))
+
+
+StreamInput: TypeAlias = StreamChunk | StreamGap | StreamClosed
+"""What a session or an opaque connection gets, once its sides are known."""
+
+
+def without_head(events: Iterable[StreamInput], direction: int, size: int) -> Iterator[StreamInput]:
+    """Events without the bytes of a PROXY head, which a direction begins with."""
+    for event in events:
+        skip = size if event.direction == direction else 0
+        kept = _behind(event, skip) if isinstance(event, StreamChunk) else event
+        if kept is not None:
+            yield kept
+
+
+def _behind(chunk: StreamChunk, offset: int) -> StreamChunk | None:
+    """The part of a chunk from a stream offset on."""
+    if chunk.offset >= offset:
+        return chunk
+    if chunk.offset + len(chunk.data) <= offset:
+        return None
+    marks = [mark for mark in chunk.marks if mark.offset > offset]
+    first = [mark for mark in chunk.marks if mark.offset <= offset][-1]
+    return StreamChunk(chunk.direction, offset, chunk.data[offset - chunk.offset :], [first, *marks])

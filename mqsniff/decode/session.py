@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeVar
 
 from mqsniff.decode.exchanges import Exchanges, Ready
 from mqsniff.decode.layers import Layers
+from mqsniff.decode.tls import tell_tls
 from mqsniff.dissector import Dissector, Settings
 from mqsniff.model import (
     Chunk,
@@ -41,6 +42,7 @@ from mqsniff.model import (
     Undecoded,
     Upgrade,
 )
+from mqsniff.tls.keylog import KeyRing
 
 SessionInput = TypeVar("SessionInput", Chunk, Gap, Side)
 
@@ -65,11 +67,12 @@ class ProtocolSession:
         settings: Settings,
         info: ConnectionInfo,
         explains: Callable[[ConnectionInfo, Frame], bool] | None = None,
+        keys: KeyRing | None = None,
     ) -> None:
-        """``explains`` tells of which frames the spans are wanted; None: of none."""
+        """``explains`` tells of which frames the spans are wanted; None: of none. ``keys`` open TLS."""
         self._dissector = dissector
         self._info = info
-        self._layers = Layers(settings.limits, settings.inflated)
+        self._layers = Layers(settings.limits, settings.inflated, keys)
         self._exchanges = Exchanges(settings.limits)
         self._handed_back: list[tuple[Chunk | Gap, int]] = []
         self._gaps = [0, 0]
@@ -171,7 +174,7 @@ class ProtocolSession:
             yield ProblemItem(self._info, Problem("undecoded", "error", detail, "", side, size=size), None, None)
 
     def _fill(self) -> None:
-        info, layers, tls = self._info, self._layers, self._layers.tls
+        info, layers = self._info, self._layers
         info.undecoded_bytes += layers.undecoded
         if layers.top(Side.CLIENT):
             info.client_plain_bytes = self._fed[Side.CLIENT]
@@ -180,8 +183,8 @@ class ProtocolSession:
         for side in info.layer_starts:
             if (unread_at := layers.unread_at(side)) is not None:
                 info.unread_at[side] = unread_at
-        info.tls_version, info.tls_cipher = tls.version, tls.cipher
-        info.tls_alpn, info.tls_server_name = tls.alpn, tls.server_name
+        if layers.tls is not None:
+            tell_tls(info, layers.tls)
 
     def _items(self, tell: Callable[[SessionInput], Iterable[Event]], what: SessionInput) -> Iterable[Item]:
         """Items of the events of one call of the dissector; none after it has raised once. Hot."""

@@ -74,6 +74,13 @@ class ConnectionInfo:
     server_zero_windows: int = 0
     client_longest_stall_ns: int | None = None
     server_longest_stall_ns: int | None = None
+    tls_certificate_subject: str | None = None
+    tls_certificate_issuer: str | None = None
+    tls_client_certificate_subject: str | None = None
+    tls_client_certificate_issuer: str | None = None
+    tls_resumed: bool | None = None
+    tls_keys: str | None = None
+    """used, missing or wrong; None where nothing was encrypted."""
     identity: Identity = field(default_factory=Identity)
 
     @property

@@ -40,7 +40,7 @@ class CaptureInfo:
     comments: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     """Address -> host name, from name-resolution blocks."""
-    secrets: list[tuple[int, bytes]] = field(default_factory=list)
+    secrets: list[tuple[int, bytes]] = field(default_factory=list, repr=False)
     """(secrets type, data) of decryption-secrets blocks, kept for the TLS layer."""
     problems: list[Problem] = field(default_factory=list)
     unreadable: str = ""

@@ -145,6 +145,12 @@ _CONNECTIONS: Final = (
     _int("server_zero_windows", "times that the server announced a window of zero: it took no more bytes"),
     _int("client_longest_stall_ns", "longest time that bytes of the client were held up; null where none were", "ns"),
     _int("server_longest_stall_ns", "longest time that bytes of the server were held up; null where none were", "ns"),
+    _text("tls_certificate_subject", "whom the server's certificate names; TLS 1.3 shows it to those with keys only"),
+    _text("tls_certificate_issuer", "who issued it; nobody checked either"),
+    _text("tls_client_certificate_subject", "whom the client's certificate names, if it sent one"),
+    _text("tls_client_certificate_issuer", "who issued it"),
+    _bool("tls_resumed", "whether a TLS session was resumed; null where it was not seen"),
+    _text("tls_keys", "used, missing or wrong: what became of the keys of TLS; null where nothing was encrypted"),
 )
 
 _MESSAGES: Final = (

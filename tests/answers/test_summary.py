@@ -57,7 +57,7 @@ def test_what_the_network_did_is_counted_apart():
     assert list(summary(*odd).found(["info"])) == ["info (3)"]
 
 
-TLS, UNKNOWN = closed("tls"), closed("unknown", server_port=19092)
+TLS, UNKNOWN = closed("tls", tls_keys="missing"), closed("unknown", server_port=19092)
 UNANSWERED = closed("unknown", outcome="no answer", client_bytes=0)
 REFUSED = closed("unknown", outcome="refused", client_bytes=0)
 SILENT = closed("unknown", client_bytes=0)
@@ -67,7 +67,12 @@ SILENT = closed("unknown", client_bytes=0)
     ("items", "explanation"),
     [
         ([], "0 messages: no connection carried any"),
-        ([TLS], "0 messages: 1 TLS connection (encrypted)"),
+        ([TLS], "0 messages: 1 TLS connection (encrypted; its keys are needed: --tls-keys FILE)"),
+        (
+            [closed("tls", tls_keys="wrong")],
+            "0 messages: 1 TLS connection (encrypted, and the keys of --tls-keys do not open it)",
+        ),
+        ([closed("tls", tls_keys="used")], "0 messages: 1 TLS connection (nothing but a handshake)"),
         ([UNKNOWN], "0 messages: 1 unknown on port 19092 (try --decode-as 19092=PROTO)"),
         ([closed("unknown", server_port=22)], "0 messages: 1 unknown on port 22 (ssh?)"),
         (
@@ -84,8 +89,12 @@ SILENT = closed("unknown", client_bytes=0)
         ([MESSAGE, closed(undecoded_bytes=7)], "not decoded: 7 B of 1 connection (the problems say why)"),
         ([MESSAGE, closed(gap_bytes=9)], "not decoded: 9 B that the capture lost"),
         ([MESSAGE, SILENT, UNANSWERED, REFUSED], None),
-        ([MESSAGE, TLS, TLS], "not decoded: 2 TLS connections (encrypted)"),
-        ([MESSAGE, closed(tls_version="TLS 1.3")], "not decoded: 1 connection after the change to TLS (encrypted)"),
+        ([MESSAGE, TLS, TLS], "not decoded: 2 TLS connections (encrypted; its keys are needed: --tls-keys FILE)"),
+        (
+            [MESSAGE, closed(tls_version="TLS 1.3", tls_keys="missing")],
+            "not decoded: 1 connection after the change to TLS (encrypted; its keys are needed: --tls-keys FILE)",
+        ),
+        ([MESSAGE, closed(tls_version="TLS 1.3", tls_keys="used")], None),
     ],
 )  # fmt: skip
 def test_an_empty_or_poor_result_explains_itself(items, explanation):
@@ -94,7 +103,8 @@ def test_an_empty_or_poor_result_explains_itself(items, explanation):
 
 def test_all_reasons_stand_in_one_line():
     assert summary(TLS, TLS, TLS, UNKNOWN, *[UNANSWERED] * 5).explanation(Totals(packets=9)) == (
-        "0 messages: 3 TLS connections (encrypted), 1 unknown on port 19092 (try --decode-as 19092=PROTO), "
+        "0 messages: 3 TLS connections (encrypted; its keys are needed: --tls-keys FILE), "
+        "1 unknown on port 19092 (try --decode-as 19092=PROTO), "
         "5 handshakes without an answer"
     )
 

@@ -23,6 +23,7 @@ from mqsniff.sinks.parquet import ParquetSink
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Redaction
+from mqsniff.tls.keylog import KeyLog
 
 Tables = dict[str, list[str]]
 Place = tuple[str, int]
@@ -37,13 +38,21 @@ _PLACES = (
 )
 
 
-def decoded(root: Path, names: Iterable[str], out: Path, domain: str = "", filters: Filters = NO_FILTERS) -> Tables:
+def decoded(
+    root: Path,
+    names: Iterable[str],
+    out: Path,
+    domain: str = "",
+    filters: Filters = NO_FILTERS,
+    *,
+    keys: Sequence[KeyLog] = (),
+) -> Tables:
     """The rows of one process that reads files below a folder, as ``decode`` does when it is run there."""
     limits = Limits()
     before = Path.cwd()
     os.chdir(root)
     try:
-        pipeline = Pipeline(FileSource(names, limits), Settings(limits, wanted=WITH_RECORDS), domain=domain)
+        pipeline = Pipeline(FileSource(names, limits), Settings(limits, wanted=WITH_RECORDS), domain=domain, keys=keys)
         sink = ParquetSink(str(out), pipeline.captures, tuple(TABLES), Redaction(), limits=limits)
         chooser = ItemFilter(filters)
         for item in pipeline.items():

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from mqsniff.batch.bundles import Bundle, PiecePlaces
 from mqsniff.batch.finalize import Rewrite, Rewriter
-from mqsniff.batch.job import JobOptions
 from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.reduce import TaskOutput
 from mqsniff.batch.tasks import BUNDLE_SCHEMA, bundles_of, learn_task, reduce_task, rewrite_task, scan_task
@@ -46,8 +45,11 @@ class InProcess:
             for text in reduce_task(rows, placing, names, output, self._name())
         ]
 
-    def learn(self, placing: PiecePlaces, options: JobOptions, partitions: int) -> list[str]:
-        return [text for rows in self._flows(placing, partitions) for text in learn_task(rows, placing, options)]
+    def share(self, key_file: str) -> str:
+        return key_file
+
+    def learn(self, placing: PiecePlaces, output: TaskOutput, partitions: int) -> list[str]:
+        return [text for rows in self._flows(placing, partitions) for text in learn_task(rows, placing, output)]
 
     def _flows(self, placing: PiecePlaces, partitions: int) -> Iterator[list[pa.RecordBatch]]:
         shares: list[list[Bundle]] = [[] for _ in range(partitions)]
