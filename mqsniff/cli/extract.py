@@ -61,9 +61,9 @@ def command(
     messages cannot be decoded without the rest of it goes out whole, which is said.
 
     Secrets are overwritten in place, and checksums of TCP repaired; --redact payload overwrites keys, values and bodies
-    too. What lies in compressed bytes is blanked with all of them. Bytes that nobody decoded are blanked, and so is TLS,
-    which is not decrypted here. Decryption secrets stay behind. All of it is counted. CRCs of record batches are not
-    repaired. --show-secrets and --show-raw keep the one or the other, --raw keeps everything.
+    too. What lies in compressed bytes is blanked with all of them. Bytes that nobody decoded are blanked, and so is
+    TLS, which is not decrypted here. Decryption secrets stay behind. All of it is counted. CRCs of record batches are
+    not repaired. --show-secrets and --show-raw keep the one or the other, --raw keeps everything.
 
     FILE is read several times, so it cannot be a pipe. Memory holds what was chosen: some 40 bytes for each packet of
     its connections, and a kilobyte a message.
