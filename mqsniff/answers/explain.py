@@ -191,7 +191,7 @@ class Explainer:
         told = self._told_problem(info)
         if told is not None:
             return f"its {size} bytes are not decoded: {told}"
-        if info.tls_version is not None:
+        if info.tls_version is not None and info.tls_keys != "used":
             return f"its {size} bytes are TLS, which is not decoded{_needs_keys(info)}"
         if info.protocol == "unknown":
             return f"its {size} bytes are of an unknown protocol (port {info.server_port}; --decode-as may name it)"
@@ -226,7 +226,11 @@ class Explainer:
 
 
 def _needs_keys(info: ConnectionInfo) -> str:
-    return f" (server name {info.tls_server_name})" if info.tls_server_name else ""
+    """What would open the TLS of a connection; nothing for other protocols."""
+    if info.protocol in TITLES:
+        return ""
+    name = f"server name {info.tls_server_name}; " if info.tls_server_name else ""
+    return f" ({name}--tls-keys FILE may open it)"
 
 
 def packets_text(near: NearMessage) -> str:

@@ -55,7 +55,8 @@ def test_every_packet_has_its_messages_or_a_reason(name):
     [
         ("kafka/kafka-4.4-proxy-v2-proxied.pcap", 4, "a PROXY protocol head: the client is"),
         ("nsq/nsq-1.3.0-nsqjs-deflate.pcap", 45, "its 4 bytes are compressed or encrypted, and complete no message"),
-        ("nsq/nsq-1.3.0-go-tls12-deflate-dsb.pcapng", 30, "TLS: 3896 bytes not decrypted"),
+        ("nsq/nsq-1.3.0-go-tls12-deflate-dsb.pcapng", 30, "its 33 bytes are compressed or encrypted, and complete no"),
+        ("nsq/nsq-1.3.0-midstream-tls.pcap", 10, "bytes are TLS, which is not decoded"),
     ],
 )
 def test_bytes_in_no_message_are_named(name, number, why):

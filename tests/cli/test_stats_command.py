@@ -169,7 +169,7 @@ def test_what_traffic_wrote_cannot_act_on_a_terminal(tmp_path):
 
 def test_poor_captures_explain_themselves():
     done = run(TLS)
-    assert "0 messages: 1 TLS connection (encrypted)" in done.stderr
+    assert "0 messages: 1 TLS connection (encrypted; its keys are needed: --tls-keys FILE)" in done.stderr
     assert re.search(r"^tls .*100 %", done.stdout, re.MULTILINE)
     empty = run(PCAPS / "broken/head-only.pcap")
     assert empty.exit_code == 0
