@@ -5,7 +5,7 @@ These names are stable: what stands here changes only with a line in the change 
 
 from mqsniff.codecs.blocks import BlockError, decompress
 from mqsniff.codecs.inflation import Inflated, InflationBudget
-from mqsniff.codecs.transforms import Dark, Lost, Transform, TransformOutput
+from mqsniff.codecs.transforms import LayerLoss, LayerStop, Transform, TransformOutput
 from mqsniff.dissector import (
     NEED,
     NO_FRAME,
@@ -79,7 +79,6 @@ __all__ = [
     "BlockError",
     "Candidate",
     "Chunk",
-    "Dark",
     "Dissector",
     "DroppedVersions",
     "EndpointNews",
@@ -94,11 +93,12 @@ __all__ = [
     "Inflated",
     "InflationBudget",
     "LayerChange",
+    "LayerLoss",
+    "LayerStop",
     "LengthPrefix",
     "Limits",
     "LineNotes",
     "Link",
-    "Lost",
     "Malformed",
     "Mark",
     "MemberNews",

@@ -40,7 +40,7 @@ class PacketPage:
         self._put([("name", title), ("tcp", f"  Wireshark: frame.number == {self._number}")], self._uncut)
         if not count:
             self._put([("", f"  {safe(explanation.why)}")])
-            for word, near in (("before", explanation.before), ("behind", explanation.after)):
+            for word, near in (("before", explanation.before), ("after", explanation.after)):
                 if near is not None:
                     self._put([("", f"  nearest message {word} it: {safe(near.name)} in {packets_text(near)}")])
         sink = TextSink(self._stream, self._captures, self._text)

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from mqsniff.codecs.transforms import Dark, TransformOutput, pieces
+from mqsniff.codecs.transforms import LayerStop, TransformOutput, pieces
 from mqsniff.limits import KIB, Limits
 
 FLUSH: Final = b"\x00\x00\xff\xff"
 """End of a sync flush: length and complement of an empty stored block (RFC 1951 section 3.2.4)."""
-BEHIND_END: Final = "bytes behind the end of the compressed stream"
+BEHIND_END: Final = "bytes after the end of the compressed stream"
 SLICE: Final = 16 * KIB
 """Bytes of input between two copies of the decoder's state; at damage, so many are decoded again."""
 
@@ -35,13 +35,13 @@ class Deflate:
         self._offset = 0  # of the next byte for the decoder
         self._plain = 0  # bytes that came out of it
         self._recent = b""  # the last bytes that went into it
-        self._flush = (0, 0)  # offset and plain bytes behind the last flush, or at the start
+        self._flush = (0, 0)  # offset and plain bytes after the last flush, or at the start
         self._held = b""
-        self._dark = False
+        self._stopped = False
 
     def feed(self, data: bytes) -> Iterator[TransformOutput]:
         """The next captured bytes."""
-        if self._dark:
+        if self._stopped:
             return
         data = self._held + data
         held = self._clear_tail_of(data)
@@ -51,13 +51,15 @@ class Deflate:
     def gap(self, length: int) -> Iterator[TransformOutput]:
         """After a gap the decoder's history is unknown: the direction ends."""
         yield from self._release()
-        if length and not self._dark:
-            yield self._end(Dark(self._offset, "undecoded", "bytes of a compressed stream without restarts were lost"))
+        if length and not self._stopped:
+            yield self._end(
+                LayerStop(self._offset, "undecoded", "bytes of a compressed stream without restarts were lost")
+            )
 
     def close(self) -> Iterator[TransformOutput]:
         """Report a clear tail at the end of the stream."""
         if self._held == self._clear_tail and self._held:
-            yield self._end(Dark(self._offset, "trailing_bytes", "clear text behind the compressed stream"))
+            yield self._end(LayerStop(self._offset, "trailing_bytes", "uncompressed bytes after the compressed stream"))
             return
         yield from self._release()
 
@@ -74,10 +76,10 @@ class Deflate:
 
     def _run(self, data: bytes) -> Iterator[TransformOutput]:
         for part in self._slices(data):
-            if self._dark:
+            if self._stopped:
                 return
             if self._inflate.eof:
-                yield self._end(Dark(self._offset, "trailing_bytes", BEHIND_END))
+                yield self._end(LayerStop(self._offset, "trailing_bytes", BEHIND_END))
                 return
             yield from self._inflate_slice(part)
 
@@ -106,7 +108,7 @@ class Deflate:
         self._note(part, given)
         if behind := self._inflate.unused_data:
             self._offset -= len(behind)
-            yield self._end(Dark(self._offset, "trailing_bytes", BEHIND_END))
+            yield self._end(LayerStop(self._offset, "trailing_bytes", BEHIND_END))
 
     def _creep(self, inflate: zlib._Decompress, part: bytes, given: int) -> Iterator[TransformOutput]:
         """Decode a damaged part again byte by byte, since zlib drops its output at damage.
@@ -123,7 +125,7 @@ class Deflate:
                 self._plain += len(plain)
                 yield from pieces(plain[given:], self._piece)
                 offset, made = self._flush
-                yield self._end(Dark(offset if made == self._plain else self._offset, "codec", "no DEFLATE data"))
+                yield self._end(LayerStop(offset if made == self._plain else self._offset, "codec", "not DEFLATE data"))
                 return
             self._note(byte, len(plain))
             yield from pieces(plain[given:], self._piece)
@@ -136,10 +138,10 @@ class Deflate:
         if self._recent == FLUSH:
             self._flush = self._offset, self._plain
 
-    def _end(self, dark: Dark) -> Dark:
-        self._dark = True
+    def _end(self, stop: LayerStop) -> LayerStop:
+        self._stopped = True
         self._held = b""
-        return dark
+        return stop
 
 
 def _inflated(inflate: zlib._Decompress, data: bytes, most: int) -> Iterator[bytes]:

@@ -27,7 +27,7 @@ from mqsniff.codecs.snappy_chunks import (
     plain_size,
     read_chunk,
 )
-from mqsniff.codecs.transforms import Dark, Lost, TransformOutput, pieces
+from mqsniff.codecs.transforms import LayerLoss, LayerStop, TransformOutput, pieces
 from mqsniff.limits import KIB, MIB, Limits
 
 DATA_HEAD: Final = re.compile(rb"(?=[\x00\x01][\x00-\xff]{2}[\x00\x01])")
@@ -39,7 +39,7 @@ without a limit one crafted megabyte would take a minute."""
 
 HOLE_OVER_HEAD: Final = Unreadable("undecoded", "bytes were lost, a chunk's head among them")
 HOLE_IN_CHUNK: Final = Unreadable("undecoded", "bytes inside a chunk were lost")
-NO_HEAD: Final = Unreadable("codec", "no head of a Snappy chunk")
+NO_HEAD: Final = Unreadable("codec", "not the header of a Snappy chunk")
 NO_START: Final = Unreadable("undecoded", "the stream does not begin with the Snappy identifier")
 
 
@@ -52,14 +52,14 @@ class Snappy:
         self._offset = 0  # of the first byte in _input
         self._started = False
         self._passing = 0  # bytes of the current chunk to skip; _input is empty then
-        self._spoilt: Lost | None = None  # those of them that came after a gap in a data chunk
+        self._spoilt: LayerLoss | None = None  # those of them that came after a gap in a data chunk
         self._search: _Search | None = None
         self._work = 0
-        self._dark = False
+        self._stopped = False
 
     def feed(self, data: bytes) -> Iterator[TransformOutput]:
         """The next captured bytes."""
-        if self._dark:
+        if self._stopped:
             return
         self._input += data
         more = True
@@ -73,7 +73,7 @@ class Snappy:
 
     def gap(self, length: int) -> Iterator[TransformOutput]:
         """A gap of ``length`` bytes: it spoils one chunk, or loses synchronisation."""
-        if self._dark or not length:
+        if self._stopped or not length:
             return
         if self._search:
             self._search.give_up(len(self._input))
@@ -86,7 +86,7 @@ class Snappy:
 
     def close(self) -> Iterator[TransformOutput]:
         """The stream ended: report the bytes of an incomplete chunk."""
-        if self._dark:
+        if self._stopped:
             return
         if self._search:
             self._search.give_up(len(self._input))
@@ -94,8 +94,10 @@ class Snappy:
         elif self._passing:
             yield from self._account_passed()
         elif self._input:
-            yield Lost(self._offset, len(self._input), plain_size(self._input), "truncated", "the last chunk is cut")
-        self._dark = True
+            yield LayerLoss(
+                self._offset, len(self._input), plain_size(self._input), "truncated", "the last chunk is cut"
+            )
+        self._stopped = True
 
     def _next_chunk(self) -> Generator[TransformOutput, None, bool]:
         """Read one chunk; returns whether more input may be used."""
@@ -116,7 +118,7 @@ class Snappy:
         chunk = bytes(self._input[:size])
         plain = read_chunk(chunk)
         if isinstance(plain, Unreadable):
-            yield Lost(self._offset, size, plain_size(chunk), *plain)
+            yield LayerLoss(self._offset, size, plain_size(chunk), *plain)
         else:
             yield from pieces(plain, self._piece)
         self._drop(size)
@@ -159,14 +161,14 @@ class Snappy:
         if not size or length > size - have:
             yield from self._lose_step(HOLE_OVER_HEAD, useless=have, hole=length)
             return
-        yield Lost(self._offset, have, plain_size(self._input), *HOLE_IN_CHUNK)
+        yield LayerLoss(self._offset, have, plain_size(self._input), *HOLE_IN_CHUNK)
         self._started = True
         self._passing = size - have - length
-        self._spoilt = Lost(self._offset, 0, 0, *HOLE_IN_CHUNK) if self._passing else None
+        self._spoilt = LayerLoss(self._offset, 0, 0, *HOLE_IN_CHUNK) if self._passing else None
 
     def _lose_step(self, reason: Unreadable, useless: int = 0, hole: int = 0) -> Iterator[TransformOutput]:
         """Search after the next ``useless`` bytes of the input and the gap that follows them."""
-        yield Lost(self._offset, useless, None, *reason)
+        yield LayerLoss(self._offset, useless, None, *reason)
         self._search = _Search(self._offset + useless + hole, reason, told=True)
 
     def _seek(self, search: _Search) -> Generator[TransformOutput, None, bool]:
@@ -180,8 +182,8 @@ class Snappy:
             if self._work > SEARCH_WORK + SEARCH_WORK_PER_BYTE * end:
                 search.give_up(end - self._offset)
                 yield from search.account()
-                yield Dark(end, "limit", "the search for a Snappy chunk takes too much work")
-                self._dark = True
+                yield LayerStop(end, "limit", "the search for a Snappy chunk was given up: too much work")
+                self._stopped = True
                 self._input.clear()
                 return False
             if not isinstance(read_chunk(chunk), Unreadable):
@@ -248,4 +250,4 @@ class _Search:
     def account(self) -> Iterator[TransformOutput]:
         """Report the bytes that were searched without result."""
         if self._useless:
-            yield Lost(self.offset, self._useless, 0 if self._told else None, *self._reason)
+            yield LayerLoss(self.offset, self._useless, 0 if self._told else None, *self._reason)

@@ -4,8 +4,8 @@
    for more bytes than it needs.
 2. A plain piece holds at most ``limits.layer_piece`` bytes and is made on demand, so that a bomb is decoded piece by
    piece. Each iterator is exhausted before the next call.
-3. Traffic never raises. Plain bytes that cannot be decoded become ``Lost``, in order between the plain pieces; ``Dark``
-   ends a direction: nothing comes after it.
+3. Traffic never raises. Plain bytes that cannot be decoded become ``LayerLoss``, in order between the plain pieces;
+   ``LayerStop`` ends a direction: nothing comes after it.
 4. Offsets count all input bytes, gaps included.
 """
 
@@ -20,12 +20,12 @@ from mqsniff.limits import Limits
 from mqsniff.model import ProblemKind
 
 
-class Lost(NamedTuple):
+class LayerLoss(NamedTuple):
     """Part of the stream is lost here, and the stream continues.
 
     ``size`` captured input bytes from ``offset`` on could not be used (gaps between them do not count). ``plain`` plain
-    bytes are missing here: None if unknown; 0 if an earlier ``Lost`` has reported them, and this one only accounts for
-    input bytes.
+    bytes are missing here: None if unknown; 0 if an earlier ``LayerLoss`` has reported them, and this one only accounts
+    for input bytes.
     """
 
     offset: int
@@ -35,7 +35,7 @@ class Lost(NamedTuple):
     why: str
 
 
-class Dark(NamedTuple):
+class LayerStop(NamedTuple):
     """Nothing of this direction can be decoded from the input byte at ``offset`` on."""
 
     offset: int
@@ -43,7 +43,7 @@ class Dark(NamedTuple):
     why: str
 
 
-TransformOutput: TypeAlias = bytes | Lost | Dark
+TransformOutput: TypeAlias = bytes | LayerLoss | LayerStop
 
 
 class Transform(Protocol):

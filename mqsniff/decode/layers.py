@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from mqsniff.codecs.inflation import PLAIN_SPENT, Inflated, InflationBudget
-from mqsniff.codecs.transforms import TRANSFORMS, Dark, Lost, Transform
+from mqsniff.codecs.transforms import TRANSFORMS, LayerLoss, LayerStop, Transform
 from mqsniff.codecs.transforms import TransformOutput as Output
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Gap, Mark, Problem, Side, Upgrade
@@ -88,14 +88,14 @@ class TransformLayer(Layer):
         self._transform = transform
         self._budget = budget
         self._fed = 0
-        self._dark: Dark | None = None
-        self._dark_mark = START
+        self._stop: LayerStop | None = None
+        self._stop_mark = START
 
     def feed(self, chunk: Chunk) -> Iterator[LayerEvent]:
         """Take the next bytes of the layer below."""
         for mark, data in pieces(chunk):
             self._fed += len(data)
-            if self._dark is None:
+            if self._stop is None:
                 self._budget.earn(len(data))
                 yield from self._pass(self._transform.feed(data), mark, len(data))
             else:
@@ -103,31 +103,34 @@ class TransformLayer(Layer):
 
     def gap(self, gap: Gap) -> Iterator[LayerEvent]:
         """Pass a gap of the layer below on; one of unknown length counts as at least one byte."""
-        if self._dark is None:
+        if self._stop is None:
             yield from self._pass(self._transform.gap(gap.length if gap.known else max(gap.length, 1)), gap.mark)
         self._fed += gap.length
 
     def close(self) -> Iterator[LayerEvent]:
         """No more bytes will come."""
-        if self._dark is None:
+        if self._stop is None:
             yield from self._pass(self._transform.close(), self._last)
 
     def _pass(self, output: Iterator[Output], mark: Mark, size: int = 0) -> Iterator[LayerEvent]:
-        """Events of what a transform gives for a packet's ``size`` bytes; dark from this packet on once too much."""
+        """Events of what a transform gives for a packet's ``size`` bytes.
+
+        The layer stops before the packet with which the budget is spent.
+        """
         self._last = mark
         for item in output:
-            if isinstance(item, Lost):
+            if isinstance(item, LayerLoss):
                 self.undecoded += item.size
                 self.unread_at = self.at if item.size else self.unread_at
                 self.notices.append((Problem(item.kind, "error", item.why, "", self.side, size=item.size), mark))
                 if item.plain != 0:
                     yield self._gap(item.plain, mark)
-            elif isinstance(item, Dark):
-                self._dark, self._dark_mark = item, mark
+            elif isinstance(item, LayerStop):
+                self._stop, self._stop_mark = item, mark
                 self.unread_at = self.at + item.offset if self.unread_at is None else self.unread_at
                 self.undecoded += max(0, self._fed - item.offset)
             elif len(item) > self._budget.plain_left:
-                self._dark, self._dark_mark = Dark(self._fed - size, "limit", PLAIN_SPENT), mark
+                self._stop, self._stop_mark = LayerStop(self._fed - size, "limit", PLAIN_SPENT), mark
                 self.undecoded += size
                 return
             else:
@@ -136,12 +139,12 @@ class TransformLayer(Layer):
 
     def end(self) -> None:
         """Report from which byte on nothing could be decoded, and how many bytes that were."""
-        if self._dark is not None:
-            dark, self._dark = self._dark, None
-            detail = f"{dark.why}: dark from byte {dark.offset} of the layer on, {self.undecoded} bytes not decoded"
-            severity = "warning" if dark.kind == "trailing_bytes" else "error"
-            problem = Problem(dark.kind, severity, detail, "", self.side, self._plain, self.undecoded)  # type: ignore[arg-type]
-            self.notices.append((problem, self._dark_mark))
+        if self._stop is not None:
+            stop, self._stop = self._stop, None
+            detail = f"{stop.why}: {self.undecoded} bytes not decoded, from byte {stop.offset} of the layer on"
+            severity = "warning" if stop.kind == "trailing_bytes" else "error"
+            problem = Problem(stop.kind, severity, detail, "", self.side, self._plain, self.undecoded)  # type: ignore[arg-type]
+            self.notices.append((problem, self._stop_mark))
 
 
 class TlsLayer(Layer):

@@ -66,11 +66,11 @@ class TlsStage:
                 info.server_plain_bytes = self._plain[Side.SERVER]
         notices = list(self.notices())
         if not self._decoder.opened and total:
-            notices = [self._all_dark(total)]
+            notices = [self._nothing_decrypted(total)]
         for problem, mark in notices:
             yield ProblemItem(info, problem, mark.ts_ns, mark.packet)
 
-    def _all_dark(self, total: int) -> Notice:
+    def _nothing_decrypted(self, total: int) -> Notice:
         """One problem for both sides."""
         firsts: list[Mark] = [mark for side in Side if (mark := self._decoder.first(side)) is not None]
         whys = [why for side in Side if (why := self._decoder.why_not(side)) is not None]

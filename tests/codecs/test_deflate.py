@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqsniff.codecs.deflate import Deflate
-from mqsniff.codecs.transforms import TRANSFORMS, Dark
+from mqsniff.codecs.transforms import TRANSFORMS, LayerStop
 from mqsniff.limits import Limits
 
 LIMITS = Limits()
@@ -89,9 +89,9 @@ def test_damage_delivers_everything_before_it_and_is_dated_the_same_for_any_cuts
     assert at_once == run(Deflate(limits), [stream[i : i + 1] for i in range(len(stream))])
     assert at_once[0] == plain
     if refused is not None:
-        (dark,) = at_once[1]
-        assert isinstance(dark, Dark)
-        assert dark.offset <= refused
+        (stop,) = at_once[1]
+        assert isinstance(stop, LayerStop)
+        assert stop.offset <= refused
 
 
 def test_a_bomb_is_fed_by_the_piece():
@@ -117,7 +117,7 @@ def test_pieces_respect_a_small_limit_also_before_damage():
     plain = [item for item in items if isinstance(item, bytes)]
     assert b"".join(plain) == bytes(5000)
     assert max(map(len, plain)) <= 7
-    assert isinstance(items[-1], Dark)
+    assert isinstance(items[-1], LayerStop)
 
 
 def test_what_was_delivered_before_the_damage_was_met_is_not_delivered_again():
@@ -144,7 +144,7 @@ def test_a_gap_is_dark_from_its_offset_on_for_good():
     first, second, third = compressed([b"one", b"two", b"three"])
     plain, others = run(Deflate(LIMITS), [first, 10, second, 5, third])
     assert plain == b"one"
-    assert [(dark.offset, dark.kind) for dark in others] == [(len(first), "undecoded")]
+    assert [(stop.offset, stop.kind) for stop in others] == [(len(first), "undecoded")]
 
 
 def test_clear_text_behind_a_flush_is_dated_back_to_the_flush():
@@ -153,7 +153,7 @@ def test_clear_text_behind_a_flush_is_dated_back_to_the_flush():
     for first, second in combinations(range(len(stream) - 6, len(whole) + 1), 2):
         plain, others = run(Deflate(LIMITS), [whole[:first], whole[first:second], whole[second:]])
         assert plain == b"SUB a b\nRDY 1\n"
-        assert [(dark.offset, dark.kind) for dark in others] == [(len(stream), "codec")]
+        assert [(stop.offset, stop.kind) for stop in others] == [(len(stream), "codec")]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 3, 4])
@@ -164,7 +164,7 @@ def test_a_clear_tail_makes_no_rubbish_although_it_looks_like_deflate(cut):
     transform = Deflate(LIMITS, clear_tail=b"CLS\n")
     plain, others = run(transform, [stream + b"CLS\n"[:cut], b"CLS\n"[cut:]])
     assert plain == words(7, 9000) + b"RDY 0\n"
-    assert [(dark.offset, dark.kind) for dark in others] == [(len(stream), "trailing_bytes")]
+    assert [(stop.offset, stop.kind) for stop in others] == [(len(stream), "trailing_bytes")]
 
 
 def test_what_only_begins_like_the_clear_tail_is_read():
@@ -186,13 +186,13 @@ def test_bytes_behind_the_end_of_the_stream_are_named():
     for parts in ([stream + b"more"], [stream, b"more"], [stream + b"m", b"ore"]):
         plain, others = run(Deflate(LIMITS), parts)
         assert plain == b"the end"
-        assert others == [Dark(len(stream), "trailing_bytes", "bytes behind the end of the compressed stream")]
+        assert others == [LayerStop(len(stream), "trailing_bytes", "bytes after the end of the compressed stream")]
     assert run(Deflate(LIMITS), [stream]) == (b"the end", [])
 
 
 def test_a_stream_that_never_was_deflate_is_dark_from_its_start():
     _plain, others = run(Deflate(LIMITS), [b"\x00\x00\x00\x06\x00\x00\x00\x00OK"])
-    assert [dark.offset for dark in others] == [0]
+    assert [stop.offset for stop in others] == [0]
 
 
 def test_the_table_of_transforms_makes_two_directions_of_their_own():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mqsniff.codecs.snappy import Snappy
 from mqsniff.codecs.snappy_chunks import CHUNK_MAX
-from mqsniff.codecs.transforms import TRANSFORMS, Dark, Lost
+from mqsniff.codecs.transforms import TRANSFORMS, LayerLoss, LayerStop
 from mqsniff.limits import Limits
 
 LIMITS = Limits()
@@ -112,8 +112,8 @@ def test_the_framing_of_another_encoder():
     ],
 )
 def test_chunks_of_every_kind_in_one_piece_and_byte_by_byte(middle, plain):
-    stream = IDENTIFIER + plain_chunk(b"before") + middle + block_chunk(b"behind")
-    assert run([stream]) == run(byte_by_byte([stream])) == [b"before" + plain + b"behind"]
+    stream = IDENTIFIER + plain_chunk(b"before") + middle + block_chunk(b"after")
+    assert run([stream]) == run(byte_by_byte([stream])) == [b"before" + plain + b"after"]
 
 
 def test_plain_bytes_come_as_soon_as_their_chunk_is_whole():
@@ -135,8 +135,8 @@ def test_a_hole_in_a_chunk_loses_this_chunk_and_tells_its_plain_size():
     start = len(IDENTIFIER + first)
     expected = [
         b"first",
-        Lost(start, 100, 500, "undecoded", "bytes inside a chunk were lost"),
-        Lost(start + 300, 208, 0, "undecoded", "bytes inside a chunk were lost"),
+        LayerLoss(start, 100, 500, "undecoded", "bytes inside a chunk were lost"),
+        LayerLoss(start + 300, 208, 0, "undecoded", "bytes inside a chunk were lost"),
         b"last",
     ]
     assert run(parts) == run(byte_by_byte(parts)) == expected
@@ -150,7 +150,7 @@ def test_a_hole_in_a_chunk_loses_this_chunk_and_tells_its_plain_size():
 def test_a_hole_in_a_compressed_chunk_tells_its_plain_size_if_the_block_has_told_it(seen, plain):
     lost = block_chunk(words(2, 5000))
     items = run([IDENTIFIER + lost[:seen], len(lost) - seen, plain_chunk(b"last")])
-    assert items == [Lost(10, seen, plain, "undecoded", "bytes inside a chunk were lost"), b"last"]
+    assert items == [LayerLoss(10, seen, plain, "undecoded", "bytes inside a chunk were lost"), b"last"]
 
 
 def test_a_hole_in_padding_loses_nothing():
@@ -162,14 +162,14 @@ def test_two_holes_in_one_chunk_are_one_loss():
     lost = plain_chunk(bytes(100))
     items = run([IDENTIFIER + lost[:20], 10, lost[30:50], 30, lost[80:] + plain_chunk(b"on")])
     why = "bytes inside a chunk were lost"
-    assert items == [Lost(10, 20, 100, "undecoded", why), Lost(40, 48, 0, "undecoded", why), b"on"]
+    assert items == [LayerLoss(10, 20, 100, "undecoded", why), LayerLoss(40, 48, 0, "undecoded", why), b"on"]
 
 
 def test_a_hole_up_to_the_end_of_a_chunk_keeps_the_step():
     lost = plain_chunk(bytes(100))
     why = "bytes inside a chunk were lost"
     items = run([IDENTIFIER + lost[:20], 10, lost[30:50], len(lost) - 50, plain_chunk(b"on")])
-    assert items == [Lost(10, 20, 100, "undecoded", why), Lost(40, 20, 0, "undecoded", why), b"on"]
+    assert items == [LayerLoss(10, 20, 100, "undecoded", why), LayerLoss(40, 20, 0, "undecoded", why), b"on"]
 
 
 def test_a_hole_over_a_head_is_followed_by_the_next_chunk_that_is_whole():
@@ -179,8 +179,8 @@ def test_a_hole_over_a_head_is_followed_by_the_next_chunk_that_is_whole():
     why = "bytes were lost, a chunk's head among them"
     assert items == [
         words(0, 50),
-        Lost(10 + 58, 20, None, "undecoded", why),
-        Lost(10 + 58 + 20 + 60, 36, 0, "undecoded", why),
+        LayerLoss(10 + 58, 20, None, "undecoded", why),
+        LayerLoss(10 + 58 + 20 + 60, 36, 0, "undecoded", why),
         words(3, 50),
     ]
     assert run(byte_by_byte(parts)) == items
@@ -190,9 +190,9 @@ def test_a_second_hole_over_the_end_of_a_chunk_loses_the_step():
     lost, last = plain_chunk(bytes(100)), plain_chunk(b"last")
     items = run([IDENTIFIER + lost[:20], 10, lost[30:50], 70, last])
     assert items == [
-        Lost(10, 20, 100, "undecoded", "bytes inside a chunk were lost"),
-        Lost(40, 20, 0, "undecoded", "bytes inside a chunk were lost"),
-        Lost(60, 0, None, "undecoded", "bytes were lost, a chunk's head among them"),
+        LayerLoss(10, 20, 100, "undecoded", "bytes inside a chunk were lost"),
+        LayerLoss(40, 20, 0, "undecoded", "bytes inside a chunk were lost"),
+        LayerLoss(60, 0, None, "undecoded", "bytes were lost, a chunk's head among them"),
         b"last",
     ]
 
@@ -202,19 +202,19 @@ def test_a_hole_while_searching_forgets_what_waited_for_its_bytes():
     chunks = plain_chunk(b"one") + plain_chunk(words(1, 100))
     items = run([IDENTIFIER, 5, waiting, 40, chunks])
     assert plain_of(items) == b"one" + words(1, 100)
-    assert sum(item.size for item in items if isinstance(item, Lost)) == len(waiting)
+    assert sum(item.size for item in items if isinstance(item, LayerLoss)) == len(waiting)
 
 
 def test_a_stream_identifier_is_found_by_searching_too():
     items = run([IDENTIFIER, 5, b"rest of a chunk" + IDENTIFIER + chunk(0xFE, bytes(9)), 4, plain_chunk(b"on")])
-    assert [item[1:3] for item in items if isinstance(item, Lost)] == [(0, None), (15, 0), (0, None)]
+    assert [item[1:3] for item in items if isinstance(item, LayerLoss)] == [(0, None), (15, 0), (0, None)]
     assert items[-1] == b"on"
 
 
 def test_a_stream_joined_in_the_middle_starts_with_its_first_whole_chunk():
     stream = plain_chunk(words(1, 300))[150:] + block_chunk(words(2, 300)) + plain_chunk(b"on")
     items = run([stream])
-    assert items == [Lost(0, 158, None, "undecoded", NO_IDENTIFIER), words(2, 300) + b"on"]
+    assert items == [LayerLoss(0, 158, None, "undecoded", NO_IDENTIFIER), words(2, 300) + b"on"]
     assert run(byte_by_byte([stream])) == items
 
 
@@ -227,16 +227,16 @@ def test_a_stream_joined_exactly_at_a_chunk_loses_nothing():
 
 def test_a_stream_that_never_was_snappy_is_accounted_for():
     stream = b"\x00\x00\x00\x06\x00\x00\x00\x00OK" * 100
-    assert run([stream]) == [Lost(0, len(stream), None, "undecoded", NO_IDENTIFIER)]
+    assert run([stream]) == [LayerLoss(0, len(stream), None, "undecoded", NO_IDENTIFIER)]
 
 
 def test_clear_text_behind_the_last_chunk_loses_no_message():
     stream = IDENTIFIER + plain_chunk(b"RDY 0\n")
-    why = "no head of a Snappy chunk"
+    why = "not the header of a Snappy chunk"
     assert run([stream, b"CLS\n"]) == [
         b"RDY 0\n",
-        Lost(len(stream), 0, None, "codec", why),
-        Lost(len(stream), 4, 0, "codec", why),
+        LayerLoss(len(stream), 0, None, "codec", why),
+        LayerLoss(len(stream), 4, 0, "codec", why),
     ]
 
 
@@ -254,7 +254,7 @@ def test_clear_text_behind_the_last_chunk_loses_no_message():
 def test_a_damaged_chunk_is_lost_alone(bad, kind, plain):
     parts = [IDENTIFIER + plain_chunk(b"a") + bad + plain_chunk(b"b")]
     items = run(parts)
-    assert [type(item) for item in items] == [bytes, Lost, bytes]
+    assert [type(item) for item in items] == [bytes, LayerLoss, bytes]
     assert plain_of(items) == b"ab"
     assert items[1][:4] == (10 + 9, len(bad), plain, kind)
     assert run(byte_by_byte(parts)) == items
@@ -264,12 +264,12 @@ def test_a_damaged_chunk_is_lost_alone(bad, kind, plain):
 def test_a_head_that_cannot_be_is_searched_past(head):
     items = run([IDENTIFIER + plain_chunk(b"a") + head + b"????" + plain_chunk(b"b")])
     assert plain_of(items) == b"ab"
-    assert sum(item.size for item in items if isinstance(item, Lost)) == 8
+    assert sum(item.size for item in items if isinstance(item, LayerLoss)) == 8
 
 
 def test_the_cut_last_chunk_is_accounted_for():
     items = run([IDENTIFIER + plain_chunk(b"whole") + plain_chunk(bytes(100))[:50]])
-    assert items == [b"whole", Lost(10 + 13, 50, 100, "truncated", "the last chunk is cut")]
+    assert items == [b"whole", LayerLoss(10 + 13, 50, 100, "truncated", "the last chunk is cut")]
 
 
 @st.composite
@@ -301,7 +301,7 @@ def test_a_hole_loses_no_chunk_outside_it_and_every_byte_is_accounted_for(broken
         at += len(data)
     assert plain_of(items) == b"".join(survivors)
     delivered = sum(len(data) for (data, plain) in chunks if plain and plain in survivors)
-    useless = sum(item.size for item in items if isinstance(item, Lost))
+    useless = sum(item.size for item in items if isinstance(item, LayerLoss))
     paddings = sum(len(data) for data, plain in chunks if not plain)
     assert len(stream) - length - paddings <= delivered + useless <= len(stream) - length
     behind = stream[start + length :]
@@ -331,10 +331,10 @@ def test_a_search_keeps_no_more_than_two_chunks():
 def test_a_stream_made_of_candidates_ends_the_search_instead_of_the_day():
     crafted = b"\x01\x00\xff\x00" * 100_000
     items = run([IDENTIFIER, 1, *[crafted[i : i + 1460] for i in range(0, len(crafted), 1460)], plain_chunk(b"late")])
-    lost, dark = items[-2:]
-    assert isinstance(dark, Dark)
-    assert dark.kind == "limit"
-    assert (lost.offset, lost.size) == (11, dark.offset - 11)
+    lost, stop = items[-2:]
+    assert isinstance(stop, LayerStop)
+    assert stop.kind == "limit"
+    assert (lost.offset, lost.size) == (11, stop.offset - 11)
     assert run([IDENTIFIER, 1, crafted]) == items
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqsniff.codecs.transforms import Dark, Lost, TransformOutput
+from mqsniff.codecs.transforms import LayerLoss, LayerStop, TransformOutput
 from mqsniff.dissector import NEED, NO_FRAME
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import Limits
@@ -20,14 +20,14 @@ class Xor:
     def feed(self, data: bytes) -> Iterator[TransformOutput]:
         for index, byte in enumerate(data):
             if byte == 0xFF:
-                yield Dark(self._offset + index, "codec", "0xFF")
+                yield LayerStop(self._offset + index, "codec", "0xFF")
                 return
             yield bytes([byte ^ 0x55])
         self._offset += len(data)
 
     def gap(self, length: int) -> Iterator[TransformOutput]:
         self._offset += length
-        yield Lost(self._offset, 0, length, "gap", "lost inside the toy layer")
+        yield LayerLoss(self._offset, 0, length, "gap", "lost inside the toy layer")
 
     def close(self) -> Iterator[TransformOutput]:
         return iter(())

@@ -123,7 +123,7 @@ def test_a_packet_above_a_snap_length_that_lies_is_read(tmp_path):
 
 
 def test_a_packet_larger_than_the_window_is_read(tmp_path):
-    packets = [(0, b"before"), (S, bytes(5_000_000)), (2 * S, b"behind")]
+    packets = [(0, b"before"), (S, bytes(5_000_000)), (2 * S, b"after")]
     found, info = read(pcap(packets, snaplen=8_000_000), tmp_path, window=4096)
     assert packets_of(found) == packets
     assert info.problems == []

@@ -217,7 +217,7 @@ def test_problems_come_in_file_order_whatever_the_window(tmp_path):
 
 
 def test_a_packet_larger_than_the_window_is_read(tmp_path):
-    packets = [(0, b"before"), (S, bytes(3_000_000)), (2 * S, b"behind")]
+    packets = [(0, b"before"), (S, bytes(3_000_000)), (2 * S, b"after")]
     found, info = read(head() + body(packets=packets), tmp_path, window=4096)
     assert packets_of(found) == packets
     assert info.problems == []

@@ -77,7 +77,7 @@ def test_a_stretch_of_a_pcapng_file_is_read_as_in_the_whole(parts, data):
     first = CaptureReader(Memory(whole[:offset]), before, Limits(), 4096, stretch=Stretch(is_last=False))
     found = rows(first)
     assert (first.offset, first.over) == (offset, False)
-    behind = CaptureInfo(0, "behind")
+    behind = CaptureInfo(0, "after")
     heads = [head for head in first.parser.heads.found if head.offset < offset]
     assert [head.data for head in heads] == [part for kind, part in parts[:cut] if kind == "head"]
     parser = parser_for(heads[0].data, behind, Limits())

@@ -34,7 +34,7 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
     ],
     "nullable_arrays": [
         {"name": "numbers", "type": "int32", "array": True, "nullable": "0+"},
-        {"name": "behind", "type": "int16"},
+        {"name": "after", "type": "int16"},
         {"name": "inner", "type": "struct", "array": True, "nullable": "0+", "fields": INNER},
         {"name": "last", "type": "int8", "array": True},
     ],
@@ -42,7 +42,7 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
         {"name": "before", "type": "int16"},
         {"name": "inner", "type": "struct", "fields": INNER},
         {"name": "maybe", "type": "struct", "nullable": "0+", "fields": INNER},
-        {"name": "behind", "type": "int8"},
+        {"name": "after", "type": "int8"},
     ],
     "fixed_rows": [
         {
@@ -51,7 +51,7 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
             "array": True,
             "fields": [{"name": f"a_{name}", "type": name} for name in SCALARS],
         },
-        {"name": "behind", "type": "bool"},
+        {"name": "after", "type": "bool"},
     ],
     "nested": [
         {

@@ -61,5 +61,5 @@ def test_the_same_capture_in_two_domains_is_two_captures(tmp_path, monkeypatch, 
 
 
 def test_a_domain_that_is_no_pattern_is_told_before_anything_is_read():
-    with pytest.raises(ValueError, match="no regular expression"):
+    with pytest.raises(ValueError, match="not a regular expression"):
         Pipeline(FileSource([]), Settings(), domain="(")

@@ -1,4 +1,4 @@
-"""Responses whose ids repeat, behind losses: the request that each is for, or no pair; never a wrong one."""
+"""Responses whose ids repeat, after losses: the request that each is for, or no pair; never a wrong one."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_no_response_is_paired_with_another_request(depth: int, ids: int, all_pa
 
 
 def behind_a_loss(*said: Say, lost: int) -> list[Message]:
-    """What a server says behind a loss of its first bytes."""
+    """What a server says after a loss of its first bytes."""
     return [
         message
         for message in Driver(Kafka).run(chunks(said, holes=([], [(0, lost)]))).messages
@@ -92,7 +92,7 @@ def test_a_response_that_may_answer_several_requests_says_so_and_keeps_what_it_t
     assert first.error_name == "REBALANCE_IN_PROGRESS"
     assert [pending.status for pending in (*first.resolved, *second.resolved)] == ["lost", "lost"]
     assert [problem.kind for problem in first.problems] == ["unmatched"]
-    assert "cannot be told" in first.problems[0].detail
+    assert "it is unknown which" in first.problems[0].detail
 
 
 def test_a_later_answer_with_an_id_of_its_own_ends_the_doubt() -> None:
