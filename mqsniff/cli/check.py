@@ -1,9 +1,16 @@
-"""``mqsniff check DIR…``: compares every capture below folders with its golden; exit 1 if they differ."""
+"""``mqsniff check DIR…``: compares every capture below folders with its golden, or with expectations, for CI.
+
+1. Captures are checked in processes of their own (``--jobs``); results are shown in the order of their names.
+2. ``--update`` writes no golden of a capture whose expectations fail, so that it cannot bless a wrong decode.
+3. Exit codes: 0 all passed; 1 a row differs, a golden lacks or an expectation fails; 2 a file cannot be read.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -12,101 +19,208 @@ from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.talk import say
 
 if TYPE_CHECKING:
-    from mqsniff.answers.check import Checked, Difference
+    from mqsniff.answers.check.expectations import Outcome
+    from mqsniff.answers.check.goldens import Checked, Decoding
     from mqsniff.tls.keylog import KeyLog
 
 EPILOG: Final = """The golden of x.pcap is x.pcap.golden.ndjson beside it: the rows of all tables.
-TLS of x.pcap is decrypted with the key log x.keys, if that lies beside it.
+Expectations about x.pcap are in x.pcap.expect.toml beside it, or in a file for
+all captures (--expect). TLS of x.pcap is decrypted with the key log x.keys, if
+that lies beside it. docs/ci.md shows all of it.
 
 \b
 Examples:
-  mqsniff check pcaps            exit 1 if a row differs or a golden lacks
-  mqsniff check --update pcaps   write the goldens anew; read git diff then
+  mqsniff check pcaps                    exit 1 if a row differs or a golden lacks
+  mqsniff check --update pcaps           write the goldens; read git diff then
+  mqsniff check --ignore exchanges.latency_ns --ignore 'body.*_epoch' pcaps
+  mqsniff check --expect ci.toml test-run.pcap     no golden: statements hold
+  mqsniff check --junit report.xml pcaps           for a CI system
 """
 
-SHOWN: Final = 10
-VALUE_WIDTH: Final = 100
+DIFFERENCES_SHOWN: Final = 10
+SMALL: Final = 64 << 20
+"""Bytes of captures for which several processes do not pay."""
 
 
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("paths", nargs=-1, required=True, metavar="DIR...", type=click.Path(exists=True, path_type=Path))
 @option("Goldens", "--update", is_flag=True, help="Write the goldens of captures that have none or differ.")
+@option("Goldens", "--ignore", multiple=True, metavar="FIELD",
+        help="Do not compare this field: a column (ts), one of a table (exchanges.latency_ns), or a field of a body "
+             "(body.throttle_time_ms) and all inside it; * matches any text; repeatable.")  # fmt: skip
+@option("Expectations", "--expect", multiple=True, metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Check that the statements of this TOML file hold for each capture, and compare no goldens; "
+             "repeatable.")  # fmt: skip
 @tls_option
-@option("Goldens", "-v", "--verbose", is_flag=True, help=f"Show all differences, not {SHOWN} a capture.")
-def command(paths: tuple[Path, ...], *, update: bool, verbose: bool, tls_keys: tuple[KeyLog, ...]) -> int:
-    """Compare captures with their goldens.
+@option("Output", "-v", "--verbose", is_flag=True, help=f"Show all differences, not {DIFFERENCES_SHOWN} a capture.")
+@option("Output", "--json", "as_json", is_flag=True, help="Print the results as one JSON object.")
+@option("Output", "--junit", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
+        help="Also write the results as JUnit XML.")  # fmt: skip
+@option(
+    "Running",
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Processes.  [default: the cores; 1 for less than 64 MiB]",
+)
+def command(
+    paths: tuple[Path, ...],
+    *,
+    update: bool,
+    ignore: tuple[str, ...],
+    expect: tuple[Path, ...],
+    tls_keys: tuple[KeyLog, ...],
+    verbose: bool,
+    as_json: bool,
+    junit: Path | None,
+    jobs: int | None,
+) -> int:
+    """Compare captures with their goldens, or check statements about them.
 
-    Decodes every capture under DIR and compares all rows, field by field.
+    Decodes every capture under DIR and compares all rows with its golden, field by field. DIR may also be a capture.
     """
+    if update and expect:
+        raise click.UsageError("--update writes goldens, --expect compares none: choose one")
     from mqsniff.answers.captures import captures_under
-    from mqsniff.answers.check import Checked, GoldenError, check_capture, stale_goldens
+    from mqsniff.answers.check.checksettings import SettingsError
+    from mqsniff.answers.check.expectations import ExpectationError
+    from mqsniff.answers.check.goldens import Checked, stale_goldens
+    from mqsniff.cli.checkpage import CheckPage
 
     captures = captures_under(paths)
     if not captures:
         say(f"mqsniff: no captures under {', '.join(map(str, paths))}")
         return 2
-    results: list[Checked] = []
-    for capture in captures:
-        try:
-            checked = check_capture(capture, update=update, keys=tls_keys)
-        except (GoldenError, OSError) as error:
-            say(f"mqsniff: {error}")
-            return 2
-        results.append(checked)
-        _show_differences(checked, len(checked.differences) if verbose else SHOWN)
-    results += [Checked(golden, "no capture") for golden in stale_goldens(captures, paths)]
-    _show_summary(results)
-    return 0 if all(checked.status in ("same", "updated") for checked in results) else 1
+    page = CheckPage(paths, shown=None if verbose else DIFFERENCES_SHOWN, silent=as_json)
+    try:
+        tasks = [task_of(capture, paths, ignore, expect, tls_keys, update=update) for capture in captures]
+        results = []
+        for checked in page.watched(run_tasks(tasks, jobs or _jobs_for(captures)), len(tasks)):
+            page.show(checked)
+            results.append(checked)
+    except (SettingsError, ExpectationError) as error:
+        say(f"mqsniff: {error}")
+        return 2
+    if not expect:
+        results += [Checked(golden, "no capture") for golden in stale_goldens(captures, paths)]
+    page.conclude(results, as_json=as_json)
+    if junit is not None:
+        _write_junit(junit, results)
+    if any(checked.status == "unreadable" for checked in results):
+        return 2
+    return 0 if all(checked.passed for checked in results) else 1
 
 
-def _show_differences(checked: Checked, shown: int) -> None:
-    """Print the differences of one capture, by row and field."""
-    if not checked.differences:
+def _jobs_for(captures: Sequence[Path]) -> int:
+    """How many processes pay."""
+    size = sum(capture.stat().st_size for capture in captures)
+    return 1 if size < SMALL else os.cpu_count() or 1
+
+
+class CheckTask(NamedTuple):
+    """What a process does for one capture; it can be pickled."""
+
+    capture: Path
+    ignored: tuple[str, ...]
+    decode_as: tuple[tuple[int, str], ...]
+    key_logs: tuple[str, ...]
+    """Their paths: a key log itself is never pickled."""
+    expected: tuple[Path, ...]
+    """Files of expectations."""
+    goldens: bool
+    """Whether the golden is compared too."""
+    update: bool
+
+
+def task_of(
+    capture: Path,
+    paths: Sequence[Path],
+    ignore: tuple[str, ...],
+    expect: tuple[Path, ...],
+    keys: Sequence[KeyLog],
+    *,
+    update: bool,
+) -> CheckTask:
+    """The task for a capture; raises SettingsError and ExpectationError."""
+    from mqsniff.answers.check.checksettings import settings_of
+    from mqsniff.answers.check.expectations import expected_beside, read_expectations
+
+    top = next((path for path in paths if path.is_dir() and capture.is_relative_to(path)), capture.parent)
+    settings = settings_of(capture, top)
+    beside = expected_beside(capture)
+    expected = expect or ((beside,) if beside is not None else ())
+    for file in expected:
+        read_expectations(file)
+    return CheckTask(
+        capture,
+        (*ignore, *settings.ignore),
+        tuple(settings.decode_as.items()),
+        tuple(log.name for log in keys),
+        expected,
+        not expect,
+        update,
+    )
+
+
+def run_tasks(tasks: Sequence[CheckTask], jobs: int) -> Iterator[Checked]:
+    """The results of tasks, in their order."""
+    if jobs == 1 or len(tasks) == 1:
+        yield from map(run_task, tasks)
         return
-    from mqsniff.tables.escape import safe
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
 
-    click.echo(safe(str(checked.capture)))
-    for difference in checked.differences[:shown]:
-        _show_difference(difference)
-    hidden = len(checked.differences) - shown
-    if hidden > 0:
-        click.echo(f"  and {hidden} more (-v shows all)")
-    click.echo()
-
-
-def _show_difference(difference: Difference) -> None:
-    from mqsniff.tables.escape import safe
-
-    sign = {"new": "+", "missing": "-", "changed": "~", "moved": "="}[difference.kind]
-    click.echo(f"  {sign} {safe(difference.row)}")
-    for change in difference.changes:
-        click.echo(f"      {safe(change.path)}: {_value(change.golden)} -> {_value(change.now)}")
+    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=get_context("spawn")) as pool:
+        try:
+            yield from pool.map(run_task, tasks)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
-def _value(value: Any) -> str:
-    """A value on one line, cut to ``VALUE_WIDTH``."""
-    import orjson
+def run_task(task: CheckTask) -> Checked:
+    """Check one capture; what cannot be read is a result too."""
+    from mqsniff.answers.check.differences import IgnoredFields
+    from mqsniff.answers.check.goldens import Checked, Decoding, GoldenError, check_capture
+    from mqsniff.lockedsql import QueryError
+    from mqsniff.tls.keylog import KeyLog
 
-    from mqsniff.answers.check import ABSENT
-    from mqsniff.tables.escape import safe
+    keys = [KeyLog(name) for name in task.key_logs]
+    decoding = Decoding(keys, dict(task.decode_as), IgnoredFields(task.ignored))
+    try:
+        outcomes = _outcomes(task, decoding)
+        failed = not all(outcome.passed for outcome in outcomes)
+        if task.goldens:
+            checked = check_capture(task.capture, decoding, update=task.update and not failed)
+        else:
+            checked = Checked(task.capture, "same")
+    except (GoldenError, QueryError, OSError) as error:
+        return Checked(task.capture, "unreadable", remark=str(error))
+    checked.outcomes = outcomes
+    if failed:
+        if task.update and not checked.passed:
+            checked.remark = "not updated: its expectations fail"
+        checked.status = "failed"
+    return checked
 
-    if value is ABSENT:
-        return "(absent)"
-    text = safe(orjson.dumps(value).decode())
-    return text if len(text) <= VALUE_WIDTH else f"{text[:VALUE_WIDTH]}… ({len(text)} characters)"
+
+def _outcomes(task: CheckTask, decoding: Decoding) -> list[Outcome]:
+    if not task.expected:
+        return []
+    from mqsniff.answers.check.asking import outcomes_of
+    from mqsniff.answers.check.expectations import read_expectations
+
+    expectations = [each for file in task.expected for each in read_expectations(file)]
+    return outcomes_of(task.capture, expectations, decoding)
 
 
-def _show_summary(results: list[Checked]) -> None:
-    from mqsniff.cli.grid import show_grid
+def _write_junit(path: Path, results: Sequence[Checked]) -> None:
+    from mqsniff.answers.check.junit import write_junit
+    from mqsniff.cli.checkpage import difference_lines
+    from mqsniff.cli.run import OutputError
 
-    rows = [
-        (
-            str(checked.capture),
-            str(checked.rows["messages"]),
-            str(checked.rows["problems"]),
-            str(checked.rows.total()),
-            f"{len(checked.differences)} differ" if checked.differences else checked.status,
-        )
-        for checked in results
-    ]
-    show_grid("", ("capture", "messages", "problems", "rows", "result"), rows)
+    try:
+        write_junit(path, results, lambda checked: difference_lines(checked, DIFFERENCES_SHOWN))
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror or error}") from None

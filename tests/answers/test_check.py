@@ -7,18 +7,16 @@ import json
 import pytest
 from tinycapture import INVALID, NSQ, PUB, conversation, pcap
 
-from mqsniff.answers.check import (
-    ABSENT,
-    Change,
-    Difference,
+from mqsniff.answers.check.differences import ABSENT, Change, Difference, IgnoredFields, compare, counted, describe
+from mqsniff.answers.check.goldens import (
+    Decoding,
     GoldenError,
     check_capture,
-    compare,
-    describe,
     golden_of,
     read_golden,
     stale_goldens,
 )
+from mqsniff.tables.schemas import SCHEMA_VERSION
 
 
 def message(offset=0, connection_id="c1", client="10.0.0.1:5", **fields):
@@ -47,12 +45,14 @@ def test_a_changed_field_is_named_by_its_path():
         Change("body.metadata[1].come", ABSENT, None),
         Change("body.n", 1, 1.0),
     )
-    assert compare([before], [after]) == [Difference("changed", ROW, changes)]
+    assert compare([before], [after]) == [Difference("changed", ROW, changes, "messages PUB")]
 
 
 def test_lists_of_other_lengths_differ_as_a_whole():
     before, after = message(topics=["a"]), message(topics=["a", "b"])
-    assert compare([before], [after]) == [Difference("changed", ROW, (Change("topics", ["a"], ["a", "b"]),))]
+    assert compare([before], [after]) == [
+        Difference("changed", ROW, (Change("topics", ["a"], ["a", "b"]),), "messages PUB")
+    ]
 
 
 def test_a_row_more_or_less_does_not_shift_the_others():
@@ -78,7 +78,7 @@ def test_connections_between_the_same_ends_are_told_apart_by_their_order():
 def test_another_order_of_the_same_rows_differs():
     one, other = message(0), message(10)
     (difference,) = compare([one, other], [other, one])
-    assert (difference.kind, difference.row) == ("moved", describe(other))
+    assert (difference.kind, difference.row) == ("moved", f"{describe(other)}, which came after {describe(one)}")
 
 
 def test_a_golden_that_is_none_is_named_with_its_line(tmp_path):
@@ -153,3 +153,76 @@ def test_a_golden_without_its_capture_is_stale(sample, tmp_path):
     check_capture(sample, update=True)
     assert stale_goldens([sample], [tmp_path]) == []
     assert stale_goldens([], [tmp_path]) == [golden_of(sample)]
+
+
+def rewritten(sample, **schema):
+    """Write the golden of a sample with another line for its schema, and without the columns that came later."""
+    check_capture(sample, update=True)
+    lines = golden_of(sample).read_bytes().splitlines()[1:]
+    rows = [json.loads(line) for line in lines]
+    for row in rows:
+        for name in schema.get("without", ()):
+            row.pop(name, None)
+    head = [{"table": "schema", "version": schema["version"]}] if schema["version"] else []
+    golden_of(sample).write_text("".join(json.dumps(row) + "\n" for row in (*head, *rows)))
+
+
+def test_a_golden_begins_with_the_version_of_the_schema(sample):
+    check_capture(sample, update=True)
+    first = json.loads(golden_of(sample).read_bytes().splitlines()[0])
+    assert first == {"table": "schema", "version": SCHEMA_VERSION}
+
+
+def test_a_golden_of_an_earlier_minor_version_is_compared_without_newer_columns(sample):
+    major = SCHEMA_VERSION.partition(".")[0]
+    rewritten(sample, version=f"{major}.-1", without=("community_id", "kind"))
+    checked = check_capture(sample)
+    assert checked.status == "same"
+    assert "columns that are newer are not compared" in checked.remark
+
+
+def test_a_golden_of_another_major_version_has_to_be_written_anew(sample):
+    rewritten(sample, version="99.0")
+    checked = check_capture(sample)
+    assert (checked.status, checked.differences) == ("different", [])
+    assert "review and --update" in checked.remark
+    assert check_capture(sample, update=True).status == "updated"
+
+
+def test_a_golden_without_a_line_for_its_schema_is_of_the_first_one(sample):
+    rewritten(sample, version="")
+    assert read_golden(golden_of(sample), golden_of(sample).read_bytes()).version == "1.0"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_same"),
+    [
+        ("body.metadata", True),
+        ("body.metadata.name", True),
+        ("messages.body.metadata", True),
+        ("exchanges.body.metadata", False),
+        ("body.meta", False),
+        ("body.*", True),
+        ("*", True),
+        ("metadata", False),
+    ],
+)
+def test_ignored_fields_are_named_by_their_path_without_positions(pattern, is_same):
+    before, after = (message(body={"metadata": [{"name": "a"}, {"name": name}]}) for name in "bc")
+    assert (compare([before], [after], IgnoredFields([pattern])) == []) == is_same
+
+
+def test_a_golden_that_differs_in_ignored_fields_only_is_not_rewritten(sample):
+    rewritten(sample, version=SCHEMA_VERSION, without=("size",))
+    before = golden_of(sample).read_bytes()
+    decoding = Decoding(ignored=IgnoredFields(["size"]))
+    assert check_capture(sample, decoding).status == "same"
+    assert check_capture(sample, decoding, update=True).status == "same"
+    assert golden_of(sample).read_bytes() == before
+    assert check_capture(sample).status == "different"
+
+
+def test_differences_are_counted_by_message_and_field():
+    rows = [message(offset, body={"n": [offset]}) for offset in range(3)]
+    now = [message(offset, body={"n": [offset + 1]}) for offset in range(2)]
+    assert counted(compare(rows, now)) == {"messages PUB: body.n": 2, "messages PUB: missing": 1}
