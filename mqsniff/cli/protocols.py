@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -22,6 +23,7 @@ Examples:
   mqsniff protocols tls       how it is known, and what is shown of it
   mqsniff protocols problems  the kinds of problems, and what to do about each
   mqsniff protocols limits    their ranges, and when to change them
+  mqsniff protocols --seen pcaps      what of it the captures in pcaps exercise
   mqsniff protocols --json    all of it for programs, and all tables' columns
 """
 
@@ -33,10 +35,14 @@ Rows = list[dict[str, Any]]
 
 @click.command(cls=SectionedCommand, epilog=EPILOG)
 @click.argument("name", required=False, shell_complete=complete_protocol)
-@option("Output", "-v", "--verbose", is_flag=True, help="Show also how it was checked: coverage, oracles.")
+@option("What to show", "--seen", multiple=True, metavar="DIR", type=click.Path(exists=True, path_type=Path),
+        help="Show what captures under DIR exercise: commands, versions, codes, codecs, kinds of problems; "
+             "repeatable.")  # fmt: skip
+@option("Output", "-v", "--verbose", is_flag=True,
+        help="Show also how it was checked: coverage, oracles; of --seen every name.")  # fmt: skip
 @option("Output", "--json", "as_json", is_flag=True, help="Print JSON, with everything.")
 @click.pass_context
-def command(ctx: click.Context, name: str | None, *, verbose: bool, as_json: bool) -> int:
+def command(ctx: click.Context, name: str | None, *, seen: tuple[Path, ...], verbose: bool, as_json: bool) -> int:
     """Show what can be decoded.
 
     All protocols, or everything of the protocol NAME; NAME may also be limits or problems.
@@ -49,6 +55,10 @@ def command(ctx: click.Context, name: str | None, *, verbose: bool, as_json: boo
     if name is not None and name not in there:
         ctx.fail(unknown("protocol", name, list(dict.fromkeys(there))))
     chosen = [entry for entry in loaded if name is None or name in _names(entry)]
+    if seen:
+        from mqsniff.cli.seen import show_seen
+
+        return show_seen(seen, chosen, verbose=verbose, as_json=as_json)
     if as_json:
         _print_json(chosen, name)
     elif name is None:

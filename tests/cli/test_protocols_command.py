@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -121,3 +122,16 @@ def test_every_table_fits_a_terminal_and_breaks_no_word(name, columns):
     shown = {word for line in lines for word in line.split()}
     heads = {"key", "number", "topic", "limit", "answer"}  # columns that head a block without their name
     assert {word for word in words - shown if len(word) < columns // 2} <= heads
+
+
+def test_what_captures_exercise_is_counted_and_what_they_do_not_is_named(tmp_path):
+    sample = Path(__file__).parents[2] / "pcaps" / "nsq" / "nsq-1.3.0-raw-errors.pcap"
+    done = run("nsq", "--seen", str(sample))
+    assert done.exit_code == 0
+    (codes,) = (line.split() for line in done.stdout.splitlines() if line.startswith("nsq ") and " codes " in line)
+    assert codes[3:5] == ["of", "19"]
+    listed = json.loads(run("nsq", "--json", "--seen", str(sample)).stdout)
+    assert {"protocol", "what", "seen", "unseen", "other"} == set(listed[0])
+    assert re.search(r"^nsq +codes +E_INVALID +\d+$", run("nsq", "-v", "--seen", str(sample)).stdout, re.MULTILINE)
+    empty = run("--seen", str(tmp_path))
+    assert (empty.exit_code, empty.stderr) == (2, f"mqsniff: no captures under {tmp_path}\n")
