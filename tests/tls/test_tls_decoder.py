@@ -443,7 +443,7 @@ def test_a_loss_of_a_key_update():
     at = sum(len(data) for side, data in written.tape.sent if side is Side.CLIENT)
     update = written.sealers[Side.CLIENT].update()
     written.send(Side.CLIENT, update)
-    written.say(Side.CLIENT, b"after")
+    written.say(Side.CLIENT, b"behind")
     done = decode(without(whole(written.tape), Side.CLIENT, at, at + len(update)), written.tape.keys)
     assert done.plain[Side.CLIENT] == b"beforebehind"
 

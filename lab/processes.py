@@ -1,0 +1,282 @@
+"""Servers and tcpdump as child processes of a scenario.
+
+All of it runs in a PID namespace of its own (``lab.__main__``), so that nothing outlives the scenario, however it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.request import urlopen
+
+from lab.downloads import LabError, kafka_jars, nsq_programs, pulsar_jars, rocketmq_jars
+
+_PATIENCE_S: Final = 90.0
+_LISTENS: Final = "0A"
+"""State of a listening socket in /proc/net/tcp."""
+_LOGBACK: Final = "<configuration></configuration>"
+_PULSAR: Final = """brokerServicePort=6650
+webServicePort=8080
+bindAddress=0.0.0.0
+advertisedAddress=127.0.0.1
+clusterName=standalone
+managedLedgerDefaultEnsembleSize=1
+managedLedgerDefaultWriteQuorum=1
+managedLedgerDefaultAckQuorum=1
+managedLedgerCacheSizeMB=32
+allowAutoTopicCreation=true
+loadBalancerEnabled=false
+allowLoopback=true
+journalMaxSizeMB=64
+journalPreAllocSizeMB=4
+journalSyncData=false
+diskUsageThreshold=0.999
+diskUsageWarnThreshold=0.99
+minUsableSizeForIndexFileCreation=10485760
+dbStorage_writeCacheMaxSizeMb=48
+dbStorage_readAheadCacheMaxSizeMb=32
+dbStorage_rocksDB_blockCacheSize=16777216
+ledgerStorageClass=org.apache.bookkeeper.bookie.storage.ldb.DbLedgerStorage
+"""
+"""A broker with its bookie on one small machine."""
+_PULSAR_OPENS: Final = (
+    *(f"java.base/{package}" for package in ("java.io", "java.lang", "java.nio", "java.util.zip", "sun.net")),
+    *(f"java.base/jdk.internal.{package}" for package in ("loader", "misc", "platform")),
+    "java.management/sun.management",
+    "jdk.management/com.sun.management.internal",
+)
+"""Packages that Pulsar reads by reflection, as its own start script opens them."""
+_REGISTERS_S: Final = 5.0
+"""Time in which a broker that listens gets known to its name server, or its own namespaces."""
+_SETTLE_S: Final = 1.5
+"""Time in which tcpdump writes what it holds."""
+
+
+def listens(port: int) -> bool:
+    """Whether a server listens on a port: the kernel's table is read, so that no probe lands in the capture."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == _LISTENS and int(words[1].rpartition(":")[2], 16) == port:
+                return True
+    return False
+
+
+@contextmanager
+def server(
+    command: Sequence[str], log: Path, port: int, environment: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """Run a server from when its port listens to the end of the block; LabError if it never does."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=log.parent, env=environment)
+    try:
+        until = time.monotonic() + _PATIENCE_S
+        while not listens(port):
+            if process.poll() is not None or time.monotonic() > until:
+                raise LabError(f"{Path(command[0]).name} does not listen on {port}: {_reason(log)}")
+            time.sleep(0.1)
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _await_page(address: str) -> None:
+    """Wait until a page of a server's administration is there; LabError if it never is."""
+    until = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < until:
+        try:
+            with urlopen(address, timeout=3):
+                return
+        except OSError:
+            time.sleep(0.5)
+    raise LabError(f"{address} does not answer")
+
+
+def _reason(log: Path) -> str:
+    """What a log says of its end: the causes that it names, else its last lines."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    causes = [line for line in lines if "Caused by" in line or "ERROR" in line or "Exception: " in line]
+    return " / ".join(line.strip() for line in (causes or lines)[-3:])
+
+
+@contextmanager
+def captured(path: Path, expression: str) -> Iterator[None]:
+    """Capture the loopback of this namespace during the block; LabError if the kernel dropped packets."""
+    command = [
+        "tcpdump",
+        "-i",
+        "lo",
+        "-s",
+        "0",
+        "-B",
+        "65536",
+        "-U",
+        "-n",
+        "-Z",
+        "root",
+        "-w",
+        str(path),
+        *expression.split(),
+    ]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    process.stderr.readline()  # "listening on lo": from here on nothing is missed
+    time.sleep(0.3)
+    try:
+        yield
+        time.sleep(_SETTLE_S)
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=20)
+    dropped = next((line for line in told.splitlines() if "dropped by kernel" in line), "0")
+    if int(dropped.split()[0]):
+        raise LabError(f"tcpdump: {dropped}")
+
+
+def run(command: Sequence[str], *, given: str | None = None, seconds: float = 120) -> str:
+    """Run a client to its end; its stdout. LabError if it fails."""
+    try:
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{Path(command[0]).name}: not done after {seconds:g} s") from None
+    if done.returncode:
+        raise LabError(
+            f"{' '.join(command[:4])}: exit {done.returncode}: {(done.stderr or done.stdout).strip()[-300:]}"
+        )
+    return done.stdout
+
+
+@contextmanager
+def nsqd(work: Path, port: int = 4150) -> Iterator[None]:
+    """A real nsqd."""
+    data = work / "nsqd"
+    data.mkdir()
+    command = [str(nsq_programs() / "nsqd"), f"--tcp-address=127.0.0.1:{port}", f"--http-address=127.0.0.1:{port + 1}"]
+    with server([*command, f"--data-path={data}"], work / "nsqd.log", port):
+        yield
+
+
+def java(jars: Path, main: str, *arguments: str, heap: str = "512m", home: Path | None = None) -> list[str]:
+    """The command of a Java program out of a folder of jars; ``home``: what it takes for the user's home."""
+    return [
+        "java",
+        f"-Xmx{heap}",
+        "-XX:+UseSerialGC",
+        "-Djava.net.preferIPv4Stack=true",
+        *([f"-Duser.home={home}"] if home is not None else ()),
+        "-cp",
+        f"{jars}/*",
+        main,
+        *arguments,
+    ]
+
+
+@contextmanager
+def kafka(work: Path, version: str, port: int = 9092) -> Iterator[Path]:
+    """A real Kafka of one node, KRaft where it has that and else with ZooKeeper; gives its jars."""
+    jars, home = kafka_jars(version), work / "kafka"
+    home.mkdir()
+    common = f"""listeners=PLAINTEXT://127.0.0.1:{port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+log.dirs={home}/logs
+num.partitions=3
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=3
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=3
+group.initial.rebalance.delay.ms=0
+"""
+    properties = home / "server.properties"
+    if version < "3":
+        zookeeper = home / "zookeeper.properties"
+        zookeeper.write_text(
+            f"dataDir={home}/zookeeper\nclientPort=2181\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
+        )
+        properties.write_text(f"broker.id=0\nzookeeper.connect=127.0.0.1:2181\n{common}")
+        keeper = java(jars, "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(zookeeper))
+        with (
+            server(keeper, work / "zookeeper.log", 2181),
+            server(java(jars, "kafka.Kafka", str(properties)), work / "kafka.log", port),
+        ):
+            yield jars
+        return
+    roles = f"""process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{port + 1}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+"""
+    both = common.replace("listeners=PLAINTEXT", f"listeners=CONTROLLER://127.0.0.1:{port + 1},PLAINTEXT", 1)
+    properties.write_text(roles + both)
+    run(java(jars, "kafka.tools.StorageTool", "format", "-t", "bXFzbmlmZi1sYWItMDAwMQ", "-c", str(properties)))
+    with server(java(jars, "kafka.Kafka", str(properties)), work / "kafka.log", port):
+        yield jars
+
+
+@contextmanager
+def rocketmq(work: Path, version: str) -> Iterator[Path]:
+    """A real RocketMQ: a name server and a broker; gives their jars."""
+    jars, home = rocketmq_jars(version), work / "rocketmq"
+    home.mkdir()
+    configuration = home / "broker.conf"
+    configuration.write_text(f"""brokerClusterName=lab
+brokerName=broker-a
+brokerIP1=127.0.0.1
+listenPort=10911
+namesrvAddr=127.0.0.1:9876
+autoCreateTopicEnable=true
+storePathRootDir={home}/store
+mappedFileSizeCommitLog=16777216
+diskMaxUsedSpaceRatio=99
+""")
+    (home / "conf").mkdir()
+    for name in ("namesrv", "broker"):  # 4.9 does not start without
+        (home / "conf" / f"logback_{name}.xml").write_text(_LOGBACK)
+    environment = dict(os.environ, ROCKETMQ_HOME=str(home))
+    names = java(jars, "org.apache.rocketmq.namesrv.NamesrvStartup", home=home)
+    broker = java(jars, "org.apache.rocketmq.broker.BrokerStartup", "-c", str(configuration), heap="1g", home=home)
+    with (
+        server(names, work / "namesrv.log", 9876, environment),
+        server(broker, work / "broker.log", 10911, environment),
+    ):
+        time.sleep(_REGISTERS_S)
+        yield jars
+
+
+@contextmanager
+def pulsar(work: Path, version: str) -> Iterator[Path]:
+    """A real standalone Pulsar; gives its jars."""
+    jars, home = pulsar_jars(version), work / "pulsar"
+    home.mkdir()
+    configuration = home / "standalone.conf"
+    configuration.write_text(_PULSAR)
+    options = [
+        "--config",
+        str(configuration),
+        "--metadata-dir",
+        f"{home}/metadata",
+        "--bookkeeper-dir",
+        f"{home}/bookies",
+    ]
+    main = "org.apache.pulsar.PulsarStandaloneStarter"
+    command = java(jars, main, *options, "-nfw", "-nss", heap="768m", home=home)
+    command[1:1] = [
+        *(f"--add-opens={package}=ALL-UNNAMED" for package in _PULSAR_OPENS),
+        "-Dio.netty.tryReflectionSetAccessible=true",
+        "-XX:MaxDirectMemorySize=768m",
+    ]
+    with server(command, work / "pulsar.log", 6650):
+        _await_page("http://127.0.0.1:8080/admin/v2/namespaces/public/default")
+        yield jars
