@@ -1,7 +1,7 @@
 """A capture and its golden in, the differences out: a regression test for decoders, by row and field.
 
 1. The golden of ``x.pcap`` is ``x.pcap.golden.ndjson`` beside it: the rows of all tables, records included, secrets
-   redacted, in the order of decoding.
+   redacted, in the order of decoding. Their hashes are made with a published key unless the user gives one.
 2. Rows are matched by their keys, connections by their endpoints, so that one additional row does not shift the rest.
 3. The order of rows is compared too, if all rows are there.
 """
@@ -23,6 +23,7 @@ from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
+from mqsniff.tables.hashkey import PUBLISHED, HashKey
 from mqsniff.tables.rows import Row
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Redaction
@@ -90,13 +91,15 @@ def golden_of(capture: Path) -> Path:
     return capture.with_name(capture.name + GOLDEN_SUFFIX)
 
 
-def check_capture(capture: Path, *, update: bool = False, keys: Sequence[KeyLog] = ()) -> Checked:
+def check_capture(
+    capture: Path, *, update: bool = False, keys: Sequence[KeyLog] = (), hash_key: HashKey | None = None
+) -> Checked:
     """Decode a capture and compare it with its golden, or write the golden; ``keys`` besides those beside it.
 
     Raises GoldenError for a golden or a capture that cannot be read, OSError for one that cannot be written.
     """
     golden = golden_of(capture)
-    decoded = decode_rows(capture, keys)
+    decoded = decode_rows(capture, keys, hash_key)
     now = [_parse(line) for line in decoded.splitlines()]
     counts = Counter(str(row["table"]) for row in now)
     before = golden.read_bytes() if golden.exists() else None
@@ -111,7 +114,7 @@ def check_capture(capture: Path, *, update: bool = False, keys: Sequence[KeyLog]
     return Checked(capture, "different" if differences else "same", counts, differences)
 
 
-def decode_rows(capture: Path, keys: Sequence[KeyLog] = ()) -> bytes:
+def decode_rows(capture: Path, keys: Sequence[KeyLog] = (), hash_key: HashKey | None = None) -> bytes:
     """All rows of a capture as NDJSON; they name the capture without its folder.
 
     Raises GoldenError for a file that is no capture.
@@ -119,7 +122,7 @@ def decode_rows(capture: Path, keys: Sequence[KeyLog] = ()) -> bytes:
     keys = [*keys, *key_logs_beside(capture)]
     pipeline = Pipeline(FileSource([str(capture)]), Settings(wanted=WITH_RECORDS), keys=keys)
     written = io.BytesIO()
-    sink = NdjsonSink(written, pipeline.captures, TABLES, Redaction())
+    sink = NdjsonSink(written, pipeline.captures, TABLES, Redaction(hash_key=hash_key or PUBLISHED))
     for item in pipeline.items():
         for info in pipeline.captures:
             info.name = capture.name

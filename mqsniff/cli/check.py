@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mqsniff.cli.options import tls_option
+from mqsniff.cli.options import hash_key_option, tls_option
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.talk import say
 
 if TYPE_CHECKING:
     from mqsniff.answers.check import Checked, Difference
+    from mqsniff.tables.hashkey import HashKey
     from mqsniff.tls.keylog import KeyLog
 
 EPILOG: Final = """The golden of x.pcap is x.pcap.golden.ndjson beside it: the rows of all tables.
@@ -32,11 +33,15 @@ VALUE_WIDTH: Final = 100
 @click.argument("paths", nargs=-1, required=True, metavar="DIR...", type=click.Path(exists=True, path_type=Path))
 @option("Goldens", "--update", is_flag=True, help="Write the goldens of captures that have none or differ.")
 @tls_option
+@hash_key_option
 @option("Goldens", "-v", "--verbose", is_flag=True, help=f"Show all differences, not {SHOWN} a capture.")
-def command(paths: tuple[Path, ...], *, update: bool, verbose: bool, tls_keys: tuple[KeyLog, ...]) -> int:
+def command(
+    paths: tuple[Path, ...], *, update: bool, verbose: bool, tls_keys: tuple[KeyLog, ...], hash_key: HashKey | None
+) -> int:
     """Compare captures with their goldens.
 
-    Decodes every capture under DIR and compares all rows, field by field.
+    Decodes every capture under DIR and compares all rows, field by field. Hashes of undecoded bytes are made with a
+    published key, so that they are the same everywhere; goldens of captures with secrets want a --hash-key.
     """
     from mqsniff.answers.captures import captures_under
     from mqsniff.answers.check import Checked, GoldenError, check_capture, stale_goldens
@@ -48,7 +53,7 @@ def command(paths: tuple[Path, ...], *, update: bool, verbose: bool, tls_keys: t
     results: list[Checked] = []
     for capture in captures:
         try:
-            checked = check_capture(capture, update=update, keys=tls_keys)
+            checked = check_capture(capture, update=update, keys=tls_keys, hash_key=hash_key)
         except (GoldenError, OSError) as error:
             say(f"mqsniff: {error}")
             return 2

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import fields
-from hashlib import sha256
 from itertools import chain, repeat
 from typing import Any, Final, Literal, TypeAlias
 
@@ -239,10 +238,10 @@ def record_columns(batch: RecordBatch, shown: Redaction) -> dict[str, Sequence[A
     if "ordering_key" in columns:
         columns |= _ordering_keys(columns["ordering_key"], shown)
     if not shown.payload:
-        columns["key_sha256"] = [_hash(data, size) for data, size in _slices(batch, batch.keys)]
+        columns["key_hmac_sha256"] = [_hash(shown, data, size) for data, size in _slices(batch, batch.keys)]
         sizes = columns.get("value_size") or repeat(batch.constant.get("value_size"), batch.count)
         slices = zip(_slices(batch, batch.values), sizes, strict=True)
-        columns["value_sha256"] = [_hash(data, max(size, whole or 0)) for (data, size), whole in slices]
+        columns["value_hmac_sha256"] = [_hash(shown, data, max(size, whole or 0)) for (data, size), whole in slices]
     beyond = [name for name, column in columns.items() if name in _RECORD_NUMBERS and _exceeds(column)]
     return _fitted_columns(batch, columns, beyond) if beyond else columns
 
@@ -393,9 +392,9 @@ def _slices(
         yield (None, 0) if start < 0 else (data[start:stop], stop - start)
 
 
-def _hash(data: bytes | None, size: int) -> str | None:
+def _hash(shown: Redaction, data: bytes | None, size: int) -> str | None:
     """The hash of a key or value; None unless all of it was captured."""
-    return None if data is None or len(data) < size else sha256(data).hexdigest()
+    return None if data is None or len(data) < size else shown.hash(data)
 
 
 def _topic_row(taught: TopicItem) -> Row:

@@ -108,7 +108,7 @@ def test_a_key_log_does_not_travel(logs: Sequence[KeyLog]) -> None:
 
 def test_the_file_holds_what_captures_hold_and_is_emptied_at_the_end() -> None:
     with TaskKeys([]) as keys:
-        path = keys.write([(TLS_KEY_LOG, b"CLIENT_RANDOM"), (1, b"something else")])
+        path = keys.write_key_logs([(TLS_KEY_LOG, b"CLIENT_RANDOM"), (1, b"something else")])
         assert path is not None
         assert Path(path).read_bytes() == b"CLIENT_RANDOM\n"
     assert Path(path).read_bytes() == b""
