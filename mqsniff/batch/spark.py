@@ -167,12 +167,7 @@ class SparkSteps:
 
     def share(self, key_file: str) -> str:
         """Send a file of keys to the workers, as a file of the session; returns the name by which tasks find it."""
-        session = self._spark
-        try:
-            session.sparkContext.addFile(key_file)
-        except Exception:  # noqa: BLE001  # Spark Connect has no context, and says so with an error of its own
-            session.addArtifacts(key_file, file=True)
-        return Path(key_file).name
+        return share_keys(self._spark, key_file)
 
     def reduce(self, placing: PiecePlaces, names: Sequence[str], output: TaskOutput, partitions: int) -> list[str]:
         """Sort the bundles of all scans by flow and merge order; decode and write them."""
@@ -246,6 +241,18 @@ class SparkSteps:
         """The texts in the only column of a DataFrame."""
         with described(self._spark, self.stage):
             return [row[0] for row in frame.collect()]
+
+
+def share_keys(spark: SparkSession, path: str) -> str:
+    """Send a file of keys to all workers, as a file of the session; returns the name by which tasks find it.
+
+    That is what the options ``tlsKeys`` and ``hashKey`` of ``spark.read.format("mqsniff")`` take.
+    """
+    try:
+        spark.sparkContext.addFile(path)
+    except Exception:  # noqa: BLE001  # Spark Connect has no context, and says so with an error of its own
+        spark.addArtifacts(path, file=True)
+    return Path(path).name
 
 
 def with_keys(output: TaskOutput) -> TaskOutput:

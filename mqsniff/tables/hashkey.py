@@ -12,6 +12,7 @@ import os
 import stat
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Final, NoReturn, Self
 
 KEY_MIN: Final = 16
@@ -43,13 +44,13 @@ class HashKey:
     @classmethod
     def random(cls) -> Self:
         """A key for one run."""
-        return cls(os.urandom(_RANDOM))
+        return cls(token_hex(_RANDOM).encode())
 
     @classmethod
     def of_file(cls, path: str | os.PathLike[str]) -> Self:
         """The key in a file, without the end of its line; OSError, or HashKeyError if it cannot be a key."""
         with Path(path).open("rb") as stream:
-            key = stream.read(KEY_MAX + 2).rstrip(b"\r\n")
+            key = stream.read(KEY_MAX + 2).removesuffix(b"\n").removesuffix(b"\r")
         if len(key) > KEY_MAX:
             raise HashKeyError(f"holds more than {KEY_MAX:,} bytes, which is no key")
         if len(key) < KEY_MIN:
@@ -70,7 +71,7 @@ class HashKey:
 
     def copy_to(self, path: Path) -> None:
         """Write the key into a file of ours that is there already."""
-        path.write_bytes(self._key)
+        path.write_bytes(self._key + b"\n")
 
     def __repr__(self) -> str:
         return "HashKey(...)"

@@ -49,6 +49,12 @@ def test_a_file_that_is_no_key_is_refused(tmp_path, content, words):
     assert str(error.value) == words
 
 
+def test_a_key_is_the_same_behind_a_file(tmp_path):
+    key, path = HashKey.random(), tmp_path / "key"
+    key.copy_to(path)
+    assert HashKey.of_file(path).hash(b"x") == key.hash(b"x")
+
+
 def test_a_key_shows_itself_nowhere():
     key = HashKey(b"0123456789abcdef")
     assert repr(key) == "HashKey(...)"
