@@ -167,3 +167,39 @@ def test_equal_values_have_equal_hashes_in_one_run_and_others_in_the_next(tmp_pa
     assert first != second
     assert hashes("--hash-key", key_file, path) == hashes("--hash-key", key_file, path) == {hashed(VALUE)}
     assert hashes("--hash-key", other, path).isdisjoint((*first, *second, hashed(VALUE)))
+
+
+def checksums_in(value: object) -> set[int]:
+    """Checksums over payload in rows: hashes without a key."""
+    match value:
+        case dict():
+            own = {value[name] for name in ("crc", "body_crc", "checksum") if value.get(name)}
+            return own.union(*map(checksums_in, value.values()))
+        case list():
+            return set().union(*map(checksums_in, value))
+    return set()
+
+
+@pytest.mark.parametrize("name", ["kafka", "pulsar", "rocketmq"])
+def test_checksums_over_payload_stand_in_no_output(name, tmp_path):
+    says, port = CASES[name]
+    path, shared = tmp_path / "x.pcap", tmp_path / "shared.pcapng"
+    write_pcap(path, segments(says()), ports=(50_000, port))
+    clear = run("-o", "ndjson", "--records", *EVERY, path)
+    checksums = set().union(*(checksums_in(json.loads(line)) for line in clear.splitlines())) - {0}
+    assert checksums
+    hide = ("--redact", "payload")
+    outputs = [run(*hide, "-o", form, "--records", *EVERY, path) for form in ("ndjson", "text")]
+    outputs += [
+        run(*hide, "-o", "text", "-v", path),
+        *(run(*hide, "-o", "csv", "--table", one, path) for one in TABLES),
+    ]
+    run(*hide, "-o", "parquet", "--out", tmp_path / "out", path)
+    outputs += [str(pq.read_table(part).to_pylist()) for part in (tmp_path / "out").rglob("*.parquet")]
+    for packet in range(1, 12):
+        outputs.append(CliRunner().invoke(main, ["explain", *hide, "--wide", str(path), str(packet)]).stdout)
+    assert [number for number in checksums if any(str(number) in output for output in outputs)] == []
+    assert CliRunner().invoke(main, ["extract", *hide, str(path), "-w", str(shared)]).exit_code == 0
+    written = {number.to_bytes(4, "big", signed=number < 0) for number in checksums}
+    assert [data for data in written if data not in path.read_bytes()] == []
+    assert [data for data in written if data in shared.read_bytes() or data.hex(" ") in "".join(outputs)] == []

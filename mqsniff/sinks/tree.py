@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
-from mqsniff.model import PayloadBytes, PayloadMap, PayloadText, Secret, Undecoded
+from mqsniff.model import PayloadBytes, PayloadChecksum, PayloadMap, PayloadText, Secret, Undecoded
 from mqsniff.tables.escape import quoted, safe
 from mqsniff.tables.values import NESTING_MAX, Redaction, base64, text_of
 
@@ -31,7 +31,7 @@ def tree_lines(
 def inline(value: Any, shown: Redaction) -> str:
     """A value on one line."""
     match value:
-        case PayloadMap() | PayloadText() | PayloadBytes() if not shown.payload:
+        case PayloadMap() | PayloadText() | PayloadBytes() | PayloadChecksum() if not shown.payload:
             return safe(shown.json(value).decode())
         case None:
             return "null"

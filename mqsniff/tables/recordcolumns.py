@@ -91,7 +91,7 @@ class RecordColumns:
 
     def add(self, connection: ConnectionInfo, message: Message, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
         """Add a batch; gives the blocks that are full."""
-        constants = record_constants(connection, message, batch, self._captures)
+        constants = record_constants(connection, message, batch, self._captures, self._shown)
         columns = record_columns(batch, self._shown)
         width = sum(len(value) for value in map(constants.get, _TEXTS) if isinstance(value, str))
         step = max(1, min(BLOCK_ROWS, BLOCK_TEXT // (width + 1)))

@@ -193,7 +193,7 @@ def record_rows(
     connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures, shown: Redaction
 ) -> Iterator[Row]:
     """Rows of ``records`` of one batch."""
-    common = record_constants(connection, message, batch, captures)
+    common = record_constants(connection, message, batch, captures, shown)
     columns = [(name, listed(column)) for name, column in record_columns(batch, shown).items()]
     for index, ((key, key_size), (value, value_size)) in enumerate(
         zip(_slices(batch, batch.keys), _slices(batch, batch.values), strict=True)
@@ -212,7 +212,9 @@ def record_rows(
         yield row
 
 
-def record_constants(connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures) -> Row:
+def record_constants(
+    connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures, shown: Redaction
+) -> Row:
     """The values that all rows of ``records`` of one batch share; None in the other columns."""
     frame = message.frame
     common: Row = dict.fromkeys(_RECORD_COLUMNS)
@@ -225,15 +227,17 @@ def record_constants(connection: ConnectionInfo, message: Message, batch: Record
         "protocol": message.protocol,
     }
     common |= {name: value for name, value in batch.constant.items() if name in common}
+    if not shown.payload:
+        common["crc"] = None
     return _fitted(common, [name for name in batch.constant if name in _RECORD_NUMBERS])
 
 
 def record_columns(batch: RecordBatch, shown: Redaction) -> dict[str, Sequence[Any]]:
     """The columns of ``records`` that differ inside a batch; decoded records of internal topics are payload too.
 
-    If the payload is redacted, its hashes are columns instead.
+    If the payload is redacted, its hashes are columns instead, and checksums over it, hashes without a key, are not.
     """
-    hidden = () if shown.payload else ("decoded",)
+    hidden = () if shown.payload else ("decoded", "crc")
     columns = {name: column for name, column in batch.columns.items() if name in _RECORD_NAMES and name not in hidden}
     if "ordering_key" in columns:
         columns |= _ordering_keys(columns["ordering_key"], shown)

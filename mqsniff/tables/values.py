@@ -9,7 +9,8 @@
 5. Keys and values of records have an encoding: utf8, base64, redacted, or cut (the beginning of text). Binary that is
    cut stays base64: it is shorter than ``value_size``.
 6. If the payload is redacted, values of headers, and keys and headers in bodies (``model.payload``), are
-   {"redacted": N, "hmac_sha256": "…"}; the hashes of keys and values are columns.
+   {"redacted": N, "hmac_sha256": "…"}; the hashes of keys and values are columns. Checksums over payload are
+   {"redacted": "checksum"}, as they are hashes without a key.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
-from mqsniff.model import PayloadBytes, PayloadMap, PayloadText, Secret, Undecoded, Value
+from mqsniff.model import PayloadBytes, PayloadChecksum, PayloadMap, PayloadText, Secret, Undecoded, Value
 from mqsniff.tables.hashkey import HashKey
 
 Encoding: TypeAlias = Literal["utf8", "base64", "redacted", "cut"]
@@ -55,7 +56,7 @@ class Redaction:
     def default(self, value: object) -> object:
         """The JSON value for a type that JSON does not have, by the rules; the ``default`` hook of orjson."""
         match value:
-            case PayloadMap() | PayloadText() | PayloadBytes() if not self.payload:
+            case PayloadMap() | PayloadText() | PayloadBytes() | PayloadChecksum() if not self.payload:
                 return self.redacted(value)
             case bytes():
                 return text_or_base64(value)
@@ -97,7 +98,7 @@ class Redaction:
     def plain(self, value: Any, depth: int = 0) -> Any:
         """A copy of any value that JSON can hold."""
         match value:
-            case PayloadMap() | PayloadText() | PayloadBytes() if not self.payload:
+            case PayloadMap() | PayloadText() | PayloadBytes() | PayloadChecksum() if not self.payload:
                 return self.redacted(value)
             case None | bool():
                 return value
@@ -159,6 +160,8 @@ class Redaction:
                 return self._hashed("redacted", value)
             case dict():
                 return {escaped(str(name)): self.redacted(inner) for name, inner in value.items()}
+            case PayloadChecksum():
+                return {"redacted": "checksum"}
         return None if value is None else {"redacted": type(value).__name__}
 
     def _hashed(self, what: str, data: bytes) -> dict[str, Any]:
