@@ -130,6 +130,8 @@ DAMAGES = (
     ("nsq/nsq-1.3.0-auth.pcap", "flips", 7),  # the query of a request without its question mark
     ("nsq/nsq-1.3.0-auth.pcap", "flips and losses", 3),  # the body of an AUTH was the word of a command
     ("nsq/nsq-1.3.0-auth.pcap", "flips and losses", 8),
+    ("pulsar/pulsar-4.2.4-auth-token-refresh-a.pcap", "flips and losses", 8),  # a token in the name of the method
+    ("kafka/kafka-4.4.0-java-4.4.0-delegation-tokens-toka.pcapng", "flips and losses", 11),  # in the name of an owner
     ("rocketmq/rocketmq-4.9.7-var-acl.pcapng", "flips", 3),  # a signature under another name
     ("rocketmq/rocketmq-4.9.7-var-acl.pcapng", "flips", 4),
 )
