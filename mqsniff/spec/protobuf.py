@@ -89,7 +89,9 @@ class Field:
         """Whether zero means absent (proto3 without ``optional``)."""
         self.secret: Final[bool] = descriptor.GetOptions().debug_redact
         beside = descriptor.containing_type.fields
-        self.beside_secret: Final[bool] = any(other.GetOptions().debug_redact for other in beside)
+        self.beside_secret: Final[bool] = (
+            self.type == "string" and not self.secret and any(other.GetOptions().debug_redact for other in beside)
+        )
         """Whether its text may hold a secret where a length on the wire is wrong; then it holds control characters."""
         self.enum: Final = _names(descriptor.enum_type) if descriptor.enum_type is not None else None
         inner = descriptor.message_type

@@ -195,6 +195,11 @@ def is_unclear(value: object) -> bool:
     return isinstance(value, bytes) or (isinstance(value, str) and _CONTROLS.search(value) is not None)
 
 
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are text."""
+    return isinstance(text_or_bytes(data), str)
+
+
 def text_or_bytes(raw: bytes) -> str | bytes:
     """Text if the bytes are UTF-8, else the bytes."""
     try:

@@ -203,7 +203,13 @@ ODD = [
         [("unknown_code", "warning", "colors[1]")],
     ),
     ("an open enum", "proto3.All", tag(40, 0) + b"\x63", {"color": 99}, [("unknown_code", "warning", "color")]),
-    ("text that is none", "proto2.All", sized(9, b"\xff"), {"one_string": Secret(b"\xff")}, [("format", "info", "one_string")]),
+    (
+        "text that is none",
+        "proto2.All",
+        sized(9, b"\xff"),
+        {"one_string": Secret(b"\xff")},
+        [("format", "info", "one_string")],
+    ),
     (
         "a known field on another wire type",
         "proto2.All",
