@@ -1,7 +1,7 @@
 """The keys of a job in, private files for its tasks out: key logs of TLS, and the key of hashes.
 
 1. The secrets travel as files that only their owner can read, never inside a plan, a closure, a log or a manifest;
-   tasks are told the names of the files (decisions 016, 017).
+   tasks are told the names of the files (decisions 016, 018).
 2. The files are emptied when the job is over, however it ended, and deleted with the process: a session that goes on
    may still ask for them.
 3. All tasks of a job have the same key of hashes; a task that does not find it fails, as its hashes would be others.

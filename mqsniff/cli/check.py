@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mqsniff.cli.options import hash_key_option, tls_option
+from mqsniff.cli.options import golden_key_option, tls_option
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.talk import say
 
@@ -33,7 +33,7 @@ VALUE_WIDTH: Final = 100
 @click.argument("paths", nargs=-1, required=True, metavar="DIR...", type=click.Path(exists=True, path_type=Path))
 @option("Goldens", "--update", is_flag=True, help="Write the goldens of captures that have none or differ.")
 @tls_option
-@hash_key_option
+@golden_key_option
 @option("Goldens", "-v", "--verbose", is_flag=True, help=f"Show all differences, not {SHOWN} a capture.")
 def command(
     paths: tuple[Path, ...], *, update: bool, verbose: bool, tls_keys: tuple[KeyLog, ...], hash_key: HashKey | None

@@ -17,7 +17,7 @@ import click
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.moments import NO_TIMES, AskedTimes
-from mqsniff.cli.sections import all_of, option
+from mqsniff.cli.sections import Decorator, all_of, option
 from mqsniff.cli.talk import say
 from mqsniff.filters.itemfilter import NO_FILTERS, Filters
 from mqsniff.limits import Limits
@@ -245,11 +245,19 @@ tls_option: Final = option(
          "SSLKEYLOGFILE names; what pcapng captures hold is used in any case]")  # fmt: skip
 """What opens TLS."""
 
-hash_key_option: Final = option(
-    _DECODING, "--hash-key", metavar="FILE", callback=_hash_key,
-    help="Key of the hashes that stand for redacted and undecoded bytes, 16 bytes or more (openssl rand -hex 32 makes "
-         "one): in all runs with it, equal bytes have equal hashes.  [default: a random key for each run]")  # fmt: skip
+
+def _key_option(default: str) -> Decorator:
+    return option(
+        _DECODING, "--hash-key", metavar="FILE", callback=_hash_key,
+        help="Key of the hashes that stand for redacted and undecoded bytes, 16 bytes or more (openssl rand -hex 32 makes "
+             f"one): in all runs with it, equal bytes have equal hashes.  [default: {default}]")  # fmt: skip
+
+
+hash_key_option: Final = _key_option("a random key for each run")
 """What hashes are made with."""
+
+golden_key_option: Final = _key_option("a published key")
+"""What hashes in goldens are made with."""
 
 decode_options: Final = all_of((
     option(_DECODING, "--decode-as", multiple=True, metavar="PORT=PROTO", callback=_decode_as,
