@@ -249,8 +249,8 @@ tls_option: Final = option(
 def _key_option(default: str) -> Decorator:
     return option(
         _DECODING, "--hash-key", metavar="FILE", callback=_hash_key,
-        help="Key of the hashes that stand for redacted and undecoded bytes, 16 bytes or more (openssl rand -hex 32 makes "
-             f"one): in all runs with it, equal bytes have equal hashes.  [default: {default}]")  # fmt: skip
+        help="Key of the hashes that stand for redacted and undecoded bytes, 16 bytes or more (openssl rand -hex 32 "
+             f"makes one): in all runs with it, equal bytes have equal hashes.  [default: {default}]")  # fmt: skip
 
 
 hash_key_option: Final = _key_option("a random key for each run")
