@@ -7,8 +7,7 @@ import re
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 from batchrows import PCAPS, committed, decoded, differing
 from inprocess import InProcess
 from pyspark.errors import PythonException
+from sparklogs import logged, plans
 
 from mqsniff.batch.commit import CommitError
 from mqsniff.batch.datasource import register
@@ -155,38 +155,6 @@ def test_the_file_holds_what_captures_hold_and_is_emptied_at_the_end() -> None:
         assert path is not None
         assert Path(path).read_bytes() == b"CLIENT_RANDOM\n"
     assert Path(path).read_bytes() == b""
-
-
-@contextmanager
-def logged(spark: Any, path: Path) -> Iterator[None]:
-    """Write what Spark logs into a file, as talkative as it can be."""
-    core = spark._jvm.org.apache.logging.log4j.core
-    builder = core.appender.FileAppender.newBuilder()
-    builder.setName("test")
-    builder.setLayout(core.layout.PatternLayout.newBuilder().withPattern("%m%n%ex").build())
-    builder.withFileName(str(path))
-    appender = builder.build()
-    appender.start()
-    root = spark._jvm.org.apache.logging.log4j.LogManager.getRootLogger()
-    root.addAppender(appender)
-    spark.sparkContext.setLogLevel("DEBUG")
-    others = [each for name, each in root.getAppenders().items() if name != "test"]
-    for each in others:
-        root.removeAppender(each)
-    try:
-        yield
-    finally:
-        spark.sparkContext.setLogLevel("OFF")
-        for each in others:
-            root.addAppender(each)
-        root.removeAppender(appender)
-        appender.stop()
-
-
-def plans(spark: Any) -> str:
-    """The text of all plans of the session."""
-    executions = spark._jsparkSession.sharedState().statusStore().executionsList()
-    return "".join(executions.apply(at).physicalPlanDescription() for at in range(executions.size()))
 
 
 def test_the_data_source_takes_names_of_files_of_keys(spark: Any, tmp_path: Path) -> None:
