@@ -2,7 +2,7 @@
 
 1. Of HTTP the first method and path are shown, without the query, and up to what may be one; of others the name.
 2. Of an unknown connection the first 4 bytes of a side are shown, a size or a magic: what follows may be a secret, such
-   as a SASL token where the capture begins in front of it.
+   as a SASL token where the capture begins before it.
 """
 
 from __future__ import annotations
