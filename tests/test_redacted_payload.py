@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import warnings
-from hashlib import sha256
 
 import kafkacraft
 import pulsarcraft
@@ -24,7 +24,14 @@ with warnings.catch_warnings():
 
 KEY, VALUE, HEADER = "key-of-mine", "value-of-mine", "header-of-mine"
 NAME = "colour"
-HASHED = {"redacted": len(HEADER), "sha256": sha256(HEADER.encode()).hexdigest()}
+HASH_KEY = b"a key of a test, long enough"
+
+
+def hashed(text: str) -> str:
+    return hmac.digest(HASH_KEY, text.encode(), "sha256").hex()
+
+
+HASHED = {"redacted": len(HEADER), "hmac_sha256": hashed(HEADER)}
 PROPERTIES = remotingcraft.properties(KEYS=KEY, colour=HEADER)
 
 
@@ -81,6 +88,14 @@ def capture(request, tmp_path):
     return path
 
 
+@pytest.fixture
+def key_file(tmp_path):
+    path = tmp_path / "hash.key"
+    path.touch(mode=0o600)
+    path.write_bytes(HASH_KEY + b"\n")
+    return path
+
+
 def run(*options: object) -> str:
     done = CliRunner().invoke(main, ["decode", *map(str, options)])
     assert done.exit_code == 0
@@ -107,29 +122,84 @@ def test_no_output_shows_payload_where_it_is_redacted(capture, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["kafka", "pulsar", "rocketmq"])
-def test_values_of_headers_stay_as_sizes_and_hashes_in_all_outputs(name, tmp_path):
+def test_values_of_headers_stay_as_sizes_and_hashes_in_all_outputs(name, tmp_path, key_file):
     says, port = CASES[name]
     path = tmp_path / "x.pcap"
     write_pcap(path, segments(says()), ports=(50_000, port))
-    lines = run("--redact", "payload", "-o", "ndjson", "--table", "records", path).splitlines()
+    lines = run("--redact", "payload", "--hash-key", key_file, "-o", "ndjson", "--table", "records", path).splitlines()
     rows = [json.loads(line) for line in lines]
     assert rows
-    assert {row["value_sha256"] for row in rows} == {sha256(VALUE.encode()).hexdigest()}
+    assert {row["value_hmac_sha256"] for row in rows} == {hashed(VALUE)}
     assert {"key": NAME, "value": HASHED} in rows[0]["headers"]
-    assert rows[0]["key_sha256"] == sha256(KEY.encode()).hexdigest()
-    run("--redact", "payload", "-o", "parquet", "--out", tmp_path / "out", path)
+    assert rows[0]["key_hmac_sha256"] == hashed(KEY)
+    run("--redact", "payload", "--hash-key", key_file, "-o", "parquet", "--out", tmp_path / "out", path)
     stored_rows = pq.read_table(next((tmp_path / "out").rglob("records*/*.parquet"))).to_pylist()
     [value] = [one["value"] for one in stored_rows[0]["headers"] if one["key"] == NAME]
     assert json.loads(value) == HASHED
-    text = run("--redact", "payload", "-o", "text", "--records", path)
-    assert f'{NAME}={{"redacted":{len(HEADER)},"sha256":"{HASHED["sha256"]}"}}' in text
+    text = run("--redact", "payload", "--hash-key", key_file, "-o", "text", "--records", path)
+    assert f'{NAME}={{"redacted":{len(HEADER)},"hmac_sha256":"{HASHED["hmac_sha256"]}"}}' in text
 
 
 @pytest.mark.parametrize("name", ["pulsar", "rocketmq"])
-def test_properties_in_bodies_keep_their_names(name, tmp_path):
+def test_properties_in_bodies_keep_their_names(name, tmp_path, key_file):
     says, port = CASES[name]
     path = tmp_path / "x.pcap"
     write_pcap(path, segments(says()), ports=(50_000, port))
-    text = run("--redact", "payload", "-o", "ndjson", "--table", "messages", path)
+    text = run("--redact", "payload", "--hash-key", key_file, "-o", "ndjson", "--table", "messages", path)
     assert NAME in text
-    assert HASHED["sha256"] in text
+    assert HASHED["hmac_sha256"] in text
+
+
+def hashes(*options: object) -> set[str]:
+    rows = [
+        json.loads(line)
+        for line in run("--redact", "payload", "-o", "ndjson", "--table", "records", *options).splitlines()
+    ]
+    return {row["value_hmac_sha256"] for row in rows}
+
+
+def test_equal_values_have_equal_hashes_in_one_run_and_others_in_the_next(tmp_path, key_file):
+    path, other = tmp_path / "x.pcap", tmp_path / "other.key"
+    write_pcap(path, segments(rocketmq()), ports=(50_000, 10_911))
+    other.write_bytes(b"another key of a test")
+    first, second = hashes(path), hashes(path)
+    assert len(first) == len(second) == 1
+    assert first != second
+    assert hashes("--hash-key", key_file, path) == hashes("--hash-key", key_file, path) == {hashed(VALUE)}
+    assert hashes("--hash-key", other, path).isdisjoint((*first, *second, hashed(VALUE)))
+
+
+def checksums_in(value: object) -> set[int]:
+    """Checksums over payload in rows: hashes without a key."""
+    match value:
+        case dict():
+            own = {value[name] for name in ("crc", "body_crc", "checksum") if value.get(name)}
+            return own.union(*map(checksums_in, value.values()))
+        case list():
+            return set().union(*map(checksums_in, value))
+    return set()
+
+
+@pytest.mark.parametrize("name", ["kafka", "pulsar", "rocketmq"])
+def test_checksums_over_payload_stand_in_no_output(name, tmp_path):
+    says, port = CASES[name]
+    path, shared = tmp_path / "x.pcap", tmp_path / "shared.pcapng"
+    write_pcap(path, segments(says()), ports=(50_000, port))
+    clear = run("-o", "ndjson", "--records", *EVERY, path)
+    checksums = set().union(*(checksums_in(json.loads(line)) for line in clear.splitlines())) - {0}
+    assert checksums
+    hide = ("--redact", "payload")
+    outputs = [run(*hide, "-o", form, "--records", *EVERY, path) for form in ("ndjson", "text")]
+    outputs += [
+        run(*hide, "-o", "text", "-v", path),
+        *(run(*hide, "-o", "csv", "--table", one, path) for one in TABLES),
+    ]
+    run(*hide, "-o", "parquet", "--out", tmp_path / "out", path)
+    outputs += [str(pq.read_table(part).to_pylist()) for part in (tmp_path / "out").rglob("*.parquet")]
+    for packet in range(1, 12):
+        outputs.append(CliRunner().invoke(main, ["explain", *hide, "--wide", str(path), str(packet)]).stdout)
+    assert [number for number in checksums if any(str(number) in output for output in outputs)] == []
+    assert CliRunner().invoke(main, ["extract", *hide, str(path), "-w", str(shared)]).exit_code == 0
+    written = {number.to_bytes(4, "big", signed=number < 0) for number in checksums}
+    assert [data for data in written if data not in path.read_bytes()] == []
+    assert [data for data in written if data in shared.read_bytes() or data.hex(" ") in "".join(outputs)] == []

@@ -208,6 +208,7 @@ def read_body(
         marks = field_paths_of(layouts[0])
         if marks.configs is not None:
             configs.hide_secrets(marks.configs, value)
+        configs.hide_unclear(marks.texts, value)
         return KafkaBody(value, marks, layouts[0]), []
     found: tuple[Layout, DecodedBody] | None = None
     for layout in layouts:
@@ -231,6 +232,7 @@ def read_body(
         problems.append(Problem("trailing_bytes", trailing, detail))
         body["trailing_bytes"] = Undecoded(rest)
     configs.hide_secrets(marks.configs, body)
+    configs.hide_unclear(marks.texts, body)
     return KafkaBody(body, marks, layout, not any(map(has_errors, decoded.unread))), problems
 
 

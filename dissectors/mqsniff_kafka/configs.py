@@ -9,9 +9,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any, Final
 
 from mqsniff.model import Secret, Span
+from mqsniff.spec.wire import is_unclear
 from mqsniff_kafka.fieldpaths import SENSITIVE, BodyFields, Named
 
 SECRET_NAME: Final = re.compile(r"password|secret|token|jaas|key|credential", re.IGNORECASE)
@@ -32,6 +34,27 @@ def hide_secrets(named: Named | None, body: BodyFields, *, sensitive: bool = Fal
         found = body.get(field)
         for element in (found or ()) if array else filter(None, (found,)):
             hide_secrets(inner, element, sensitive=sensitive)
+
+
+def hide_unclear(texts: Collection[str], body: BodyFields) -> None:
+    """Replace unclear values of these fields, in place: a wrong length may have put a secret there."""
+    if not texts:
+        return
+    for name, value in body.items():
+        if isinstance(value, dict):
+            hide_unclear(texts, value)
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            for element in value:
+                hide_unclear(texts, element)
+        elif name in texts:
+            body[name] = shown_text(value)
+
+
+def shown_text(value: Any) -> Any:
+    """A text beside secrets, or a list of such; hidden where it is unclear."""
+    if isinstance(value, list):
+        return list(map(shown_text, value))
+    return hidden(value) if is_unclear(value) else value
 
 
 def is_secret(name: Any, value: Any = None) -> bool:

@@ -11,7 +11,7 @@ from mqsniff.model import Frame, Message, Secret, Side, Span, Undecoded, Value
 from mqsniff.spec.layout import Layout
 from mqsniff.spec.wire import Malformed
 from mqsniff_kafka import bodies, heads, specs
-from mqsniff_kafka.configs import hide_spans
+from mqsniff_kafka.configs import hide_spans, shown_text
 from mqsniff_kafka.explain_records import record_spans
 from mqsniff_kafka.fieldpaths import field_paths_of
 from mqsniff_kafka.formats import EXPECTED, FormatContext, decode_marked
@@ -96,6 +96,7 @@ def _body(frame: Frame, layout: Layout | None, pos: int, limits: Limits) -> Iter
     if layout is not None:
         topic: Value = None
         told: dict[str, Value] = {}
+        texts = field_paths_of(layout).texts
         for span in hide_spans(
             field_paths_of(layout).configs, layout.spans(data, pos, claimed=frame.size, limits=limits)
         ):
@@ -107,7 +108,10 @@ def _body(frame: Frame, layout: Layout | None, pos: int, limits: Limits) -> Iter
             if span.meaning == "records":
                 yield from _records(span, data, topic, limits)
             else:
-                yield span._replace(value=_shown(span, told), meaning=_meaning(span))
+                value = _shown(span, told)
+                if span.path.rpartition(".")[2].partition("[")[0] in texts:
+                    value = shown_text(value)
+                yield span._replace(value=value, meaning=_meaning(span))
     if stop < len(data):
         trails = layout is not None and frame.whole
         yield Span("trailing_bytes" if trails else "undecoded", stop, len(data), Undecoded(data[stop:]))

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from mqsniff.limits import Limits
-from mqsniff.model import OpenedBytes, RecordBatch, Secret, Span, Undecoded, Value, payload
+from mqsniff.model import OpenedBytes, PayloadChecksum, RecordBatch, Secret, Span, Undecoded, Value, payload
 from mqsniff.spec.wire import Malformed, read_length, read_varint, read_varlong, text_or_bytes
 from mqsniff_kafka.records.batches import CONTROL, HEAD_FIELDS, MAGIC, MAGIC_AT, TRANSACTIONAL, read_batches
 from mqsniff_kafka.records.compression import CODEC_MASK, codec_name, plain_records
@@ -108,7 +108,8 @@ def _head(data: bytes, path: str, batch: Batch) -> Iterator[Span]:
                 yield Span(f"{path}.{name}", at, batch.stop, Undecoded(data[at : batch.stop]), "undecoded")
             return
         (value,) = reader.unpack_from(data, at)
-        yield Span(f"{path}.{name}", at, at + reader.size, value, _head_meaning(name, value, batch))
+        shown = PayloadChecksum(value) if name == "crc" else value
+        yield Span(f"{path}.{name}", at, at + reader.size, shown, _head_meaning(name, value, batch))
         at += reader.size
 
 
@@ -260,7 +261,8 @@ class _Messages:
         for name, code in _MESSAGE_FIELDS:
             reader = Struct(">" + code)
             (numbers[name],) = reader.unpack_from(data, at)
-            yield Span(f"{path}.{name}", at, at + reader.size, numbers[name], self._meaning(name, numbers[name]))
+            shown = PayloadChecksum(numbers[name]) if name == "crc" else numbers[name]
+            yield Span(f"{path}.{name}", at, at + reader.size, shown, self._meaning(name, numbers[name]))
             at += reader.size
         if numbers["magic"] not in (0, 1) or numbers["message_size"] < SIZE_MIN[numbers["magic"]]:
             raise Malformed("no message")

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -63,6 +63,8 @@ class FieldPaths:
     """Name and value of a configuration entry."""
     finite: bool
     """Whether no number in it can be NaN."""
+    texts: frozenset[str]
+    """Names of its text fields, if it has secrets: a wrong length may put one there."""
 
 
 @cache
@@ -78,7 +80,16 @@ def field_paths_of(layout: Layout) -> FieldPaths:
         find_beside(struct, ("topic_id", "topic_name")),
         find_beside(struct, ("config_name", "config_value")),
         find(struct, lambda item: item.type == "float64") is None,
+        frozenset(_texts(struct)) if find(struct, lambda item: item.secret) is not None else frozenset(),
     )
+
+
+def _texts(struct: Struct) -> Iterator[str]:
+    for item in (*struct.items, *struct.tagged):
+        if item.struct is not None:
+            yield from _texts(item.struct)
+        elif item.type == "string":
+            yield item.name
 
 
 def _is_error(item: FieldLayout) -> bool:

@@ -175,10 +175,10 @@ def _message_of(frame: Frame, read: ParsedCommand) -> Message:
     body: dict[str, Value] = {
         path: number_or_text(raw) if path in _NUMBERS else text_or_bytes(raw) for path, raw in read.params.items()
     }
-    if read.extra:
-        secret = command is not None and command.body == "secret"
-        extra: list[Value] = [Secret(raw) if secret else text_or_bytes(raw) for raw in read.extra]
-        body["extra_params" if command else "params"] = extra
+    if command is None:
+        body = read.unknown_body()
+    elif read.extra:
+        body["extra_params"] = [Secret(raw) if command.body == "secret" else text_or_bytes(raw) for raw in read.extra]
     topics = (text(read.params["topic"]),) if "topic" in read.params else ()
     if command is None:
         return Message(frame, "nsq", read.line.name, "request", body)

@@ -61,7 +61,8 @@ def _command(data: bytes, commands: Mapping[bytes, tables.NsqCommand]) -> Iterat
     for index, (path, raw) in enumerate(fields):
         last = index == len(fields) - 1
         stop = read.line.size if last else at + len(raw) + 1
-        yield Span(path, at, stop, _param(read, path, raw), "parameter" if index else "command")
+        value = _param(read, path, raw) if read.command is not None else read.line.shown(raw)
+        yield Span(path, at, stop, value, "parameter" if index else "command")
         at = stop
     if read.command is not None and read.size is not None:
         yield Span("size", at, at + 4, read.size, "bytes of the body")

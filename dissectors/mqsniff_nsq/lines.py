@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Final, Literal, NamedTuple
 
 from mqsniff.dissector import NEED, NO_FRAME, FrameAnswer, IncrementalSize, Sized
-from mqsniff.model import Value
+from mqsniff.model import Undecoded, Value
 from mqsniff.spec.wire import Malformed, text_or_bytes
 from mqsniff_nsq.tables import LINE_MAX, NsqCommand
 
@@ -24,6 +24,7 @@ HEAD_MAX: Final = LINE_MAX + 4
 """Bytes of the longest line and the size after it."""
 
 _WORD: Final = re.compile(rb"[!-~]{0,64}(?=[ \n]|\r\n)")
+_PLAIN: Final = re.compile(rb"[A-Z_]{0,16}")
 _WORD_BEGUN: Final = re.compile(rb"[!-~]{0,64}\r?\Z")
 
 
@@ -38,7 +39,16 @@ class Line(NamedTuple):
     @property
     def name(self) -> str:
         """Name of a command that is in no table."""
-        return f"unknown({self.word.decode('ascii', 'backslashreplace')})"
+        return f"unknown({self.word.decode('ascii')})" if self.is_plain else "unknown"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a word as commands have: another may be the body of an AUTH whose line was lost, a secret."""
+        return _PLAIN.fullmatch(self.word) is not None
+
+    def shown(self, raw: bytes) -> Value:
+        """The word or a parameter of a command that is in no table."""
+        return text_or_bytes(raw) if self.is_plain else Undecoded(raw)
 
 
 def read_line(data: bytes) -> Line | Literal[FrameAnswer.NEED, FrameAnswer.NO_FRAME]:
@@ -81,6 +91,11 @@ class ParsedCommand(NamedTuple):
     """Size of the body as on the wire; None for a command without one."""
     start: int
     """Offset of the body."""
+
+    def unknown_body(self) -> dict[str, Value]:
+        """The body of the message for a word that is not in the table."""
+        body: dict[str, Value] = {} if self.line.is_plain else {"command": self.line.shown(self.line.word)}
+        return body | ({"params": [self.line.shown(raw) for raw in self.extra]} if self.extra else {})
 
 
 def read_command(data: bytes, commands: Mapping[bytes, NsqCommand]) -> ParsedCommand:

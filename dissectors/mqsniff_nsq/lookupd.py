@@ -162,8 +162,10 @@ class Nsqlookupd(FramedDissector):
         read = read_command(frame.data, LOOKUPD_COMMANDS)
         name = read.command.name if read.command else read.line.name
         body: dict[str, Value] = {path: text_or_bytes(raw) for path, raw in read.params.items()}
-        if read.extra:
-            body["extra_params" if read.command else "params"] = [text_or_bytes(raw) for raw in read.extra]
+        if read.command is None:
+            body = read.unknown_body()
+        elif read.extra:
+            body["extra_params"] = [text_or_bytes(raw) for raw in read.extra]
         message = Message(frame, "nsqlookupd", name, "request", body)
         if "topic" in read.params:
             message.topics = (text(read.params["topic"]),)

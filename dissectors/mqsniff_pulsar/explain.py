@@ -13,7 +13,7 @@ from typing import Final
 
 from mqsniff.codecs.inflation import InflationBudget
 from mqsniff.limits import Limits
-from mqsniff.model import Frame, OpenedBytes, Span, Undecoded, payload
+from mqsniff.model import Frame, OpenedBytes, PayloadChecksum, Span, Undecoded, payload
 from mqsniff.spec.wire import Malformed
 from mqsniff_pulsar.commands import PAYLOAD
 from mqsniff_pulsar.frames import HEAD, split_payload
@@ -59,7 +59,8 @@ def _behind(frame: Frame, at: int, limits: Limits) -> Iterator[Span]:
         at = parts.entry[1]
     if parts.checksum:
         yield _number(data, "checksum", at, at + 2, "magic")
-        yield _number(data, "checksum", at + 2, at + 6, "CRC-32C of all that follows")
+        crc = int.from_bytes(data[at + 2 : at + 6], "big")
+        yield Span("checksum", at + 2, min(at + 6, len(data)), PayloadChecksum(crc), "CRC-32C of all that follows")
     if not parts.metadata[1]:
         return
     yield from _sized(data, "MessageMetadata", "metadata", parts.metadata, limits)

@@ -21,7 +21,7 @@ from mqsniff import model
 from mqsniff.codecs.blocks import CUT, decompress_partly
 from mqsniff.codecs.inflation import PLAIN_SPENT, InflationBudget
 from mqsniff.limits import Limits
-from mqsniff.model import Frame, Problem, Undecoded
+from mqsniff.model import Frame, PayloadChecksum, Problem, Undecoded
 from mqsniff.spec.wire import Malformed
 from mqsniff_pulsar import messages
 from mqsniff_pulsar.frames import HEAD, Parts, split_payload
@@ -112,7 +112,7 @@ def _add_sizes(sizes: dict[str, int], data: bytes, parts: Parts) -> None:
             sizes[name] = stop - start
     at = parts.checksum
     if at and at + 4 <= len(data):
-        sizes["checksum"] = int.from_bytes(data[at : at + 4], "big")
+        sizes["checksum"] = PayloadChecksum(int.from_bytes(data[at : at + 4], "big"))
 
 
 def _check(payload: Payload, data: bytes, at: int) -> None:

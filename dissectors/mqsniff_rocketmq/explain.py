@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from mqsniff.codecs.blocks import CODECS, decompress_partly
 from mqsniff.limits import Limits
-from mqsniff.model import Frame, Message, OpenedBytes, Secret, Span, Undecoded, Value, payload
+from mqsniff.model import Frame, Message, OpenedBytes, PayloadChecksum, Secret, Span, Undecoded, Value, payload
 from mqsniff.spec.wire import Malformed, text_or_bytes
 from mqsniff_rocketmq import stored
 from mqsniff_rocketmq.explain_json import json_spans
@@ -100,6 +100,8 @@ def _fields(frame: Frame, part: CodePart, limits: Limits) -> Iterator[Span]:
 def _number(data: bytes, at: int, path: str, code: str, meaning: str = "") -> Span:
     reader = Struct(">" + code)
     (value,) = reader.unpack_from(data, at)
+    if path.endswith("body_crc"):
+        value = PayloadChecksum(value)
     return Span(path, at, at + reader.size, value, meaning)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from mqsniff.model import Secret, Value, payload
 from mqsniff_rocketmq.notes import ProblemNotes
 from mqsniff_rocketmq.tables import BOOL, INT32, SECRET, TEXT, HeaderClass, HeaderField
-from mqsniff_rocketmq.texts import FORMATS, is_secret_name
+from mqsniff_rocketmq.texts import FORMATS, holds_secret, is_secret_name
 
 PATH: Final = "ext_fields"
 _BOOLS: Final = {"true": True, "false": False}
@@ -105,6 +105,6 @@ def _foreign(field: HeaderField, value: Any) -> Value:
 
 
 def _unknown(key: str, value: Any) -> Value:
-    if value is None or not is_secret_name(key):
+    if value is None or not (is_secret_name(key) or (isinstance(value, str) and holds_secret(value))):
         return value  # type: ignore[no-any-return]
     return Secret(value if isinstance(value, bytes) else str(value).encode())

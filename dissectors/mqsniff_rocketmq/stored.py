@@ -23,7 +23,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from mqsniff.model import Value, payload
+from mqsniff.model import PayloadChecksum, Value, payload
 from mqsniff.spec.wire import text_or_bytes
 from mqsniff_rocketmq.heads import STORED_V1, STORED_V2
 from mqsniff_rocketmq.notes import ProblemNotes
@@ -204,7 +204,7 @@ def stored_value(message: StoredMessage, data: bytes) -> dict[str, Value]:
     return {
         "store_size": message.store_size,
         "magic": message.magic,
-        "body_crc": message.body_crc,
+        "body_crc": PayloadChecksum(message.body_crc),
         "queue_id": message.queue_id,
         "flag": message.flag,
         "queue_offset": message.queue_offset,
@@ -231,7 +231,7 @@ def batched_value(message: BatchedMessage, data: bytes) -> dict[str, Value]:
     return {
         "total_size": message.total_size,
         "magic": message.magic,
-        "body_crc": message.body_crc,
+        "body_crc": PayloadChecksum(message.body_crc),
         "flag": message.flag,
         "properties": properties_value(data[message.properties : message.properties_stop]),
         "body": {"size": message.body_size},

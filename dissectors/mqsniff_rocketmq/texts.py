@@ -173,6 +173,8 @@ FORMATS: Final[Mapping[str, Callable[[str], Value]]] = MappingProxyType(
 # ---- secrets
 
 _NAME: Final = re.compile(r"pass(?:word|wd|phrase)|secret|token|credential|jaas|signature|private_?key", re.IGNORECASE)
+_SIGNATURE: Final = re.compile(r"[A-Za-z0-9+/]{27}=|[A-Za-z0-9+/]{43}=")
+"""HMAC-SHA1 or HMAC-SHA256 in base64, under whatever name: that of a damaged frame may be another."""
 _TEXT: Final = re.compile(
     r"\b(?:[\w.-]*(?:password|passwd|secret|token)[\w.-]*)[\"']?\s*[:=]|://[^/\s:@]*:[^/\s@]+@", re.IGNORECASE
 )
@@ -184,5 +186,5 @@ def is_secret_name(name: str) -> bool:
 
 
 def holds_secret(text: str) -> bool:
-    """Whether a text contains a secret: JSON or pairs with a secret name, credentials in a URI."""
-    return _TEXT.search(text) is not None
+    """Whether a text contains a secret: JSON or pairs with a secret name, credentials in a URI; or is a signature."""
+    return _TEXT.search(text) is not None or _SIGNATURE.fullmatch(text) is not None

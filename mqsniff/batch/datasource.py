@@ -5,6 +5,8 @@
 2. One task per file. A file that cannot be read is a row of ``problems`` only. If no file can be read, a path or glob
    matches none, or a file is gone or changed since it was listed, the read fails as with any Spark source.
 3. Workers return Arrow batches of bounded size.
+4. Options name files of keys, never keys: Spark shows options. A task finds such a file at its path, or by its name
+   among the files of the session (``share_keys``). Hashes need ``hashKey``: a random key could only travel in a plan.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast, get_args
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+    from mqsniff.tables.hashkey import HashKey
+    from mqsniff.tls.keylog import KeyLog
 
 NAME: Final = "mqsniff"
 PACKETS: Final = "packets"
@@ -56,7 +62,11 @@ class CaptureDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  # Spark's signature
         """A reader of the files."""
-        return _TableReader(self._table(), self.options.get("path", ""))
+        return _TableReader(self._table(), self.options.get("path", ""), self._keys())
+
+    def _keys(self) -> KeyFiles:
+        names = self.options.get("tlsKeys", "").split(",")
+        return KeyFiles(tuple(name.strip() for name in names if name.strip()), self.options.get("hashKey", ""))
 
     def _table(self) -> str:
         table, scope = self.options.get("table", PACKETS), self.options.get("scope", "")
@@ -75,6 +85,51 @@ class CaptureDataSource(DataSource):
 def register(spark: SparkSession) -> None:
     """Register the format with a session."""
     spark.dataSource.register(CaptureDataSource)
+
+
+@dataclass(frozen=True)
+class KeyFiles:
+    """Names of files of keys, as the user gave them."""
+
+    tls: tuple[str, ...] = ()
+    hashes: str = ""
+
+    def key_logs(self) -> list[KeyLog]:
+        """The key logs of TLS, in a task; InputError for a file that cannot be read."""
+        from mqsniff.tls.keylog import KeyLog  # noqa: PLC0415  # only workers decode
+
+        logs = []
+        for name in self.tls:
+            try:
+                logs.append(KeyLog(_place_of("tlsKeys", name)))
+            except OSError as error:
+                raise InputError(f"tlsKeys: {name}: {why(error)}") from None
+        return logs
+
+    def hash_key(self) -> HashKey | None:
+        """The key of hashes, in a task; InputError for a file that cannot be it."""
+        from mqsniff.tables.hashkey import HashKey, HashKeyError  # noqa: PLC0415  # only workers decode
+
+        if not self.hashes:
+            return None
+        try:
+            return HashKey.of_file(_place_of("hashKey", self.hashes))
+        except (OSError, HashKeyError) as error:
+            raise InputError(f"hashKey: {self.hashes}: {why(error) if isinstance(error, OSError) else error}") from None
+
+
+def _place_of(option: str, name: str) -> str:
+    """Where a task finds a file: at its path, or among the files of the session."""
+    from pyspark import SparkFiles  # noqa: PLC0415  # on the worker
+
+    sent = SparkFiles.get(Path(name).name)
+    if not Path(name).exists() and Path(sent).exists():
+        return sent
+    if not Path(name).exists():
+        raise InputError(
+            f"{option}: {name}: no such file where Spark reads; mqsniff.batch.spark.share_keys sends one there"
+        )
+    return name
 
 
 @dataclass
@@ -114,9 +169,10 @@ class _OneFile:
 class _TableReader(DataSourceReader):
     """Reads one table of every file."""
 
-    def __init__(self, table: str, path: str) -> None:
+    def __init__(self, table: str, path: str, keys: KeyFiles) -> None:
         self._table = table
         self._path = path
+        self._keys = keys
 
     def partitions(self) -> Sequence[InputPartition]:
         """One task per file; InputError as in ``schema``, which is not called if the user gives a schema."""
@@ -129,7 +185,7 @@ class _TableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one file."""
         file = cast("_FilePartition", partition)
-        return _packets(file) if self._table == PACKETS else _rows(file, cast("TableName", self._table))
+        return _packets(file) if self._table == PACKETS else _rows(file, cast("TableName", self._table), self._keys)
 
 
 def _listed(path: str) -> list[Listed]:
@@ -206,7 +262,7 @@ def _packet_rows(name: str, batch: PacketBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_schema(PACKETS))
 
 
-def _rows(file: _FilePartition, table: TableName) -> Iterator[pa.RecordBatch]:
+def _rows(file: _FilePartition, table: TableName, keys: KeyFiles) -> Iterator[pa.RecordBatch]:
     """The rows of a table, decoded from one capture alone."""
     from mqsniff.dissector import USUAL, WITH_RECORDS, Settings  # noqa: PLC0415  # only workers decode
     from mqsniff.pipeline import Pipeline  # noqa: PLC0415  # as above
@@ -215,8 +271,9 @@ def _rows(file: _FilePartition, table: TableName) -> Iterator[pa.RecordBatch]:
 
     limits = Limits()
     source = _OneFile(file, limits)
-    pipeline = Pipeline(source, Settings(limits, WITH_RECORDS if table == "records" else USUAL))
-    tables = ArrowTables(pipeline.captures, (table,), Redaction())
+    settings = Settings(limits, WITH_RECORDS if table == "records" else USUAL)
+    pipeline = Pipeline(source, settings, keys=keys.key_logs())
+    tables = ArrowTables(pipeline.captures, (table,), Redaction(hash_key=keys.hash_key()))
     schema = _schema(table)
     for item in chain(pipeline.items(), _unreadable(source.captures[0])):
         if item is not None:

@@ -105,7 +105,7 @@ def run_job(
         ready = time.monotonic()
         run = new_run()
         where = out if "://" in out else archive.store.where  # the working folder of a worker is another one
-        output = TaskOutput(where, archive.staging(run), run, replace(options, tls_keys=()))
+        output = TaskOutput(where, archive.staging(run), run, replace(options, tls_keys=(), hash_key=None))
         job = _Job(steps, archive, output, on_stage, options)
         try:
             archive.begin(run)
@@ -193,16 +193,15 @@ class _Job:
         finalizer = RunFinalizer(self._archive, self._output, proven.captures())
         if all(file.status == "unreadable" for file in proven.files):
             raise InputError(_unreadable([(file.uri, file.error) for file in proven.files]))
-        with TaskKeys(self._options.tls_keys) as keys:
-            path = keys.write(secret for held in proven.secrets.values() for secret in held)
-            if path is not None and proven.bundle_bytes:
-                self._output = replace(self._output, key_file=self._steps.share(path))
+        with TaskKeys(self._options.tls_keys, self._options.hash_key) as keys:
+            self._share(keys, proven)
             self._reduce(proven, work)
-        written = finalizer.items((*_registry_problems(), *proven.problems))
-        written.memory = 0  # that is the driver's memory, not a worker's
-        self._result.add(written.plain())
-        topics = TopicDirectory(self._result.taught)
-        parts = finalizer.filled(self._rewrite(topics), topics)
+            written = finalizer.items((*_registry_problems(), *proven.problems))
+            written.memory = 0  # that is the driver's memory, not a worker's
+            self._result.add(written.plain())
+            topics = TopicDirectory(self._result.taught)
+            rewritten = self._rewrite(topics)
+        parts = finalizer.filled(rewritten, topics)
         self._on_stage("publishing")
         published = [finalizer.published(part) for part in parts]
         published.append(finalizer.files([_file_row(file) for file in proven.files]))
@@ -223,6 +222,16 @@ class _Job:
                 return proven
             work, splits = proven.plan, proven.splits
             self._report.scanned_again += len(proven.files)
+
+    def _share(self, keys: TaskKeys, proven: Prefix) -> None:
+        """Send the keys to the tasks that decode, if there will be some."""
+        if not proven.bundle_bytes:
+            return
+        share = self._steps.share
+        self._output = replace(self._output, hash_key_file=share(keys.write_hash_key()))
+        path = keys.write_key_logs(secret for held in proven.secrets.values() for secret in held)
+        if path is not None:
+            self._output = replace(self._output, key_file=share(path))
 
     def _reduce(self, proven: Prefix, work: ScanPlan) -> None:
         if not proven.placing.places or not proven.bundle_bytes:

@@ -121,7 +121,7 @@ class Rewriter:
         store = Store.at(self.output.uri)
         options = self.output.options
         internal = InternalTopics(Registry(load_dissectors()).dissectors)
-        fill = TopicFill(store.filesystem, TopicDirectory(self.taught).names, internal, options.shown)
+        fill = TopicFill(store.filesystem, TopicDirectory(self.taught).names, internal, self.output.shown())
         folder = store.place(f"{self.output.folder}/{wanted.table}" if self.output.folder else wanted.table)
         target = _Target(store, wanted.table, folder, f"{self.output.run}-{attempt}", options.folders)
         for number, part in enumerate(wanted.parts):

@@ -16,6 +16,7 @@ from mqsniff.batch.plan import SPLIT_SIZE, ScanOptions
 from mqsniff.filters.itemfilter import Filters
 from mqsniff.filters.packetfilter import PacketFilter
 from mqsniff.limits import KIB, Limits
+from mqsniff.tables.hashkey import HashKey
 from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES, TableName
 from mqsniff.tables.values import Redaction
 from mqsniff.tls.keylog import KeyLog
@@ -55,13 +56,15 @@ class JobOptions:
     """Partition the files of a table into folders, such as ``protocol=kafka/day=2026-01-31``."""
     tls_keys: tuple[KeyLog, ...] = field(default=(), repr=False)
     """Key logs that open TLS; they never travel with the options."""
+    hash_key: HashKey | None = field(default=None, repr=False)
+    """The key of hashes of what is not shown, None for a random one; it never travels with the options."""
     fail_fast: bool = False
     overwrite: bool = False
     append: bool = False
 
     @property
     def shown(self) -> Redaction:
-        """How to show secrets, undecoded bytes and record data."""
+        """How to show secrets, undecoded bytes and record data, but for the key of hashes."""
         return Redaction(self.show_secrets, self.show_raw, "payload" not in self.redact, self.value_bytes)
 
     @property
@@ -85,6 +88,7 @@ class JobOptions:
             "limits": asdict(self.limits),
             "filters": repr(self.filters) if self.filters else "",
             "tls_keys": [log.about() for log in self.tls_keys],
+            "hash_key": self.hash_key.about() if self.hash_key else "random",
             "schema_version": SCHEMA_VERSION,
         }
 

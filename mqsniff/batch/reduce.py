@@ -32,6 +32,8 @@ from mqsniff.limits import MIB
 from mqsniff.model import CaptureInfo, ClosedItem, Item, MessageItem, Problem, ProblemItem, RecordItem
 from mqsniff.sinks.parts import PartFiles, WrittenPart
 from mqsniff.tables.arrow import ArrowTables
+from mqsniff.tables.hashkey import HashKey
+from mqsniff.tables.values import Redaction
 from mqsniff.topics import DatedTeaching, FlowTopics, Teaching, TopicDirectory, TopicHistory
 
 ROW_GROUP_SIZE: Final = 8 * MIB
@@ -55,6 +57,13 @@ class TaskOutput:
     """Rows of a ``TopicHistory``; None where a task needs no names but those that its own flows teach."""
     key_file: str = ""
     """Where a task finds the keys of TLS; empty where there are none."""
+    hash_key_file: str = ""
+    """Where a task finds the key of hashes; empty on the driver, which writes no row with a hash."""
+
+    def shown(self) -> Redaction:
+        """How a task shows secrets, undecoded bytes and record data; OSError if the key of hashes is gone."""
+        hash_key = HashKey.of_file(self.hash_key_file) if self.hash_key_file else None
+        return replace(self.options.shown, hash_key=hash_key)
 
 
 @dataclass(slots=True)
@@ -123,7 +132,7 @@ class Writer:
         self._bodies = options.body
         self.topics = TopicDirectory()
         """Topic names; the decoder of items teaches it, also for items that the filters drop."""
-        self._tables = ArrowTables(captures, tables, options.shown, self.topics)
+        self._tables = ArrowTables(captures, tables, output.shown(), self.topics)
         self._files = PartFiles(
             store.filesystem,
             store.place(output.folder),

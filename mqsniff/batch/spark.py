@@ -4,7 +4,7 @@
 2. Bundles stay on the executors' disks between scan and shuffle; those of a lost executor are made again.
 3. File names hold the attempt of their task. Only files in the results of successful tasks are published.
 4. The plan and its URIs are part of the tasks' closures, never text in a query plan.
-5. Keys of TLS are a file of the session; closures hold its name.
+5. Keys, those of TLS and that of hashes, are files of the session; closures hold their names.
 6. Errors of Spark become one line: SessionError.
 """
 
@@ -167,12 +167,7 @@ class SparkSteps:
 
     def share(self, key_file: str) -> str:
         """Send a file of keys to the workers, as a file of the session; returns the name by which tasks find it."""
-        session = self._spark
-        try:
-            session.sparkContext.addFile(key_file)
-        except Exception:  # noqa: BLE001  # Spark Connect has no context, and says so with an error of its own
-            session.addArtifacts(key_file, file=True)
-        return Path(key_file).name
+        return share_keys(self._spark, key_file)
 
     def reduce(self, placing: PiecePlaces, names: Sequence[str], output: TaskOutput, partitions: int) -> list[str]:
         """Sort the bundles of all scans by flow and merge order; decode and write them."""
@@ -219,11 +214,13 @@ class SparkSteps:
         every = list(wanted)
 
         def task(batches: ArrowBatches) -> ArrowBatches:
-            from mqsniff.batch.tasks import rewrite_task, task_name, text_rows  # noqa: PLC0415  # on the worker
+            from mqsniff.batch.spark import with_keys  # noqa: PLC0415  # on the worker
+            from mqsniff.batch.tasks import rewrite_task, task_name, text_rows  # noqa: PLC0415  # as above
 
+            own = replace(rewriter, output=with_keys(rewriter.output))
             for batch in batches:
                 for row in batch.column(0).to_pylist():
-                    yield from text_rows(rewrite_task(every[row], rewriter, task_name()))
+                    yield from text_rows(rewrite_task(every[row], own, task_name()))
 
         return self._texts(self._numbers(len(every)).mapInArrow(task, TEXT_DDL))
 
@@ -246,13 +243,24 @@ class SparkSteps:
             return [row[0] for row in frame.collect()]
 
 
+def share_keys(spark: SparkSession, path: str) -> str:
+    """Send a file of keys to all workers, as a file of the session; returns the name by which tasks find it.
+
+    That is what the options ``tlsKeys`` and ``hashKey`` of ``spark.read.format("mqsniff")`` take.
+    """
+    try:
+        spark.sparkContext.addFile(path)
+    except Exception:  # noqa: BLE001  # Spark Connect has no context, and says so with an error of its own
+        spark.addArtifacts(path, file=True)
+    return Path(path).name
+
+
 def with_keys(output: TaskOutput) -> TaskOutput:
-    """With the path of the file of keys, in a task."""
-    if not output.key_file:
-        return output
+    """With the paths of the files of keys, in a task."""
     from pyspark import SparkFiles  # noqa: PLC0415  # on the worker
 
-    return replace(output, key_file=SparkFiles.get(output.key_file))
+    paths = [name and SparkFiles.get(name) for name in (output.key_file, output.hash_key_file)]
+    return replace(output, key_file=paths[0], hash_key_file=paths[1])
 
 
 @contextlib.contextmanager

@@ -1,9 +1,10 @@
-"""Key logs of a job in, one private file for its tasks out.
+"""The keys of a job in, private files for its tasks out: key logs of TLS, and the key of hashes.
 
-1. The secrets travel as a file that only its owner can read, never inside a plan, a closure, a log or a manifest; tasks
-   are told the name of the file (decision 016).
-2. The file is emptied when the job is over, however it ended, and deleted with the process: a session that goes on may
-   still ask for it.
+1. The secrets travel as files that only their owner can read, never inside a plan, a closure, a log or a manifest;
+   tasks are told the names of the files (decisions 016, 018).
+2. The files are emptied when the job is over, however it ended, and deleted with the process: a session that goes on
+   may still ask for them.
+3. All tasks of a job have the same key of hashes; a task that does not find it fails, as its hashes would be others.
 """
 
 from __future__ import annotations
@@ -17,15 +18,18 @@ from tempfile import mkdtemp
 from types import TracebackType
 from typing import Self
 
+from mqsniff.tables.hashkey import HashKey
 from mqsniff.tls.keylog import TLS_KEY_LOG, KeyLog, KeyRing
 
 
 class TaskKeys:
-    """The file; a context manager, at whose end it is emptied."""
+    """The files; a context manager, at whose end they are emptied."""
 
-    def __init__(self, logs: Sequence[KeyLog]) -> None:
+    def __init__(self, logs: Sequence[KeyLog], hash_key: HashKey | None = None) -> None:
+        """``hash_key``: None for a random one."""
         self._logs = logs
-        self._path: Path | None = None
+        self._hash_key = hash_key or HashKey.random()
+        self._paths: list[Path] = []
 
     def __enter__(self) -> Self:
         return self
@@ -33,24 +37,35 @@ class TaskKeys:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._path is not None:
-            self._path.write_bytes(b"")
+        for path in self._paths:
+            path.write_bytes(b"")
 
-    def write(self, held: Iterable[tuple[int, bytes]]) -> str | None:
-        """Write the file, with the secrets that captures hold; its path, None where there are no keys at all."""
+    def write_hash_key(self) -> str:
+        """Write the key of hashes; its path."""
+        path = self._new_file()
+        self._hash_key.copy_to(path)
+        return str(path)
+
+    def write_key_logs(self, held: Iterable[tuple[int, bytes]]) -> str | None:
+        """Write the key logs, with the secrets that captures hold; their path, None where there are no keys at all."""
         contents = [content for kind, content in held if kind == TLS_KEY_LOG]
         if not contents and not self._logs:
             return None
-        folder = mkdtemp(prefix="mqsniff-")  # only its owner can enter it
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        self._path = path = Path(folder) / f"mqsniff-{token_hex(8)}"
-        path.touch(mode=0o600)
+        path = self._new_file()
         with path.open("wb") as out:
             for log in self._logs:
                 log.copy_to(out)
             for content in contents:
                 out.write(content + b"\n")
         return str(path)
+
+    def _new_file(self) -> Path:
+        folder = mkdtemp(prefix="mqsniff-")  # only its owner can enter it
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        path = Path(folder) / f"mqsniff-{token_hex(8)}"
+        path.touch(mode=0o600)
+        self._paths.append(path)
+        return path
 
 
 def ring_of(key_file: str) -> KeyRing | None:

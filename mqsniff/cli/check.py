@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from mqsniff.cli.options import tls_option
+from mqsniff.cli.options import golden_key_option, tls_option
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.talk import say
 
 if TYPE_CHECKING:
     from mqsniff.answers.check.expectations import Outcome
     from mqsniff.answers.check.goldens import Checked, Decoding
+    from mqsniff.tables.hashkey import HashKey
     from mqsniff.tls.keylog import KeyLog
 
 EPILOG: Final = """The golden of x.pcap is x.pcap.golden.ndjson beside it: the rows of all tables.
@@ -53,6 +54,7 @@ SMALL: Final = 64 << 20
         help="Check that the statements of this TOML file hold for each capture, and compare no goldens; "
              "repeatable.")  # fmt: skip
 @tls_option
+@golden_key_option
 @option("Output", "-v", "--verbose", is_flag=True, help=f"Show all differences, not {DIFFERENCES_SHOWN} a capture.")
 @option("Output", "--json", "as_json", is_flag=True, help="Print the results as one JSON object.")
 @option("Output", "--junit", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
@@ -71,6 +73,7 @@ def command(
     ignore: tuple[str, ...],
     expect: tuple[Path, ...],
     tls_keys: tuple[KeyLog, ...],
+    hash_key: HashKey | None,
     verbose: bool,
     as_json: bool,
     junit: Path | None,
@@ -79,6 +82,8 @@ def command(
     """Compare captures with their goldens, or check statements about them.
 
     Decodes every capture under DIR and compares all rows with its golden, field by field. DIR may also be a capture.
+    Hashes of undecoded bytes are made with a published key, so that they are the same everywhere; goldens of captures
+    with secrets want a --hash-key.
     """
     if update and expect:
         raise click.UsageError("--update writes goldens, --expect compares none: choose one")
@@ -95,8 +100,9 @@ def command(
     page = CheckPage(paths, shown=None if verbose else DIFFERENCES_SHOWN, silent=as_json)
     try:
         tasks = [task_of(capture, paths, ignore, expect, tls_keys, update=update) for capture in captures]
+        jobs = 1 if hash_key is not None else jobs or _jobs_for(captures)  # a key is never sent to a process
         results = []
-        for checked in page.watched(run_tasks(tasks, jobs or _jobs_for(captures)), len(tasks)):
+        for checked in page.watched(run_tasks(tasks, jobs, hash_key), len(tasks)):
             page.show(checked)
             results.append(checked)
     except (SettingsError, ExpectationError) as error:
@@ -163,10 +169,11 @@ def task_of(
     )
 
 
-def run_tasks(tasks: Sequence[CheckTask], jobs: int) -> Iterator[Checked]:
-    """The results of tasks, in their order."""
+def run_tasks(tasks: Sequence[CheckTask], jobs: int, hash_key: HashKey | None = None) -> Iterator[Checked]:
+    """The results of tasks, in their order; with a key in this process."""
     if jobs == 1 or len(tasks) == 1:
-        yield from map(run_task, tasks)
+        for task in tasks:
+            yield run_task(task, hash_key)
         return
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
@@ -179,15 +186,16 @@ def run_tasks(tasks: Sequence[CheckTask], jobs: int) -> Iterator[Checked]:
             raise
 
 
-def run_task(task: CheckTask) -> Checked:
+def run_task(task: CheckTask, hash_key: HashKey | None = None) -> Checked:
     """Check one capture; what cannot be read is a result too."""
     from mqsniff.answers.check.differences import IgnoredFields
     from mqsniff.answers.check.goldens import Checked, Decoding, GoldenError, check_capture
     from mqsniff.lockedsql import QueryError
+    from mqsniff.tables.hashkey import PUBLISHED
     from mqsniff.tls.keylog import KeyLog
 
     keys = [KeyLog(name) for name in task.key_logs]
-    decoding = Decoding(keys, dict(task.decode_as), IgnoredFields(task.ignored))
+    decoding = Decoding(keys, dict(task.decode_as), IgnoredFields(task.ignored), hash_key or PUBLISHED)
     try:
         outcomes = _outcomes(task, decoding)
         failed = not all(outcome.passed for outcome in outcomes)

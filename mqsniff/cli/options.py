@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -16,7 +17,8 @@ import click
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.moments import NO_TIMES, AskedTimes
-from mqsniff.cli.sections import all_of, option
+from mqsniff.cli.sections import Decorator, all_of, option
+from mqsniff.cli.talk import say
 from mqsniff.filters.itemfilter import NO_FILTERS, Filters
 from mqsniff.limits import Limits
 from mqsniff.model import ProblemKind, Severity
@@ -25,6 +27,7 @@ from mqsniff.tables.schemas import STREAM_TABLES, TABLES, TableName
 
 if TYPE_CHECKING:
     from mqsniff.dissector import Settings
+    from mqsniff.tables.hashkey import HashKey
     from mqsniff.tables.values import Redaction
     from mqsniff.tls.keylog import KeyLog
 
@@ -72,6 +75,15 @@ class RunOptions:
     """Times of the filters that the capture decides."""
     tls_keys: tuple[KeyLog, ...] = ()
     """Key logs that open TLS."""
+    hash_key: HashKey | None = None
+    """The key of hashes of what is not shown; None: a random one."""
+
+    def __post_init__(self) -> None:
+        """Make the key of the run, if the user gave none."""
+        if self.hash_key is None:
+            from mqsniff.tables.hashkey import HashKey
+
+            object.__setattr__(self, "hash_key", HashKey.random())
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> RunOptions:
@@ -110,7 +122,8 @@ class RunOptions:
         """What is shown of secrets, undecoded bytes and record data."""
         from mqsniff.tables.values import Redaction
 
-        return Redaction(self.show_secrets, self.show_raw, "payload" not in self.redact, self.max_bytes)
+        payload = "payload" not in self.redact
+        return Redaction(self.show_secrets, self.show_raw, payload, self.max_bytes, self.hash_key)
 
     def settings(self, output: str) -> Settings:
         """What is asked of dissectors; filters look at everything."""
@@ -169,6 +182,23 @@ def _tls_keys(ctx: click.Context, param: click.Parameter, values: tuple[str, ...
     return tuple(logs)
 
 
+def _hash_key(ctx: click.Context, param: click.Parameter, name: str | None) -> HashKey | None:
+    """The key in a file; what anybody can read is no secret, which is said."""
+    if name is None:
+        return None
+    from mqsniff.tables.hashkey import HashKey, HashKeyError, others_can_read
+
+    try:
+        key = HashKey.of_file(name)
+    except OSError as error:
+        raise click.BadParameter(f"{name}: {error.strerror or error}", ctx, param) from None
+    except HashKeyError as error:
+        raise click.BadParameter(f"{name} {error}", ctx, param) from None
+    if others_can_read(name):
+        say(f"mqsniff: others on this machine can read the key in {name}: chmod 600 {shlex.quote(name)}")
+    return key
+
+
 def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Limits:
     """NAME=VALUE pairs on top of the defaults."""
     limits, known = Limits(), Limits.about()
@@ -215,6 +245,20 @@ tls_option: Final = option(
          "SSLKEYLOGFILE names; what pcapng captures hold is used in any case]")  # fmt: skip
 """What opens TLS."""
 
+
+def _key_option(default: str) -> Decorator:
+    return option(
+        _DECODING, "--hash-key", metavar="FILE", callback=_hash_key,
+        help="Key of the hashes that stand for redacted and undecoded bytes, 16 bytes or more (openssl rand -hex 32 "
+             f"makes one): in all runs with it, equal bytes have equal hashes.  [default: {default}]")  # fmt: skip
+
+
+hash_key_option: Final = _key_option("a random key for each run")
+"""What hashes are made with."""
+
+golden_key_option: Final = _key_option("a published key")
+"""What hashes in goldens are made with."""
+
 decode_options: Final = all_of((
     option(_DECODING, "--decode-as", multiple=True, metavar="PORT=PROTO", callback=_decode_as,
            help="Read connections to a server port as this protocol; repeatable."),
@@ -223,7 +267,8 @@ decode_options: Final = all_of((
     option(_DECODING, "--show-raw", is_flag=True,
            help="Show bytes that were not decoded, not just their size and hash."),
     option(_DECODING, "--redact", multiple=True, type=OneOf("part of records", ("payload",)),
-           help="Replace keys, values and header values of records by their sizes and hashes."),
+           help="Replace keys, values and header values of records by their sizes and keyed hashes."),
+    hash_key_option,
     option(_DECODING, "--limit", "limits", multiple=True, metavar="NAME=VALUE", callback=_limits,
            shell_complete=_complete_limit, help="Change a limit (`mqsniff protocols limits` lists them); repeatable."),
 ))  # fmt: skip

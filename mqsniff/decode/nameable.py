@@ -55,7 +55,7 @@ FOREIGN: Final[dict[str, Foreign]] = {
     UNKNOWN: Foreign(
         "unknown",
         "bytes that no dissector takes and that are none of the above",
-        "the first 16 bytes of each side",
+        "the first 4 bytes of each side",
         "name its protocol with --decode-as PORT=PROTO if it is a message queue",
     ),
 }

@@ -1,7 +1,8 @@
 """A connection that no dissector takes: its bytes are counted and named, never decoded.
 
-1. Of HTTP the first method and path are shown, without the query; of others the name.
-2. Of an unknown connection the first 16 bytes of a side are shown, no more.
+1. Of HTTP the first method and path are shown, without the query, and up to what may be one; of others the name.
+2. Of an unknown connection the first 4 bytes of a side are shown, a size or a magic: what follows may be a secret, such
+   as a SASL token where the capture begins before it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Iterator
 from mqsniff.decode.foreign import TITLES
 from mqsniff.model import Chunk, ConnectionInfo, Gap, Item, Mark, Problem, ProblemItem, Side
 
-SHOWN = 16
+SHOWN = 4
+_QUERY = re.compile(rb"[?&=;]")
 _USER_INFO = re.compile(rb"//[^/]*@")
 REQUEST_LINE_MAX = 512
 
@@ -68,6 +70,6 @@ def _request(first: bytes) -> str:
     words = first.split(b"\r\n", 1)[0].split(b" ")
     if len(words) < 2 or not words[0].isalpha():
         return "middle of a connection"
-    target = _USER_INFO.sub(b"//", words[1].split(b"?", 1)[0])
+    target = _USER_INFO.sub(b"//", _QUERY.split(words[1], maxsplit=1)[0])
     path = target.decode("ascii", "backslashreplace")
     return f"{words[0].decode('ascii', 'backslashreplace')} {path}"

@@ -61,7 +61,7 @@ from mqsniff.model.packets import (
     PacketProblem,
     SegmentBatch,
 )
-from mqsniff.model.payload import PayloadBytes, PayloadMap, PayloadText, payload
+from mqsniff.model.payload import PayloadBytes, PayloadChecksum, PayloadMap, PayloadText, payload
 from mqsniff.model.provensize import ProvenSize
 from mqsniff.model.streams import (
     PACKET_BITS,
@@ -132,6 +132,7 @@ __all__ = [
     "PartitionItem",
     "PartitionRow",
     "PayloadBytes",
+    "PayloadChecksum",
     "PayloadMap",
     "PayloadText",
     "Pending",

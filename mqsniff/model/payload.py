@@ -1,6 +1,6 @@
-"""Types for record data inside bodies (keys, values of headers), which ``--redact payload`` hides.
+"""Types for record data inside bodies (keys, values of headers, checksums), which ``--redact payload`` hides.
 
-They behave as dict, str and bytes; only sinks that redact check for these types. This module is not compiled:
+They behave as dict, str, bytes and int; only sinks that redact check for these types. This module is not compiled:
 subclasses of built-in classes gain nothing from it.
 """
 
@@ -23,6 +23,12 @@ class PayloadText(str):
 
 class PayloadBytes(bytes):
     """Bytes that are payload."""
+
+    __slots__ = ()
+
+
+class PayloadChecksum(int):
+    """A checksum over payload: a hash without a key, by which short payload can be guessed."""
 
     __slots__ = ()
 

@@ -50,7 +50,7 @@ def record_lines(
     connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures, shown: Redaction
 ) -> Iterator[bytes]:
     """The lines of a batch with newlines, some at a time (rule 4)."""
-    common = record_constants(connection, message, batch, captures)
+    common = record_constants(connection, message, batch, captures, shown)
     columns = record_columns(batch, shown)
     step = max(1, min(LINES, SIZE * batch.count // max(1, len(batch.data))))
     for start in range(0, batch.count, step):

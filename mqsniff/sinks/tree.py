@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from hashlib import sha256
 from typing import Any, Final, TypeAlias
 
-from mqsniff.model import PayloadBytes, PayloadMap, PayloadText, Secret, Undecoded
+from mqsniff.model import PayloadBytes, PayloadChecksum, PayloadMap, PayloadText, Secret, Undecoded
 from mqsniff.tables.escape import quoted, safe
-from mqsniff.tables.values import NESTING_MAX, Redaction, base64, redacted, text_of
+from mqsniff.tables.values import NESTING_MAX, Redaction, base64, text_of
 
 FieldNames: TypeAlias = Callable[[str, int], str | None]
 """A field and a number in it -> the number's name, if it has one."""
@@ -32,7 +31,7 @@ def tree_lines(
 def inline(value: Any, shown: Redaction) -> str:
     """A value on one line."""
     match value:
-        case PayloadMap() | PayloadText() | PayloadBytes() if not shown.payload:
+        case PayloadMap() | PayloadText() | PayloadBytes() | PayloadChecksum() if not shown.payload:
             return safe(shown.json(value).decode())
         case None:
             return "null"
@@ -43,7 +42,7 @@ def inline(value: Any, shown: Redaction) -> str:
         case Secret():
             return _bytes(value.data) if shown.secrets else f"<redacted, {len(value)} bytes>"
         case Undecoded():
-            return _bytes(value.data) if shown.raw else f"<undecoded, {len(value)} bytes, sha256 {_hash(value.data)}>"
+            return _bytes(value.data) if shown.raw else _undecoded(value.data, shown)
         case bytes() | bytearray() | memoryview():
             return _bytes(bytes(value))
     return safe(shown.json(value).decode())
@@ -75,7 +74,7 @@ def _node(  # noqa: PLR0917  # what it is, and how it is shown
         return
     yield f"{pad}{label}"
     if isinstance(value, PayloadMap) and not shown.payload:
-        value = redacted(value)
+        value = shown.redacted(value)
     if isinstance(value, dict):
         yield from _members(value, shown, indent + 2, depth + 1, named)
         return
@@ -105,5 +104,6 @@ def _bytes(data: bytes) -> str:
     return f"<base64 {base64(data)}>" if text is None else quoted(text)
 
 
-def _hash(data: bytes) -> str:
-    return sha256(data).hexdigest()
+def _undecoded(data: bytes, shown: Redaction) -> str:
+    hashed = shown.hash(data)
+    return f"<undecoded, {len(data)} bytes{f', hmac_sha256 {hashed}' if hashed else ''}>"

@@ -29,6 +29,7 @@ from mqsniff.model import Secret, Span
 from mqsniff.spec import protowire
 from mqsniff.spec.interpret import DEFAULT_LIMITS, DecodedBody
 from mqsniff.spec.protowire import I32, I64, LEN, VARINT, add_unknown
+from mqsniff.spec.wire import is_unclear
 
 __all__ = ["DecodedBody", "Field", "MessageType", "MessageTypes"]
 
@@ -60,7 +61,19 @@ class Field:
     """One field of a message type."""
 
     __slots__ = (
-        *("enum", "implicit", "message", "name", "number", "packable", "repeated", "required", "rivals", "secret"),
+        *(
+            "beside_secret",
+            "enum",
+            "implicit",
+            "message",
+            "name",
+            "number",
+            "packable",
+            "repeated",
+            "required",
+            "rivals",
+            "secret",
+        ),
         *("type", "wire_type"),
     )
 
@@ -75,6 +88,11 @@ class Field:
         self.implicit: Final[bool] = not (self.repeated or descriptor.has_presence)
         """Whether zero means absent (proto3 without ``optional``)."""
         self.secret: Final[bool] = descriptor.GetOptions().debug_redact
+        beside = descriptor.containing_type.fields
+        self.beside_secret: Final[bool] = (
+            self.type == "string" and not self.secret and any(other.GetOptions().debug_redact for other in beside)
+        )
+        """Whether its text may hold a secret where a length on the wire is wrong; then it holds control characters."""
         self.enum: Final = _names(descriptor.enum_type) if descriptor.enum_type is not None else None
         inner = descriptor.message_type
         self.message: Final = types.of(inner) if inner is not None and self.type == "message" else None
@@ -101,7 +119,7 @@ class Field:
         if self.enum is not None:
             return self.enum.__getitem__
         if self.type == "string":
-            return _secret_text if self.secret else _text
+            return _secret_text if self.secret else _text_beside_secret if self.beside_secret else _text
         return Secret if self.secret and self.type == "bytes" else None
 
 
@@ -213,6 +231,11 @@ def _text(value: str | bytes) -> str:
     if isinstance(value, bytes):
         raise _RuntimeMismatchError
     return value
+
+
+def _text_beside_secret(value: str | bytes) -> str | Secret:
+    text = _text(value)
+    return Secret(text.encode()) if is_unclear(text) else text
 
 
 def _secret_text(value: str | bytes) -> Secret:

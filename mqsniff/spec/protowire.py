@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mqsniff.limits import Limits
 from mqsniff.model import Problem, ProblemKind, Secret, Severity, Span, Undecoded, Value
 from mqsniff.spec.interpret import DEFAULT_LIMITS, DecodedBody, DecodeStop
-from mqsniff.spec.wire import Malformed, text_or_bytes
+from mqsniff.spec.wire import Malformed, is_unclear, is_utf8, text_or_bytes
 
 if TYPE_CHECKING:
     from mqsniff.spec.protobuf import Field, MessageType
@@ -282,7 +282,8 @@ class _ProtoReader:
             return Secret(raw)
         if field.type == "bytes":
             return raw
-        return text_or_bytes(raw)
+        text = text_or_bytes(raw)
+        return Secret(raw) if field.beside_secret and is_unclear(text) else text
 
     # ---- unknown fields
 
@@ -347,5 +348,7 @@ class _ProtoReader:
             self.check(field.message, value, self.path + ".")
         elif field.enum is not None and isinstance(value, int):
             self.note("unknown_code", "warning", "an enum value without a name")
-        elif isinstance(value, bytes):
+        elif isinstance(value, bytes) or (
+            isinstance(value, Secret) and field.beside_secret and not is_utf8(value.data)
+        ):
             self.note("format", "info", "text that is no UTF-8")

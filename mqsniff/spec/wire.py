@@ -12,6 +12,7 @@ Sources: Apache Kafka, ``common/protocol/types/Type.java`` and ``common/utils/By
 
 from __future__ import annotations
 
+import re
 from binascii import b2a_base64
 from functools import lru_cache
 from struct import Struct
@@ -184,6 +185,19 @@ def read_slice(data: bytes, pos: int, end: int, size: int) -> tuple[bytes, int]:
     """Read ``size`` bytes."""
     stop = _take(pos, end, size)
     return data[pos:stop], stop
+
+
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def is_unclear(value: object) -> bool:
+    """Whether a value that should be text has control characters, or is no UTF-8: a wrong length may have made it."""
+    return isinstance(value, bytes) or (isinstance(value, str) and _CONTROLS.search(value) is not None)
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are text."""
+    return isinstance(text_or_bytes(data), str)
 
 
 def text_or_bytes(raw: bytes) -> str | bytes:

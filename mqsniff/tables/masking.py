@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from mqsniff.model import PayloadBytes, PayloadMap, PayloadText, Secret, Span, Undecoded
+from mqsniff.model import PayloadBytes, PayloadChecksum, PayloadMap, PayloadText, Secret, Span, Undecoded
 from mqsniff.tables.values import Redaction
 
 HiddenWhy: TypeAlias = Literal["secret", "payload", "undecoded", "compressed"]
@@ -39,6 +39,9 @@ def hidden_in(span: Span, data: bytes, shown: Redaction) -> Iterator[HiddenRange
         if any(True for _ in hidden_ranges(span.inside.spans, span.inside.data, shown)):
             size = span.value if isinstance(span.value, int) else span.stop - span.start
             yield HiddenRange(span.stop - size, span.stop, "compressed")
+        return
+    if isinstance(span.value, PayloadChecksum) and not shown.payload:
+        yield HiddenRange(span.start, span.stop, "payload")
         return
     at = span.start
     for raw, why in _leaves(span.value, shown):

@@ -25,7 +25,7 @@ from mqsniff.tables.buffers import as_text, bool_array, gathered, is_text, numbe
 from mqsniff.tables.cells import array_of, numbers_array, numbers_of, repeated
 from mqsniff.tables.rows import Captures, Row, record_columns, record_constants
 from mqsniff.tables.schemas import TABLES, Column, arrow_schema, arrow_type, names_of
-from mqsniff.tables.values import Redaction, redacted
+from mqsniff.tables.values import Redaction
 
 BLOCK_BYTES: Final = 8 << 20
 BLOCK_ROWS: Final = 1 << 16
@@ -91,7 +91,7 @@ class RecordColumns:
 
     def add(self, connection: ConnectionInfo, message: Message, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
         """Add a batch; gives the blocks that are full."""
-        constants = record_constants(connection, message, batch, self._captures)
+        constants = record_constants(connection, message, batch, self._captures, self._shown)
         columns = record_columns(batch, self._shown)
         width = sum(len(value) for value in map(constants.get, _TEXTS) if isinstance(value, str))
         step = max(1, min(BLOCK_ROWS, BLOCK_TEXT // (width + 1)))
@@ -251,7 +251,7 @@ class _Block:
         keys = as_text(gathered(data, places[0::4], places[1::4]))
         values = gathered(data, places[2::4], places[3::4])
         if not self._shown.payload:
-            values = array_of([redacted(value) for value in values.to_pylist()], "payload")
+            values = array_of([self._shown.redacted(value) for value in values.to_pylist()], "payload")
         kind = arrow_type("headers")
         members = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
         mask = bool_array(null) if null.any() else None

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import fields
-from hashlib import sha256
 from itertools import chain, repeat
 from typing import Any, Final, Literal, TypeAlias
 
@@ -194,7 +193,7 @@ def record_rows(
     connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures, shown: Redaction
 ) -> Iterator[Row]:
     """Rows of ``records`` of one batch."""
-    common = record_constants(connection, message, batch, captures)
+    common = record_constants(connection, message, batch, captures, shown)
     columns = [(name, listed(column)) for name, column in record_columns(batch, shown).items()]
     for index, ((key, key_size), (value, value_size)) in enumerate(
         zip(_slices(batch, batch.keys), _slices(batch, batch.values), strict=True)
@@ -213,7 +212,9 @@ def record_rows(
         yield row
 
 
-def record_constants(connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures) -> Row:
+def record_constants(
+    connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures, shown: Redaction
+) -> Row:
     """The values that all rows of ``records`` of one batch share; None in the other columns."""
     frame = message.frame
     common: Row = dict.fromkeys(_RECORD_COLUMNS)
@@ -226,23 +227,25 @@ def record_constants(connection: ConnectionInfo, message: Message, batch: Record
         "protocol": message.protocol,
     }
     common |= {name: value for name, value in batch.constant.items() if name in common}
+    if not shown.payload:
+        common["crc"] = None
     return _fitted(common, [name for name in batch.constant if name in _RECORD_NUMBERS])
 
 
 def record_columns(batch: RecordBatch, shown: Redaction) -> dict[str, Sequence[Any]]:
     """The columns of ``records`` that differ inside a batch; decoded records of internal topics are payload too.
 
-    If the payload is redacted, its hashes are columns instead.
+    If the payload is redacted, its hashes are columns instead, and checksums over it, hashes without a key, are not.
     """
-    hidden = () if shown.payload else ("decoded",)
+    hidden = () if shown.payload else ("decoded", "crc")
     columns = {name: column for name, column in batch.columns.items() if name in _RECORD_NAMES and name not in hidden}
     if "ordering_key" in columns:
         columns |= _ordering_keys(columns["ordering_key"], shown)
     if not shown.payload:
-        columns["key_sha256"] = [_hash(data, size) for data, size in _slices(batch, batch.keys)]
+        columns["key_hmac_sha256"] = [_hash(shown, data, size) for data, size in _slices(batch, batch.keys)]
         sizes = columns.get("value_size") or repeat(batch.constant.get("value_size"), batch.count)
         slices = zip(_slices(batch, batch.values), sizes, strict=True)
-        columns["value_sha256"] = [_hash(data, max(size, whole or 0)) for (data, size), whole in slices]
+        columns["value_hmac_sha256"] = [_hash(shown, data, max(size, whole or 0)) for (data, size), whole in slices]
     beyond = [name for name, column in columns.items() if name in _RECORD_NUMBERS and _exceeds(column)]
     return _fitted_columns(batch, columns, beyond) if beyond else columns
 
@@ -393,9 +396,9 @@ def _slices(
         yield (None, 0) if start < 0 else (data[start:stop], stop - start)
 
 
-def _hash(data: bytes | None, size: int) -> str | None:
+def _hash(shown: Redaction, data: bytes | None, size: int) -> str | None:
     """The hash of a key or value; None unless all of it was captured."""
-    return None if data is None or len(data) < size else sha256(data).hexdigest()
+    return None if data is None or len(data) < size else shown.hash(data)
 
 
 def _topic_row(taught: TopicItem) -> Row:

@@ -309,8 +309,11 @@ _RECORDS: Final = (
         "Pulsar: why a slot of a batch is not for the application: compacted_out, or acknowledged (before it)",
     ),
     _bool("joined", "Pulsar: true for a message joined from chunks, which have rows of their own"),
-    _text("key_sha256", "hash of the whole key, where the payload is redacted"),
-    _text("value_sha256", "hash of the whole value, where the payload is redacted"),
+    _text(
+        "key_hmac_sha256",
+        "HMAC-SHA256 of the whole key (by --hash-key), where the payload is redacted",
+    ),
+    _text("value_hmac_sha256", "HMAC-SHA256 of the whole value (by --hash-key), where the payload is redacted"),
     _text("timestamp_type", "Kafka: who set record_ts on the wire, CreateTime or LogAppendTime; null without a time"),
     _int("crc", "Kafka: checksum on the wire, of the message (magic 0 and 1) or of its batch (magic 2)"),
     _int("attributes", "Kafka: attributes of the message (magic 0 and 1) or of its batch (magic 2)"),

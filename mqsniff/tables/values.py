@@ -2,14 +2,15 @@
 
 1. Bytes are a string if they are valid UTF-8 without control characters (except tab, CR, LF), else {"base64": "…"}; a
    string that is not valid Unicode follows the rule for bytes.
-2. A Secret is {"redacted": N}, Undecoded is {"undecoded": N, "sha256": "…"}, with N bytes, unless the user asks to see
-   them.
+2. A Secret is {"redacted": N}, Undecoded is {"undecoded": N, "hmac_sha256": "…"}, with N bytes, unless the user asks to
+   see them. Hashes have a key, and without one there are none (``hashkey``).
 3. NaN and infinities are text; integers stay integers, however long.
 4. Every value from traffic can be serialised; nothing here raises on it.
 5. Keys and values of records have an encoding: utf8, base64, redacted, or cut (the beginning of text). Binary that is
    cut stays base64: it is shorter than ``value_size``.
 6. If the payload is redacted, values of headers, and keys and headers in bodies (``model.payload``), are
-   {"redacted": N, "sha256": "…"}; the hashes of keys and values are columns.
+   {"redacted": N, "hmac_sha256": "…"}; the hashes of keys and values are columns. Checksums over payload are
+   {"redacted": "checksum"}, as they are hashes without a key.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ import re
 from binascii import b2a_base64
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
-from mqsniff.model import PayloadBytes, PayloadMap, PayloadText, Secret, Undecoded, Value
+from mqsniff.model import PayloadBytes, PayloadChecksum, PayloadMap, PayloadText, Secret, Undecoded, Value
+from mqsniff.tables.hashkey import HashKey
 
 Encoding: TypeAlias = Literal["utf8", "base64", "redacted", "cut"]
 
@@ -49,18 +50,20 @@ class Redaction:
     payload: bool = True
     max_bytes: int | None = None
     """Bytes of a record's key or value that are shown; None for all."""
+    hash_key: HashKey | None = None
+    """The key of hashes of what is not shown; None: no hashes."""
 
     def default(self, value: object) -> object:
         """The JSON value for a type that JSON does not have, by the rules; the ``default`` hook of orjson."""
         match value:
-            case PayloadMap() | PayloadText() | PayloadBytes() if not self.payload:
-                return redacted(value)
+            case PayloadMap() | PayloadText() | PayloadBytes() | PayloadChecksum() if not self.payload:
+                return self.redacted(value)
             case bytes():
                 return text_or_base64(value)
             case Secret():
                 return text_or_base64(value.data) if self.secrets else {"redacted": len(value)}
             case Undecoded():
-                return text_or_base64(value.data) if self.raw else _fingerprint(value.data)
+                return text_or_base64(value.data) if self.raw else self.undecoded(value.data)
             case bytearray() | memoryview():
                 return text_or_base64(bytes(value))
         raise TypeError(type(value).__name__)
@@ -95,8 +98,8 @@ class Redaction:
     def plain(self, value: Any, depth: int = 0) -> Any:
         """A copy of any value that JSON can hold."""
         match value:
-            case PayloadMap() | PayloadText() | PayloadBytes() if not self.payload:
-                return redacted(value)
+            case PayloadMap() | PayloadText() | PayloadBytes() | PayloadChecksum() if not self.payload:
+                return self.redacted(value)
             case None | bool():
                 return value
             case int():
@@ -138,19 +141,34 @@ class Redaction:
         """The headers of a record for the column ``headers``."""
         if self.payload:
             return [{"key": key, "value": value} for key, value in headers]
-        return [{"key": key, "value": redacted(value)} for key, value in headers]
+        return [{"key": key, "value": self.redacted(value)} for key, value in headers]
 
+    def hash(self, data: bytes) -> str | None:
+        """The hash of bytes that are not shown; None without a key."""
+        return None if self.hash_key is None else self.hash_key.hash(data)
 
-def redacted(value: Any) -> Any:
-    """Redacted payload: size and hash of text and bytes, the names of a map; null stays null."""
-    match value:
-        case str():
-            return redacted(value.encode(errors="surrogatepass"))
-        case bytes():
-            return {"redacted": len(value), "sha256": sha256(value).hexdigest()}
-        case dict():
-            return {escaped(str(name)): redacted(inner) for name, inner in value.items()}
-    return None if value is None else {"redacted": type(value).__name__}
+    def undecoded(self, data: bytes) -> dict[str, Any]:
+        """Undecoded bytes: their size and hash."""
+        return self._hashed("undecoded", data)
+
+    def redacted(self, value: Any) -> Any:
+        """Redacted payload: size and hash of text and bytes, the names of a map; null stays null."""
+        match value:
+            case str():
+                return self._hashed("redacted", value.encode(errors="surrogatepass"))
+            case bytes():
+                return self._hashed("redacted", value)
+            case dict():
+                return {escaped(str(name)): self.redacted(inner) for name, inner in value.items()}
+            case PayloadChecksum():
+                return {"redacted": "checksum"}
+        return None if value is None else {"redacted": type(value).__name__}
+
+    def _hashed(self, what: str, data: bytes) -> dict[str, Any]:
+        told: dict[str, Any] = {what: len(data)}
+        if self.hash_key is not None:
+            told["hmac_sha256"] = self.hash_key.hash(data)
+        return told
 
 
 def text_of(data: bytes) -> str | None:
@@ -190,10 +208,6 @@ def _text_start(data: bytes) -> bytes | None:
             return None
         data = data[: error.start]
     return None if _has_control(data) else data
-
-
-def _fingerprint(data: bytes) -> Value:
-    return {"undecoded": len(data), "sha256": sha256(data).hexdigest()}
 
 
 def _has_nonfinite(value: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
@@ -21,6 +22,7 @@ from mqsniff.model import MessageItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.parquet import ParquetSink
 from mqsniff.sources.files import FileSource
+from mqsniff.tables.hashkey import HashKey
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Redaction
 from mqsniff.tls.keylog import KeyLog
@@ -28,6 +30,7 @@ from mqsniff.tls.keylog import KeyLog
 Tables = dict[str, list[str]]
 Place = tuple[str, int]
 PCAPS = Path(__file__).parents[2] / "pcaps"
+_HASH = re.compile("""(hmac_sha256\\W+)[0-9a-f]{64}""")
 
 _PLACES = (
     ("capture", "packet"),
@@ -46,14 +49,20 @@ def decoded(
     filters: Filters = NO_FILTERS,
     *,
     keys: Sequence[KeyLog] = (),
+    shown: Redaction | None = None,
 ) -> Tables:
-    """The rows of one process that reads files below a folder, as ``decode`` does when it is run there."""
+    """The rows of one process that reads files below a folder, as ``decode`` does when it is run there.
+
+    Hashes are left out unless ``shown`` tells their key: that of a run is random.
+    """
     limits = Limits()
     before = Path.cwd()
     os.chdir(root)
     try:
         pipeline = Pipeline(FileSource(names, limits), Settings(limits, wanted=WITH_RECORDS), domain=domain, keys=keys)
-        sink = ParquetSink(str(out), pipeline.captures, tuple(TABLES), Redaction(), limits=limits)
+        sink = ParquetSink(
+            str(out), pipeline.captures, tuple(TABLES), shown or Redaction(hash_key=HashKey.random()), limits=limits
+        )
         chooser = ItemFilter(filters)
         for item in pipeline.items():
             if isinstance(item, MessageItem) and item.message.teaches:
@@ -64,17 +73,22 @@ def decoded(
         paths = [part.path for part in sink.close()]
     finally:
         os.chdir(before)
-    return _rows((Path(path).parent.name, path) for path in paths)
+    return _rows(((Path(path).parent.name, path) for path in paths), hashes=shown is not None)
 
 
-def committed(out: Path, original: Callable[[Place], Place] | None = None) -> Tables:
-    """The rows of the runs that are committed in a folder, without ``run_id``; places as ``original`` maps them."""
+def committed(out: Path, original: Callable[[Place], Place] | None = None, *, hashes: bool = False) -> Tables:
+    """The rows of the runs that are committed in a folder, without ``run_id``; places as ``original`` maps them.
+
+    ``hashes``: with hashes, where the key of a run is known.
+    """
     store = Store.at(str(out))
     parts = [(part.table, str(out / part.path)) for part in Archive(store).committed() if part.table != "files"]
-    return _rows(parts, original)
+    return _rows(parts, original, hashes=hashes)
 
 
-def _rows(parts: Iterable[tuple[str, str]], original: Callable[[Place], Place] | None = None) -> Tables:
+def _rows(
+    parts: Iterable[tuple[str, str]], original: Callable[[Place], Place] | None = None, *, hashes: bool
+) -> Tables:
     tables: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES}
     for table, path in parts:
         for row in pq.ParquetFile(io.BytesIO(Path(path).read_bytes())).read().to_pylist():  # of any name
@@ -83,7 +97,10 @@ def _rows(parts: Iterable[tuple[str, str]], original: Callable[[Place], Place] |
                 if row.get(packet):
                     row[packet], row[capture] = original((row[capture], row[packet]))[::-1]
             tables[table].append(row)
-    return {table: sorted(map(repr, rows)) for table, rows in tables.items()}
+    texts = {table: list(map(repr, rows)) for table, rows in tables.items()}
+    if not hashes:
+        texts = {table: [_HASH.sub(r"\1hash", row) for row in rows] for table, rows in texts.items()}
+    return {table: sorted(rows) for table, rows in texts.items()}
 
 
 def differing(one: Tables, other: Tables) -> dict[str, tuple[Sequence[str], Sequence[str]]]:

@@ -12,7 +12,13 @@ import pytest
 from batchrows import PCAPS, committed, decoded, differing
 from builds import PLACE
 
-CAPTURES = ("nsq-1.3.0-auth.pcap", "nsqlookupd-1.3.0-raw.pcap", "nsq-1.3.0-raw-lifecycle.pcap")
+from mqsniff.tables.hashkey import HashKey
+from mqsniff.tables.values import Redaction
+from mqsniff.tls.keylog import KeyLog
+
+CAPTURES = ("nsq-1.3.0-auth.pcap", "nsqlookupd-1.3.0-raw.pcap", "nsq-1.3.0-tls-required.pcap")
+KEYS = PCAPS / "nsq" / "nsq-1.3.0-tls-required.keys"
+HASH_KEY = "a-key-of-a-test-that-nobody-else-has"
 
 
 @pytest.mark.usefixtures("spark")  # it knows whether there is Java
@@ -22,7 +28,13 @@ CAPTURES = ("nsq-1.3.0-auth.pcap", "nsqlookupd-1.3.0-raw.pcap", "nsq-1.3.0-raw-l
     ids=["executors", "Spark Connect"],
 )
 def test_the_command_gives_the_rows_of_one_process(tmp_path: Path, where: tuple[str, str]) -> None:
-    expected = decoded(PCAPS / "nsq", CAPTURES, tmp_path / "decode")
+    shown = Redaction(payload=False, hash_key=HashKey(HASH_KEY.encode()))
+    expected = decoded(PCAPS / "nsq", CAPTURES, tmp_path / "decode", keys=[KeyLog(str(KEYS))], shown=shown)
+    assert any("'tls_keys': 'used'" in row for row in expected["connections"])
+    hash_key = tmp_path / "hash.key"
+    hash_key.touch(mode=0o600)
+    hash_key.write_text(HASH_KEY)
+    keys = ["--tls-keys", str(KEYS), "--redact", "payload", "--hash-key", str(hash_key)]
     inputs = [str(PCAPS / "nsq" / name) for name in CAPTURES]
     environment = os.environ | {"PYTHONPATH": PLACE, "PYSPARK_PYTHON": sys.executable}
     events = tmp_path / "events"
@@ -34,7 +46,7 @@ def test_the_command_gives_the_rows_of_one_process(tmp_path: Path, where: tuple[
     if "--remote" in where:
         environment["SPARK_TESTING"] = "1"  # the server takes a port that is free
     main = "from mqsniff.cli import main; main()"
-    arguments = [*where, "--tasks", "2", "--split-size", "20k", "--json", *inputs, str(tmp_path / "out")]
+    arguments = [*where, *keys, "--tasks", "2", "--split-size", "20k", "--json", *inputs, str(tmp_path / "out")]
     done = subprocess.run(
         [sys.executable, "-c", main, "batch", *arguments],
         env=environment,
@@ -44,8 +56,12 @@ def test_the_command_gives_the_rows_of_one_process(tmp_path: Path, where: tuple[
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert differing(expected, committed(tmp_path / "out")) == {}
+    assert differing(expected, committed(tmp_path / "out", hashes=True)) == {}
     assert json.loads(done.stdout)["status"] == "finished"
     logged = "".join(path.read_text() for path in events.rglob("*") if path.is_file())
     assert "mqsniff: decoding" in logged or "--remote" in where  # jobs have names on Spark's page
+    secrets = [HASH_KEY, *(line.split()[2] for line in KEYS.read_text().splitlines() if line[:1] != "#")]
+    said = (logged + done.stdout + done.stderr).lower()
+    assert len(secrets) > 4
+    assert not [secret for secret in secrets if secret.lower() in said]
     assert not [name for name in CAPTURES if name in logged]  # where inputs are, and how to get at them, is nobody's

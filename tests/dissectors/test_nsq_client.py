@@ -53,6 +53,12 @@ COMMANDS = [
     ),
     (line("HELLO", "world", "2"), "unknown(HELLO)", "request", {"params": ["world", "2"]}),
     (b"\n", "unknown()", "request", {}),
+    (
+        line("my-s3cretPUB", "orders"),  # an AUTH whose line was lost, and the command after it
+        "unknown",
+        "request",
+        {"command": Undecoded(b"my-s3cretPUB"), "params": [Undecoded(b"orders")]},
+    ),
 ]
 
 

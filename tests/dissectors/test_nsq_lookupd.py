@@ -6,7 +6,7 @@ import nsqcraft
 import pytest
 from nsqcraft import line, sized
 
-from mqsniff.model import Message, Side
+from mqsniff.model import Message, Side, Undecoded
 from mqsniff.testing.conversations import Say, chunks, client, server
 from mqsniff.testing.driver import Driver
 from mqsniff_nsq import Nsqlookupd
@@ -40,6 +40,7 @@ def last(*parts: bytes) -> Message:
         (line("UNREGISTER", "orders", "c"), "UNREGISTER", {"topic": "orders", "channel": "c"}, ("orders",), "c"),
         (line("PING"), "PING", {}, (), None),
         (line("ANNOUNCE", "t", "."), "unknown(ANNOUNCE)", {"params": ["t", "."]}, (), None),
+        (line("lower"), "unknown", {"command": Undecoded(b"lower")}, (), None),
     ],
 )
 def test_a_command_has_its_parameters_by_name(data, name, body, topics, group):

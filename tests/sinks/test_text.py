@@ -24,6 +24,7 @@ from mqsniff.model import (
 )
 from mqsniff.sinks.text import TextSink
 from mqsniff.sinks.textoptions import TextOptions
+from mqsniff.tables.hashkey import HashKey
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Redaction
 
@@ -332,19 +333,20 @@ def test_verbose_shows_place_and_body():
     ]
 
 
-ABC = '{"redacted":3,"sha256":"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"}'
+KEY = HashKey(b"a key of a test, long enough")
+ABC = f'{{"redacted":3,"hmac_sha256":"{KEY.hash(b"abc")}"}}'
 
 
 def test_records_stand_under_their_message():
     made = batch((b"k", b"v" * 300), (None, b"\xff"), partition=1)
     made.columns = {"offset": [5, 6]}
     made.headers = [[("trace", b"abc")], []]
-    shown = Redaction(max_bytes=8)
+    shown, hidden = Redaction(max_bytes=8), Redaction(payload=False, hash_key=KEY)
     assert lines(MessageItem(connection(), pub(records=(made,))), records=True, shown=shown)[2:] == [
         '    - partition=1  offset=5  key="k"  value="vvvvvvvv"…  300 B  trace="abc"',
         "    - partition=1  offset=6  value=<base64 /w==>  1 B",
     ]
-    assert lines(MessageItem(connection(), pub(records=(made,))), records=True, shown=Redaction(payload=False))[2:] == [
+    assert lines(MessageItem(connection(), pub(records=(made,))), records=True, shown=hidden)[2:] == [
         f"    - partition=1  offset=5  key=<redacted>  value=<redacted>  300 B  trace={ABC}",
         "    - partition=1  offset=6  value=<redacted>  1 B",
     ]

@@ -6,6 +6,7 @@ import pytest
 
 from mqsniff.model import Secret, Undecoded
 from mqsniff.sinks.tree import brief, inline, tree_lines
+from mqsniff.tables.hashkey import HashKey
 from mqsniff.tables.values import NESTING_MAX, Redaction
 
 
@@ -59,8 +60,13 @@ def test_no_string_can_pass_for_another_line_or_for_a_redaction():
         (Undecoded(b"abc"), {"raw": True}, '"abc"'),
         (
             Undecoded(b"abc"),
+            {"hash_key": HashKey(b"Jefe")},
+            f"<undecoded, 3 bytes, hmac_sha256 {HashKey(b'Jefe').hash(b'abc')}>",
+        ),
+        (
+            Undecoded(b"abc"),
             {},
-            "<undecoded, 3 bytes, sha256 ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad>",
+            "<undecoded, 3 bytes>",
         ),
         (float("nan"), {}, '"NaN"'),
         ([b"\xff", Secret(b"x")], {}, '[{"base64":"/w=="},{"redacted":1}]'),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
+import hmac
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from mqsniff.model import (
     TopicItem,
     packet_id,
 )
+from mqsniff.tables.hashkey import HashKey
 from mqsniff.tables.rows import rows_of
 from mqsniff.tables.schemas import TABLES, names_of
 from mqsniff.tables.values import Redaction
@@ -28,6 +29,9 @@ from mqsniff.tables.values import Redaction
 
 def rows(item, wanted=TABLES, **options):
     return list(rows_of(item, captures(), wanted, Redaction(**options)))
+
+
+KEY = b"a key of a test, long enough"
 
 
 def only(item, **options):
@@ -234,7 +238,7 @@ def test_a_size_that_the_dissector_knows_better_stands():
 
 
 def test_redacted_payload_leaves_sizes_only():
-    row = only(RecordItem(connection(), pub(), batch((b"key", b"value"))), payload=False)
+    row = only(RecordItem(connection(), pub(), batch((b"key", b"value"))), payload=False, hash_key=HashKey(KEY))
     assert (row["key"], row["key_encoding"], row["value"], row["value_encoding"]) == (
         None,
         "redacted",
@@ -242,16 +246,17 @@ def test_redacted_payload_leaves_sizes_only():
         "redacted",
     )
     assert row["value_size"] == 5
-    assert (row["key_sha256"], row["value_sha256"]) == (sha256(b"key").hexdigest(), sha256(b"value").hexdigest())
+    expected = [hmac.digest(KEY, data, "sha256").hex() for data in (b"key", b"value")]
+    assert [row["key_hmac_sha256"], row["value_hmac_sha256"]] == expected
 
 
 def test_hashes_are_those_of_whole_values_and_stand_where_payload_is_redacted_alone():
     made = batch((None, b"0123"))
     made.columns = {"value_size": [1000]}
-    row = only(RecordItem(connection(), pub(), made), payload=False)
-    assert (row["key_sha256"], row["value_sha256"]) == (None, None)
-    row = only(RecordItem(connection(), pub(), batch((b"key", b"value"))))
-    assert (row["key_sha256"], row["value_sha256"]) == (None, None)
+    row = only(RecordItem(connection(), pub(), made), payload=False, hash_key=HashKey(KEY))
+    assert (row["key_hmac_sha256"], row["value_hmac_sha256"]) == (None, None)
+    row = only(RecordItem(connection(), pub(), batch((b"key", b"value"))), hash_key=HashKey(KEY))
+    assert (row["key_hmac_sha256"], row["value_hmac_sha256"]) == (None, None)
 
 
 def test_a_batch_without_keys_and_values_still_has_its_rows():

@@ -22,8 +22,8 @@ GOLDENS = Path(__file__).parents[2].glob("pcaps/*/*.golden.ndjson")
 NOT_IN_GOLDENS = {
     "connections": {"tls_alpn", "tunnel"},
     "records": {
-        *("chunk_count", "chunk_id", "decoded", "joined", "key_sha256", "null_partition_key", "replicated_from"),
-        "value_sha256",
+        *("chunk_count", "chunk_id", "decoded", "joined", "key_hmac_sha256", "null_partition_key", "replicated_from"),
+        "value_hmac_sha256",
     },
 }
 """Columns that no sample fills, but tests of what gives them: ``decode/tls.py``, ``streams/tunnels.py``, Pulsar's

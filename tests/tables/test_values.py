@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64 as stdlib_base64
+import hmac
 import json
 import math
 import unicodedata
@@ -12,13 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqsniff.model import PayloadBytes, PayloadMap, PayloadText, Secret, Undecoded, payload
+from mqsniff.tables.hashkey import HashKey
 from mqsniff.tables.values import NESTING_MAX, Redaction, text_of
 
-SHA256_OF_ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+KEY = b"a key of a test, long enough"
+HMAC_OF_ABC = hmac.digest(KEY, b"abc", "sha256").hex()
 
 
 def shown_json(value, **options):
-    return json.loads(Redaction(**options).json(value))
+    return json.loads(Redaction(**options, hash_key=HashKey(KEY)).json(value))
 
 
 @pytest.mark.parametrize(
@@ -69,9 +72,14 @@ def test_secrets_are_their_length_until_the_user_asks():
 
 def test_undecoded_bytes_are_size_and_hash_until_the_user_asks():
     body = {"rest": Undecoded(b"abc")}
-    assert shown_json(body) == {"rest": {"undecoded": 3, "sha256": SHA256_OF_ABC}}
+    assert shown_json(body) == {"rest": {"undecoded": 3, "hmac_sha256": HMAC_OF_ABC}}
     assert shown_json(body, raw=True) == {"rest": "abc"}
     assert shown_json(body, secrets=True) == shown_json(body)
+
+
+def test_without_a_key_there_are_no_hashes():
+    body = {"rest": Undecoded(b"abc"), "key": payload("abc")}
+    assert json.loads(Redaction(payload=False).json(body)) == {"rest": {"undecoded": 3}, "key": {"redacted": 3}}
 
 
 def test_nan_and_infinities_are_text_wherever_they_stand():
@@ -174,7 +182,7 @@ def test_record_data_says_how_it_stands(data, size, options, expected):
     assert shown.record_text(data, size) == (text, encoding)
 
 
-ABC = {"redacted": 3, "sha256": SHA256_OF_ABC}
+ABC = {"redacted": 3, "hmac_sha256": HMAC_OF_ABC}
 
 
 def test_headers_keep_names_and_lose_values_when_payload_is_redacted():
@@ -183,7 +191,7 @@ def test_headers_keep_names_and_lose_values_when_payload_is_redacted():
         {"key": "trace", "value": "abc"},
         {"key": "none", "value": None},
     ]
-    redacted = Redaction(payload=False).headers(headers)
+    redacted = Redaction(payload=False, hash_key=HashKey(KEY)).headers(headers)
     assert shown_json(redacted) == [{"key": "trace", "value": ABC}, {"key": "none", "value": None}]
 
 

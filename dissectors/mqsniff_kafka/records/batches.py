@@ -22,7 +22,7 @@ from crc32c import crc32c
 from mqsniff.codecs.blocks import CUT as PACKED_CUT
 from mqsniff.codecs.blocks import TOO_LARGE, Partial
 from mqsniff.codecs.inflation import RECORDS_SPENT
-from mqsniff.model import RecordBatch, Value
+from mqsniff.model import PayloadChecksum, RecordBatch, Value
 from mqsniff.spec.wire import Malformed
 from mqsniff_kafka.formats.control import control_type, decode_control
 from mqsniff_kafka.records.compression import CODEC_MASK, OpenedBatch, OpenedBatches, codec_name, plain_records
@@ -126,6 +126,7 @@ def lone_head(data: bytes, start: int, stop: int) -> dict[str, Any] | None:
         return None
     if crc32c(memoryview(data)[start + CHECKED_FROM : stop]) != head["crc"]:
         return None
+    head["crc"] = PayloadChecksum(head["crc"])
     head |= ATTRIBUTE_NAMES[attributes & NAMED]
     head["checksum_ok"] = True
     head["records"] = count
@@ -204,6 +205,7 @@ def _batch_of(reading: RecordDataReading, pos: int, stop: int, *, whole: bool) -
     """The head of a batch."""
     head: dict[str, Any] = dict(zip(HEAD_FIELDS, HEAD.unpack_from(reading.data, pos), strict=True))
     count = head.pop("records_count")
+    head["crc"] = PayloadChecksum(head["crc"])
     head |= ATTRIBUTE_NAMES[head["attributes"] & NAMED]
     if head["attributes"] & DELETE_HORIZON:
         head["delete_horizon_ms"] = head["base_timestamp"]
@@ -338,6 +340,6 @@ def _constant(head: dict[str, Any], index: int) -> dict[str, Any]:
         "control": attributes & CONTROL != 0,
         "batch_index": index,
         "timestamp_type": head["timestamp_type"],
-        "crc": head["crc"],
+        "crc": int(head["crc"]),
         "attributes": attributes,
     }

@@ -25,7 +25,7 @@ from zlib import crc32
 
 from mqsniff.codecs.blocks import CUT as PACKED_CUT
 from mqsniff.codecs.blocks import TOO_LARGE
-from mqsniff.model import RecordBatch
+from mqsniff.model import PayloadChecksum, RecordBatch
 from mqsniff.spec.wire import CUT, Malformed, read_length
 from mqsniff_kafka.records.compression import CODEC_MASK, codec_name, plain_records
 from mqsniff_kafka.records.reading import LOG_APPEND, Batch, RecordDataReading, int64, time_ns, timestamp_type
@@ -113,7 +113,12 @@ def _first(reading: RecordDataReading, pos: int) -> LegacyMessage | int:
 def _cut_head(data: bytes, pos: int, end: int) -> dict[str, Any]:
     """The captured part of a cut message's head: at least 17 bytes."""
     offset, size, crc = _CUT_HEAD.unpack_from(data, pos)
-    head: dict[str, Any] = {"offset": offset, "message_size": size, "crc": crc, "magic": data[pos + 16]}
+    head: dict[str, Any] = {
+        "offset": offset,
+        "message_size": size,
+        "crc": PayloadChecksum(crc),
+        "magic": data[pos + 16],
+    }
     if end - pos < HEAD.size:
         return head
     head |= _attributes_told(head["magic"], data[pos + 17])
@@ -279,7 +284,12 @@ def _add_wrapper(reading: RecordDataReading, wrapper: LegacyMessage, pos: int) -
 def _wrapper_head(wrapper: LegacyMessage, opened: _Opened, offsets: list[int]) -> dict[str, Any]:
     """The head of a wrapper, as bodies show it."""
     head: dict[str, Any] = {"base_offset": offsets[0]} if offsets else {}
-    head |= {"offset": wrapper.offset, "message_size": wrapper.size, "crc": wrapper.crc, "magic": wrapper.magic}
+    head |= {
+        "offset": wrapper.offset,
+        "message_size": wrapper.size,
+        "crc": PayloadChecksum(wrapper.crc),
+        "magic": wrapper.magic,
+    }
     head |= _attributes_told(wrapper.magic, wrapper.attributes)
     if wrapper.magic:
         head["timestamp"] = wrapper.timestamp

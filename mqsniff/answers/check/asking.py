@@ -59,7 +59,7 @@ def _decode(capture: Path, decoding: Decoding, out: Path, limits: Limits) -> Non
     keys = [*decoding.keys, *key_logs_beside(capture)]
     source, settings = FileSource([str(capture)], limits), Settings(limits, WITH_RECORDS)
     pipeline = Pipeline(source, settings, decode_as=decoding.decode_as, keys=keys)
-    sink = ParquetSink(str(out), pipeline.captures, tuple(TABLES), Redaction(), limits=limits)
+    sink = ParquetSink(str(out), pipeline.captures, tuple(TABLES), Redaction(hash_key=decoding.hash_key), limits=limits)
     try:
         for item in pipeline.items():
             if item is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 import pytest
 from remotingcraft import UNIQUE, properties, send_fields
 
@@ -95,6 +97,12 @@ def test_fields_that_the_class_does_not_have_are_kept_and_secrets_among_them_red
     found, problems = read("GetRouteInfoRequestHeader", {"topic": "t", "color": "red", "mySecretKey": "hush"})
     assert found == {"topic": "t", "unknown_fields": {"color": "red", "mySecretKey": Secret(b"hush")}}
     assert problems == []
+
+
+@pytest.mark.parametrize("signature", ["vqRdOTvPf8uYjTQnOQWu9/yKRVY=", b64encode(bytes(32)).decode()])
+def test_a_signature_is_one_whatever_the_name_of_its_field(signature):
+    found, _ = read("GetRouteInfoRequestHeader", {"Signatvre": signature, "color": "red"})
+    assert found["unknown_fields"] == {"Signatvre": Secret(signature.encode()), "color": "red"}
 
 
 @pytest.mark.parametrize("name", ["GetRouteInfoRequestHeader", "SendMessageResponseHeader", "Common"])
