@@ -1,7 +1,8 @@
 """A capture and its golden in, the differences out: a regression test for decoders.
 
 1. The golden of ``x.pcap`` is ``x.pcap.golden.ndjson`` beside it: a line with the version of the tables' schema, then
-   the rows of all tables, records included, secrets redacted, in the order of decoding. It names no folder, and its hashes are made with a published key.
+   the rows of all tables, records included, secrets redacted, in the order of decoding. It names no folder,
+   and its hashes are made with a published key.
 2. Within a major version of the schema columns are only added, so a golden of an earlier version is compared without
    the columns that it does not know. A golden of another major version has to be written anew.
 3. A golden whose rows differ in ignored fields only is the same, and is not rewritten.
