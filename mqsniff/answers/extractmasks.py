@@ -21,6 +21,7 @@ from mqsniff.model import ConnectionInfo, Frame, Item, MessageItem, Problem, Pro
 from mqsniff.streams.connection import Connection
 from mqsniff.tables.masking import HiddenRange, hidden_ranges
 from mqsniff.tables.values import Redaction
+from mqsniff.tls.output import SeenRecord
 
 _FILL: Final = {"secret": 0x2A, "payload": 0x2A, "compressed": 0, "undecoded": 0}
 MaskWhy: TypeAlias = str
@@ -153,6 +154,12 @@ class MaskObserver:
     def wants_spans(self, info: ConnectionInfo, frame: Frame) -> bool:  # noqa: ARG002  # part of the contract
         """All of them."""
         return True
+
+    def see_record(self, info: ConnectionInfo, record: SeenRecord) -> None:
+        """Note what stands in records of TLS."""
+
+    def see_opened(self, info: ConnectionInfo, side: Side, below: tuple[int, int], above: tuple[int, int]) -> None:
+        """What came out of a transform tells nothing more than its plain bytes."""
 
     def take(self, item: Item | None) -> None:
         """Note the hidden bytes of a message, and what is odd about segments."""

@@ -20,7 +20,7 @@ from mqsniff.decode.detection import Detected, Detection
 from mqsniff.decode.foreign import TITLES
 from mqsniff.decode.layers import pieces
 from mqsniff.decode.nameable import UNKNOWN
-from mqsniff.decode.observer import RunObserver
+from mqsniff.decode.observer import LayersView, RunObserver
 from mqsniff.decode.opaque import OpaqueConnection
 from mqsniff.decode.proxyhead import StreamInput, without_head
 from mqsniff.decode.registry import Claim, Registry
@@ -97,8 +97,10 @@ class Conversation:
         self._over = False
         self._opened = False
         self.info = new_info(connection, self._client)
+        self._view: LayersView | None = None
         if context.observer is not None:
             context.observer.see_connection(connection, self.info)
+            self._view = LayersView(context.observer, self.info)
 
     def _detector(self, *, from_start: bool) -> Detection:
         key, shared = self._connection.key, self._context
@@ -179,7 +181,9 @@ class Conversation:
         self._opaque, self._unanswered, self._detection = None, None, None
         self.info.protocol, self.info.detected_by = "tls", "content"
         shared = self._context
-        stage = self._tls = TlsStage(shared.settings.limits, shared.keys, self.info, from_start=self._from_start)
+        stage = self._tls = TlsStage(
+            shared.settings.limits, shared.keys, self.info, from_start=self._from_start, view=self._view
+        )
         for event in without_head(events, *self._behind_head):
             yield from self._decrypt(stage, event)
 
@@ -279,7 +283,7 @@ class Conversation:
         self.info.detected_by = claim.detected_by
         observer = self._context.observer
         explains = None if observer is None else observer.wants_spans
-        session = ProtocolSession(dissector, settings, self.info, explains, self._context.keys)
+        session = ProtocolSession(dissector, settings, self.info, explains, self._context.keys, view=self._view)
         session.begin(in_step=self._from_start)
         return session
 

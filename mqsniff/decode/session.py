@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeVar
 
 from mqsniff.decode.exchanges import Exchanges, Ready
 from mqsniff.decode.layers import Layers
+from mqsniff.decode.observer import LayersView
 from mqsniff.decode.tls import tell_tls
 from mqsniff.dissector import Dissector, Settings
 from mqsniff.model import (
@@ -68,11 +69,16 @@ class ProtocolSession:
         info: ConnectionInfo,
         explains: Callable[[ConnectionInfo, Frame], bool] | None = None,
         keys: KeyRing | None = None,
+        *,
+        view: LayersView | None = None,
     ) -> None:
-        """``explains`` tells of which frames the spans are wanted; None: of none. ``keys`` open TLS."""
+        """``explains`` tells of which frames the spans are wanted; None: of none. ``keys`` open TLS.
+
+        ``view`` is shown what layers make of bytes.
+        """
         self._dissector = dissector
         self._info = info
-        self._layers = Layers(settings.limits, settings.inflated, keys)
+        self._layers = Layers(settings.limits, settings.inflated, keys, view)
         self._exchanges = Exchanges(settings.limits)
         self._handed_back: list[tuple[Chunk | Gap, int]] = []
         self._gaps = [0, 0]

@@ -20,7 +20,7 @@ from mqsniff.tls.handshake import Handshakes
 from mqsniff.tls.hello import TlsFacts, alert_name
 from mqsniff.tls.keylog import KeyRing
 from mqsniff.tls.keyschedule import TLS_1_3
-from mqsniff.tls.output import Hole, Plain, TlsNotice, TlsOutput
+from mqsniff.tls.output import Hole, Plain, SeenRecord, TlsNotice, TlsOutput, WatchRecord
 from mqsniff.tls.protection import Opened
 from mqsniff.tls.recordside import (
     ALERT,
@@ -46,16 +46,24 @@ GUESSES_MAX: Final = 3
 class TlsDecoder:
     """The TLS of one connection."""
 
-    def __init__(self, keys: KeyRing | None, limits: Limits, *, from_start: bool = True) -> None:
-        """``keys`` may be None, or empty; ``from_start``: the first bytes of both sides are the first of their TLS."""
+    def __init__(
+        self, keys: KeyRing | None, limits: Limits, *, from_start: bool = True, watch: WatchRecord | None = None
+    ) -> None:
+        """``keys`` may be None, or empty; ``from_start``: the first bytes of both sides are the first of their TLS.
+
+        ``watch`` is told of every record, before what came out of it is given.
+        """
         self.facts = TlsFacts()
         self._keys = keys or None
         self._limits = limits
         self._handshakes = Handshakes(keys or KeyRing(()), self.facts)
         self._sides = (RecordSide(Side.CLIENT, limits.tls_trials_max), RecordSide(Side.SERVER, limits.tls_trials_max))
         for side in self._sides:
-            side.may_be_clear = from_start
+            side.may_be_clear, side.watched = from_start, watch is not None
         self._out: list[TlsOutput] = []
+        self._watch = watch
+        self._plain = [0, 0]
+        """Plain bytes that came out, by side."""
         self._server_lost = False
         """Whether the server's hello will not come."""
 
@@ -175,6 +183,7 @@ class TlsDecoder:
         length = event.length if event.known else None
         if side.mode == "clear":
             self._out.append(Hole(side.side, length, event.mark))
+            self._plain[side.side] += length or 0
             return
         side.lose(length, searched=self._keys is not None)
         side.hole = side.hole or event.mark
@@ -216,12 +225,20 @@ class TlsDecoder:
             side.sealed_seen = True
             side.passed_over += 1
             side.skip = cursor.size
+            if self._watch is not None:
+                self._passed_over(side, cursor, self._watch)
             self._lost_hello(side)
         elif cursor.left < cursor.size:
             cursor.keep()
         else:
             self._record(side, cursor.record())
         return True
+
+    def _passed_over(self, side: RecordSide, cursor: RecordCursor, watch: WatchRecord) -> None:
+        """Tell of a record that nobody reads; it is known with its head."""
+        mark, plain = cursor.first_mark() or cursor.mark_at(cursor.at), self._plain[side.side]
+        start, stop = cursor.offset, cursor.offset + cursor.size
+        watch(SeenRecord(side.side, cursor.head[0], None, start, stop, mark, mark, (plain, plain), opened=False))
 
     def _wait_first(self, side: RecordSide, chunk: Chunk) -> None:
         side.waiting.appendleft(chunk)
@@ -256,8 +273,8 @@ class TlsDecoder:
         clear = record.kind == CHANGE_CIPHER and record.body == b"\x01"
         if side.sealed or side.opener.opened or not (clear or is_message(record)):
             return False
-        self._content(side, record.kind, record.body, record.mark)
         side.used += len(record.head) + len(record.body)
+        self._read(side, record, record.kind, record.body)
         return True
 
     def _is_sealed(self, side: RecordSide, kind: int) -> bool:
@@ -300,9 +317,10 @@ class TlsDecoder:
         elif self._is_sealed(side, record.kind):
             side.sealed_seen = True
             side.hole = side.hole or record.mark
+            self._tell_seen(side, record, record.kind, None, self._plain[side.side], opened=False)
         elif not self._opened_lost(side, record):
             side.used += len(record.head) + len(record.body)
-            self._content(side, record.kind, record.body, record.mark)
+            self._read(side, record, record.kind, record.body)
 
     def _opened_lost(self, side: RecordSide, record: TlsRecord) -> bool:
         """Whether a record is protected because a ChangeCipherSpec was lost (up to TLS 1.2)."""
@@ -340,7 +358,21 @@ class TlsDecoder:
         opener.settled()
         if side.hole is not None and opener.hides_nothing(opened):
             side.hole = None
-        self._content(side, opened.kind, opened.content, record.mark)
+        self._read(side, record, opened.kind, opened.content, opened.number)
+
+    def _read(self, side: RecordSide, record: TlsRecord, kind: int, content: bytes, number: int | None = None) -> None:
+        """Take the content of a record, in clear or opened with a sequence number."""
+        before = self._plain[side.side]
+        self._content(side, kind, content, record.mark)
+        self._tell_seen(side, record, kind, number, before, opened=True)
+
+    def _tell_seen(
+        self, side: RecordSide, record: TlsRecord, kind: int, number: int | None, before: int, *, opened: bool
+    ) -> None:
+        if self._watch is not None:
+            stop, plain = record.offset + HEAD_SIZE + len(record.body), (before, self._plain[side.side])
+            first, last = record.first, record.mark
+            self._watch(SeenRecord(side.side, kind, number, record.offset, stop, first, last, plain, opened=opened))
 
     def _content(self, side: RecordSide, kind: int, content: bytes, mark: Mark) -> None:
         """The content of a record."""
@@ -369,6 +401,7 @@ class TlsDecoder:
             hole, side.hole = side.hole, None
             self._out.append(Hole(side.side, None, hole._replace(release=max(hole.release, mark.release))))
         self._out.append(Plain(side.side, data, mark))
+        self._plain[side.side] += len(data)
 
     def _alert(self, side: RecordSide, content: bytes, mark: Mark) -> None:
         """Tell an alert that is more than a goodbye."""
