@@ -37,6 +37,7 @@ from mqsniff.model import (
     Problem,
     ProblemItem,
     Side,
+    TlsStart,
 )
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.events import (
@@ -181,11 +182,18 @@ class Conversation:
         self._opaque, self._unanswered, self._detection = None, None, None
         self.info.protocol, self.info.detected_by = "tls", "content"
         shared = self._context
+        self.info.tls_start = self._tls_start()
         stage = self._tls = TlsStage(
             shared.settings.limits, shared.keys, self.info, from_start=self._from_start, view=self._view
         )
         for event in without_head(events, *self._behind_head):
             yield from self._decrypt(stage, event)
+
+    def _tls_start(self) -> TlsStart:
+        """Where TLS begins: with the connection, or behind a PROXY head."""
+        direction, size = self._behind_head
+        at = {side: size if side is self._sides[direction] else 0 for side in Side}
+        return TlsStart(at, upgraded=False, from_start=self._from_start)
 
     def _decrypt(self, stage: TlsStage, event: StreamInput) -> Iterator[Item]:
         """Send an event through TLS; bytes of one side may release those of the other."""

@@ -255,6 +255,12 @@ class Layers:
         """The level above all layers of a side: bytes handed back here enter the layer that is pushed next."""
         return len(self._stacks[side])
 
+    def is_transparent(self, side: Side) -> bool:
+        """Whether the only layer of a side is TLS that did not come: the side spoke clear text instead."""
+        stack = self._stacks[side]
+        clear = self._decoder is not None and self._decoder.is_clear(side)
+        return clear and len(stack) == 1 and isinstance(stack[0], TlsLayer)
+
     def unread_at(self, side: Side) -> int | None:
         """Stream offset of a side from which on its layers may have given nothing for bytes; None: all were read."""
         stack = self._stacks[side]

@@ -40,6 +40,7 @@ from mqsniff.model import (
     Side,
     Skipped,
     Span,
+    TlsStart,
     Undecoded,
     Upgrade,
 )
@@ -189,6 +190,9 @@ class ProtocolSession:
         for side in info.layer_starts:
             if (unread_at := layers.unread_at(side)) is not None:
                 info.unread_at[side] = unread_at
+        for side in Side:
+            if layers.is_transparent(side):
+                info.layer_starts.pop(side, None)
         if layers.tls is not None:
             tell_tls(info, layers.tls)
 
@@ -316,11 +320,21 @@ class ProtocolSession:
             self._name_reset(problem)
         return ProblemItem(self._info, problem, skipped.first_ts_ns, skipped.first_packet)
 
+    def _note_layer(self, upgrade: Upgrade) -> None:
+        """Note in the connection what is below its messages."""
+        info = self._info
+        if upgrade.to == "tls":
+            known = {} if info.tls_start is None else info.tls_start.at
+            info.tls_start = TlsStart({**upgrade.at, **known}, upgraded=True)
+        else:
+            info.decompressed = True
+
     def _upgrade(self, upgrade: Upgrade) -> Iterator[Item]:
         levels = [self._layers.top(side) for side in Side]
         try:
             self._layers.push(upgrade)
             self._layered = True
+            self._note_layer(upgrade)
             for side, offset in upgrade.at.items():
                 self._info.layer_starts.setdefault(side, offset)
         except KeyError:

@@ -18,6 +18,7 @@ from mqsniff.model.items import (
     PartitionItem,
     ProblemItem,
     RecordItem,
+    TlsStart,
     TopicItem,
     endpoint,
 )
@@ -148,6 +149,7 @@ __all__ = [
     "Side",
     "Skipped",
     "Span",
+    "TlsStart",
     "TopicItem",
     "TopicRole",
     "Undecoded",

@@ -32,8 +32,8 @@ from mqsniff.tls.recordside import (
     RecordSide,
     TlsRecord,
     is_head,
-    is_kind,
     is_message,
+    may_be_head,
 )
 
 ASKED_FIRST: Final = 16
@@ -112,6 +112,11 @@ class TlsDecoder:
     def opened(self) -> bool:
         """Whether a record was opened."""
         return any(side.opener.opened for side in self._sides)
+
+    def is_clear(self, which: Side) -> bool:
+        """Whether a side sent clear text only."""
+        side = self._sides[which]
+        return side.mode == "clear" and not side.size
 
     def first(self, which: Side) -> Mark | None:
         """Where the TLS of a side begins."""
@@ -199,7 +204,7 @@ class TlsDecoder:
         while cursor.left:
             if side.skip:
                 cursor.skip()
-            elif side.mode == "clear" or (side.may_be_clear and not is_kind(cursor.data[cursor.at])):
+            elif side.mode == "clear" or (side.may_be_clear and not may_be_head(cursor.head)):
                 self._pass_clear(side, cursor)
             elif side.mode == "lost":
                 cursor.at = len(cursor.data)

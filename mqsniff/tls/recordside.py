@@ -49,9 +49,9 @@ class TlsRecord(NamedTuple):
     """Of the packet in which it begins; only where records are watched, else as ``mark``."""
 
 
-def is_kind(byte: int) -> bool:
-    """Whether a record can begin with this byte."""
-    return CHANGE_CIPHER <= byte <= APPLICATION
+def may_be_head(begun: bytes) -> bool:
+    """Whether a record can begin with these bytes, one at least."""
+    return CHANGE_CIPHER <= begun[0] <= APPLICATION and begun[1:2] in (b"", b"\x03")
 
 
 def is_message(record: TlsRecord) -> bool:
@@ -65,8 +65,7 @@ def is_head(head: bytes) -> bool:
     """Whether five bytes can be the head of a record."""
     return (
         len(head) == HEAD_SIZE
-        and is_kind(head[0])
-        and head[1] == 3
+        and may_be_head(head)
         and head[2] <= 4
         and 0 < int.from_bytes(head[3:5], "big") <= RECORD_MAX
     )
