@@ -101,13 +101,16 @@ class DecryptedStream:
         bare = flags & (SYN | FIN | RST) == 0 and not size
         third = bare and self._shaken == (1 << Side.CLIENT | 1 << Side.SERVER)
         side = Side(direction ^ self._client)
+        place = Mark(0, int(segments.ts_ns[row]), int(segments.packet[row]), int(segments.ordinal[row]))
+        if flags & RST:
+            self._put(side, place, self._next(side), flags & (RST | ACK))
+            return
         if flags & SYN:
             self._shaken |= 1 << side
         elif third:
             self._shaken = 0
         elif not first:
             return
-        place = Mark(0, int(segments.ts_ns[row]), int(segments.packet[row]), int(segments.ordinal[row]))
         self._put(side, place, int(segments.seq[row]), flags & (SYN | ACK), ack=int(segments.ack[row]))
 
     # ---- events
@@ -132,13 +135,14 @@ class DecryptedStream:
         side = self._side(event.direction)
         for above in self._layers[side].close():
             self._take_plain(above)
-        flag = FIN if event.reason == "fin" else RST
+        if event.reason == "rst":
+            return  # its segment is passed on
         last = self._last
         if last is not None and (last.packet, last.side) == (event.mark.packet, side):
-            last.flags |= flag
+            last.flags |= FIN
         else:
-            self._put(side, event.mark, self._next(side), flag | ACK)
-        self._sent[side] += flag == FIN
+            self._put(side, event.mark, self._next(side), FIN | ACK)
+        self._sent[side] += 1
 
     def _end(self) -> None:
         """The connection is over."""

@@ -35,8 +35,8 @@ def extract(
 ) -> ExtractReport:
     """Write the extract of what was chosen; ``shown`` that hides nothing writes packets as they are.
 
-    ``decrypted``: TLS that can be opened goes out as plain TCP; ``with_keys``: the key log's lines of the connections go
-    into it.
+    ``decrypted``: TLS that keys open goes out as plain TCP; ``with_keys``: the lines of key logs that open the
+    connections go into it.
     """
     choice.finish()
     report = ExtractReport(connections=len(choice.connections))

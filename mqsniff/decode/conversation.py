@@ -211,6 +211,7 @@ class Conversation:
     def _inside(self, plain: Chunk | Gap) -> Iterator[Item]:
         """Hand on what came out of TLS."""
         self.info.layer_starts.setdefault(plain.side, 0)
+        self.info.tls_keys = "used"  # what observers know before the connection ends
         direction = plain.side ^ self._client
         event: StreamInput = (
             StreamGap(direction, plain.offset, plain.length, plain.mark, plain.known)

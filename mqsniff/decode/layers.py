@@ -255,6 +255,11 @@ class Layers:
         """The level above all layers of a side: bytes handed back here enter the layer that is pushed next."""
         return len(self._stacks[side])
 
+    @property
+    def opens_tls(self) -> bool:
+        """Whether a record of TLS was opened."""
+        return self._decoder is not None and self._decoder.opened
+
     def is_transparent(self, side: Side) -> bool:
         """Whether the only layer of a side is TLS that did not come: the side spoke clear text instead."""
         stack = self._stacks[side]

@@ -117,6 +117,8 @@ class ProtocolSession:
 
     def _pass_up(self, passed: Iterator[Chunk | Gap]) -> Iterator[Item]:
         for above in passed:
+            if self._info.tls_keys is None and self._layers.opens_tls:
+                self._info.tls_keys = "used"  # what observers know before the connection ends
             yield from self._feed(above)
         for problem, mark in self._layers.notices():
             if problem.kind == "truncated":
