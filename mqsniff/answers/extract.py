@@ -18,7 +18,7 @@ from mqsniff.answers.extractchoice import ExtractChoice, RowHashes, RowKey, fram
 from mqsniff.answers.extractcopy import ExtractInput, ExtractReport, PacketCopy
 from mqsniff.answers.extractmasks import MaskObserver
 from mqsniff.answers.extractpackets import PacketList, WantedPackets, list_packets
-from mqsniff.answers.extractrecords import RecordFinder
+from mqsniff.answers.extractrecords import TlsRecordFinder
 from mqsniff.dissector import Settings
 from mqsniff.model import MessageItem
 from mqsniff.tables.values import Redaction
@@ -95,7 +95,7 @@ def _wanted(source: ExtractInput, lists: dict[str, PacketList]) -> WantedPackets
     cut = [each for each in lists.values() if each.chosen.is_decrypted and not each.chosen.whole]
     if cut and source.plain is None:
         packets = WantedPackets.of(cut, every=True)
-        for _ in source.run(packets.ids, observer=RecordFinder(each.chosen for each in cut)).items():
+        for _ in source.run(packets.ids, observer=TlsRecordFinder(each.chosen for each in cut)).items():
             pass
     return WantedPackets.of(lists.values())
 

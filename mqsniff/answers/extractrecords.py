@@ -16,7 +16,7 @@ from mqsniff.streams.connection import Connection
 from mqsniff.tls.output import SeenRecord
 
 
-class RecordFinder:
+class TlsRecordFinder:
     """Watches a run over chosen connections for their records (a ``RunObserver``)."""
 
     def __init__(self, chosen: Iterable[ChosenConnection]) -> None:

@@ -9,7 +9,7 @@ import click
 
 from mqsniff.cli.options import tls_option
 from mqsniff.cli.sections import SectionedCommand, option
-from mqsniff.cli.talk import say
+from mqsniff.cli.talk import say, tell_key_logs
 
 if TYPE_CHECKING:
     from mqsniff.answers.check import Checked, Difference
@@ -54,6 +54,7 @@ def command(paths: tuple[Path, ...], *, update: bool, verbose: bool, tls_keys: t
             return 2
         results.append(checked)
         _show_differences(checked, len(checked.differences) if verbose else SHOWN)
+    tell_key_logs(tls_keys)
     results += [Checked(golden, "no capture") for golden in stale_goldens(captures, paths)]
     _show_summary(results)
     return 0 if all(checked.status in ("same", "updated") for checked in results) else 1

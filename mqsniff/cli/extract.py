@@ -14,7 +14,7 @@ from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.options import RunOptions, decode_options
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.signals import code_of, ended_by_sigterm
-from mqsniff.cli.talk import say
+from mqsniff.cli.talk import remark, say, tell_key_logs
 
 if TYPE_CHECKING:
     from mqsniff.answers.extractchoice import ExtractChoice
@@ -194,6 +194,9 @@ def _choose(pipeline: Pipeline, wanted: RunOptions, saved: SavedValues | None) -
             saved.close()
     for sentence in chain.sentences():
         say(sentence)
+    tell_key_logs(wanted.tls_keys)
+    if (explanation := chain.everything.explanation(pipeline.totals)) is not None:
+        remark(explanation)
     return choice
 
 
