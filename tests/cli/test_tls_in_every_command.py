@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import click
 import pytest
 from batch.inprocess import InProcess
 from click.testing import CliRunner
@@ -74,7 +75,10 @@ def checked(capture: Path, options: Options, folder: Path) -> Ran:
 
 def in_batch(capture: Path, options: Options, folder: Path) -> Ran:
     """As the command, without Spark: ``test_batch_tls.py`` runs it there."""
-    context = main.get_command(None, "batch").make_context("batch", [*options, str(capture), str(folder / "out")])  # type: ignore[arg-type]
+    command = main.get_command(click.Context(main), "batch")
+    assert command is not None
+    parent = click.Context(main, info_name="mqsniff", **main.context_settings)
+    context = command.make_context("batch", [*options, str(capture), str(folder / "out")], parent)
     logs: tuple[KeyLog, ...] = context.params["tls_keys"]
     report = run_job(InProcess(), [str(capture)], str(folder / "out"), JobOptions(partitions=2, tls_keys=logs))
     return Ran(report.messages.total() > 0, "\n".join(report.lines()))
@@ -135,7 +139,7 @@ def _nothing_by_default(monkeypatch):
 def test_every_command_that_reads_packets_is_tried():
     assert set(HOW) == set(COMMANDS) - set(WITHOUT_PACKETS)
     for name in COMMANDS:
-        command = main.get_command(None, name)  # type: ignore[arg-type]
+        command = main.get_command(click.Context(main), name)
         assert command is not None
         assert any(option.name == "tls_keys" for option in command.params) == (name in HOW)
 
