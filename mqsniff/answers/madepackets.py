@@ -57,9 +57,6 @@ def _segment(head: TcpHead, payload: bytes) -> bytes:
 
 
 def checksum(data: bytes) -> int:
-    """The Internet checksum (RFC 1071)."""
-    even = data + b"\0" * (len(data) % 2)
-    total: int = sum(struct.unpack(f">{len(even) // 2}H", even))
-    while total > 0xFFFF:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
+    """The Internet checksum of bytes that are not all zero (RFC 1071): their words' sum modulo 65535, inverted."""
+    total = int.from_bytes(data + b"\0" * (len(data) % 2)) % 0xFFFF
+    return ~(total or 0xFFFF) & 0xFFFF
