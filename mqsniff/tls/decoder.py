@@ -20,7 +20,7 @@ from mqsniff.tls.handshake import Handshakes
 from mqsniff.tls.hello import TlsFacts, alert_name
 from mqsniff.tls.keylog import KeyRing
 from mqsniff.tls.keyschedule import TLS_1_3
-from mqsniff.tls.output import Hole, Plain, SeenRecord, TlsNotice, TlsOutput, WatchRecord
+from mqsniff.tls.output import Hole, Plain, TlsNotice, TlsOutput, WatchRecord
 from mqsniff.tls.protection import Opened
 from mqsniff.tls.recordside import (
     ALERT,
@@ -35,6 +35,7 @@ from mqsniff.tls.recordside import (
     is_message,
     may_be_head,
 )
+from mqsniff.tls.recordwatch import RecordWatch
 
 ASKED_FIRST: Final = 16
 ASKED_EACH: Final = 64
@@ -61,9 +62,7 @@ class TlsDecoder:
         for side in self._sides:
             side.may_be_clear, side.watched = from_start, watch is not None
         self._out: list[TlsOutput] = []
-        self._watch = watch
-        self._plain = [0, 0]
-        """Plain bytes that came out, by side."""
+        self._watch = None if watch is None else RecordWatch(watch)
         self._server_lost = False
         """Whether the server's hello will not come."""
 
@@ -188,7 +187,7 @@ class TlsDecoder:
         length = event.length if event.known else None
         if side.mode == "clear":
             self._out.append(Hole(side.side, length, event.mark))
-            self._plain[side.side] += length or 0
+            self._count(side, length or 0)
             return
         side.lose(length, searched=self._keys is not None)
         side.hole = side.hole or event.mark
@@ -231,19 +230,13 @@ class TlsDecoder:
             side.passed_over += 1
             side.skip = cursor.size
             if self._watch is not None:
-                self._passed_over(side, cursor, self._watch)
+                self._watch.pass_over(side, cursor)
             self._lost_hello(side)
         elif cursor.left < cursor.size:
             cursor.keep()
         else:
             self._record(side, cursor.record())
         return True
-
-    def _passed_over(self, side: RecordSide, cursor: RecordCursor, watch: WatchRecord) -> None:
-        """Tell of a record that nobody reads; it is known with its head."""
-        mark, plain = cursor.first_mark() or cursor.mark_at(cursor.at), self._plain[side.side]
-        start, stop = cursor.offset, cursor.offset + cursor.size
-        watch(SeenRecord(side.side, cursor.head[0], None, start, stop, mark, mark, (plain, plain), opened=False))
 
     def _wait_first(self, side: RecordSide, chunk: Chunk) -> None:
         side.waiting.appendleft(chunk)
@@ -322,7 +315,8 @@ class TlsDecoder:
         elif self._is_sealed(side, record.kind):
             side.sealed_seen = True
             side.hole = side.hole or record.mark
-            self._tell_seen(side, record, record.kind, None, self._plain[side.side], opened=False)
+            if self._watch is not None:
+                self._watch.see(side, record, record.kind, None)
         elif not self._opened_lost(side, record):
             side.used += len(record.head) + len(record.body)
             self._read(side, record, record.kind, record.body)
@@ -367,17 +361,14 @@ class TlsDecoder:
 
     def _read(self, side: RecordSide, record: TlsRecord, kind: int, content: bytes, number: int | None = None) -> None:
         """Take the content of a record, in clear or opened with a sequence number."""
-        before = self._plain[side.side]
+        before = 0 if self._watch is None else self._watch.plain(side.side)
         self._content(side, kind, content, record.mark)
-        self._tell_seen(side, record, kind, number, before, opened=True)
-
-    def _tell_seen(
-        self, side: RecordSide, record: TlsRecord, kind: int, number: int | None, before: int, *, opened: bool
-    ) -> None:
         if self._watch is not None:
-            stop, plain = record.offset + HEAD_SIZE + len(record.body), (before, self._plain[side.side])
-            first, last = record.first, record.mark
-            self._watch(SeenRecord(side.side, kind, number, record.offset, stop, first, last, plain, opened=opened))
+            self._watch.see(side, record, kind, number, before)
+
+    def _count(self, side: RecordSide, size: int) -> None:
+        if self._watch is not None:
+            self._watch.add_plain(side.side, size)
 
     def _content(self, side: RecordSide, kind: int, content: bytes, mark: Mark) -> None:
         """The content of a record."""
@@ -406,7 +397,7 @@ class TlsDecoder:
             hole, side.hole = side.hole, None
             self._out.append(Hole(side.side, None, hole._replace(release=max(hole.release, mark.release))))
         self._out.append(Plain(side.side, data, mark))
-        self._plain[side.side] += len(data)
+        self._count(side, len(data))
 
     def _alert(self, side: RecordSide, content: bytes, mark: Mark) -> None:
         """Tell an alert that is more than a goodbye."""
