@@ -34,7 +34,7 @@ MOVED = frozenset(
     )
 )
 """Columns that name packets, or tell of messages before."""
-CUT = MOVED | {"stream_offset"}
+CUT = MOVED | {"stream_offset", "request_stream_offset", "response_stream_offset"}
 """Where plain bytes between messages are missing, nobody knows how many: offsets behind them count less."""
 OF_TLS = frozenset(
     (

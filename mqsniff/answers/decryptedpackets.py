@@ -107,11 +107,10 @@ class DecryptedStream:
             return
         if flags & SYN:
             self._shaken |= 1 << side
-        elif third:
+            self._put(side, place, int(segments.seq[row]), flags & (SYN | ACK), ack=int(segments.ack[row]))
+        elif third or first:
             self._shaken = 0
-        elif not first:
-            return
-        self._put(side, place, int(segments.seq[row]), flags & (SYN | ACK), ack=int(segments.ack[row]))
+            self._put(side, place, self._origin(side), ACK, ack=self._origin(side.peer))
 
     # ---- events
 
@@ -193,9 +192,13 @@ class DecryptedStream:
         return self._start.at.get(side, 1 << 62)
 
     def _next(self, side: Side) -> int:
-        """The next sequence number of a side; 0 for one that was never captured."""
-        origin = self._connection.place_of(side ^ self._client, 0)
-        return 0 if origin is None else self._sent[side] - origin & 0xFFFFFFFF
+        """The next sequence number of a side."""
+        return self._origin(side) + self._sent[side] & 0xFFFFFFFF
+
+    def _origin(self, side: Side) -> int:
+        """The sequence number of the first byte of a side; 0 where it was never captured."""
+        place = self._connection.place_of(side ^ self._client, 0)
+        return 0 if place is None else -place & 0xFFFFFFFF
 
     def _skip(self, side: Side, length: int) -> None:
         self._sent[side] += length or 1

@@ -42,6 +42,7 @@ _PLAIN: Final = Redaction(secrets=True, raw=True)
 _PROVEN: Final = ("messages", "exchanges")
 _BY_OTHERS: Final = frozenset(("queue_ns", "work_ns"))
 """Columns that depend on messages before, which an extract need not hold."""
+_OFFSETS: Final = frozenset(("stream_offset", "request_stream_offset", "response_stream_offset"))
 
 RowKey: TypeAlias = tuple[str, str, int, int]
 """Table, connection, side and stream offset of a row; of a decrypted one its hash stands with the table, and how many
@@ -121,8 +122,7 @@ class RowHashes:
             if start is None or (start.upgraded and offset < start.at.get(side, offset + 1)):
                 yield (f"{table}.{row.get('link')}", name, side, offset), _hash_of(told)
                 continue
-            del told["stream_offset"]
-            row_hash = _hash_of(told)
+            row_hash = _hash_of({name: value for name, value in told.items() if name not in _OFFSETS})
             alike = (f"{table}.{row.get('link')}.{row_hash.hex()}", name, int(side))
             yield (*alike, self._counts[alike]), row_hash
             self._counts[alike] += 1
