@@ -80,6 +80,9 @@ class DecryptedStream:
         self._sent = [0, 0]
         """Plain bytes of each side, and what is missing of them."""
         self._shaken = 0
+        self._closed: set[Side] = set()
+        self._resets: list[tuple[Side, Mark, int]] = []
+        """Segments with a RST whose side may have bytes that were not released yet."""
         self._last: MadePacket | None = None
         self.made: list[MadePacket] = []
         self.made_from: dict[int, int] = {}
@@ -103,7 +106,9 @@ class DecryptedStream:
         side = Side(direction ^ self._client)
         place = Mark(0, int(segments.ts_ns[row]), int(segments.packet[row]), int(segments.ordinal[row]))
         if flags & RST:
-            self._put(side, place, self._next(side), flags & (RST | ACK))
+            self._resets.append((side, place, flags & (RST | ACK)))
+            if side in self._closed:
+                self._put_resets()
             return
         if flags & SYN:
             self._shaken |= 1 << side
@@ -134,8 +139,10 @@ class DecryptedStream:
         side = self._side(event.direction)
         for above in self._layers[side].close():
             self._take_plain(above)
+        self._closed.add(side)
         if event.reason == "rst":
-            return  # its segment is passed on
+            self._put_resets()
+            return
         last = self._last
         if last is not None and (last.packet, last.side) == (event.mark.packet, side):
             last.flags |= FIN
@@ -148,6 +155,14 @@ class DecryptedStream:
         for layer in self._layers:
             for above in layer.close():
                 self._take_plain(above)
+        self._put_resets()
+
+    def _put_resets(self) -> None:
+        """Make the packets of resets, behind the bytes that were released before them."""
+        for side, place, flags in self._resets:
+            release = max(place.release, max((each.release for each in self.made), default=0))
+            self._put(side, place._replace(release=release), self._next(side), flags)
+        self._resets.clear()
 
     def _chunk(self, chunk: StreamChunk) -> None:
         side = self._side(chunk.direction)
