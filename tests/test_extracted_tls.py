@@ -247,3 +247,42 @@ def test_options_that_exclude_each_other_are_refused(tmp_path):
     out = tmp_path / "out.pcapng"
     assert "choose one" in run("extract", path, "-w", out, "--decrypted", "--with-keys").stderr
     assert "needs -w" in run("extract", path, "--save", tmp_path, "--decrypted").stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--decrypted",)])
+def test_a_proxy_head_in_front_of_tls_stays_plain(tmp_path, options):
+    head = b"PROXY TCP4 192.0.2.1 192.0.2.2 50000 4150\r\n"
+    says = [*opening(), *publishing()]
+    tape = talk(*contexts(ssl.TLSVersion.TLSv1_3), [(say.side, say.data) for say in says])
+    sent = [Say(side, data) for side, data in tape.sent]
+    path, out = tmp_path / "a.pcap", tmp_path / "out.pcapng"
+    write_pcap(path, segments([Say(sent[0].side, head + sent[0].data), *sent[1:]]))
+    keys = tmp_path / "a.keys"
+    keys.write_text(tape.keys)
+    done = run("extract", path, "--tls-keys", keys, "-w", out, "--show-secrets", *options)
+    assert "decode differently" not in done.stderr
+    assert head in out.read_bytes()
+    chosen = rows(path, "--tls-keys", str(keys), tables=("messages",), without=CUT)
+    again = () if options else ("--tls-keys", str(keys))
+    assert len(chosen) > 5
+    assert rows(out, *again, tables=("messages",), without=CUT) == chosen
+
+
+def test_tls_in_a_tunnel_stays_encrypted_and_that_is_said(login, tmp_path):
+    path, keys = login
+    with path.open("rb") as file:
+        packets = list(dpkt.pcap.UniversalReader(file))
+    tunnelled = tmp_path / "vxlan.pcap"
+    with tunnelled.open("wb") as file:
+        writer = dpkt.pcap.Writer(file)
+        for ts, data in packets:
+            udp = dpkt.udp.UDP(sport=50_000, dport=4789, data=b"\x08\0\0\0\0\0\x07\0" + data)
+            udp.ulen = len(bytes(udp))
+            ip = dpkt.ip.IP(src=b"\x0a\x01\0\1", dst=b"\x0a\x01\0\2", p=17, data=udp)
+            ip.len = len(bytes(ip))
+            writer.writepkt(bytes(dpkt.ethernet.Ethernet(data=ip, type=0x0800)), ts)
+    out = tmp_path / "out.pcapng"
+    done = run("extract", tunnelled, *keys, "-w", out, "--decrypted")
+    assert "1 TLS connection in a tunnel, so still encrypted" in done.stderr
+    assert SECRET not in out.read_bytes()
+    assert rows(out, *keys, tables=("messages",), without=CUT)

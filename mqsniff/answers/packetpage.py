@@ -117,10 +117,9 @@ def _record_text(record: SeenRecord) -> str:
     number = "record" if record.number is None else f"record {record.number}"
     first, last = packet_number(record.first.packet), packet_number(record.last.packet)
     place = f"packet {first}" if first == last else f"packets {first} to {last}"
-    size = record.plain[1] - record.plain[0]
     return (
-        f"{number}, {RECORD_KINDS.get(record.kind, 'unknown')}, {place}, stream offset {record.start}, "
-        f"{record.stop - record.start} bytes: {size} bytes of data from {record.plain[0]} on"
+        f"{number}, {RECORD_KINDS.get(record.kind, 'unknown')}, {place}, stream offset {record.start}: "
+        f"{record.stop - record.start} bytes, data {record.plain[0]} to {record.plain[1] - 1}"
     )
 
 
