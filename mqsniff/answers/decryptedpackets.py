@@ -36,7 +36,7 @@ from mqsniff.pipeline import SLICE_PACKETS
 from mqsniff.sources.batches import COLUMNS, slice_batch
 from mqsniff.sources.files import FileSource
 from mqsniff.streams.connection import Connection
-from mqsniff.streams.events import ConnectionClosed, StreamChunk, StreamClosed, StreamEvent, StreamGap
+from mqsniff.streams.events import ConnectionClosed, ConnectionOpened, StreamChunk, StreamClosed, StreamEvent, StreamGap
 from mqsniff.streams.flows import FlowEvents, FlowTable
 from mqsniff.streams.packets import PacketDecoder
 from mqsniff.streams.segment import ACK, FIN, RST, SYN
@@ -263,7 +263,7 @@ class DecryptedPackets:
         """Of the last batch: packet that was made -> the packet in which its data begins."""
         self.holed: set[str] = set()
         """Connections of which plain bytes are missing."""
-        self._streams: dict[Connection, DecryptedStream | None] = {}
+        self._streams: dict[Connection, DecryptedStream] = {}
         self._owners: dict[FlowKey, list[Connection]] = {}
         self._ordinal = 0
 
@@ -291,19 +291,20 @@ class DecryptedPackets:
         touched: set[DecryptedStream] = set()
         for events in flows:
             for _, connection, event in events:
-                if connection not in self._streams:
+                if isinstance(event, ConnectionOpened):
                     self._begin(connection)
-                stream = self._streams[connection]
-                if stream is not None:
+                if (stream := self._streams.get(connection)) is not None:
                     stream.take(event)
                     touched.add(stream)
         return touched
 
     def _begin(self, connection: Connection) -> None:
+        """Take note of a connection that is decrypted, and of those that take over its ports."""
         known = self._starts.get(connection.id)
+        if known is None and connection.key not in self._owners:
+            return
         self._owners.setdefault(connection.key, []).append(connection)
         if known is None:
-            self._streams[connection] = None
             return
         start, info = known
         client = 0 if side_of(connection.key, 0, info) is Side.CLIENT else 1
@@ -315,7 +316,7 @@ class DecryptedPackets:
         for row, (flow, ordinal) in enumerate(zip(segments.flow.tolist(), segments.ordinal.tolist(), strict=True)):
             owners = self._owners.get(segments.flows[flow], ())
             owner = next((each for each in reversed(owners) if each.first_ordinal <= ordinal), None)
-            stream = None if owner is None else self._streams[owner]
+            stream = None if owner is None else self._streams.get(owner)
             if stream is None:
                 kept.add(ordinal)
             else:

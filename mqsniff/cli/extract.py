@@ -264,7 +264,8 @@ def _tell_tls(report: ExtractReport, form: ExtractForm) -> None:
         say("--decrypted: no connection of these was opened by a key; what would open it: --tls-keys FILE")
     if report.encrypted:
         where = "in a tunnel, so still encrypted" if form.decrypted else "still encrypted"
-        opens = ": the same key log opens it" if not report.key_lines else ", with its keys: OUT is a secret"
+        them = "it" if report.encrypted == 1 else "them"
+        opens = f": the same key log opens {them}" if not report.key_lines else ", their keys in it: OUT is a secret"
         say(f"{_connections(report.encrypted)} {where}{opens}")
     if form.with_keys and not report.key_lines:
         say("--with-keys: no key opened anything of this, so none is written")
