@@ -35,7 +35,7 @@ MOVED = frozenset(
 )
 """Columns that name packets, or tell of messages before."""
 CUT = MOVED | {"stream_offset", "request_stream_offset", "response_stream_offset"}
-"""Where plain bytes between messages are missing, nobody knows how many: offsets behind them count less."""
+"""Where plain bytes between messages are missing, unknown number: offsets after them count less."""
 OF_TLS = frozenset(
     (
         *("tls_version", "tls_cipher", "tls_alpn", "tls_server_name", "tls_resumed", "tls_keys"),

@@ -21,7 +21,7 @@ from mqsniff.sources.files import FileSource
 PCAPS = Path(__file__).parents[1] / "pcaps"
 SAMPLES = {path.name: path for path in captures_under([PCAPS]) if key_logs_beside(path)}
 HEADERS = 54
-"""Bytes in front of a payload that no damage touches: what they say of connections is tried elsewhere."""
+"""Bytes before a payload that no damage touches: what they say of connections is tried elsewhere."""
 
 
 def hurt(path: Path, made: Path, seed: int) -> Path:

@@ -4,7 +4,7 @@
    ports. Packets with a SYN, a FIN or a RST, and the end of the handshake, become packets without data. What TLS itself
    says (hellos, alerts, changes of keys) is left out, as are retransmissions, and acknowledgements without data.
 2. Sequence numbers start as captured and count plain bytes; each packet acknowledges all plain bytes of the peer that
-   came before. Where plain bytes are missing and nobody knows how many, one sequence number is left out.
+   came before. Where plain bytes are missing and unknown number, one sequence number is left out.
 3. Bytes before an upgrade stay as they are. Other connections are passed on as they were captured.
 """
 
@@ -158,7 +158,7 @@ class DecryptedStream:
         self._put_resets()
 
     def _put_resets(self) -> None:
-        """Make the packets of resets, behind the bytes that were released before them."""
+        """Make the packets of resets, after the bytes that were released before them."""
         for side, place, flags in self._resets:
             release = max(place.release, max((each.release for each in self.made), default=0))
             self._put(side, place._replace(release=release), self._next(side), flags)
@@ -183,7 +183,7 @@ class DecryptedStream:
             self._take_plain(above)
 
     def _take_plain(self, above: Chunk | Gap) -> None:
-        """What came out of TLS; clear text in front of the first record is none of it, unless it was agreed on."""
+        """What came out of TLS; clear text before the first record is none of it, unless it was agreed on."""
         if not (self._start.upgraded or self._decoder.opened):
             return
         if isinstance(above, Gap):

@@ -78,14 +78,14 @@ class Explainer:
         self._found: list[MessageItem] = []
         self._came_from: dict[tuple[Side, int], list[SeenRecord]] = {}
         self._passed = False
-        """Whether a message behind the packet came out of its side's layers, which give them in order."""
+        """Whether a message after the packet came out of its side's layers, which give them in order."""
         self._explained = 0
         """How many bytes of the packet stand in messages."""
         self._problems: list[ProblemItem] = []
         self._places: dict[str, deque[_Place]] = {}
         self._before: NearMessage | None = None
         self._after: dict[str, NearMessage] = {}
-        """The first message behind the packet, by connection and (as '') of any."""
+        """The first message after the packet, by connection and (as '') of any."""
 
     def explain(self, items: Iterable[Item | None]) -> Explanation:
         """Read items until the packet is explained."""
@@ -183,7 +183,7 @@ class Explainer:
         finder = self._finder
         segment = finder.segment
         if finder.problem is not None:
-            return f"it could not be taken apart: {finder.problem.problem.detail}"
+            return f"it could not be decoded: {finder.problem.problem.detail}"
         if segment is None:
             return "it carries no TCP segment"
         if not segment.size:

@@ -190,7 +190,7 @@ class Conversation:
             yield from self._decrypt(stage, event)
 
     def _tls_start(self) -> TlsStart:
-        """Where TLS begins: with the connection, or behind a PROXY head."""
+        """Where TLS begins: with the connection, or after a PROXY head."""
         direction, size = self._behind_head
         at = {side: size if side is self._sides[direction] else 0 for side in Side}
         return TlsStart(at, upgraded=False, from_start=self._from_start)

@@ -29,7 +29,7 @@ Notice: TypeAlias = tuple[Problem, Mark]
 
 START: Final = Mark(0, 0, 0, 0)
 SYNC_MARK: Final = b"\0\0\xff\xff"
-"""The end of what a flush of deflate gives (RFC 1951 section 3.2.4): it belongs to nothing behind it."""
+"""The end of what a flush of deflate gives (RFC 1951 section 3.2.4): it belongs to nothing after it."""
 
 
 def pieces(chunk: Chunk | StreamChunk) -> Iterator[tuple[Mark, bytes]]:
@@ -143,7 +143,7 @@ class TransformLayer(Layer):
         """Report from which byte on nothing could be decoded, and how many bytes that were."""
         if self._dark is not None:
             dark, self._dark = self._dark, None
-            detail = f"{dark.why}: dark from byte {dark.offset} of the layer on, {self.undecoded} bytes not decoded"
+            detail = f"{dark.why}: {self.undecoded} bytes not decoded, from byte {dark.offset} of the layer on"
             severity = "warning" if dark.kind == "trailing_bytes" else "error"
             problem = Problem(dark.kind, severity, detail, "", self.side, self._plain, self.undecoded)  # type: ignore[arg-type]
             self.notices.append((problem, self._dark_mark))

@@ -56,7 +56,7 @@ class PcapngWriter:
         return number
 
     def secrets(self, kind: int, data: bytes) -> None:
-        """Write decryption secrets, which readers use for the packets behind them."""
+        """Write decryption secrets, which readers use for the packets after them."""
         self._block(_SECRETS, struct.pack("<II", kind, len(data)) + data + bytes(-len(data) % 4), [])
 
     def packet(

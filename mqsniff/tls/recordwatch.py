@@ -31,7 +31,7 @@ class RecordWatch:
     def see(
         self, side: RecordSide, record: TlsRecord, kind: int, number: int | None, before: int | None = None
     ) -> None:
-        """Tell of a record; ``before``: plain bytes of its side in front of it, None where it did not open."""
+        """Tell of a record; ``before``: plain bytes of its side before it, None where it did not open."""
         after = self._plain[side.side]
         plain = (after if before is None else before), after
         stop, marks = record.offset + HEAD_SIZE + len(record.body), (record.first, record.mark)
