@@ -6,7 +6,7 @@ WHEEL := $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir bui
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
 LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py
 
-.PHONY: sample check test lint types walls data wheels compiled check-compiled format truth same-rows bench clean
+.PHONY: sample check test lint types walls data wheels compiled check-compiled format truth tls-truth same-rows bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
@@ -59,6 +59,9 @@ format: .venv/ready
 
 truth: .venv/ready  ## rows against what the clients of the captures know: make truth CAPTURES=DIR
 	PYTHONPATH=. $(BIN)/python tests/truth.py $(CAPTURES)
+
+tls-truth: .venv/ready  ## what TLS hides, ours beside tshark's with the same keys: make tls-truth CAPTURES=DIR
+	PYTHONPATH=. $(BIN)/python tests/truth_tls.py $(CAPTURES)
 
 same-rows: .venv/ready  ## rows of decode against those of batch, capture by capture: make same-rows CAPTURES=DIR
 	PYTHONPATH=. $(BIN)/python tests/batch/same_rows.py $(CAPTURES)

@@ -16,12 +16,16 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import Random
+from typing import TextIO
 
 from kafkarecords import CODECS, Batch, Records, record, text
 from tcptraffic import LossyTcp, Tcp, Writer
+from tlstraffic import SealedLossyTcp
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
@@ -168,13 +172,17 @@ class Partition:
 class Pair:
     """A producer and a consumer of one topic."""
 
-    def __init__(self, out: Writer, number: int, codec: str, seed: int, words: bytes) -> None:
+    def __init__(
+        self, out: Writer, number: int, codec: str, seed: int, words: bytes, *, keys: TextIO | None = None
+    ) -> None:
+        """``keys``: where the keys go that TLS has; None: no TLS."""
         random = Random(seed * 1000 + number)
         self._out = out
         self._topic = f"orders-{number}-{codec}"
         self._names = f"producer-{number}", f"consumer-{number}"
         ports = 40_000 + number, 50_000 + number
-        self._producer, self._consumer = (LossyTcp(out, port, PORT, random, LOSS) for port in ports)
+        tcp = LossyTcp if keys is None else partial(SealedLossyTcp, keys=keys)
+        self._producer, self._consumer = (tcp(out, port, PORT, random, LOSS) for port in ports)
         made = (Records(random, words, codec, 1000 + number * PARTITIONS + n) for n in range(PARTITIONS))
         self._partitions = [Partition(records) for records in made]
         self._correlation = 2
@@ -218,13 +226,15 @@ class Pair:
         yield 1, tell(FETCH, self._correlation, responses=[{"topic": self._topic, "partitions": told}])
 
 
-def write_records(path: Path, size: int, records: int, seed: int, codecs: Sequence[str]) -> tuple[int, int]:
+def write_records(
+    path: Path, size: int, records: int, seed: int, codecs: Sequence[str], *, keys: TextIO | None = None
+) -> tuple[int, int]:
     """Write at least so many bytes and rows of records; (messages, rows of records)."""
     random = Random(seed)
     words = text(random)
     with path.open("wb") as file:
         out = Writer(file)
-        pairs = [Pair(out, number, codecs[number % len(codecs)], seed, words) for number in range(PAIRS)]
+        pairs = [Pair(out, number, codecs[number % len(codecs)], seed, words, keys=keys) for number in range(PAIRS)]
 
         def enough() -> bool:
             return out.size >= size and sum(pair.records for pair in pairs) >= records
@@ -249,7 +259,9 @@ def main() -> None:
         counts = write_small(Path(path), requests, seed)
     else:
         mb, records, seed = map(int, numbers[:3])
-        counts = write_records(Path(path), mb * 1_000_000, records, seed, numbers[3:] or CODECS)
+        codecs = [each for each in numbers[3:] if each != "--tls"] or CODECS
+        with Path(path).with_suffix(".keys").open("w") if "--tls" in numbers else nullcontext() as keys:
+            counts = write_records(Path(path), mb * 1_000_000, records, seed, codecs, keys=keys)
     print(*counts)
 
 

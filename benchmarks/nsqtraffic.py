@@ -1,5 +1,8 @@
 """NSQ traffic of any length as a pcap, the same on every run: ``python benchmarks/nsqtraffic.py PATH MB [--snappy]``.
 
+``--generations N`` writes so many generations of connections instead of MB; ``--tls`` puts them into TLS 1.3, and the
+keys beside PATH.
+
 1. A connection begins with MAGIC and IDENTIFY and leaves after ``ROUNDS`` rounds; another one takes its place. So the
    number of open connections does not depend on the length of the file.
 2. In a round a producer says MPUB of ten messages (every fourth time ten PUBs), the broker answers; a consumer is given
@@ -12,12 +15,15 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
+from typing import TextIO
 
 from cramjam import snappy
 from crc32c import crc32c
 from tcptraffic import START_NS, Tcp, Writer
+from tlstraffic import SealedTcp
 
 ROUNDS = 200
 PAIRS = 8
@@ -62,8 +68,9 @@ def snappy_chunks(data: bytes) -> Iterator[bytes]:
 class Connection:
     """One connection and where its two streams stand."""
 
-    def __init__(self, out: Writer, client_port: int, *, compressed: bool) -> None:
-        self._tcp = Tcp(out, client_port, 4150)
+    def __init__(self, out: Writer, client_port: int, *, compressed: bool, keys: TextIO | None = None) -> None:
+        """``keys``: where the keys go that TLS has; None: no TLS."""
+        self._tcp = Tcp(out, client_port, 4150) if keys is None else SealedTcp(out, client_port, 4150, keys)
         self._switched = False
         self._begun = [False, False]
         wish = (
@@ -91,18 +98,23 @@ class Connection:
         self._tcp.leave()
 
 
-def write_nsq(path: Path, size: int, *, compressed: bool = False) -> int:
-    """Write a capture of at least ``size`` bytes; the number of NSQ messages in it."""
+def write_nsq(
+    path: Path, size: int, *, compressed: bool = False, generations: int = 0, keys: TextIO | None = None
+) -> int:
+    """Write a capture of at least ``size`` bytes, or of some generations; the number of NSQ messages in it."""
     random = Random(7)
     bodies = make_bodies(random)
     messages = 0
     with path.open("wb") as file:
         out = Writer(file)
         generation = 0
-        while out.size < size:
+        while generation < generations if generations else out.size < size:
             first_port = 20_000 + generation * 2 * PAIRS % 40_000
             producers, consumers = (
-                [Connection(out, first_port + 2 * pair + role, compressed=compressed) for pair in range(PAIRS)]
+                [
+                    Connection(out, first_port + 2 * pair + role, compressed=compressed, keys=keys)
+                    for pair in range(PAIRS)
+                ]
                 for role in (0, 1)
             )
             for consumer in consumers:
@@ -147,7 +159,11 @@ def play_round(producer: Connection, consumer: Connection, bodies: list[bytes], 
 def main() -> None:
     """Write a capture and print how many NSQ messages are in it."""
     path, mb, *options = sys.argv[1:]
-    print(write_nsq(Path(path), int(mb) * 1_000_000, compressed="--snappy" in options))
+    count = int(options[options.index("--generations") + 1]) if "--generations" in options else 0
+    sealed = Path(path).with_suffix(".keys").open("w") if "--tls" in options else nullcontext()
+    with sealed as keys:
+        size = int(mb) * 1_000_000
+        print(write_nsq(Path(path), size, compressed="--snappy" in options, generations=count, keys=keys))
 
 
 if __name__ == "__main__":

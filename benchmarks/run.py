@@ -21,6 +21,7 @@ SECTIONS = {
     "kafka-parquet": "kafkaruns",
     "pulsar": "pieces",
     "rocketmq": "pieces",
+    "tls": "tlsruns",
     "batch-scan": "batchscan",
     "batch-spark": "batchspark",
 }

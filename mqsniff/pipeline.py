@@ -108,6 +108,11 @@ class Pipeline:
         self._last_ns = -(1 << 63)
 
     @property
+    def keys(self) -> KeyRing | None:
+        """What opens TLS."""
+        return self._context.keys
+
+    @property
     def captures(self) -> list[CaptureInfo]:
         """The inputs, with what their readers found."""
         return self._source.captures

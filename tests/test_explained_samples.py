@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from watching import explained_messages
+from watching import explained_messages, explained_with_records
 
-from mqsniff.answers.captures import captures_under
+from mqsniff.answers.captures import captures_under, key_logs_beside
 from mqsniff.model import Message, Secret, Span
 from mqsniff.sinks.panes import PaneOptions, field_objects, pane_lines
 from mqsniff.tables.values import Redaction
@@ -51,13 +51,51 @@ def shown_of(message: Message, spans: tuple[Span, ...], shown: Redaction) -> tup
 def test_every_byte_of_every_message_is_explained_exactly_once():
     opened: Counter[str] = Counter()
     protocols: Counter[str] = Counter()
+    decrypted: Counter[str] = Counter()
     for path in SAMPLES.values():
-        for item in explained_messages(path):
+        for item, records in explained_with_records(path):
             assert item.spans is not None
             tiled(item.spans, item.message.frame.data, opened)
             protocols[item.message.protocol] += 1
+            if records:
+                decrypted[item.message.protocol] += 1
     assert {"kafka", "nsq", "pulsar", "rocketmq"} <= set(protocols)
+    assert {"kafka", "nsq", "pulsar", "rocketmq"} <= set(decrypted)
     assert {"gzip", "zlib", "lz4", "zstd"} <= set(opened)
+
+
+KEYED = [name for name, path in SAMPLES.items() if key_logs_beside(path)]
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_every_byte_of_a_decrypted_message_came_from_one_record(name):
+    count = 0
+    for item, records in explained_with_records(SAMPLES[name]):
+        frame = item.message.frame
+        if not item.connection.layered or not records:
+            continue
+        count += 1
+        at = frame.offset
+        for record in records:
+            assert record.side is frame.side
+            assert record.kind == 23
+            assert record.plain[0] <= at < record.plain[1]
+            assert record.first.packet <= record.last.packet
+            assert record.stop - record.start > record.plain[1] - record.plain[0]
+            at = record.plain[1]
+        assert at >= frame.offset + frame.size
+        assert records[0].last.packet == frame.first_packet
+        assert records[-1].last.packet == frame.last_packet
+    assert count or "refused" in name or "unknown-ca" in name
+
+
+def test_a_message_in_deflate_in_tls_came_from_records():
+    path = SAMPLES["nsq/nsq-1.3.0-go-tls12-deflate-dsb.pcapng"]
+    behind = [(item, records) for item, records in explained_with_records(path) if item.message.name == "MESSAGE"]
+    assert len(behind) > 100
+    for item, records in behind:
+        assert records, item.message.frame.offset
+        assert records[-1].last.packet == item.message.frame.last_packet
 
 
 @pytest.mark.parametrize(

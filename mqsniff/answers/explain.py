@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from mqsniff.answers.packetfinder import PacketFinder
+from mqsniff.answers.recordplaces import RECORD_KINDS
 from mqsniff.decode.foreign import TITLES
 from mqsniff.model import (
     ClosedItem,
@@ -25,6 +26,7 @@ from mqsniff.model import (
     packet_capture,
     packet_number,
 )
+from mqsniff.tls.output import SeenRecord
 
 KAFKA_PORT: Final = 9092
 """The port on which Wireshark takes a connection for Kafka by itself."""
@@ -55,10 +57,17 @@ class Explanation:
 
     found: list[MessageItem] = field(default_factory=list)
     """The messages that touch it, in order, each with its spans."""
+    came_from: dict[tuple[Side, int], list[SeenRecord]] = field(default_factory=dict)
+    """(side, stream offset) of each message that was decrypted -> the records of TLS that it came from."""
     why: str = ""
     """Why there are none."""
     before: NearMessage | None = None
     after: NearMessage | None = None
+
+    def records_of(self, item: MessageItem) -> list[SeenRecord]:
+        """The records of TLS that a message came from; none where it was not decrypted."""
+        frame = item.message.frame
+        return self.came_from.get((frame.side, frame.offset), [])
 
 
 class Explainer:
@@ -67,6 +76,9 @@ class Explainer:
     def __init__(self, finder: PacketFinder) -> None:
         self._finder = finder
         self._found: list[MessageItem] = []
+        self._came_from: dict[tuple[Side, int], list[SeenRecord]] = {}
+        self._passed = False
+        """Whether a message after the packet came out of its side's layers, which give them in order."""
         self._explained = 0
         """How many bytes of the packet stand in messages."""
         self._problems: list[ProblemItem] = []
@@ -100,11 +112,16 @@ class Explainer:
         finder = self._finder
         if item.spans is not None:
             self._found.append(item)
+            if records := finder.records_of(info, frame):
+                self._came_from[frame.side, frame.offset] = records
             self._explained += self._bytes_of(frame)
             return
         packet = finder.packet
+        finder.pass_message(info, frame)
         if packet is None:
             return
+        if self._found and info is finder.connection and info.layered and frame.side is finder.side:
+            self._passed = True
         near = NearMessage(item.message.name, frame.first_packet, frame.last_packet)
         places = self._places.setdefault(info.connection_id, deque(maxlen=FRAMES_KEPT))
         places.append(_Place(frame.side, frame.offset, frame.offset + frame.size, near))
@@ -138,7 +155,8 @@ class Explainer:
         if self._found:
             assert segment is not None
             near = self._after.get(info.connection_id if info is not None else "")
-            return self._explained >= segment.size or (near is not None and finder.place is None)
+            passed = self._passed or (near is not None and finder.place is None)
+            return self._explained >= segment.size or passed
         if finder.problem is not None or (segment is not None and info is None):
             return "" in self._after
         if segment is None or info is None:
@@ -146,7 +164,7 @@ class Explainer:
         return not segment.size and info.connection_id in self._after
 
     def _explanation(self) -> Explanation:
-        found = Explanation(self._found)
+        found = Explanation(self._found, self._came_from)
         if self._found:
             return found
         info = self._finder.connection
@@ -193,6 +211,11 @@ class Explainer:
             return f"its {size} bytes are not decoded: {told}"
         if info.tls_version is not None and info.tls_keys != "used":
             return f"its {size} bytes are TLS, which is not decoded{_needs_keys(info)}"
+        records = self._finder.records
+        if records and not any(each.plain[0] < each.plain[1] for each in records):
+            kinds = dict.fromkeys(RECORD_KINDS.get(each.kind, "unknown") for each in records)
+            count = f"{len(records)} record{'' if len(records) == 1 else 's'} of TLS without data"
+            return f"its {size} bytes are {count}: {', '.join(kinds)}"
         if info.protocol == "unknown":
             return f"its {size} bytes are of an unknown protocol (port {info.server_port}; --decode-as may name it)"
         if info.layered:

@@ -10,10 +10,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from mqsniff.model import (
     ClosedItem,
@@ -28,6 +29,7 @@ from mqsniff.model import (
     ProblemItem,
     RecordItem,
     Side,
+    TlsStart,
 )
 from mqsniff.sinks.lines import message_parts
 from mqsniff.tables.escape import safe
@@ -40,9 +42,11 @@ _PLAIN: Final = Redaction(secrets=True, raw=True)
 _PROVEN: Final = ("messages", "exchanges")
 _BY_OTHERS: Final = frozenset(("queue_ns", "work_ns"))
 """Columns that depend on messages before, which an extract need not hold."""
+_OFFSETS: Final = frozenset(("stream_offset", "request_stream_offset", "response_stream_offset"))
 
 RowKey: TypeAlias = tuple[str, str, int, int]
-"""Table, connection, side and stream offset of a row."""
+"""Table, connection, side and stream offset of a row; of a decrypted one its hash stands with the table, and how many
+like it came before instead of the offset, which counts no bytes that a cut in TLS hides."""
 
 
 class ChosenFrame(NamedTuple):
@@ -68,6 +72,23 @@ class ChosenConnection:
     """How many messages of it were chosen themselves."""
     whole: bool = False
     """Whether every packet of it is wanted."""
+    records: dict[Side, list[tuple[int, int]]] | None = None
+    """By side: the places of the records of TLS that are wanted; None where places of messages are those of bytes."""
+
+    @property
+    def is_decrypted(self) -> bool:
+        """Whether its TLS was opened."""
+        return self.info.tls_start is not None and self.info.tls_keys == "used"
+
+    @property
+    def can_be_plain(self) -> bool:
+        """Whether it can go out as plain TCP: what is in a tunnel stays as it is."""
+        return self.is_decrypted and not self.info.tunnel
+
+    @property
+    def cannot_be_cut(self) -> bool:
+        """Whether a layer can be read as a whole only: compression, or TLS that was not opened."""
+        return self.info.decompressed or (self.info.layered and not self.is_decrypted)
 
 
 @dataclass(slots=True)
@@ -81,6 +102,36 @@ class _SeenConnection:
     messages: int = 0
 
 
+class RowHashes:
+    """The rows of messages and exchanges, by what they are, as hashes; of one run."""
+
+    def __init__(self, starts: Mapping[str, TlsStart] | None = None) -> None:
+        """``starts``: where TLS began in connections that are plain TCP now."""
+        self._starts = starts or {}
+        self._counts: Counter[tuple[str, str, int]] = Counter()
+
+    def of(self, item: Item, captures: Captures) -> Iterator[tuple[RowKey, bytes]]:
+        """The rows of an item."""
+        if not isinstance(item, MessageItem | ExchangeItem):
+            return
+        for table, row in rows_of(item, captures, _PROVEN, _PLAIN):
+            side = Side.CLIENT if row["side"] == Side.CLIENT.text else Side.SERVER
+            told = {name: value for name, value in row.items() if name not in _BY_OTHERS}
+            name, offset = str(row["connection_id"]), row["stream_offset"]
+            start = self._starts.get(name) or item.connection.tls_start
+            if start is None or (start.upgraded and offset < start.at.get(side, offset + 1)):
+                yield (f"{table}.{row.get('link')}", name, side, offset), _hash_of(told)
+                continue
+            row_hash = _hash_of({name: value for name, value in told.items() if name not in _OFFSETS})
+            alike = (f"{table}.{row.get('link')}.{row_hash.hex()}", name, int(side))
+            yield (*alike, self._counts[alike]), row_hash
+            self._counts[alike] += 1
+
+
+def _hash_of(row: dict[str, Any]) -> bytes:
+    return blake2b(_PLAIN.json(row), digest_size=12).digest()
+
+
 @dataclass(slots=True)
 class ExtractChoice:
     """Gathers what is wanted; ``late``: whether items are chosen long after they were seen (``--where``)."""
@@ -91,6 +142,7 @@ class ExtractChoice:
     connections: dict[str, ChosenConnection] = field(default_factory=dict)
     hashes: dict[RowKey, bytes] = field(default_factory=dict)
     """Of the rows of what was chosen."""
+    _row_hashes: RowHashes = field(default_factory=RowHashes)
     _seen: dict[str, _SeenConnection] = field(default_factory=dict)
     _teachers: dict[tuple[str, str], tuple[str, ChosenFrame]] = field(default_factory=dict)
     """(protocol, topic id) -> connection and place of the message that taught its name first."""
@@ -175,7 +227,7 @@ class ExtractChoice:
                 self._want(info, message)
 
     def _prove(self, item: MessageItem | ExchangeItem) -> None:
-        for key, row_hash in row_hashes(item, self.captures):
+        for key, row_hash in self._row_hashes.of(item, self.captures):
             self.hashes[key] = row_hash
 
     # ---- the end
@@ -190,22 +242,11 @@ class ExtractChoice:
             if seen is None:
                 continue
             chosen.info = seen.info
-            chosen.whole = chosen.whole or chosen.messages >= seen.messages or chosen.info.layered
+            chosen.whole = chosen.whole or chosen.messages >= seen.messages or chosen.cannot_be_cut
             for frame in seen.opening:
                 chosen.frames.setdefault((frame.side, frame.start), frame)
         self._seen.clear()
         self._teachers.clear()
-
-
-def row_hashes(item: Item, captures: Captures) -> Iterator[tuple[RowKey, bytes]]:
-    """The rows of a message or an exchange, by what they are, as hashes."""
-    if not isinstance(item, MessageItem | ExchangeItem):
-        return
-    for table, row in rows_of(item, captures, _PROVEN, _PLAIN):
-        side = 0 if row["side"] == Side.CLIENT.text else 1
-        key = (f"{table}.{row.get('link')}", str(row["connection_id"]), side, row["stream_offset"])
-        told = {name: value for name, value in row.items() if name not in _BY_OTHERS}
-        yield key, blake2b(_PLAIN.json(told), digest_size=12).digest()
 
 
 def frame_place(frame: Frame, line: str = "") -> ChosenFrame:

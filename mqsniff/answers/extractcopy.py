@@ -12,17 +12,30 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import BinaryIO, Final, NamedTuple
 
+from mqsniff.answers.decryptedpackets import DecryptedPackets
 from mqsniff.answers.extractchoice import ChosenFrame
 from mqsniff.answers.extractmasks import MaskedBytes, MaskObserver, MaskWhy
 from mqsniff.answers.extractpackets import ListedPacket, PacketList, WantedPackets
 from mqsniff.answers.selectedpackets import SelectedPackets
 from mqsniff.answers.tcppatch import patched
+from mqsniff.decode.observer import RunObserver
 from mqsniff.dissector import Settings
-from mqsniff.model import PacketBatch, SegmentBatch, Side, packet_capture, packet_number
+from mqsniff.model import (
+    ConnectionInfo,
+    Int64s,
+    PacketBatch,
+    SegmentBatch,
+    Side,
+    TlsStart,
+    packet_capture,
+    packet_number,
+)
+from mqsniff.pipeline import Pipeline, Source
 from mqsniff.sinks.pcapng import PcapngWriter
-from mqsniff.sources.files import ReadProgress
+from mqsniff.sources.files import FileSource, ReadProgress
 from mqsniff.streams.packets import PacketDecoder
 from mqsniff.tables.values import Redaction
+from mqsniff.tls.keylog import TLS_KEY_LOG, KeyLog
 
 _SAID: Final[dict[MaskWhy, str]] = {
     "secret": "secrets overwritten",
@@ -50,6 +63,12 @@ class ExtractReport:
     """Packets whose payload could not be found in them."""
     whole: int = 0
     """Connections that were taken whole so that their messages decode."""
+    encrypted: int = 0
+    """Connections whose TLS was opened to choose from them, and stays as it was captured."""
+    decrypted: int = 0
+    """Connections that go out as plain TCP."""
+    key_lines: list[str] = field(default_factory=list)
+    """Lines of key logs that are written into the extract."""
     unlike: int = 0
     """Rows of what was chosen to which the extract does not decode."""
 
@@ -72,6 +91,20 @@ class ExtractInput:
     settings: Settings
     decode_as: Mapping[int, str]
     on_progress: ReadProgress | None = None
+    keys: tuple[KeyLog, ...] = ()
+    """What opens TLS."""
+    plain: Mapping[str, tuple[TlsStart, ConnectionInfo]] | None = None
+    """The connections that are read as plain TCP, by their ids; None: packets are read as they were captured."""
+
+    def source(self) -> Source:
+        """All packets, to be read once more."""
+        source = FileSource(self.names, self.settings.limits, self.on_progress)
+        return source if self.plain is None else DecryptedPackets(source, self.plain, self.keys, self.settings.limits)
+
+    def run(self, packets: Int64s, settings: Settings | None = None, observer: RunObserver | None = None) -> Pipeline:
+        """A run over some packets."""
+        chosen = SelectedPackets(self.source(), packets)
+        return Pipeline(chosen, settings or self.settings, decode_as=self.decode_as, observer=observer, keys=self.keys)
 
 
 class _PacketLines:
@@ -88,13 +121,16 @@ class _PacketLines:
         frames = self._frames[listed.side]
         if not listed.size:
             return
-        near = frames
-        if not self._layered:
+        if self._layered:
+            near = frames[bisect_left(frames, listed.packet, key=_last_packet) :]
+        else:
             low = bisect_left(frames, listed.start - self._longest, key=_start)
             near = frames[low : bisect_left(frames, listed.start + listed.size, key=_start)]
         for frame in near:
             if self._layered:
-                carries = frame.first_packet <= listed.packet <= frame.last_packet
+                if frame.first_packet > listed.packet:
+                    break
+                carries = listed.packet <= frame.last_packet
             else:
                 carries = frame.stop > listed.start
             if carries:
@@ -105,6 +141,10 @@ class _PacketLines:
 
 def _start(frame: ChosenFrame) -> int:
     return frame.start
+
+
+def _last_packet(frame: ChosenFrame) -> int:
+    return frame.last_packet
 
 
 class _Payload(NamedTuple):
@@ -139,23 +179,34 @@ class PacketCopy:
         self._report = report
         self._lines: dict[str, _PacketLines] = {}
         self._names: list[str] = []
+        self._made: DecryptedPackets | None = None
 
     def write(self, stream: BinaryIO) -> None:
         """Write all of them."""
         limits = self._source.settings.limits
-        packets = SelectedPackets(self._source.names, self._wanted.ids, limits, self._source.on_progress)
+        source = self._source.source()
+        packets = SelectedPackets(source, self._wanted.ids)
         decoder = PacketDecoder(limits)
-        writer = PcapngWriter(stream, application="mqsniff extract", comments=[self._told()])
+        writer = PcapngWriter(stream, application="mqsniff extract", comments=self._told())
+        if self._report.key_lines:
+            writer.secrets(TLS_KEY_LOG, "".join(f"{line}\n" for line in self._report.key_lines).encode())
+        self._made = source if isinstance(source, DecryptedPackets) else None
         for batch in packets.batches():
             self._names = [PurePath(capture.name).name for capture in packets.captures]
             self._copy(writer, batch, decoder.decode(batch))
         writer.flush()
         self._report.packets, self._report.size = writer.packets, writer.size
 
-    def _told(self) -> str:
+    def _told(self) -> Iterator[str]:
+        """What the section as a whole is."""
         if self._masks is None:
-            return "mqsniff extract --raw: nothing is hidden; secrets may be in these packets"
-        return "mqsniff extract: what is hidden is overwritten in place, by * or zeros; checksums of TCP are repaired"
+            yield "mqsniff extract --raw: nothing is hidden; secrets may be in these packets"
+        else:
+            yield "mqsniff extract: what is hidden is overwritten in place, by * or zeros; TCP checksums are repaired"
+        if self._source.plain:
+            yield "mqsniff extract --decrypted: TLS was decrypted; its packets were made, and never stood on a wire"
+        if self._report.key_lines:
+            yield "mqsniff extract --with-keys: the keys of these connections are in this file; it is a secret"
 
     def _copy(self, writer: PcapngWriter, batch: PacketBatch, segments: SegmentBatch) -> None:
         """Write the packets of a batch."""
@@ -179,9 +230,19 @@ class PacketCopy:
             number = writer.interface(
                 (capture, interface, linktype), linktype, name=f"{self._names[capture]}:{interface}"
             )
-            notes.append(f"packet {packet_number(packet)} of {self._names[capture]}")
+            notes.append(self._origin(packet))
             comment = "\n".join(notes)
             writer.packet(number, int(batch.ts_ns[index]), bytes(data), int(batch.wirelen[index]), [comment])
+
+    def _origin(self, packet: int) -> str:
+        """Which packets of the captures a packet is, or was made of."""
+        name, last = self._names[packet_capture(packet)], packet_number(packet)
+        first = None if self._made is None else self._made.made_from.get(packet)
+        if first is None:
+            return f"packet {last} of {name}"
+        if first == packet:
+            return f"decrypted by mqsniff from packet {last} of {name}"
+        return f"decrypted by mqsniff from packets {packet_number(first)} to {last} of {name}"
 
     def _line_of(self, owner: PacketList) -> _PacketLines:
         name = owner.chosen.info.connection_id

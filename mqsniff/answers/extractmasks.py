@@ -6,6 +6,8 @@
    tells, so that what was sent twice is hidden twice; as a whole where it differs from what was decoded.
 3. Inside a layer (TLS, compression) places tell nothing: if anything has to be hidden there, all bytes of that side
    from the beginning of the layer on are overwritten; else those from which on the layer gave nothing.
+4. TLS that was opened stays as it is: its records hide what is in them from all who do not have its keys. What stands
+   in no record there is overwritten.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from mqsniff.model import ConnectionInfo, Frame, Item, MessageItem, Problem, Pro
 from mqsniff.streams.connection import Connection
 from mqsniff.tables.masking import HiddenRange, hidden_ranges
 from mqsniff.tables.values import Redaction
+from mqsniff.tls.output import SeenRecord
 
 _FILL: Final = {"secret": 0x2A, "payload": 0x2A, "compressed": 0, "undecoded": 0}
 MaskWhy: TypeAlias = str
@@ -44,11 +47,15 @@ class _SideMask:
     sorted_ranges: Ranges | None = None
     starts: list[int] = field(default_factory=list)
     longest: int = 0
+    records: list[tuple[int, int]] = field(default_factory=list)
+    """Places of records of TLS."""
+    record_ranges: Ranges | None = None
 
     def close(self) -> None:
         """Everything is known: make it searchable."""
         self.sorted_ranges = Ranges(self.decoded)
-        self.decoded = []
+        self.record_ranges = Ranges(self.records)
+        self.decoded, self.records = [], []
         self.hidden.sort()
         self.starts = [each.start for each in self.hidden]
         self.longest = max((each.stop - each.start for each in self.hidden), default=0)
@@ -86,6 +93,14 @@ class ConnectionMask:
             moved = HiddenRange(hidden.start + frame.offset, hidden.stop + frame.offset, hidden.why)
             side.hidden.append(moved)
 
+    def take_record(self, record: SeenRecord) -> None:
+        """Note the place of a record of TLS; places that touch are one."""
+        places = self._sides[record.side].records
+        if places and places[-1][1] == record.start:
+            places[-1] = places[-1][0], record.stop
+        else:
+            places.append((record.start, record.stop))
+
     def close(self) -> None:
         """The connection is over."""
         if self.info.proxy_bytes:
@@ -104,8 +119,11 @@ class ConnectionMask:
         self._high[listed.side] = max(high, stop)
         if self._differs and start < high and not raw:
             yield MaskedBytes(PayloadPatch(0, min(high - start, listed.size), 0), "undecoded", start)
-        layer = self.info.layer_starts.get(listed.side)
-        if layer is not None and stop > layer:
+        layer = self._layer_start(listed.side)
+        if layer is not None and stop > layer and self.info.tls_keys == "used":
+            yield from self._outside_records(listed.side, max(start, layer), stop, start, raw=raw)
+            stop = max(start, layer)
+        elif layer is not None and stop > layer:
             hidden_from = self._layer_hidden_from(listed.side, layer, raw=raw)
             if hidden_from is not None and hidden_from < stop:
                 yield MaskedBytes(PayloadPatch(max(hidden_from - start, 0), listed.size, 0), "layer", layer)
@@ -121,6 +139,21 @@ class ConnectionMask:
                 first, last = max(hidden.start, start), min(hidden.stop, stop)
                 patch = PayloadPatch(first - start, last - start, _FILL[hidden.why])
                 yield MaskedBytes(patch, hidden.why, hidden.start)
+
+    def _layer_start(self, side: Side) -> int | None:
+        """The stream offset from which on the bytes of a side pass a layer; None: they pass none."""
+        tls = self.info.tls_start
+        if tls is not None and self.info.tls_keys == "used":
+            return tls.at.get(side)
+        return self.info.layer_starts.get(side)
+
+    def _outside_records(self, side: Side, first: int, stop: int, start: int, *, raw: bool) -> Iterator[MaskedBytes]:
+        """Bytes of a packet, which begins at ``start``, that stand in no record of TLS (rule 4)."""
+        ranges = self._sides[side].record_ranges
+        assert ranges is not None
+        if not raw:
+            for low, high in ranges.outside(first, stop):
+                yield MaskedBytes(PayloadPatch(low - start, high - start, 0), "undecoded", low)
 
     def _layer_hidden_from(self, side: Side, layer: int, *, raw: bool) -> int | None:
         """The stream offset from which on bytes inside a layer are hidden (rule 3); None: they are shown."""
@@ -153,6 +186,13 @@ class MaskObserver:
     def wants_spans(self, info: ConnectionInfo, frame: Frame) -> bool:  # noqa: ARG002  # part of the contract
         """All of them."""
         return True
+
+    def see_record(self, info: ConnectionInfo, record: SeenRecord) -> None:
+        """Note where a record of TLS stands."""
+        self.masks[info.connection_id].take_record(record)
+
+    def see_opened(self, info: ConnectionInfo, side: Side, below: tuple[int, int], above: tuple[int, int]) -> None:
+        """What came out of a transform tells nothing more than its plain bytes."""
 
     def take(self, item: Item | None) -> None:
         """Note the hidden bytes of a message, and what is odd about segments."""

@@ -20,9 +20,8 @@ from mqsniff.answers.extractchoice import ChosenConnection
 from mqsniff.answers.packetfinder import side_of
 from mqsniff.limits import Limits
 from mqsniff.model import FlowKey, Int64s, SegmentBatch, Side
-from mqsniff.pipeline import SLICE_PACKETS
+from mqsniff.pipeline import SLICE_PACKETS, Source
 from mqsniff.sources.batches import slice_batch
-from mqsniff.sources.files import FileSource
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.flows import FlowTable
 from mqsniff.streams.packets import PacketDecoder
@@ -72,8 +71,7 @@ class PacketList:
         if self.chosen.whole:
             yield from range(len(self))
             return
-        frames = self.chosen.frames.values()
-        ranges = [Ranges((frame.start, frame.stop) for frame in frames if frame.side is side) for side in Side]
+        ranges = [Ranges(self._places(side)) for side in Side]
         begun: set[Side] = set()
         for index in range(len(self)):
             listed = self.at(index)
@@ -86,6 +84,15 @@ class PacketList:
                     yield index
             elif listed.start == _NOWHERE or ranges[listed.side].meet(listed.start, listed.start + listed.size):
                 yield index
+
+    def _places(self, side: Side) -> list[tuple[int, int]]:
+        """Where the bytes of wanted messages stand in the stream of a side: in records of TLS, if it was opened."""
+        frames = [(frame.start, frame.stop) for frame in self.chosen.frames.values() if frame.side is side]
+        start, records = self.chosen.info.tls_start, self.chosen.records
+        if records is None or start is None:
+            return frames
+        at = start.at.get(side, 0)
+        return [(first, stop) for first, stop in frames if start.upgraded and first < at] + records[side]
 
 
 class Ranges:
@@ -122,9 +129,9 @@ class Ranges:
             yield start, stop
 
 
-def list_packets(names: Sequence[str], chosen: dict[str, ChosenConnection], limits: Limits) -> dict[str, PacketList]:
+def list_packets(source: Source, chosen: dict[str, ChosenConnection], limits: Limits) -> dict[str, PacketList]:
     """The packets of chosen connections, by connection."""
-    source, decoder, flows = FileSource(names, limits), PacketDecoder(limits), FlowTable(limits)
+    decoder, flows = PacketDecoder(limits), FlowTable(limits)
     lists: dict[str, PacketList] = {}
     owners: dict[FlowKey, list[Connection]] = {}
     for batch in source.batches():

@@ -6,9 +6,11 @@ import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mqsniff.answers.recordplaces import OpenedRange, RecordPlaces
 from mqsniff.model import ConnectionInfo, FlowKey, Frame, PacketProblem, SegmentBatch, Side, packet_capture, packet_id
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.segment import ACK, FIN, RST, SYN, ZERO_WINDOW
+from mqsniff.tls.output import SeenRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,9 @@ class PacketFinder:
         self._keys: dict[str, FlowKey] = {}
         self._owner: tuple[Connection, ConnectionInfo] | None = None
         self._start: int | None = None
+        self._places: dict[str, RecordPlaces] = {}
+        self.records: list[SeenRecord] = []
+        """The records of TLS that have bytes of the packet."""
 
     def look_for(self, capture: Callable[[], int | None], number: int) -> None:
         """Say which packet: ``capture`` gives the index of its capture, once the inputs have one."""
@@ -97,8 +102,33 @@ class PacketFinder:
     def forget(self, info: ConnectionInfo) -> None:
         """Take note that a connection has ended."""
         key = self._keys.pop(info.connection_id, None)
+        self._places.pop(info.connection_id, None)
         if key is not None and self._open[key][1] is info:
             del self._open[key]
+
+    def pass_message(self, info: ConnectionInfo, frame: Frame) -> None:
+        """Take note of a message that does not touch the packet: what it came from is not asked for."""
+        if (places := self._places.get(info.connection_id)) is not None:
+            places.forget_before(frame.side, frame.offset + frame.size)
+
+    def see_record(self, info: ConnectionInfo, record: SeenRecord) -> None:
+        """Remember the records of TLS that later messages may come from."""
+        if self.segment is not None and info is not self.connection:
+            return
+        self._places.setdefault(info.connection_id, RecordPlaces()).add_record(record)
+        place = self.place
+        if place is not None and record.side is self.side and record.start < place[1] and place[0] < record.stop:
+            self.records.append(record)
+
+    def see_opened(self, info: ConnectionInfo, side: Side, below: tuple[int, int], above: tuple[int, int]) -> None:
+        """Remember what decompressed bytes came out of."""
+        if self.segment is None or info is self.connection:
+            self._places.setdefault(info.connection_id, RecordPlaces()).add_opened(side, OpenedRange(below, above))
+
+    def records_of(self, info: ConnectionInfo, frame: Frame) -> list[SeenRecord]:
+        """The records of TLS that a message came from; none where it came from none."""
+        places = self._places.get(info.connection_id)
+        return [] if places is None else places.records_of(frame)
 
     def wants_spans(self, info: ConnectionInfo, frame: Frame) -> bool:
         """Whether a frame touches the packet."""
@@ -131,6 +161,9 @@ class PacketFinder:
         """Whether a frame of the packet's connection has bytes of it."""
         if self.segment is None or not self.segment.size or frame.side is not self.side:
             return False
+        if self.connection is not None and (records := self.records_of(self.connection, frame)):
+            place = self.place
+            return place is None or any(each.start < place[1] and place[0] < each.stop for each in records)
         if self.packet in (frame.first_packet, frame.last_packet):
             return True
         assert self.packet is not None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
 
 from mqsniff.answers.explain import Explanation, NearMessage, display_filter, packets_text
+from mqsniff.answers.recordplaces import RECORD_KINDS
 from mqsniff.model import MessageItem, packet_number
 from mqsniff.sinks.lines import packets
 from mqsniff.sinks.paint import Paint, TextPart
@@ -14,6 +16,10 @@ from mqsniff.sinks.textoptions import TextOptions
 from mqsniff.tables.escape import safe
 from mqsniff.tables.rows import Captures, rows_of
 from mqsniff.tables.times import rfc3339
+from mqsniff.tls.output import SeenRecord
+
+RECORDS_SHOWN: Final = 6
+"""Records of TLS that are shown of a message, half of them its last ones; --wide shows all."""
 
 
 class PacketPage:
@@ -48,19 +54,35 @@ class PacketPage:
             self._put([])
             sink.write(item)
             sink.tick()
-            self._write_fields(item)
+            self._write_fields(item, explanation.records_of(item))
         self._stream.flush()
 
-    def _write_fields(self, item: MessageItem) -> None:
+    def _write_fields(self, item: MessageItem, records: list[SeenRecord]) -> None:
         frame = item.message.frame
         plain = " of the plain bytes" if item.connection.layered else ""
         cut = "" if frame.whole else f", {len(frame.data)} of them readable"
         cells = 3 * self._panes.row - 1
         self._put([("detail", f"  {packets(frame)}, stream offset {frame.offset}{plain}, {frame.size} bytes{cut}")])
+        for told in self._record_lines(records):
+            self._put([("detail", told)])
         self._put([("tcp", f"  Wireshark: {display_filter(item)}")], self._uncut)
         self._put([("tcp", f"  {'offset':>6} {'size':>6}  {'bytes':<{cells}}  field: value  meaning")])
         for line in pane_lines(item.spans or (), frame.data, self._panes):
             self._put(line)
+
+    def _record_lines(self, records: list[SeenRecord]) -> Iterator[str]:
+        """The records of TLS that a message came from."""
+        if not records:
+            return
+        count = "1 record" if len(records) == 1 else f"{len(records)} records"
+        yield f"  decrypted from {count} of TLS, sent by the {records[0].side.text}:"
+        half = RECORDS_SHOWN // 2
+        whole = self._panes.wide or len(records) <= RECORDS_SHOWN
+        for index, record in enumerate(records):
+            if whole or index < half or index >= len(records) - half:
+                yield f"    {_record_text(record)}"
+            elif index == half:
+                yield f"    … {len(records) - 2 * half} more, which --wide shows"
 
     def _put(self, line: list[TextPart], paint: Paint | None = None) -> None:
         self._stream.write((paint or self._paint).line(line).encode(self._text.encoding, "backslashreplace") + b"\n")
@@ -71,7 +93,7 @@ class PacketPage:
             "capture": self._capture,
             "packet": self._number,
             "display_filter": f"frame.number == {self._number}",
-            "messages": [self._message(item) for item in explanation.found],
+            "messages": [self._message(item, explanation) for item in explanation.found],
         }
         if not explanation.found:
             near = {"before": explanation.before, "after": explanation.after}
@@ -79,13 +101,41 @@ class PacketPage:
         self._stream.write(self._panes.shown.json(told) + b"\n")
         self._stream.flush()
 
-    def _message(self, item: MessageItem) -> dict[str, Any]:
-        """The row of a message, its fields in the place of its body."""
+    def _message(self, item: MessageItem, explanation: Explanation) -> dict[str, Any]:
+        """The row of a message, its fields in the place of its body, and the records of TLS that it came from."""
         ((_, row),) = rows_of(item, self._captures, ("messages",), self._panes.shown)
         del row["body"]
         row |= {name: rfc3339(row[name]) for name in ("ts", "last_ts")}
         fields = list(field_objects(item.spans or (), item.message.frame.data, self._panes))
-        return row | {"display_filter": display_filter(item), "fields": fields}
+        records = explanation.records_of(item)
+        told = {"tls_records": [_record_object(each) for each in records] if records else None}
+        return row | {"display_filter": display_filter(item)} | told | {"fields": fields}
+
+
+def _record_text(record: SeenRecord) -> str:
+    """A record in one line: number, type, packets, places."""
+    number = "record" if record.number is None else f"record {record.number}"
+    first, last = packet_number(record.first.packet), packet_number(record.last.packet)
+    place = f"packet {first}" if first == last else f"packets {first} to {last}"
+    return (
+        f"{number}, {RECORD_KINDS.get(record.kind, 'unknown')}, {place}, stream offset {record.start}: "
+        f"{record.stop - record.start} bytes, data {record.plain[0]} to {record.plain[1] - 1}"
+    )
+
+
+def _record_object(record: SeenRecord) -> dict[str, Any]:
+    """A record as JSON has it."""
+    return {
+        "number": record.number,
+        "type": RECORD_KINDS.get(record.kind, "unknown"),
+        "side": record.side.text,
+        "first_packet": packet_number(record.first.packet),
+        "last_packet": packet_number(record.last.packet),
+        "stream_offset": record.start,
+        "size": record.stop - record.start,
+        "data_offset": record.plain[0],
+        "data_size": record.plain[1] - record.plain[0],
+    }
 
 
 def _near_object(near: NearMessage | None) -> dict[str, Any] | None:

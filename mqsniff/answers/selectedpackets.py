@@ -1,29 +1,26 @@
-"""Captures and the packets that are wanted of them in, a source of these packets alone out, with their own numbers."""
+"""A source and the packets that are wanted of it in, a source of these packets alone out, with their own numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mqsniff.limits import Limits
 from mqsniff.model import CaptureInfo, Int64s, PacketBatch
+from mqsniff.pipeline import Source
 from mqsniff.sources.batches import COLUMNS
-from mqsniff.sources.files import FileSource, ReadProgress
 
 
 class SelectedPackets:
-    """A source (``pipeline.Source``) of some packets of captures."""
+    """A source of some packets of another source."""
 
-    def __init__(
-        self, names: Sequence[str], packets: Int64s, limits: Limits, on_progress: ReadProgress | None = None
-    ) -> None:
+    def __init__(self, source: Source, packets: Int64s) -> None:
         """``packets``: their ids, sorted."""
-        self._source = FileSource(names, limits, on_progress)
+        self._source = source
         self._packets = packets
-        self.captures: list[CaptureInfo] = self._source.captures
+        self.captures: list[CaptureInfo] = source.captures
 
     def batches(self) -> Iterator[PacketBatch]:
         """The wanted packets, in the order of the captures."""

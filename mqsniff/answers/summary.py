@@ -99,6 +99,7 @@ _TLS: Final = {
     "tls missing": (_TLS_WHOLE, _NEEDS_KEYS),
     "tls wrong": (_TLS_WHOLE, _WRONG_KEYS),
     "tls": (_TLS_WHOLE, "nothing but a handshake"),
+    "tls part": (_TLS_WHOLE, "the keys open a part without messages; the problems say what is lacking"),
     "inside tls missing": (_TLS_INSIDE, _NEEDS_KEYS),
     "inside tls wrong": (_TLS_INSIDE, _WRONG_KEYS),
 }
@@ -240,7 +241,8 @@ class Summary:
             if port in self._unknown_ports or len(self._unknown_ports) < _PORTS_COUNTED:
                 self._unknown_ports[port] += 1
         elif protocol == "tls":
-            self._reasons["tls" if connection.tls_keys in (None, "used") else f"tls {connection.tls_keys}"] += 1
+            partly = "tls part" if connection.undecoded_bytes else "tls"
+            self._reasons[partly if connection.tls_keys in (None, "used") else f"tls {connection.tls_keys}"] += 1
         elif protocol in TITLES and not self.messages[protocol]:  # a plugin may decode it
             self._reasons[protocol] += 1
         elif connection.tls_keys in ("missing", "wrong"):

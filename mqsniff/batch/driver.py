@@ -294,6 +294,7 @@ class _Job:
         report.packets, report.other_packets = proven.packets, proven.other_packets
         report.dropped = sum(file.dropped for file in proven.files)
         report.connections, report.messages, report.problems = result.connections, result.messages, result.problems
+        report.encrypted = result.encrypted
         report.worker_memory = result.memory
         for part in published:
             report.tables[part.table] += part.rows

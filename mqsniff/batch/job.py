@@ -93,6 +93,13 @@ class JobOptions:
         }
 
 
+_ENCRYPTED: Final = {
+    "missing": "encrypted; its keys are needed: --tls-keys FILE",
+    "wrong": "encrypted, and the keys of --tls-keys do not open it",
+}
+"""What became of keys -> what is said of connections that stay encrypted."""
+
+
 @dataclass(slots=True)
 class JobReport:
     """The results of a run in figures."""
@@ -114,6 +121,8 @@ class JobReport:
     """By protocol."""
     problems: Counter[str] = field(default_factory=Counter)
     """By severity."""
+    encrypted: Counter[str] = field(default_factory=Counter)
+    """TLS connections that no key opened: those whose keys are missing, and wrong."""
     tables: Counter[str] = field(default_factory=Counter)
     """Rows that were committed."""
     splits: int = 0
@@ -140,6 +149,7 @@ class JobReport:
         return asdict(self) | {
             "messages": dict(self.messages),
             "problems": dict(self.problems),
+            "encrypted": dict(self.encrypted),
             "tables": dict(self.tables),
             "mb_per_second": round(self.mb_per_second, 1),
         }
@@ -160,6 +170,9 @@ class JobReport:
             f"{counted(self.messages.total(), 'message')}{f' ({messages})' if messages else ''}, "
             f"{f'problems: {problems}' if problems else 'no problems'}"
         )
+        for keys, why in _ENCRYPTED.items():
+            if self.encrypted[keys]:
+                yield f"not decoded: {counted(self.encrypted[keys], 'TLS connection')} ({why})"
         yield (
             f"{counted(self.splits, 'split')}, {counted(self.partitions, 'reduce task')}, "
             f"{self.seconds:.1f} s, {self.mb_per_second:.1f} MB/s, workers up to {self.worker_memory / 1e6:.0f} MB"

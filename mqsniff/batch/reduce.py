@@ -75,6 +75,8 @@ class TaskResult:
     connections: int = 0
     messages: Counter[str] = field(default_factory=Counter)
     problems: Counter[str] = field(default_factory=Counter)
+    encrypted: Counter[str] = field(default_factory=Counter)
+    """TLS connections that no key opened, by what became of keys."""
     memory: int = 0
     bundles: int = 0
     """Bundles that the task got."""
@@ -90,6 +92,7 @@ class TaskResult:
             "connections": self.connections,
             "messages": self.messages,
             "problems": self.problems,
+            "encrypted": self.encrypted,
             "memory": self.memory,
             "bundles": self.bundles,
             "bundle_bytes": self.bundle_bytes,
@@ -103,6 +106,7 @@ class TaskResult:
         self.connections += plain["connections"]
         self.messages.update(plain["messages"])
         self.problems.update(plain["problems"])
+        self.encrypted.update(plain["encrypted"])
         self.memory = max(self.memory, plain["memory"])
         self.bundles += plain["bundles"]
         self.bundle_bytes += plain["bundle_bytes"]
@@ -174,8 +178,10 @@ class Writer:
                 self.result.messages[message.protocol] += 1
             case ProblemItem(_, problem):
                 self.result.problems[problem.severity] += 1
-            case ClosedItem():
+            case ClosedItem(connection):
                 self.result.connections += 1
+                if connection.tls_keys in ("missing", "wrong"):
+                    self.result.encrypted[connection.tls_keys] += 1
 
 
 class Reducer:

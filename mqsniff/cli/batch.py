@@ -15,7 +15,7 @@ from mqsniff.cli.filtering import filter_options, filters_of, read_time, reading
 from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.options import decode_options
 from mqsniff.cli.sections import SectionedCommand, all_of, option
-from mqsniff.cli.talk import remark, say
+from mqsniff.cli.talk import remark, say, tell_key_logs
 from mqsniff.filters.itemfilter import SHORT_NAME
 from mqsniff.tables.schemas import TABLES
 
@@ -158,6 +158,7 @@ def _run(inputs: tuple[str, ...], out: str, options: JobOptions, where: dict[str
 
     with SparkProgress() as stages:
         report = run_opened(opened, inputs, out, options, stages.begin)
+    tell_key_logs(options.tls_keys)
     _show_report(report, as_json=as_json)
     return 2 if report.unreadable else 0
 

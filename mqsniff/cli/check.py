@@ -16,7 +16,7 @@ import click
 
 from mqsniff.cli.options import golden_key_option, tls_option
 from mqsniff.cli.sections import SectionedCommand, option
-from mqsniff.cli.talk import say
+from mqsniff.cli.talk import say, tell_key_logs
 
 if TYPE_CHECKING:
     from mqsniff.answers.check.expectations import Outcome
@@ -108,6 +108,7 @@ def command(
     except (SettingsError, ExpectationError) as error:
         say(f"mqsniff: {error}")
         return 2
+    tell_key_logs(tls_keys)
     if not expect:
         results += [Checked(golden, "no capture") for golden in stale_goldens(captures, paths)]
     page.conclude(results, as_json=as_json)

@@ -13,7 +13,7 @@ from mqsniff.cli.known import OneOf
 from mqsniff.cli.options import TIME_MODES, RunOptions, decode_options
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.signals import code_of, ended_by_sigterm
-from mqsniff.cli.talk import say
+from mqsniff.cli.talk import say, tell_key_logs
 
 if TYPE_CHECKING:
     from mqsniff.answers.explain import Explanation
@@ -77,6 +77,7 @@ def command(arguments: tuple[str, ...], chosen: int | None, *, as_json: bool, wi
             explanation = Explainer(finder).explain(pipeline.items())
     except KeyboardInterrupt as interrupt:
         return code_of(interrupt)
+    tell_key_logs(wanted.tls_keys)
     if (refusal := _refusal(asked, pipeline, finder)) is not None:
         say(f"mqsniff: {refusal}")
         return 2

@@ -6,16 +6,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import click
-from click.core import ParameterSource
 
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.options import RunOptions, decode_options
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.signals import code_of, ended_by_sigterm
-from mqsniff.cli.talk import say
+from mqsniff.cli.talk import remark, say, tell_key_logs
 
 if TYPE_CHECKING:
     from mqsniff.answers.extractchoice import ExtractChoice
@@ -32,9 +31,21 @@ Examples:
   mqsniff extract big.pcap --key user-17 --redact payload -w share.pcapng
   mqsniff extract day-*.pcap --connection 8e6438 -w one.pcapng
   mqsniff extract big.pcap --topic orders --save values/
+  mqsniff extract tls.pcap --tls-keys keys.log --topic orders --decrypted -w plain.pcapng
 """
 
 _SECTION: Final = "Output"
+
+
+class ExtractForm(NamedTuple):
+    """What the packets of an extract are like."""
+
+    raw: bool
+    """Hide nothing."""
+    decrypted: bool
+    """Write TLS that was opened as plain TCP."""
+    with_keys: bool
+    """Write the keys of these connections too."""
 
 
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
@@ -46,13 +57,25 @@ _SECTION: Final = "Output"
 @option(_SECTION, "--overwrite", is_flag=True, help="Replace OUT, or write into a DIR that is not empty.")
 @option(_SECTION, "--raw", is_flag=True,
         help="Hide nothing: secrets, payload and undecoded bytes stay as they were captured.")  # fmt: skip
+@option(_SECTION, "--decrypted", is_flag=True,
+        help="Write TLS that the keys open as plain TCP, redacted as all others; else it stays encrypted.")  # fmt: skip
+@option(_SECTION, "--with-keys", is_flag=True,
+        help="Write the key-log lines of these connections into OUT: who gets it can read all of them.")  # fmt: skip
 @option(_SECTION, "-n", "--max-messages", "count", metavar="COUNT", type=click.IntRange(min=1),
         help="Stop after COUNT messages that the filters chose.")  # fmt: skip
 @filter_options
 @where_option
 @decode_options
 def command(
-    files: tuple[str, ...], out: Path | None, save: Path | None, *, overwrite: bool, raw: bool, **options: Any
+    files: tuple[str, ...],
+    out: Path | None,
+    save: Path | None,
+    *,
+    overwrite: bool,
+    raw: bool,
+    decrypted: bool,
+    with_keys: bool,
+    **options: Any,
 ) -> int:
     """Extract the packets of chosen messages into a capture to share.
 
@@ -62,17 +85,26 @@ def command(
 
     Secrets are overwritten in place, and checksums of TCP repaired; --redact payload overwrites keys, values and bodies
     too. What lies in compressed bytes is blanked with all of them. Bytes that nobody decoded are blanked, and so is
-    TLS, which is not decrypted here. Decryption secrets stay behind. All of it is counted. CRCs of record batches are
-    not repaired. --show-secrets and --show-raw keep the one or the other, --raw keeps everything.
+    TLS that no key opens. All of it is counted. CRCs of record batches are not repaired. --show-secrets and --show-raw
+    keep the one or the other, --raw keeps everything.
+
+    TLS that --tls-keys opens stays encrypted, with its handshakes: the same key log opens it again. Decryption secrets
+    stay behind, unless --with-keys asks for them. --decrypted writes it as plain TCP: packets that were made, with the
+    addresses, ports and times of those that they come from, and redacted as all others.
 
     FILE is read several times, so it cannot be a pipe. Memory holds what was chosen: some 40 bytes for each packet of
     its connections, and a kilobyte a message.
     """
     _check(files, out, save, overwrite=overwrite, raw=raw, options=options)
+    if (decrypted or with_keys) and out is None:
+        raise click.UsageError(f"--{'decrypted' if decrypted else 'with-keys'} is about packets: it needs -w OUT")
+    if decrypted and with_keys:
+        raise click.UsageError("--decrypted leaves nothing that --with-keys could open: choose one")
     wanted = RunOptions(output="parquet", filters=filters_of(options), **options)
     try:
         with ended_by_sigterm():
-            return _run(files, wanted, out, save, raw=raw)
+            form = ExtractForm(raw, decrypted, with_keys)
+            return _run(files, wanted, out, save, form)
     except KeyboardInterrupt as interrupt:
         return code_of(interrupt)
 
@@ -86,8 +118,6 @@ def _check(
     for file in files:
         if file == "-" or (Path(file).exists() and not Path(file).is_file()):
             raise click.UsageError(f"{file}: a capture is read several times; write a pipe to a file first")
-    if click.get_current_context().get_parameter_source("tls_keys") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("extract does not open TLS: choose its packets by --connection, --host or --port")
     if raw and options["redact"]:
         raise click.UsageError("--raw hides nothing, --redact payload hides the payload: choose one")
     if save is not None and options["redact"]:
@@ -101,7 +131,7 @@ def _check(
         raise click.UsageError(f"{save} is not empty; --overwrite writes into it all the same")
 
 
-def _run(files: tuple[str, ...], wanted: RunOptions, out: Path | None, save: Path | None, *, raw: bool) -> int:
+def _run(files: tuple[str, ...], wanted: RunOptions, out: Path | None, save: Path | None, form: ExtractForm) -> int:
     """Choose, save, write; the exit code."""
     from mqsniff.answers.savedvalues import SavedValues
     from mqsniff.cli.progress import Progress
@@ -110,10 +140,11 @@ def _run(files: tuple[str, ...], wanted: RunOptions, out: Path | None, save: Pat
     from mqsniff.tables.values import Redaction
 
     progress = Progress(silent_stdout=str(out) != "-")
-    settings = _settings(wanted, save=save is not None, raw=raw)
-    shown = Redaction(secrets=True, raw=True) if raw else wanted.shown
+    settings = _settings(wanted, save=save is not None, raw=form.raw)
+    shown = Redaction(secrets=True, raw=True) if form.raw else wanted.shown
     with progress:
-        pipeline = Pipeline(FileSource(files, wanted.limits, progress), settings, decode_as=wanted.decode_as, keys=None)
+        source = FileSource(files, wanted.limits, progress)
+        pipeline = Pipeline(source, settings, decode_as=wanted.decode_as, keys=wanted.tls_keys)
         try:
             saved = SavedValues(save, pipeline.captures, shown) if save is not None else None
             choice = _choose(pipeline, wanted, saved)
@@ -128,8 +159,8 @@ def _run(files: tuple[str, ...], wanted: RunOptions, out: Path | None, save: Pat
         if out is not None and not all(capture.unreadable for capture in pipeline.captures):
             from mqsniff.answers.extractcopy import ExtractInput
 
-            source = ExtractInput(files, settings, wanted.decode_as, progress)
-            _write(source, choice, shown, out, raw=raw)
+            again = ExtractInput(files, settings, wanted.decode_as, progress, wanted.tls_keys)
+            _write(again, choice, shown, out, form)
     if saved is not None:
         values = f"{saved.files:,} value{'' if saved.files == 1 else 's'}"
         say(f"{values} ({saved.size:,} bytes) in {save}, listed in index.ndjson")
@@ -163,16 +194,19 @@ def _choose(pipeline: Pipeline, wanted: RunOptions, saved: SavedValues | None) -
             saved.close()
     for sentence in chain.sentences():
         say(sentence)
+    tell_key_logs(wanted.tls_keys)
+    if (explanation := chain.everything.explanation(pipeline.totals)) is not None:
+        remark(explanation)
     return choice
 
 
-def _write(source: ExtractInput, choice: ExtractChoice, shown: Redaction, out: Path, *, raw: bool) -> None:
+def _write(source: ExtractInput, choice: ExtractChoice, shown: Redaction, out: Path, form: ExtractForm) -> None:
     """Write the extract, and say what became of it."""
     from mqsniff.answers.extract import extract
 
     with _opened(out) as stream:
-        report = extract(source, choice, shown, stream)
-    _tell(report, out, shown, raw=raw)
+        report = extract(source, choice, shown, stream, decrypted=form.decrypted, with_keys=form.with_keys)
+    _tell(report, out, shown, form)
 
 
 @contextmanager
@@ -192,7 +226,7 @@ def _opened(out: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
-def _tell(report: ExtractReport, out: Path, shown: Redaction, *, raw: bool) -> None:
+def _tell(report: ExtractReport, out: Path, shown: Redaction, form: ExtractForm) -> None:
     """Say what was written and what was hidden."""
     connections = f"{report.connections:,} connection{'' if report.connections == 1 else 's'}"
     size = f"{report.size:,} bytes"
@@ -201,8 +235,9 @@ def _tell(report: ExtractReport, out: Path, shown: Redaction, *, raw: bool) -> N
         say(f"{report.whole:,} of the connections went out whole: their messages do not decode without the rest")
     if report.unlike:
         say(f"mqsniff: {report.unlike:,} rows of what was chosen decode differently in the extract")
-    if raw:
-        say("--raw: nothing is hidden; secrets may be in these packets (decryption secrets are left out)")
+    _tell_tls(report, form)
+    if form.raw:
+        say("--raw: nothing is hidden; secrets may be in these packets")
         return
     told = [
         (report.count("secret"), "secret", "overwritten"),
@@ -219,6 +254,25 @@ def _tell(report: ExtractReport, out: Path, shown: Redaction, *, raw: bool) -> N
     if not shown.secrets:
         said = said or ["nothing had to be hidden"]
     say(", ".join(said) if said else "secrets are shown")
+
+
+def _tell_tls(report: ExtractReport, form: ExtractForm) -> None:
+    """Say what became of TLS that was opened."""
+    if report.decrypted:
+        say(f"{_connections(report.decrypted)} decrypted, as plain TCP in packets that were made")
+    elif form.decrypted:
+        say("--decrypted: no connection of these was opened by a key; what would open it: --tls-keys FILE")
+    if report.encrypted:
+        where = "in a tunnel, so still encrypted" if form.decrypted else "still encrypted"
+        them = "it" if report.encrypted == 1 else "them"
+        opens = f": the same key log opens {them}" if not report.key_lines else ", their keys in it: OUT is a secret"
+        say(f"{_connections(report.encrypted)} {where}{opens}")
+    if form.with_keys and not report.key_lines:
+        say("--with-keys: no key opened anything of this, so none is written")
+
+
+def _connections(count: int) -> str:
+    return f"{count:,} TLS connection{'' if count == 1 else 's'}"
 
 
 def _plural(what: str, count: int) -> str:

@@ -43,11 +43,11 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 @option(_CAPTURE, "-i", "--interface", required=True, metavar="IFACE", shell_complete=_complete,
         help="Interface to capture from.")  # fmt: skip
 @option(_CAPTURE, "-f", "--filter", "bpf", metavar="BPF", help="Capture filter, as tcpdump's.")
-@option(_CAPTURE, "--count", "packets", metavar="N", type=click.IntRange(min=1), help="Stop after N packets.")
+@option(_CAPTURE, "--count", "most", metavar="N", type=click.IntRange(min=1), help="Stop after N packets.")
 @option(_CAPTURE, "--duration", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
         help="Stop after this many seconds.")  # fmt: skip
 @run_options
-def command(interface: str, bpf: str | None, packets: int | None, duration: float | None, **options: Any) -> int:
+def command(interface: str, bpf: str | None, most: int | None, duration: float | None, **options: Any) -> int:
     """Decode the packets of an interface until Ctrl-C."""
     from mqsniff.cli.run import run
     from mqsniff.sources.live import CaptureError, LiveSource
@@ -55,7 +55,7 @@ def command(interface: str, bpf: str | None, packets: int | None, duration: floa
     wanted = RunOptions.of({**options, "live": True})
     duration_ns = None if duration is None else int(duration * SECOND_NS)
     try:
-        source = LiveSource(interface, bpf=bpf, count=packets, duration_ns=duration_ns)
+        source = LiveSource(interface, bpf=bpf, count=most, duration_ns=duration_ns)
     except CaptureError as error:
         say(f"mqsniff: {error}")
         return 2

@@ -22,7 +22,7 @@ from mqsniff.cli.choice import CountedChain, filter_chain
 from mqsniff.cli.options import RunOptions
 from mqsniff.cli.outputs import SinkOutput, make_output, output_of
 from mqsniff.cli.signals import code_of, ended_by_sigterm
-from mqsniff.cli.talk import remark, say
+from mqsniff.cli.talk import remark, say, tell_key_logs
 from mqsniff.model import Item, ProblemItem
 
 if TYPE_CHECKING:
@@ -133,9 +133,7 @@ def _conclude(pipeline: Pipeline, choice: CountedChain, options: RunOptions, sec
         if options.out is not None and not options.is_temporary:
             say("mqsniff: no input could be read, so no tables were written")
         return 2
-    for log in options.tls_keys:
-        if (sentence := log.sentence()) is not None:
-            say(f"mqsniff: {sentence}")
+    tell_key_logs(options.tls_keys)
     dropped = sum(capture.dropped for capture in pipeline.captures)
     remark(choice.everything.totals(pipeline.totals, dropped, seconds))
     for sentence in choice.sentences():

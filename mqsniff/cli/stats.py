@@ -18,7 +18,7 @@ from mqsniff.cli.filtering import filter_options, where_option
 from mqsniff.cli.known import OneOf
 from mqsniff.cli.options import RunOptions, decode_options
 from mqsniff.cli.sections import SectionedCommand, option
-from mqsniff.cli.talk import say
+from mqsniff.cli.talk import say, tell_key_logs
 from mqsniff.tables.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ def _collected(files: tuple[str, ...], options: RunOptions, by: Any) -> Collecte
         say(f"mqsniff: {capture.name}: {capture.unreadable}")
     if unreadable and len(unreadable) == len(pipeline.captures):
         return None
+    tell_key_logs(options.tls_keys)
     dropped = sum(capture.dropped for capture in pipeline.captures)
     say(choice.everything.totals(pipeline.totals, dropped, time.monotonic() - started))
     for sentence in choice.sentences():

@@ -13,11 +13,15 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import Final, TextIO, cast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, TextIO, cast
 
 import click
 
 from mqsniff.tables.escape import safe
+
+if TYPE_CHECKING:
+    from mqsniff.tls.keylog import KeyLog
 
 QUIET: Final = "mqsniff.quiet"
 """Under this name a command notes that ``-q`` was given."""
@@ -57,6 +61,13 @@ def remark(line: str) -> None:
     context = click.get_current_context(silent=True)
     if context is None or not context.meta.get(QUIET):
         say(line)
+
+
+def tell_key_logs(logs: Iterable[KeyLog]) -> None:
+    """Say what is odd about key logs of the user."""
+    for log in logs:
+        if (sentence := log.sentence()) is not None:
+            say(f"mqsniff: {sentence}")
 
 
 def was_missed() -> bool:

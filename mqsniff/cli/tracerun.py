@@ -25,7 +25,7 @@ from mqsniff.answers.trace.transactions import TransactionTracer
 from mqsniff.cli.known import did_you_mean
 from mqsniff.cli.outputs import wants_color
 from mqsniff.cli.progress import Progress
-from mqsniff.cli.talk import remark, say
+from mqsniff.cli.talk import remark, say, tell_key_logs
 from mqsniff.decode.registry import load_dissectors
 from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.filters.itemfilter import SHORT_NAME
@@ -134,6 +134,7 @@ class TraceRun:
         unreadable = [capture for capture in self._captures if capture.unreadable]
         for capture in unreadable:
             say(f"mqsniff: {capture.name}: {capture.unreadable}")
+        tell_key_logs(self._options.tls_keys)
         return 2 if unreadable else 0
 
     # ---- showing

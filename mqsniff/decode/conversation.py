@@ -20,7 +20,7 @@ from mqsniff.decode.detection import Detected, Detection
 from mqsniff.decode.foreign import TITLES
 from mqsniff.decode.layers import pieces
 from mqsniff.decode.nameable import UNKNOWN
-from mqsniff.decode.observer import RunObserver
+from mqsniff.decode.observer import LayersView, RunObserver
 from mqsniff.decode.opaque import OpaqueConnection
 from mqsniff.decode.proxyhead import StreamInput, without_head
 from mqsniff.decode.registry import Claim, Registry
@@ -37,6 +37,7 @@ from mqsniff.model import (
     Problem,
     ProblemItem,
     Side,
+    TlsStart,
 )
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.events import (
@@ -97,8 +98,10 @@ class Conversation:
         self._over = False
         self._opened = False
         self.info = new_info(connection, self._client)
+        self._view: LayersView | None = None
         if context.observer is not None:
             context.observer.see_connection(connection, self.info)
+            self._view = LayersView(context.observer, self.info)
 
     def _detector(self, *, from_start: bool) -> Detection:
         key, shared = self._connection.key, self._context
@@ -179,9 +182,18 @@ class Conversation:
         self._opaque, self._unanswered, self._detection = None, None, None
         self.info.protocol, self.info.detected_by = "tls", "content"
         shared = self._context
-        stage = self._tls = TlsStage(shared.settings.limits, shared.keys, self.info, from_start=self._from_start)
+        self.info.tls_start = self._tls_start()
+        stage = self._tls = TlsStage(
+            shared.settings.limits, shared.keys, self.info, from_start=self._from_start, view=self._view
+        )
         for event in without_head(events, *self._behind_head):
             yield from self._decrypt(stage, event)
+
+    def _tls_start(self) -> TlsStart:
+        """Where TLS begins: with the connection, or after a PROXY head."""
+        direction, size = self._behind_head
+        at = {side: size if side is self._sides[direction] else 0 for side in Side}
+        return TlsStart(at, upgraded=False, from_start=self._from_start)
 
     def _decrypt(self, stage: TlsStage, event: StreamInput) -> Iterator[Item]:
         """Send an event through TLS; bytes of one side may release those of the other."""
@@ -199,6 +211,7 @@ class Conversation:
     def _inside(self, plain: Chunk | Gap) -> Iterator[Item]:
         """Hand on what came out of TLS."""
         self.info.layer_starts.setdefault(plain.side, 0)
+        self.info.tls_keys = "used"  # what observers know before the connection ends
         direction = plain.side ^ self._client
         event: StreamInput = (
             StreamGap(direction, plain.offset, plain.length, plain.mark, plain.known)
@@ -279,7 +292,7 @@ class Conversation:
         self.info.detected_by = claim.detected_by
         observer = self._context.observer
         explains = None if observer is None else observer.wants_spans
-        session = ProtocolSession(dissector, settings, self.info, explains, self._context.keys)
+        session = ProtocolSession(dissector, settings, self.info, explains, self._context.keys, view=self._view)
         session.begin(in_step=self._from_start)
         return session
 

@@ -15,18 +15,21 @@ from typing import Final, TypeAlias
 from mqsniff.codecs.inflation import PLAIN_SPENT, Inflated, InflationBudget
 from mqsniff.codecs.transforms import TRANSFORMS, LayerLoss, LayerStop, Transform
 from mqsniff.codecs.transforms import TransformOutput as Output
+from mqsniff.decode.observer import LayersView
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Gap, Mark, Problem, Side, Upgrade
 from mqsniff.streams.events import StreamChunk
 from mqsniff.tls.decoder import TlsDecoder
 from mqsniff.tls.hello import TlsFacts
 from mqsniff.tls.keylog import KeyRing
-from mqsniff.tls.output import Hole, Plain, TlsNotice, TlsOutput
+from mqsniff.tls.output import Hole, Plain, SeenRecord, TlsNotice, TlsOutput
 
 LayerEvent: TypeAlias = Chunk | Gap
 Notice: TypeAlias = tuple[Problem, Mark]
 
 START: Final = Mark(0, 0, 0, 0)
+SYNC_MARK: Final = b"\0\0\xff\xff"
+"""The end of what a flush of deflate gives (RFC 1951 section 3.2.4): it belongs to nothing after it."""
 
 
 def pieces(chunk: Chunk | StreamChunk) -> Iterator[tuple[Mark, bytes]]:
@@ -85,6 +88,8 @@ class TransformLayer(Layer):
 
     def __init__(self, side: Side, at: int, transform: Transform, budget: InflationBudget) -> None:
         super().__init__(side, at)
+        self.held_from: int | None = None
+        """Where the bytes begin that have given nothing yet; told only where somebody watches."""
         self._transform = transform
         self._budget = budget
         self._fed = 0
@@ -210,8 +215,15 @@ class TlsLayer(Layer):
 class Layers:
     """The stacks of layers of one connection, by side."""
 
-    def __init__(self, limits: Limits, inflated: Inflated | None = None, keys: KeyRing | None = None) -> None:
-        """``keys`` open TLS; None where there is no key log at all."""
+    def __init__(
+        self,
+        limits: Limits,
+        inflated: Inflated | None = None,
+        keys: KeyRing | None = None,
+        view: LayersView | None = None,
+    ) -> None:
+        """``keys`` open TLS; None where there is no key log at all. ``view`` is shown what becomes of bytes."""
+        self._view = view
         self._limits = limits
         self._budget = InflationBudget(limits, inflated or Inflated())
         self._keys = keys
@@ -228,7 +240,8 @@ class Layers:
         """Put the layer of an upgrade on top of its sides; KeyError for a name that is none."""
         if upgrade.to == "tls":
             if self._decoder is None:
-                self._decoder = TlsDecoder(self._keys, self._limits, **upgrade.settings)
+                watch = None if self._view is None else self._show_record
+                self._decoder = TlsDecoder(self._keys, self._limits, watch=watch, **upgrade.settings)
             for side, at in upgrade.at.items():
                 self._stacks[side].append(TlsLayer(side, at, self._decoder, self._tls))
             return
@@ -237,9 +250,24 @@ class Layers:
         for side, at in upgrade.at.items():
             self._stacks[side].append(TransformLayer(side, at, transforms[side], self._budget))
 
+    def _show_record(self, record: SeenRecord) -> None:
+        if self._view is not None:
+            self._view.record(record, self._tls[record.side].at)
+
     def top(self, side: Side) -> int:
         """The level above all layers of a side: bytes handed back here enter the layer that is pushed next."""
         return len(self._stacks[side])
+
+    @property
+    def opens_tls(self) -> bool:
+        """Whether a record of TLS was opened."""
+        return self._decoder is not None and self._decoder.opened
+
+    def is_transparent(self, side: Side) -> bool:
+        """Whether the only layer of a side is TLS that did not come: the side spoke clear text instead."""
+        stack = self._stacks[side]
+        clear = self._decoder is not None and self._decoder.is_clear(side)
+        return clear and len(stack) == 1 and isinstance(stack[0], TlsLayer)
 
     def unread_at(self, side: Side) -> int | None:
         """Stream offset of a side from which on its layers may have given nothing for bytes; None: all were read."""
@@ -259,8 +287,27 @@ class Layers:
         if event.offset < layer.at:
             yield from self._across(event, layer, level)
             return
-        for above in layer.feed(event) if isinstance(event, Chunk) else layer.gap(event):
+        if self._view is not None and isinstance(event, Chunk) and isinstance(layer, TransformLayer):
+            passed = self._shown(event, layer, self._view)
+        else:
+            passed = layer.feed(event) if isinstance(event, Chunk) else layer.gap(event)
+        for above in passed:
             yield from self.through(above, self._level_above(layer, level, above.side))
+
+    @staticmethod
+    def _shown(chunk: Chunk, layer: TransformLayer, view: LayersView) -> Iterator[LayerEvent]:
+        """What a transform makes of a chunk, packet by packet, so that an observer sees which bytes gave which."""
+        for mark, data in pieces(chunk):
+            start = max(mark.offset, chunk.offset)
+            first = layer.held_from = start if layer.held_from is None else layer.held_from
+            for above in layer.feed(Chunk(chunk.side, start, data, [mark])):
+                if isinstance(above, Chunk):
+                    stop = above.offset + len(above.data)
+                    view.opened(chunk.side, (first, start + len(data)), (above.offset, stop))
+                    layer.held_from = None
+                yield above
+            if data.endswith(SYNC_MARK):
+                layer.held_from = None
 
     def _level_above(self, layer: Layer, level: int, side: Side) -> int:
         """The level above a layer, for a side: bytes of one side of TLS may release those of the other."""

@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeVar
 
 from mqsniff.decode.exchanges import Exchanges, Ready
 from mqsniff.decode.layers import Layers
+from mqsniff.decode.observer import LayersView
 from mqsniff.decode.tls import tell_tls
 from mqsniff.dissector import Dissector, Settings
 from mqsniff.model import (
@@ -39,6 +40,7 @@ from mqsniff.model import (
     Side,
     Skipped,
     Span,
+    TlsStart,
     Undecoded,
     Upgrade,
 )
@@ -68,11 +70,16 @@ class ProtocolSession:
         info: ConnectionInfo,
         explains: Callable[[ConnectionInfo, Frame], bool] | None = None,
         keys: KeyRing | None = None,
+        *,
+        view: LayersView | None = None,
     ) -> None:
-        """``explains`` tells of which frames the spans are wanted; None: of none. ``keys`` open TLS."""
+        """``explains`` tells of which frames the spans are wanted; None: of none. ``keys`` open TLS.
+
+        ``view`` is shown what layers make of bytes.
+        """
         self._dissector = dissector
         self._info = info
-        self._layers = Layers(settings.limits, settings.inflated, keys)
+        self._layers = Layers(settings.limits, settings.inflated, keys, view)
         self._exchanges = Exchanges(settings.limits)
         self._handed_back: list[tuple[Chunk | Gap, int]] = []
         self._gaps = [0, 0]
@@ -110,6 +117,8 @@ class ProtocolSession:
 
     def _pass_up(self, passed: Iterator[Chunk | Gap]) -> Iterator[Item]:
         for above in passed:
+            if self._info.tls_keys is None and self._layers.opens_tls:
+                self._info.tls_keys = "used"  # what observers know before the connection ends
             yield from self._feed(above)
         for problem, mark in self._layers.notices():
             if problem.kind == "truncated":
@@ -183,6 +192,9 @@ class ProtocolSession:
         for side in info.layer_starts:
             if (unread_at := layers.unread_at(side)) is not None:
                 info.unread_at[side] = unread_at
+        for side in Side:
+            if layers.is_transparent(side):
+                info.layer_starts.pop(side, None)
         if layers.tls is not None:
             tell_tls(info, layers.tls)
 
@@ -310,11 +322,21 @@ class ProtocolSession:
             self._name_reset(problem)
         return ProblemItem(self._info, problem, skipped.first_ts_ns, skipped.first_packet)
 
+    def _note_layer(self, upgrade: Upgrade) -> None:
+        """Note in the connection what is below its messages."""
+        info = self._info
+        if upgrade.to == "tls":
+            known = {} if info.tls_start is None else info.tls_start.at
+            info.tls_start = TlsStart({**upgrade.at, **known}, upgraded=True)
+        else:
+            info.decompressed = True
+
     def _upgrade(self, upgrade: Upgrade) -> Iterator[Item]:
         levels = [self._layers.top(side) for side in Side]
         try:
             self._layers.push(upgrade)
             self._layered = True
+            self._note_layer(upgrade)
             for side, offset in upgrade.at.items():
                 self._info.layer_starts.setdefault(side, offset)
         except KeyError:

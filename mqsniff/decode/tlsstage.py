@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mqsniff.decode.layers import Notice, TlsLayer
+from mqsniff.decode.observer import LayersView
 from mqsniff.decode.tls import tell_tls
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, ConnectionInfo, Gap, Item, Mark, Problem, ProblemItem, Side
@@ -19,9 +20,17 @@ from mqsniff.tls.keylog import KeyRing
 class TlsStage:
     """The TLS under a whole connection."""
 
-    def __init__(self, limits: Limits, keys: KeyRing | None, info: ConnectionInfo, *, from_start: bool) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        keys: KeyRing | None,
+        info: ConnectionInfo,
+        *,
+        from_start: bool,
+        view: LayersView | None = None,
+    ) -> None:
         self._info = info
-        self._decoder = TlsDecoder(keys, limits, from_start=from_start)
+        self._decoder = TlsDecoder(keys, limits, from_start=from_start, watch=None if view is None else view.record)
         both: dict[Side, TlsLayer] = {}
         self._layers = [TlsLayer(side, 0, self._decoder, both) for side in Side]
         self._plain = [0, 0]

@@ -18,6 +18,7 @@ from mqsniff.model.items import (
     PartitionItem,
     ProblemItem,
     RecordItem,
+    TlsStart,
     TopicItem,
     endpoint,
 )
@@ -149,6 +150,7 @@ __all__ = [
     "Side",
     "Skipped",
     "Span",
+    "TlsStart",
     "TopicItem",
     "TopicRole",
     "Undecoded",

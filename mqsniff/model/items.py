@@ -14,6 +14,18 @@ UNMET: Final[tuple[ConnectionOutcome, ...]] = ("refused", "no answer")
 """Outcomes without an established connection."""
 
 
+@dataclass(frozen=True, slots=True)
+class TlsStart:
+    """Where the TLS of a connection begins."""
+
+    at: dict[Side, int]
+    """Stream offset of its first byte, by side."""
+    upgraded: bool
+    """Whether plain bytes that agreed on it come before; else TLS is under all of the connection."""
+    from_start: bool = True
+    """Whether its first bytes were captured."""
+
+
 @dataclass(slots=True)
 class ConnectionInfo:
     """A connection as the ``connections`` table shows it; filled while it lives, complete when it has closed."""
@@ -52,6 +64,10 @@ class ConnectionInfo:
     of plain bytes. No column."""
     unread_at: dict[Side, int] = field(default_factory=dict)
     """By side: the stream offset from which on a layer may have given nothing for its bytes; no column."""
+    tls_start: TlsStart | None = None
+    """Where its TLS begins; no column."""
+    decompressed: bool = False
+    """Whether its bytes pass a decompression; no column."""
     number: int = 0
     """Its place among the connections of the run, in the order in which they first show, from 1; 0 where nobody counts
     (batch). No column: text calls it c1, c2, …"""

@@ -4,7 +4,8 @@
 2. An interface is described before its first packet.
 3. Comments are the writer's business alone: nothing of them is escaped but what is no UTF-8.
 
-Source: draft-ietf-opsawg-pcapng, sections 3.5 (options), 4.1 (section), 4.2 (interface), 4.3 (enhanced packet).
+Source: draft-ietf-opsawg-pcapng, sections 3.5 (options), 4.1 (section), 4.2 (interface), 4.3 (enhanced packet), 4.7
+(decryption secrets).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import BinaryIO, Final
 _SECTION: Final = 0x0A0D0D0A
 _INTERFACE: Final = 1
 _ENHANCED_PACKET: Final = 6
+_SECRETS: Final = 0x0A
 _BYTE_ORDER: Final = 0x1A2B3C4D
 _UNKNOWN_LENGTH: Final = -1
 
@@ -52,6 +54,10 @@ class PcapngWriter:
         options.append((_RESOLUTION, _NANOSECONDS))
         self._block(_INTERFACE, struct.pack("<HHI", linktype, 0, snaplen), options)
         return number
+
+    def secrets(self, kind: int, data: bytes) -> None:
+        """Write decryption secrets, which readers use for the packets after them."""
+        self._block(_SECRETS, struct.pack("<II", kind, len(data)) + data + bytes(-len(data) % 4), [])
 
     def packet(
         self, interface: int, ts_ns: int, data: bytes, wirelen: int | None = None, comments: Iterable[str] = ()

@@ -70,7 +70,7 @@ class TlsAgreement:
         suite = self.suite
         if suite is None or (server.version == TLS_1_3) != (server.suite in SUITES_13):
             return f"{suite_name(server.suite)} is not decrypted"
-        if suite.mode != "cbc" and server.version < TLS_1_2:
+        if not suite.mac and server.version < TLS_1_2:
             return f"{suite.name} is none of this version"
         return None
 
@@ -120,7 +120,7 @@ class TlsAgreement:
         assert suite is not None
         keys = key_block(server.version, suite, master, client_random, server.random)
         return {
-            side: protection_of(server.version, suite, keys[side], mac_last=server.mac_last and suite.mode == "cbc")
+            side: protection_of(server.version, suite, keys[side], mac_last=server.mac_last and suite.block > 0)
             for side in Side
         }
 

@@ -20,7 +20,7 @@ from mqsniff.tls.handshake import Handshakes
 from mqsniff.tls.hello import TlsFacts, alert_name
 from mqsniff.tls.keylog import KeyRing
 from mqsniff.tls.keyschedule import TLS_1_3
-from mqsniff.tls.output import Hole, Plain, TlsNotice, TlsOutput
+from mqsniff.tls.output import Hole, Plain, TlsNotice, TlsOutput, WatchRecord
 from mqsniff.tls.protection import Opened
 from mqsniff.tls.recordside import (
     ALERT,
@@ -32,9 +32,10 @@ from mqsniff.tls.recordside import (
     RecordSide,
     TlsRecord,
     is_head,
-    is_kind,
     is_message,
+    may_be_head,
 )
+from mqsniff.tls.recordwatch import RecordWatch
 
 ASKED_FIRST: Final = 16
 ASKED_EACH: Final = 64
@@ -46,16 +47,22 @@ GUESSES_MAX: Final = 3
 class TlsDecoder:
     """The TLS of one connection."""
 
-    def __init__(self, keys: KeyRing | None, limits: Limits, *, from_start: bool = True) -> None:
-        """``keys`` may be None, or empty; ``from_start``: the first bytes of both sides are the first of their TLS."""
+    def __init__(
+        self, keys: KeyRing | None, limits: Limits, *, from_start: bool = True, watch: WatchRecord | None = None
+    ) -> None:
+        """``keys`` may be None, or empty; ``from_start``: the first bytes of both sides are the first of their TLS.
+
+        ``watch`` is told of every record, before what came out of it is given.
+        """
         self.facts = TlsFacts()
         self._keys = keys or None
         self._limits = limits
         self._handshakes = Handshakes(keys or KeyRing(()), self.facts)
         self._sides = (RecordSide(Side.CLIENT, limits.tls_trials_max), RecordSide(Side.SERVER, limits.tls_trials_max))
         for side in self._sides:
-            side.may_be_clear = from_start
+            side.may_be_clear, side.watched = from_start, watch is not None
         self._out: list[TlsOutput] = []
+        self._watch = None if watch is None else RecordWatch(watch)
         self._server_lost = False
         """Whether the server's hello will not come."""
 
@@ -104,6 +111,11 @@ class TlsDecoder:
     def opened(self) -> bool:
         """Whether a record was opened."""
         return any(side.opener.opened for side in self._sides)
+
+    def is_clear(self, which: Side) -> bool:
+        """Whether a side sent clear text only."""
+        side = self._sides[which]
+        return side.mode == "clear" and not side.size
 
     def first(self, which: Side) -> Mark | None:
         """Where the TLS of a side begins."""
@@ -175,6 +187,7 @@ class TlsDecoder:
         length = event.length if event.known else None
         if side.mode == "clear":
             self._out.append(Hole(side.side, length, event.mark))
+            self._count(side, length or 0)
             return
         side.lose(length, searched=self._keys is not None)
         side.hole = side.hole or event.mark
@@ -190,7 +203,7 @@ class TlsDecoder:
         while cursor.left:
             if side.skip:
                 cursor.skip()
-            elif side.mode == "clear" or (side.may_be_clear and not is_kind(cursor.data[cursor.at])):
+            elif side.mode == "clear" or (side.may_be_clear and not may_be_head(cursor.head)):
                 self._pass_clear(side, cursor)
             elif side.mode == "lost":
                 cursor.at = len(cursor.data)
@@ -216,6 +229,8 @@ class TlsDecoder:
             side.sealed_seen = True
             side.passed_over += 1
             side.skip = cursor.size
+            if self._watch is not None:
+                self._watch.pass_over(side, cursor)
             self._lost_hello(side)
         elif cursor.left < cursor.size:
             cursor.keep()
@@ -256,8 +271,8 @@ class TlsDecoder:
         clear = record.kind == CHANGE_CIPHER and record.body == b"\x01"
         if side.sealed or side.opener.opened or not (clear or is_message(record)):
             return False
-        self._content(side, record.kind, record.body, record.mark)
         side.used += len(record.head) + len(record.body)
+        self._read(side, record, record.kind, record.body)
         return True
 
     def _is_sealed(self, side: RecordSide, kind: int) -> bool:
@@ -300,9 +315,11 @@ class TlsDecoder:
         elif self._is_sealed(side, record.kind):
             side.sealed_seen = True
             side.hole = side.hole or record.mark
+            if self._watch is not None:
+                self._watch.see(side, record, record.kind, None)
         elif not self._opened_lost(side, record):
             side.used += len(record.head) + len(record.body)
-            self._content(side, record.kind, record.body, record.mark)
+            self._read(side, record, record.kind, record.body)
 
     def _opened_lost(self, side: RecordSide, record: TlsRecord) -> bool:
         """Whether a record is protected because a ChangeCipherSpec was lost (up to TLS 1.2)."""
@@ -340,7 +357,18 @@ class TlsDecoder:
         opener.settled()
         if side.hole is not None and opener.hides_nothing(opened):
             side.hole = None
-        self._content(side, opened.kind, opened.content, record.mark)
+        self._read(side, record, opened.kind, opened.content, opened.number)
+
+    def _read(self, side: RecordSide, record: TlsRecord, kind: int, content: bytes, number: int | None = None) -> None:
+        """Take the content of a record, in clear or opened with a sequence number."""
+        before = 0 if self._watch is None else self._watch.plain(side.side)
+        self._content(side, kind, content, record.mark)
+        if self._watch is not None:
+            self._watch.see(side, record, kind, number, before)
+
+    def _count(self, side: RecordSide, size: int) -> None:
+        if self._watch is not None:
+            self._watch.add_plain(side.side, size)
 
     def _content(self, side: RecordSide, kind: int, content: bytes, mark: Mark) -> None:
         """The content of a record."""
@@ -369,6 +397,7 @@ class TlsDecoder:
             hole, side.hole = side.hole, None
             self._out.append(Hole(side.side, None, hole._replace(release=max(hole.release, mark.release))))
         self._out.append(Plain(side.side, data, mark))
+        self._count(side, len(data))
 
     def _alert(self, side: RecordSide, content: bytes, mark: Mark) -> None:
         """Tell an alert that is more than a goodbye."""

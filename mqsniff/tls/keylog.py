@@ -30,6 +30,8 @@ TLS_KEY_LOG: Final = 0x544C534B
 BLOCK: Final = MIB
 LINE_MAX: Final = 4 * KIB
 PAUSE_S: Final = 0.2
+ENCRYPTED_SIZE: Final = 8
+"""Bytes of an encrypted premaster secret that a line names."""
 REMEMBERED: Final = 256
 """Connections whose secrets are kept at hand."""
 
@@ -258,6 +260,19 @@ class KeyRing:
         self._taken = 0
         self._known: dict[bytes, SecretsByLabel] = {}
         self._generation = 0
+        self._used: dict[bytes, SecretsByLabel] | None = None
+
+    def note_used(self) -> None:
+        """Remember from now on which secrets were asked for and found."""
+        self._used = {}
+
+    def used_lines(self) -> list[str]:
+        """Lines of a key log with the secrets that were found since ``note_used``: secrets themselves."""
+        return [
+            _line_of(label, about, secret)
+            for about, secrets in (self._used or {}).items()
+            for label, secret in secrets.items()
+        ]
 
     def __repr__(self) -> str:
         return f"KeyRing({len(self._given) + len(self._held)} logs)"
@@ -285,9 +300,12 @@ class KeyRing:
         if self.generation != self._generation:
             self._known.clear()
             self._generation = self.generation
-        known = self._known.get(about)
-        if known:
-            return known
+        found = self._known.get(about) or self._find_again(about)
+        if found and self._used is not None:
+            self._used[about] = found
+        return found
+
+    def _find_again(self, about: bytes) -> SecretsByLabel:
         found = self._find(about)
         if not found:
             for log in self.logs:
@@ -312,3 +330,10 @@ class KeyRing:
         for label, about, secret in islice(lines, most * len(labels)):
             found.setdefault(about, {})[label] = secret
         return list(found.items())[:most]
+
+
+def _line_of(label: str, about: bytes, secret: bytes) -> str:
+    """A line of a key log; those of NSS for RSA name a session, or the first bytes of an encrypted premaster secret."""
+    if label == "RSA" and len(about) != ENCRYPTED_SIZE:
+        return f"RSA Session-ID:{about.hex()} Master-Key:{secret.hex()}"
+    return f"{label} {about.hex()} {secret.hex()}"

@@ -59,7 +59,9 @@ def key_block(
 ) -> tuple[DirectionKeys, DirectionKeys]:
     """Keys of the client's and of the server's records up to TLS 1.2 (RFC 5246 section 6.3)."""
     mac_size = hashlib.new(suite.mac).digest_size if suite.mac else 0
-    iv_size = {"cbc": 16 if version < 0x0302 else 0, "chacha20": 12}.get(suite.mode, 4)
+    iv_size = {"chacha20": 12, "null": 0}.get(suite.mode, 4)
+    if suite.block:
+        iv_size = suite.block if version < 0x0302 else 0
     sizes = (mac_size, mac_size, suite.key_size, suite.key_size, iv_size, iv_size)
     block = prf(version, suite.hash, master, b"key expansion" + server_random + client_random, sum(sizes))
     parts, at = [], 0

@@ -19,7 +19,6 @@ from mqsniff.tls.keyschedule import TLS_1_2, TLS_1_3, DirectionKeys, next_secret
 from mqsniff.tls.suites import Suite
 
 HEAD_SIZE: Final = 5
-_BLOCK: Final = 16
 
 
 class Opened(NamedTuple):
@@ -138,18 +137,61 @@ class Aead13(_Aead):
         return Aead13(self._suite, next_secret(self._suite, self._secret), self.name)
 
 
+class RecordMac:
+    """The MAC of records up to TLS 1.2 (RFC 5246 section 6.2.3.1)."""
+
+    def __init__(self, name: str, key: bytes) -> None:
+        self._name, self._key = name, key
+
+    def number(self, numbers: Iterable[int], head: bytes, data: bytes, mac: bytes) -> int | None:
+        """The sequence number with which a MAC is right."""
+        rest = head[:3] + len(data).to_bytes(2, "big") + data
+        for number in numbers:
+            if hmac.digest(self._key, number.to_bytes(8, "big") + rest, self._name) == mac:
+                return number
+        return None
+
+
+class Unencrypted(Protection):
+    """The NULL cipher: content in clear, with a MAC after it."""
+
+    def __init__(self, suite: Suite, keys: DirectionKeys) -> None:
+        self._mac = RecordMac(suite.mac, keys.mac)
+        self.overhead = new_hash(suite.mac).digest_size
+
+    def open(self, number: int, head: bytes, body: bytes) -> Opened | None:
+        """See Protection."""
+        return self.find((number,), head, body)
+
+    def find(self, numbers: Iterable[int], head: bytes, body: bytes) -> Opened | None:
+        """See Protection."""
+        if len(body) < self.overhead:
+            return None
+        content, mac = body[: -self.overhead], body[-self.overhead :]
+        number = self._mac.number(numbers, head, content, mac)
+        return None if number is None else Opened(head[0], content, number)
+
+
+def _triple_des(key: bytes) -> Any:
+    """The cipher, which newer versions of the library keep apart."""
+    from cryptography.hazmat.decrepit.ciphers import algorithms  # noqa: PLC0415  # as above
+
+    return algorithms.TripleDES(key)
+
+
 class Cbc(Protection):
-    """AES-CBC with a MAC over the content, or with encrypt-then-MAC over what is encrypted."""
+    """A block cipher in CBC mode with a MAC over the content, or with encrypt-then-MAC over what is encrypted."""
 
     def __init__(self, version: int, suite: Suite, keys: DirectionKeys, *, mac_last: bool) -> None:
         self._keys = keys
-        self._mac = suite.mac
+        self._block, self._des = suite.block, suite.mode == "3des"
         self._mac_size = new_hash(suite.mac).digest_size
+        self._mac = RecordMac(suite.mac, keys.mac)
         self._mac_last = mac_last
         self._chained = version < 0x0302
         """TLS 1.0: the IV is the last block of the record before."""
         self._iv: bytes | None = keys.iv if self._chained else None
-        self.overhead = self._mac_size + 1 + (0 if self._chained else _BLOCK)
+        self.overhead = self._mac_size + 1 + (0 if self._chained else self._block)
 
     def open(self, number: int, head: bytes, body: bytes) -> Opened | None:
         """See Protection."""
@@ -159,33 +201,26 @@ class Cbc(Protection):
         """See Protection; a record is decrypted once for all numbers."""
         if self._mac_last:
             sealed, mac = body[: -self._mac_size], body[-self._mac_size :]
-            number = self._number(numbers, head, sealed, mac)
+            number = self._mac.number(numbers, head, sealed, mac)
             plain = None if number is None else self._unpadded(self._decrypt(sealed))
             return None if plain is None or number is None else Opened(head[0], plain, number)
         plain = self._unpadded(self._decrypt(body))
         if plain is None or len(plain) < self._mac_size:
             return None
         content, mac = plain[: -self._mac_size], plain[-self._mac_size :]
-        number = self._number(numbers, head, content, mac)
+        number = self._mac.number(numbers, head, content, mac)
         return None if number is None else Opened(head[0], content, number)
-
-    def _number(self, numbers: Iterable[int], head: bytes, data: bytes, mac: bytes) -> int | None:
-        """The sequence number with which a MAC is right."""
-        rest = head[:3] + len(data).to_bytes(2, "big") + data
-        for number in numbers:
-            if hmac.digest(self._keys.mac, number.to_bytes(8, "big") + rest, self._mac) == mac:
-                return number
-        return None
 
     def _decrypt(self, sealed: bytes) -> bytes | None:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # noqa: PLC0415  # as above
 
         iv = self._iv
         if not self._chained:
-            iv, sealed = sealed[:_BLOCK], sealed[_BLOCK:]
-        if iv is None or len(iv) != _BLOCK or not sealed or len(sealed) % _BLOCK:
+            iv, sealed = sealed[: self._block], sealed[self._block :]
+        if iv is None or len(iv) != self._block or not sealed or len(sealed) % self._block:
             return None
-        decryptor = Cipher(algorithms.AES(self._keys.key), modes.CBC(iv)).decryptor()
+        cipher = _triple_des(self._keys.key) if self._des else algorithms.AES(self._keys.key)
+        decryptor = Cipher(cipher, modes.CBC(iv)).decryptor()
         return decryptor.update(sealed) + decryptor.finalize()
 
     @staticmethod
@@ -200,7 +235,7 @@ class Cbc(Protection):
         """See Protection."""
         if self._chained:
             sealed = body[: -self._mac_size] if self._mac_last else body
-            self._iv = sealed[-_BLOCK:] if len(sealed) >= _BLOCK else None
+            self._iv = sealed[-self._block :] if len(sealed) >= self._block else None
 
     def lose(self) -> None:
         """See Protection."""
@@ -211,6 +246,8 @@ class Cbc(Protection):
 def protection_of(version: int, suite: Suite, keys: DirectionKeys, *, mac_last: bool) -> Protection:
     """The protection of a direction up to TLS 1.2."""
     assert version <= TLS_1_2 < TLS_1_3
-    if suite.mode == "cbc":
+    if suite.mode == "null":
+        return Unencrypted(suite, keys)
+    if suite.block:
         return Cbc(version, suite, keys, mac_last=mac_last)
     return Aead12(suite, keys)

@@ -43,11 +43,15 @@ class TlsRecord(NamedTuple):
     body: bytes
     mark: Mark
     """Of the packet that completed it."""
+    offset: int
+    """Stream offset of its head."""
+    first: Mark
+    """Of the packet in which it begins; only where records are watched, else as ``mark``."""
 
 
-def is_kind(byte: int) -> bool:
-    """Whether a record can begin with this byte."""
-    return CHANGE_CIPHER <= byte <= APPLICATION
+def may_be_head(begun: bytes) -> bool:
+    """Whether a record can begin with these bytes, one at least."""
+    return CHANGE_CIPHER <= begun[0] <= APPLICATION and begun[1:2] in (b"", b"\x03")
 
 
 def is_message(record: TlsRecord) -> bool:
@@ -61,8 +65,7 @@ def is_head(head: bytes) -> bool:
     """Whether five bytes can be the head of a record."""
     return (
         len(head) == HEAD_SIZE
-        and is_kind(head[0])
-        and head[1] == 3
+        and may_be_head(head)
         and head[2] <= 4
         and 0 < int.from_bytes(head[3:5], "big") <= RECORD_MAX
     )
@@ -100,7 +103,10 @@ class RecordSide:
         """Protected records that nobody read, since there were no keys."""
         self.guesses = 0
         """Records that were tried with all its secrets since then."""
+        self.watched = False
+        """Whether anybody wants to know where records begin."""
         self._rest = b""
+        self._rest_mark: Mark | None = None
         self._tail = b""
 
     # ---- bytes
@@ -110,11 +116,11 @@ class RecordSide:
         self.first = self.first or chunk.marks[0]
         self.size += len(chunk.data)
         rest, self._rest = self._rest, b""
-        return RecordCursor(self, rest, chunk)
+        return RecordCursor(self, rest, chunk, self._rest_mark if rest else None)
 
-    def keep(self, rest: bytes) -> None:
-        """Keep the beginning of a record."""
-        self._rest = rest
+    def keep(self, rest: bytes, mark: Mark | None) -> None:
+        """Keep the beginning of a record; ``mark``: of its first byte, where records are watched."""
+        self._rest, self._rest_mark = rest, mark
 
     def pass_body(self, part: bytes) -> None:
         """Pass over bytes of a record that nobody reads."""
@@ -143,8 +149,10 @@ class RecordSide:
 class RecordCursor:
     """Walks over the bytes of a side, record by record."""
 
-    def __init__(self, owner: RecordSide, rest: bytes, chunk: Chunk) -> None:
+    def __init__(self, owner: RecordSide, rest: bytes, chunk: Chunk, rest_mark: Mark | None = None) -> None:
+        """``rest``: bytes that were kept, which come before those of the chunk."""
         self._owner = owner
+        self._rest_mark = rest_mark
         self.data = rest + chunk.data if rest else chunk.data
         self._start = chunk.offset - len(rest)
         self._marks = chunk.marks
@@ -156,6 +164,11 @@ class RecordCursor:
     def left(self) -> int:
         """Bytes that were not walked over yet."""
         return len(self.data) - self.at
+
+    @property
+    def offset(self) -> int:
+        """Stream offset of the cursor."""
+        return self._start + self.at
 
     @property
     def head(self) -> bytes:
@@ -174,12 +187,22 @@ class RecordCursor:
             self._mark += 1
         return marks[self._mark]
 
+    def first_mark(self) -> Mark | None:
+        """The mark of the byte at the cursor, which may have been kept; None where nobody watches."""
+        if not self._owner.watched:
+            return None
+        if self._rest_mark is not None and self.offset < self._chunk.offset:
+            return self._rest_mark
+        return self.mark_at(self.at)
+
     def record(self) -> TlsRecord:
         """The whole record that begins here, and step past it."""
+        first = self.first_mark()
         start, stop = self.at, self.at + self.size
         self.at = stop
-        body = self.data[start + HEAD_SIZE : stop]
-        return TlsRecord(self.data[start], self.data[start : start + HEAD_SIZE], body, self.mark_at(stop - 1))
+        head, body = self.data[start : start + HEAD_SIZE], self.data[start + HEAD_SIZE : stop]
+        mark = self.mark_at(stop - 1)
+        return TlsRecord(head[0], head, body, mark, self._start + start, first or mark)
 
     def skip(self) -> None:
         """Step over what is left of a record that nobody reads."""
@@ -190,12 +213,12 @@ class RecordCursor:
 
     def keep(self) -> None:
         """Leave the rest for later."""
-        self._owner.keep(self.data[self.at :])
+        self._owner.keep(self.data[self.at :], self.first_mark())
         self.at = len(self.data)
 
     def back(self) -> Chunk:
         """The rest as a chunk, to come once more."""
-        offset = self._start + self.at
+        offset = self.offset
         mark = self.mark_at(self.at)
         later = [each for each in self._marks if each.offset > offset]
         data = self.data[self.at :]

@@ -9,7 +9,7 @@ import re
 from functools import cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-CipherMode: TypeAlias = Literal["gcm", "ccm", "ccm_8", "chacha20", "cbc"]
+CipherMode: TypeAlias = Literal["gcm", "ccm", "ccm_8", "chacha20", "cbc", "3des", "null"]
 
 _AES_CBC_SHA: Final = (
     "RSA DH_DSS DH_RSA DHE_DSS DHE_RSA DH_anon",
@@ -17,9 +17,19 @@ _AES_CBC_SHA: Final = (
 )
 _BY_EXCHANGE: Final[tuple[tuple[str, dict[int, str]], ...]] = (
     _AES_CBC_SHA,
-    ("RSA", {0x04: "RC4_128_MD5", 0x05: "RC4_128_SHA", 0x0A: "3DES_EDE_CBC_SHA", 0x3B: "NULL_SHA256"}),
+    ("RSA", {0x01: "NULL_MD5", 0x02: "NULL_SHA", 0x04: "RC4_128_MD5", 0x05: "RC4_128_SHA"}),
+    ("RSA", {0x0A: "3DES_EDE_CBC_SHA", 0x3B: "NULL_SHA256"}),
     ("DHE_DSS", {0x13: "3DES_EDE_CBC_SHA"}),
     ("DHE_RSA", {0x16: "3DES_EDE_CBC_SHA", 0x67: "AES_128_CBC_SHA256"}),
+    ("DH_anon", {0x1B: "3DES_EDE_CBC_SHA"}),
+    ("PSK DHE_PSK RSA_PSK", {0x2C: "NULL_SHA"}),
+    ("PSK", {0x8B: "3DES_EDE_CBC_SHA", 0xB0: "NULL_SHA256", 0xB1: "NULL_SHA384"}),
+    ("DHE_PSK", {0x8F: "3DES_EDE_CBC_SHA", 0xB4: "NULL_SHA256", 0xB5: "NULL_SHA384"}),
+    ("RSA_PSK", {0x93: "3DES_EDE_CBC_SHA", 0xB8: "NULL_SHA256", 0xB9: "NULL_SHA384"}),
+    ("ECDHE_PSK", {0xC034: "3DES_EDE_CBC_SHA", 0xC039: "NULL_SHA", 0xC03A: "NULL_SHA256", 0xC03B: "NULL_SHA384"}),
+    ("ECDHE_ECDSA", {0xC006: "NULL_SHA"}),
+    ("ECDHE_RSA", {0xC010: "NULL_SHA"}),
+    ("ECDH_anon", {0xC015: "NULL_SHA", 0xC017: "3DES_EDE_CBC_SHA"}),
     ("RSA", {0x3C: "AES_128_CBC_SHA256", 0x3D: "AES_256_CBC_SHA256"}),
     ("DH_DSS DH_RSA DHE_DSS", {0x3E: "AES_128_CBC_SHA256"}),
     ("DH_DSS DH_RSA DHE_DSS DHE_RSA", {0x68: "AES_256_CBC_SHA256"}),
@@ -76,14 +86,19 @@ class Suite(NamedTuple):
     key_size: int
     hash: str
     mac: str = ""
-    """Hash of the MAC of a record (CBC)."""
+    """Hash of the MAC of a record (CBC and NULL)."""
+
+    @property
+    def block(self) -> int:
+        """Bytes of a block of its cipher in CBC mode; 0: it is no such suite."""
+        return {"cbc": 16, "3des": 8}.get(self.mode, 0)
 
 
 SUITES_13: Final = (0x1301, 0x1302, 0x1303, 0x1304, 0x1305)
 
 _PARTS: Final = re.compile(
-    r"TLS_(?:\w+_WITH_)?(?:AES_(?P<bits>128|256)_(?P<mode>CBC|GCM|CCM_8|CCM)|(?P<chacha>CHACHA20_POLY1305))"
-    r"(?:_(?P<hash>SHA\d*))?"
+    r"TLS_(?:\w+_WITH_)?(?:AES_(?P<bits>128|256)_(?P<mode>CBC|GCM|CCM_8|CCM)|(?P<other>CHACHA20_POLY1305|3DES_EDE_CBC|NULL))"
+    r"(?:_(?P<hash>SHA\d*|MD5))?"
 )
 
 
@@ -109,15 +124,21 @@ def suite_name(code: int) -> str:
 def suite_of(code: int) -> Suite | None:
     """How records of a suite are protected; None for one that cannot be decrypted here."""
     name = suite_name(code)
-    match = _PARTS.fullmatch(name)
-    if match is None:
+    found = _PARTS.fullmatch(name)
+    if found is None:
         return None
-    hashed = (match["hash"] or "SHA256").lower()
-    if match["chacha"]:
-        return Suite(name, "chacha20", 32, hashed)
-    key_size = int(match["bits"]) // 8
-    mode: CipherMode = {"GCM": "gcm", "CCM": "ccm", "CCM_8": "ccm_8", "CBC": "cbc"}[match["mode"]]  # type: ignore[assignment]
+    hashed = (found["hash"] or "SHA256").lower()
+    mac = "sha1" if hashed == "sha" else hashed
+    of_prf = "sha384" if mac == "sha384" else "sha256"
+    match found["other"]:
+        case "CHACHA20_POLY1305":
+            return Suite(name, "chacha20", 32, hashed)
+        case "3DES_EDE_CBC":
+            return Suite(name, "3des", 24, of_prf, mac)
+        case "NULL":
+            return Suite(name, "null", 0, of_prf, mac)
+    key_size = int(found["bits"]) // 8
+    mode: CipherMode = {"GCM": "gcm", "CCM": "ccm", "CCM_8": "ccm_8", "CBC": "cbc"}[found["mode"]]  # type: ignore[assignment]
     if mode != "cbc":
         return Suite(name, mode, key_size, hashed)
-    mac = "sha1" if hashed == "sha" else hashed
-    return Suite(name, mode, key_size, "sha384" if mac == "sha384" else "sha256", mac)
+    return Suite(name, mode, key_size, of_prf, mac)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from nsqcraft import opening, publishing
 from terminal import on_terminal, piped
 from tinycapture import NSQ, conversation, pcap
+from tlscraft import contexts, talk
 
 from mqsniff.cli import main
+from mqsniff.testing.conversations import Say, segments, write_pcap
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 KAFKA = PCAPS / "kafka" / "kafka-3.9.1-franz-go-max-0.8.0-codecs-fz39080s.pcap"
@@ -199,3 +203,59 @@ def test_empty_and_unreadable_captures_say_so(tmp_path):
     empty.write_bytes(pcap([]))
     assert "there is no packet 1: it has 0" in explain(empty, 1).stderr
     assert explain(tmp_path / "none.pcap", 1).exit_code == 2
+
+
+# ---- TLS
+
+
+def sealed(path, *, mss):
+    """A capture of a conversation in TLS whose packets cut records, the keys beside it; how many packets it has."""
+    says = [*opening(), *publishing(), *publishing()]
+    tape = talk(*contexts(ssl.TLSVersion.TLSv1_3), [(say.side, say.data) for say in says])
+    packets = segments([Say(side, data) for side, data in tape.sent], mss=mss)
+    write_pcap(path, packets)
+    path.with_suffix(".keys").write_text(tape.keys)
+    return len(packets)
+
+
+def test_a_decrypted_message_is_shown_with_the_records_and_packets_that_it_came_from(tmp_path):
+    path = tmp_path / "a.pcap"
+    count = sealed(path, mss=50)
+    keys = ("--tls-keys", path.with_suffix(".keys"))
+    touched, silent = 0, set()
+    for number in range(1, count + 1):
+        shown = told(path, number, *keys)
+        for message in shown["messages"]:
+            records = message["tls_records"]
+            assert any(each["first_packet"] <= number <= each["last_packet"] for each in records)
+            assert {each["type"] for each in records} == {"application data"}
+            assert {each["side"] for each in records} == {message["side"]}
+            start = records[0]["data_offset"]
+            assert start <= message["stream_offset"] < start + records[0]["data_size"]
+            size = sum(each["data_size"] for each in records)
+            assert start + size >= message["stream_offset"] + message["size"]
+            touched += 1
+        if not shown["messages"]:
+            silent.add(re.sub(r"\d+ ", "", shown["why"]))
+    assert touched > count / 3
+    assert "its bytes are record of TLS without data: handshake" in silent
+
+
+def test_records_are_named_in_text(tmp_path):
+    path = tmp_path / "a.pcap"
+    count = sealed(path, mss=50)
+    pages = [explain(path, n, "--tls-keys", path.with_suffix(".keys")).stdout for n in range(count // 2, count)]
+    records = [line.strip() for page in pages for line in page.splitlines() if line.strip().startswith("record ")]
+    place = r"packets? \d+( to \d+)?, stream offset \d+"
+    shape = rf"record \d+, application data, {place}: \d+ bytes, data \d+ to \d+"
+    assert records
+    assert all(re.fullmatch(shape, line) for line in records)
+    assert any(" to " in line for line in records)
+
+
+def test_deflate_in_tls_is_explained_down_to_its_records():
+    path = PCAPS / "nsq" / "nsq-1.3.0-go-tls12-deflate-dsb.pcapng"
+    (message,) = told(path, 63)["messages"][:1]
+    assert message["name"] == "MESSAGE"
+    assert [each["last_packet"] for each in message["tls_records"]] == [63]
+    assert message["tls_records"][0]["data_size"] < message["size"]

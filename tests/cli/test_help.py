@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -99,3 +100,9 @@ def test_the_shell_completes_values(words, completed, monkeypatch):
 
 def test_the_help_says_how_completion_is_switched_on():
     assert "_MQSNIFF_COMPLETE=bash_source mqsniff" in CliRunner().invoke(main, ["--help"]).stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_two_options_of_a_command_share_a_name(name):
+    names = Counter(option.name for option in command(name).params)
+    assert [name for name, count in names.items() if count > 1] == []

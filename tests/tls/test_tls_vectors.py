@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hmac
 import ssl
+import struct
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
 from cryptography.hazmat.primitives.asymmetric import padding
+from cryptography.hazmat.primitives.ciphers import Cipher, modes
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,8 +18,8 @@ from tlscraft import certificate, contexts, decode, talk, whole
 
 from mqsniff.model import Side
 from mqsniff.tls.certificate import names_of
-from mqsniff.tls.keyschedule import TLS_1_2, expand_label, prf, traffic_keys
-from mqsniff.tls.protection import Aead13, Opened
+from mqsniff.tls.keyschedule import TLS_1_2, expand_label, key_block, prf, traffic_keys
+from mqsniff.tls.protection import Aead13, Opened, protection_of
 from mqsniff.tls.suites import suite_name, suite_of
 
 AES_128_GCM = suite_of(0x1301)
@@ -68,6 +72,45 @@ def test_an_rsa_line_gives_the_premaster_secret(extended):
         assert decode(whole(tape), line).plain == tape.said
 
 
+# ---- ciphers that OpenSSL does not offer any more
+
+
+@pytest.mark.parametrize("version", [0x0301, 0x0302, 0x0303])
+@pytest.mark.parametrize("mac_last", [True, False])
+def test_3des_is_decrypted(version, mac_last):
+    suite = suite_of(0xC012)
+    assert (suite_name(0xC012), suite.mac, suite.block) == ("TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA", "sha1", 8)
+    keys, _ = key_block(version, suite, bytes(range(48)), b"c" * 32, b"s" * 32)
+    assert (len(keys.key), len(keys.mac), len(keys.iv)) == (24, 20, 8 if version == 0x0301 else 0)
+    opener = protection_of(version, suite, keys, mac_last=mac_last)
+    iv = keys.iv
+    for number, content in enumerate((b"first", b"second" * 9, b"")):
+        iv = iv if version == 0x0301 else bytes((number,)) * 8
+        head = struct.pack(">BH", 23, version)
+        body = sealed_3des(keys, head, iv, number, content, mac_last=mac_last)
+        body = body if version == 0x0301 else iv + body
+        assert opener.open(number, head + len(body).to_bytes(2), body) == Opened(23, content, number)
+        assert opener.open(number + 1, head + len(body).to_bytes(2), body) is None
+        opener.pass_over(body)
+        iv = body[:-20][-8:] if mac_last else body[-8:]
+
+
+def sealed_3des(keys, head, iv, number, content, *, mac_last):
+    """A record as RFC 5246 section 6.2.3.2, or RFC 7366, has it; without its IV."""
+
+    def mac(data):
+        size = len(data) + (len(iv) if mac_last and head[2] != 1 else 0)
+        told = number.to_bytes(8) + head + size.to_bytes(2) + (iv if mac_last and head[2] != 1 else b"") + data
+        return hmac.digest(keys.mac, told, "sha1")
+
+    plain = content if mac_last else content + mac(content)
+    count = 8 - len(plain) % 8
+    plain += bytes((count - 1,)) * count
+    encryptor = Cipher(TripleDES(keys.key), modes.CBC(iv)).encryptor()
+    body = encryptor.update(plain) + encryptor.finalize()
+    return body + mac(body) if mac_last else body
+
+
 # ---- suites
 
 
@@ -96,7 +139,7 @@ def test_names_of_suites(code, name):
     assert suite_name(code) == name
 
 
-@pytest.mark.parametrize("code", [0x0005, 0x000A, 0xC012, 0xC060, 0xFACE])
+@pytest.mark.parametrize("code", [0x0005, 0xC060, 0xFACE])
 def test_suites_that_are_not_decrypted(code):
     assert suite_of(code) is None
 
