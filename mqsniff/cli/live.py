@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mqsniff.cli.options import RunOptions, run_options
+from mqsniff.cli.options import run_options
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.signals import INTERRUPTED, TERMINATED, terminate
 from mqsniff.cli.talk import say
+from mqsniff.cli.watchoptions import split_options, watch_options
 
 if TYPE_CHECKING:
     from mqsniff.sources.live import LiveSource
@@ -27,6 +28,7 @@ EPILOG: Final = """\b
 Examples:
   mqsniff live -i eth0
   mqsniff live -i eth0 -f 'tcp port 4150' --duration 60 --time delta
+  mqsniff live -i eth0 --summary --metrics 127.0.0.1:9420
   mqsniff live -i lo -o ndjson | jq 'select(.error_name)'
 """
 
@@ -46,21 +48,24 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 @option(_CAPTURE, "--count", "packets", metavar="N", type=click.IntRange(min=1), help="Stop after N packets.")
 @option(_CAPTURE, "--duration", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
         help="Stop after so many seconds.")  # fmt: skip
+@watch_options
 @run_options
 def command(interface: str, bpf: str | None, packets: int | None, duration: float | None, **options: Any) -> int:
     """Decode the packets of an interface until Ctrl-C."""
+    from mqsniff.cli.livewatch import opened
     from mqsniff.cli.run import run
     from mqsniff.sources.live import CaptureError, LiveSource
 
-    wanted = RunOptions.of({**options, "live": True})
+    watched, wanted = split_options(options)
     duration_ns = None if duration is None else int(duration * SECOND_NS)
-    try:
-        source = LiveSource(interface, bpf=bpf, count=packets, duration_ns=duration_ns)
-    except CaptureError as error:
-        say(f"mqsniff: {error}")
-        return 2
-    with stopped_by_signal(source):
-        code = run(source, wanted)
+    with opened(watched, wanted.limits) as watcher:
+        try:
+            source = LiveSource(interface, bpf=bpf, count=packets, duration_ns=duration_ns)
+        except CaptureError as error:
+            say(f"mqsniff: {error}")
+            return 2
+        with stopped_by_signal(source):
+            code = run(source, wanted, watcher=watcher)
     return 0 if code in (INTERRUPTED, TERMINATED) else code
 
 

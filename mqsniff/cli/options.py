@@ -62,6 +62,8 @@ class RunOptions:
     packets: bool = False
     live: bool = False
     """Whether packets come while somebody watches."""
+    counted: bool = False
+    """Whether everything is counted, as `mqsniff stats` does, beside the rows or in place of them."""
     domain: str = ""
     time: TimeMode = "utc"
     color: str = "auto"
@@ -119,7 +121,11 @@ class RunOptions:
         tables = self.wanted(output)
         all_of_it = output == "text" or bool(self.filters or any(self.times)) or self.where is not None
         wanted = {each for each in USUAL if all_of_it or each in tables}
-        if self.needs_records(output):
+        if self.counted:
+            wanted |= USUAL | {"records"}
+            if not (self.needs_records(output) or self.filters or any(self.times) or self.where is not None):
+                wanted.add("amounts")
+        elif self.needs_records(output):
             wanted.add("records")
         return Settings(self.limits, frozenset(wanted))
 

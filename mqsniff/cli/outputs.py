@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from mqsniff.sinks import Sink
     from mqsniff.sinks.textoptions import CodeNames, TextOptions
 
+SILENT: Final = "none"
+"""The output of a run that only counts; not for users to choose."""
 TEXT_MAX_BYTES: Final = 256
 """Bytes of a record's key or value in text, by default."""
 
@@ -43,6 +45,11 @@ def make_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
 
     Raises click.UsageError for a folder that cannot, or must not, be written to.
     """
+    if output_of(options) == SILENT:
+        from mqsniff.sinks.beside import SilentSink
+
+        silent = SilentSink()
+        return SinkOutput(silent, silent.tick)
     if output_of(options) == "parquet":
         from mqsniff.sinks.outputfolder import OutputFolder, OutputFolderError
         from mqsniff.sinks.parquet import ParquetSink

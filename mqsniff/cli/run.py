@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import click
 
@@ -33,13 +33,34 @@ _FILES_NAMED: Final = 3
 _NO_END: Final = "a time such as -5m counts back from the last packet, and only files can be read for it beforehand"
 
 
+class Watcher(Protocol):
+    """Looks at the items of a run that go out: a sink that begins with the run."""
+
+    def begin(self, pipeline: Pipeline) -> None:
+        """Get ready; the pipeline gives nothing yet."""
+        ...
+
+    def write(self, item: Item) -> None:
+        """Look at the next item."""
+        ...
+
+    def tick(self) -> None:
+        """The input pauses."""
+        ...
+
+
 class OutputError(click.ClickException):
     """Files that cannot be written, in one line."""
 
     exit_code = 2
 
 
-def run(source: Source, options: RunOptions, talk: AbstractContextManager[object] | None = None) -> int:
+def run(
+    source: Source,
+    options: RunOptions,
+    talk: AbstractContextManager[object] | None = None,
+    watcher: Watcher | None = None,
+) -> int:
     """Decode everything that a source gives, inside of what talks meanwhile; the exit code.
 
     Raises click.UsageError for an output, or a condition, that cannot be meant, OutputError for files that cannot be
@@ -53,6 +74,11 @@ def run(source: Source, options: RunOptions, talk: AbstractContextManager[object
     pipeline = Pipeline(source, settings, decode_as=options.decode_as, domain=options.domain, keys=options.tls_keys)
     choice = filter_chain(options, pipeline.captures)
     output = make_output(options, pipeline.captures)
+    if watcher is not None:
+        from mqsniff.sinks.beside import PairedSink
+
+        watcher.begin(pipeline)
+        output = output._replace(sink=PairedSink(output.sink, watcher))
     started = time.monotonic()
     try:
         with ended_by_sigterm():
