@@ -45,12 +45,12 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 @option(_CAPTURE, "-i", "--interface", required=True, metavar="IFACE", shell_complete=_complete,
         help="Interface to listen on.")  # fmt: skip
 @option(_CAPTURE, "-f", "--filter", "bpf", metavar="BPF", help="Capture filter, as tcpdump's.")
-@option(_CAPTURE, "--count", "packets", metavar="N", type=click.IntRange(min=1), help="Stop after N packets.")
+@option(_CAPTURE, "--count", "packet_count", metavar="N", type=click.IntRange(min=1), help="Stop after N packets.")
 @option(_CAPTURE, "--duration", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
         help="Stop after so many seconds.")  # fmt: skip
 @watch_options
 @run_options
-def command(interface: str, bpf: str | None, packets: int | None, duration: float | None, **options: Any) -> int:
+def command(interface: str, bpf: str | None, packet_count: int | None, duration: float | None, **options: Any) -> int:
     """Decode the packets of an interface until Ctrl-C."""
     from mqsniff.cli.livewatch import opened
     from mqsniff.cli.run import run
@@ -60,7 +60,7 @@ def command(interface: str, bpf: str | None, packets: int | None, duration: floa
     duration_ns = None if duration is None else int(duration * SECOND_NS)
     with opened(watched, wanted.limits) as watcher:
         try:
-            source = LiveSource(interface, bpf=bpf, count=packets, duration_ns=duration_ns)
+            source = LiveSource(interface, bpf=bpf, count=packet_count, duration_ns=duration_ns)
         except CaptureError as error:
             say(f"mqsniff: {error}")
             return 2
