@@ -45,7 +45,7 @@ PACKETS_PER_S = 2500
 ROUNDS = 3
 LIMITS = ["--limit", "idle_ns=8000000000", "--limit", "linger_ns=2000000000"]
 """Connections end soon after their last packet, so that a scrape has everything: some of it is known at their end."""
-SILENCE_S = 24
+SILENCE_S = 45
 ENV = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'dissectors'}"}
 MQSNIFF = [sys.executable, "-m", "mqsniff"]
 

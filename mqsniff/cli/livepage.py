@@ -16,9 +16,12 @@ from mqsniff.cli.amounts import count_of, count_text, duration_text, rate_text, 
 from mqsniff.cli.statsgrid import KEPT, GridCell, GridColumn, GridLines
 from mqsniff.limits import SECOND_NS
 from mqsniff.sinks.paint import TextPart
+from mqsniff.tables.escape import safe
 
 _LEAST_ROWS: Final = 3
 """Rows that a section gets before another one gets more."""
+ROWS_MAX: Final = 20
+"""Rows of a section where there is no screen to fill."""
 _FRAME: Final = 2
 """Lines of a section beside its rows: an empty one and the head."""
 _NAMED: Final = 3
@@ -65,7 +68,7 @@ class PageSection(NamedTuple):
 
 
 def page(figures: LiveFigures, name: str, lines: GridLines, height: int | None) -> list[str]:
-    """The page, at most ``height`` lines; None for all of it."""
+    """The page, at most ``height`` lines; None for the first rows of each section."""
     sections = [
         PageSection(_COMMANDS, figures.commands, _command_cells),
         PageSection(_FAILURES, figures.failures, _failure_cells),
@@ -91,7 +94,7 @@ def _table(section: PageSection, shown: int, lines: GridLines) -> list[str]:
 def _shares(rows: Sequence[int], room: int | None) -> list[int]:
     """How many rows of each section are shown in so many lines."""
     if room is None:
-        return list(rows)
+        return [min(count, ROWS_MAX) for count in rows]
     shown = [0] * len(rows)
     for index, count in enumerate(rows):
         least = min(count, _LEAST_ROWS, room - _FRAME)
@@ -186,7 +189,7 @@ def period_line(figures: LiveFigures, name: str, now_s: float) -> str:
         line += f"; commands: {', '.join(busy)}"
     if topics:
         line += f"; topics: {', '.join(topics)}"
-    return line
+    return safe(line)
 
 
 def _clock_text(now_s: float) -> str:

@@ -17,6 +17,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import make_wsgi_app
+from prometheus_client.utils import floatToGoString
 
 from mqsniff.answers.metrics.families import BOUNDS_NS, FAMILIES, MetricFamily
 from mqsniff.answers.metrics.snapshots import DurationCounts, LabelValues, MetricValue, SnapshotDesk
@@ -25,7 +26,7 @@ from mqsniff.limits import SECOND_NS
 TIMEOUT_S: Final = 10.0
 CLIENTS_MAX: Final = 8
 
-_BOUNDS: Final = (*(f"{bound / SECOND_NS:g}" for bound in BOUNDS_NS), "+Inf")
+_BOUNDS: Final = (*(floatToGoString(bound / SECOND_NS) for bound in BOUNDS_NS), "+Inf")
 
 
 class SnapshotCollector:
