@@ -19,7 +19,8 @@ from mqsniff.sinks.paint import TextPart
 from mqsniff.tables.escape import safe
 
 _LEAST_ROWS: Final = 3
-"""Rows that a section gets before another one gets more."""
+_LEAST_SHARE: Final = 6
+"""A section gets so many rows, or this part of the page, before another one gets more."""
 ROWS_MAX: Final = 20
 """Rows of a section where there is no screen to fill."""
 _FRAME: Final = 2
@@ -29,7 +30,7 @@ _NAMED: Final = 3
 
 _COMMANDS: Final = (
     GridColumn("COMMAND", right=False),
-    GridColumn("protocol", right=False, weight=60),
+    GridColumn("protocol", right=False, weight=88),
     GridColumn("per s", weight=KEPT),
     GridColumn("bytes/s", weight=70),
     GridColumn("messages", weight=65),
@@ -96,8 +97,9 @@ def _shares(rows: Sequence[int], room: int | None) -> list[int]:
     if room is None:
         return [min(count, ROWS_MAX) for count in rows]
     shown = [0] * len(rows)
+    fair = max(_LEAST_ROWS, room // _LEAST_SHARE)
     for index, count in enumerate(rows):
-        least = min(count, _LEAST_ROWS, room - _FRAME)
+        least = min(count, fair, room - _FRAME)
         if least > 0:
             shown[index] = least
             room -= least + _FRAME
@@ -118,7 +120,7 @@ def _head(figures: LiveFigures, name: str) -> list[list[TextPart]]:
         ("time", f"  {duration_text(int(f.seconds * SECOND_NS))}, last {duration_text(int(f.window_s * SECOND_NS))}:"),
         ("", f"  {rate_text(f.packets_per_s) or 0} packets/s of {f.packets:,}"),
         ("error" if f.dropped else "", f"  {dropped}"),
-        ("", f"  {count_of(f.open_connections, 'open connection')}"),
+        ("", f"  {count_of(f.open_connections, 'connection')}"),
     ]
     decoded: list[TextPart] = [
         ("", f"{rate_text(f.messages_per_s) or 0} messages/s of {f.messages:,}"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from handmade import answer_to, batch, connection, pub
 
+from mqsniff.answers.stats.commands import ERROR_NAMES_MAX
 from mqsniff.answers.stats.keeping import OTHERS
 from mqsniff.answers.stats.recent import CaptureCounts, RecentStats
 from mqsniff.limits import Limits
@@ -115,3 +116,15 @@ def test_a_window_has_no_more_slices_than_it_shall(clock):
         turn(stats, clock)
     assert len(stats._window) == 4
     assert stats.figures().messages == 50
+
+
+def test_a_server_that_makes_up_errors_for_days_does_not_fill_the_memory(clock):
+    stats = recent(clock)
+    for slice_number in range(5):
+        for number in range(100):
+            stats.write(answered(1, f"E_{slice_number}_{number}"))
+        turn(stats, clock)
+    rows = stats.figures().failures
+    assert len(rows) == ERROR_NAMES_MAX + 1
+    assert sum(row["count"] for row in rows) == 500
+    assert next(row["count"] for row in rows if row["error"] == OTHERS) == 250

@@ -22,7 +22,7 @@ FAILED: Final[frozenset[ExchangeStatus]] = frozenset(("error", "partial"))
 _BESIDE: Final[tuple[ExchangeStatus, ...]] = ("unanswered", "pending", "lost", "unseen", "oneway", "unasked")
 _PERCENTILES: Final = (0.5, 0.95, 0.99)
 
-ERROR_NAMES_MAX: Final = 1_000
+ERROR_NAMES_MAX: Final = 250
 """Names of errors that are kept of a command: servers may write what they like."""
 NAMELESS: Final = "(no name)"
 """An error that no answer names, such as a connection that was closed in place of one."""
@@ -57,10 +57,13 @@ class CommandTally:
         error = error_of(exchange)
         if error is not None:
             self.errors += 1
-            names = self.error_names
-            if error not in names and len(names) >= ERROR_NAMES_MAX:
-                error = OTHERS
-            names[error] = names.get(error, 0) + 1
+            self._count_error(error, 1)
+
+    def _count_error(self, error: str, count: int) -> None:
+        names = self.error_names
+        if error not in names and len(names) >= ERROR_NAMES_MAX:
+            error = OTHERS
+        names[error] = names.get(error, 0) + count
 
     def count_messages(self, kind: str, version: int | None, count: int, size: int) -> None:
         """Count messages that were added up before."""
@@ -75,12 +78,10 @@ class CommandTally:
         self.count += other.count
         self.size += other.size
         self.errors += other.errors
-        for mine, its in (
-            (self.kinds, other.kinds),
-            (self.statuses, other.statuses),
-            (self.error_names, other.error_names),
-        ):
-            add_all(mine, its)
+        add_all(self.kinds, other.kinds)
+        add_all(self.statuses, other.statuses)
+        for error, count in other.error_names.items():
+            self._count_error(error, count)
         for version, count in other.versions.items():
             self.versions[version] = self.versions.get(version, 0) + count
         self.work.merge(other.work)
