@@ -68,14 +68,15 @@ class PageSection(NamedTuple):
     cells: Callable[[StatRow], Sequence[GridCell]]
 
 
-def page(figures: LiveFigures, name: str, lines: GridLines, height: int | None) -> list[str]:
-    """The page, at most ``height`` lines; None for the first rows of each section."""
+def page(figures: LiveFigures, name: str, lines: GridLines, height: int | None, notes: Sequence[str] = ()) -> list[str]:
+    """The page with notes below its head, at most ``height`` lines; None for the first rows of each section."""
     sections = [
         PageSection(_COMMANDS, figures.commands, _command_cells),
         PageSection(_FAILURES, figures.failures, _failure_cells),
         PageSection(_TOPICS, figures.topics, _topic_cells),
     ]
     head = [lines.line(*parts) for parts in _head(figures, name)]
+    head += [lines.line(("warning", note)) for note in notes]
     made = head if height is None else head[:height]
     room = None if height is None else height - len(made)
     for section, shown in zip(sections, _shares([len(section.rows) for section in sections], room), strict=True):
@@ -167,7 +168,7 @@ def _failure_cells(row: StatRow) -> Sequence[GridCell]:
     )
 
 
-def period_line(figures: LiveFigures, name: str, now_s: float) -> str:
+def period_line(figures: LiveFigures, name: str, now_s: float, notes: Sequence[str] = ()) -> str:
     """One line: the time, the period, what came in it; errors, missing answers and drops are those of the period."""
     f = figures
     errors = sum(row["errors_now"] for row in f.commands)
@@ -191,7 +192,7 @@ def period_line(figures: LiveFigures, name: str, now_s: float) -> str:
         line += f"; commands: {', '.join(busy)}"
     if topics:
         line += f"; topics: {', '.join(topics)}"
-    return safe(line)
+    return safe("; ".join([line, *notes]))
 
 
 def _clock_text(now_s: float) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mqsniff.cli.livescreen import LiveScreen
     from mqsniff.cli.statsgrid import GridLines
     from mqsniff.pipeline import Pipeline
+    from mqsniff.sources.live import InterfaceCounts
 
 INTERVAL_NS: Final = 10 * SECOND_NS
 SLICE_LEAST_S: Final = 0.5
@@ -60,8 +61,13 @@ class LiveWatch:
         self._screen: LiveScreen | None = None
         self._meters: TrafficMeters | None = None
         self._desk: SnapshotDesk | None = None
+        self._interfaces: Sequence[InterfaceCounts] = ()
         self._told: set[str] = set()
         self._open = ExitStack()
+
+    def count_interfaces(self, counts: Sequence[InterfaceCounts]) -> None:
+        """Tell of these interfaces, which somebody else counts."""
+        self._interfaces = counts
 
     def begin(self, pipeline: Pipeline) -> None:
         """Get ready for the items of a run."""
@@ -126,7 +132,7 @@ class LiveWatch:
                 self._told.add(cap)
                 remedy = "--metrics-topics" if cap == "topics" else "--limit metrics_rows_max"
                 say(f"mqsniff: metrics: more {cap} than are counted apart; the rest is (others), see {remedy}")
-        return self._meters.snapshot(self._pipeline.totals, self._pipeline.captures)
+        return self._meters.snapshot(self._pipeline.totals, self._pipeline.captures, self._interfaces)
 
     def _capture_counts(self) -> CaptureCounts:
         from mqsniff.answers.stats.recent import CaptureCounts
@@ -140,6 +146,12 @@ class LiveWatch:
         assert self._pipeline is not None
         return ", ".join(capture.name for capture in self._pipeline.captures)
 
+    @property
+    def _notes(self) -> list[str]:
+        """What part of the traffic is captured, where it is not all."""
+        assert self._pipeline is not None
+        return [capture.scope for capture in self._pipeline.captures if capture.scope]
+
     def _show(self) -> None:
         """The page of now on the screen, or a line of it."""
         from mqsniff.cli.livepage import page, period_line
@@ -147,10 +159,10 @@ class LiveWatch:
         assert self._recent is not None
         figures = self._recent.figures()
         if self._screen is None:
-            click.echo(period_line(figures, self._name, time.time()))
+            click.echo(period_line(figures, self._name, time.time(), self._notes))
         else:
             lines = self._lines(self._screen.width)
-            self._screen.show(page(figures, self._name, lines, self._screen.height))
+            self._screen.show(page(figures, self._name, lines, self._screen.height, self._notes))
 
     def _print(self, figures: LiveFigures) -> None:
         """The whole run, as the last thing on stdout."""
@@ -161,7 +173,7 @@ class LiveWatch:
             import shutil
 
             width = shutil.get_terminal_size().columns
-        for line in page(figures, self._name, self._lines(width), None):
+        for line in page(figures, self._name, self._lines(width), None, self._notes):
             click.echo(line, color=True)
 
     def _lines(self, width: int | None) -> GridLines:

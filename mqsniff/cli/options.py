@@ -37,6 +37,16 @@ TIME_MODES: Final = get_args(TimeMode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetPeriod:
+    """When parts of Parquet are completed, and what they are called after."""
+
+    seconds: float | None
+    """None: when a checkpoint is made."""
+    run: str
+    first: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """What the user asked of a run, whatever its source is."""
 
@@ -62,6 +72,8 @@ class RunOptions:
     packets: bool = False
     live: bool = False
     """Whether packets come while somebody watches."""
+    period: ParquetPeriod | None = None
+    """How parts of Parquet are completed while a run goes on; None: at its end."""
     counted: bool = False
     """Whether everything is counted, as `mqsniff stats` does, beside the rows or in place of them."""
     domain: str = ""

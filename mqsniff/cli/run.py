@@ -55,10 +55,23 @@ class OutputError(click.ClickException):
     exit_code = 2
 
 
+class RunKeeper(Protocol):
+    """Stands between the items of a run and its sink: what lets a run go on after its end, and rotates its files."""
+
+    def begin(self, pipeline: Pipeline, output: SinkOutput) -> None:
+        """Get ready, before the first item."""
+        ...
+
+    def kept(self, items: Iterable[Item | None]) -> Iterator[Item | None]:
+        """The items that go out."""
+        ...
+
+
 def run(
     source: Source,
     options: RunOptions,
     talk: AbstractContextManager[object] | None = None,
+    keeper: RunKeeper | None = None,
     watcher: Watcher | None = None,
 ) -> int:
     """Decode everything that a source gives, inside of what talks meanwhile; the exit code.
@@ -74,6 +87,8 @@ def run(
     pipeline = Pipeline(source, settings, decode_as=options.decode_as, domain=options.domain, keys=options.tls_keys)
     choice = filter_chain(options, pipeline.captures)
     output = make_output(options, pipeline.captures)
+    if keeper is not None:
+        keeper.begin(pipeline, output)
     if watcher is not None:
         from mqsniff.sinks.beside import PairedSink
 
@@ -83,6 +98,8 @@ def run(
     try:
         with ended_by_sigterm():
             items = choice.of(pipeline.items(), output.learn)
+            if keeper is not None:
+                items = keeper.kept(items)
             if options.output is None and output_of(options) == "ndjson":
                 items = _announced(items)
             ended = _pump(items, output, talk)
@@ -150,6 +167,11 @@ def _point_to_stats(pipeline: Pipeline) -> None:
         remark(f"an overview of it: mqsniff stats {files}")
 
 
+def _scopes(pipeline: Pipeline) -> Iterator[str]:
+    """What part of the traffic was captured, where it was not all."""
+    return (f"{capture.name}: {capture.scope}" for capture in pipeline.captures if capture.scope)
+
+
 def _conclude(pipeline: Pipeline, choice: CountedChain, options: RunOptions, seconds: float) -> int:
     """Say what the run came to, and give its exit code."""
     unreadable = [capture for capture in pipeline.captures if capture.unreadable]
@@ -164,7 +186,7 @@ def _conclude(pipeline: Pipeline, choice: CountedChain, options: RunOptions, sec
             say(f"mqsniff: {sentence}")
     dropped = sum(capture.dropped for capture in pipeline.captures)
     remark(choice.everything.totals(pipeline.totals, dropped, seconds))
-    for sentence in choice.sentences():
+    for sentence in (*_scopes(pipeline), *choice.sentences()):
         remark(sentence)
     if (explanation := choice.everything.explanation(pipeline.totals)) is not None:
         remark(explanation)

@@ -84,6 +84,12 @@ def test_an_empty_run_is_shown_too():
     assert period_line(made, "eth0", 0.0).startswith("1970-01-01T00:00:00Z eth0 10 s: 99 packets/s, 9 messages/s")
 
 
+def test_notes_stand_on_every_page_and_line():
+    note = "only TCP ports 9092 were captured (--ports-only)"
+    assert page(figures(), "eth0", GridLines(width=120), 24, [note])[2] == note
+    assert period_line(figures(), "eth0", 0.0, [note]).endswith(f"; {note}")
+
+
 def test_a_line_is_of_its_period():
     line = period_line(figures(2, 1, 1), "eth0", 0.0)
     assert "2 errors, 0 without an answer, 2 dropped" in line

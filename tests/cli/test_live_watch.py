@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from tinycapture import INVALID, NSQ, PUB, conversation, pcap
 
 from mqsniff.cli import main
+from mqsniff.cli.captureoptions import CaptureChoice
 from mqsniff.cli.live import command
 from mqsniff.cli.livewatch import opened
 from mqsniff.cli.run import run
@@ -111,14 +112,10 @@ def sample(tmp_path):
     return path
 
 
-OWN = {"interface", "bpf", "packet_count", "duration"}
-"""Options of the capture."""
-
-
 def options(**asked):
-    """The options of ``live`` as click gives them."""
+    """The options of ``live`` as click gives them, without those of the capture."""
     context = command.make_context("live", ["-i", "lo"])
-    return {name: value for name, value in (context.params | asked).items() if name not in OWN}
+    return CaptureChoice.split(context.params | asked)[1]
 
 
 def watched(path, **asked):

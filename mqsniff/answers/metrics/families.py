@@ -146,6 +146,13 @@ CAPTURE_DROPPED: Final = _counter(
     "mqsniff_capture_dropped_packets", "mqsniff.capture.dropped", "{packet}", (_INTERFACE,),
     "Packets that the kernel dropped since mqsniff did not take them in time.",
 )  # fmt: skip
+CAPTURE_BYTES: Final = _counter(
+    "mqsniff_capture_bytes", "mqsniff.capture.io", "By", (_INTERFACE,), "Bytes of these packets on the wire.",
+)  # fmt: skip
+INTERFACE_UP: Final = _gauge(
+    "mqsniff_interface_up", "mqsniff.interface.up", "{interface}", (_INTERFACE,),
+    "1 while the interface is there, 0 while it is away.",
+)  # fmt: skip
 OTHER_PACKETS: Final = _counter(
     "mqsniff_capture_other_packets", "mqsniff.capture.packets.other", "{packet}", (), "Packets without TCP.",
 )  # fmt: skip
@@ -155,7 +162,7 @@ CUT_PACKETS: Final = _counter(
 )  # fmt: skip
 LAST_PACKET: Final = _gauge(
     "mqsniff_capture_last_packet_timestamp_seconds", "mqsniff.capture.last_packet.timestamp", "s", (_INTERFACE,),
-    "Time of the last packet that was decoded, in seconds since 1970.",
+    "Time of the last packet that was read, in seconds since 1970.",
 )  # fmt: skip
 COUNTED_AT: Final = _gauge(
     "mqsniff_counted_timestamp_seconds", "mqsniff.counted.timestamp", "s", (),
@@ -174,7 +181,7 @@ FAMILIES: Final[tuple[MetricFamily, ...]] = (
     *(MESSAGES, MESSAGE_BYTES, EXCHANGES, ERRORS, DURATION, WAIT),
     *(RECORDS, RECORD_BYTES, TOPIC_RECORDS, TOPIC_RECORD_BYTES),
     *(CONNECTIONS, OPEN_CONNECTIONS, CLOSED_CONNECTIONS, CONNECTION_BYTES, UNDECODED_BYTES, GAP_BYTES, PROBLEMS),
-    *(CAPTURE_PACKETS, CAPTURE_DROPPED, OTHER_PACKETS, CUT_PACKETS, LAST_PACKET),
+    *(CAPTURE_PACKETS, CAPTURE_BYTES, CAPTURE_DROPPED, INTERFACE_UP, OTHER_PACKETS, CUT_PACKETS, LAST_PACKET),
     *(COUNTED_AT, CAPS_MET, BUILD),
 )
 

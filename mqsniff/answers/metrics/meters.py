@@ -6,7 +6,7 @@ Hot: ``write`` runs once an item, for one look-up and two additions a message.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import mqsniff
@@ -33,6 +33,7 @@ from mqsniff.model import (
 
 if TYPE_CHECKING:
     from mqsniff.pipeline import Totals
+    from mqsniff.sources.live import InterfaceCounts
 
 INTERNAL: Final = "internal"
 """The role of topics that brokers and clients keep for themselves."""
@@ -146,17 +147,25 @@ class TrafficMeters:
             "topics": 0 < self._shown_topics < sum(1 for _ in self._topics.tallies()),
         }
 
-    def snapshot(self, totals: Totals, captures: Iterable[CaptureInfo]) -> MetricsSnapshot:
-        """Everything counted so far."""
+    def snapshot(
+        self, totals: Totals, captures: Iterable[CaptureInfo], interfaces: Sequence[InterfaceCounts] = ()
+    ) -> MetricsSnapshot:
+        """Everything counted so far; ``interfaces``: counts of the capture, where it is of interfaces."""
         made = MetricsSnapshot()
         self._tell_commands(made)
         self._tell_topics(made)
         self._tell_connections(made, totals)
         for key, count in self._problems.items():
             made.add(named.PROBLEMS, key, count)
+        for interface in interfaces:
+            made.add(named.CAPTURE_PACKETS, (interface.name,), interface.taken)
+            made.add(named.CAPTURE_BYTES, (interface.name,), interface.taken_bytes)
+            made.add(named.CAPTURE_DROPPED, (interface.name,), interface.dropped)
+            made.add(named.INTERFACE_UP, (interface.name,), int(not interface.is_away))
         for capture in captures:
-            made.add(named.CAPTURE_PACKETS, (capture.name,), capture.packets)
-            made.add(named.CAPTURE_DROPPED, (capture.name,), capture.dropped)
+            if not interfaces:
+                made.add(named.CAPTURE_PACKETS, (capture.name,), capture.packets)
+                made.add(named.CAPTURE_DROPPED, (capture.name,), capture.dropped)
             if capture.last_ts_ns is not None:
                 made.add(named.LAST_PACKET, (capture.name,), capture.last_ts_ns / SECOND_NS)
         made.add(named.OTHER_PACKETS, (), totals.other_packets)

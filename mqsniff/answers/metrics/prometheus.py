@@ -17,7 +17,6 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import make_wsgi_app
-from prometheus_client.utils import floatToGoString
 
 from mqsniff.answers.metrics.families import BOUNDS_NS, FAMILIES, MetricFamily
 from mqsniff.answers.metrics.snapshots import DurationCounts, LabelValues, MetricValue, SnapshotDesk
@@ -26,7 +25,7 @@ from mqsniff.limits import SECOND_NS
 TIMEOUT_S: Final = 10.0
 CLIENTS_MAX: Final = 8
 
-_BOUNDS: Final = (*(floatToGoString(bound / SECOND_NS) for bound in BOUNDS_NS), "+Inf")
+_BOUNDS: Final = (*(str(bound / SECOND_NS) for bound in BOUNDS_NS), "+Inf")
 
 
 class SnapshotCollector:
