@@ -213,8 +213,8 @@ def attach_filter(own: socket.socket, program: list[BpfStep]) -> None:
 
 
 def _cut(step: BpfStep, snaplen: int) -> BpfStep:
-    """A step that returns how much of a packet is taken, with the snap length as its most."""
-    return step._replace(k=min(step.k, snaplen)) if step.code == _RETURN else step
+    """A step that takes a packet takes as much of it as the snap length says: libpcap wrote its own in there."""
+    return step._replace(k=snaplen) if step.code == _RETURN and step.k else step
 
 
 def packet_heads(block: memoryview, first: int, count: int) -> Int64s:

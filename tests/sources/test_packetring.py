@@ -7,6 +7,7 @@ import struct
 import numpy as np
 import pytest
 
+from mqsniff.sources import packetring
 from mqsniff.sources.packetring import BLOCK_SIZE, SNAPLEN, block_size_for, packet_heads, read_packets
 
 FRAME = bytes(range(12)) + b"\x08\x00" + b"payload"
@@ -68,3 +69,8 @@ def test_a_block_holds_a_packet_of_the_snap_length_and_is_a_power_of_two(snaplen
     assert size > snaplen
     assert size & (size - 1) == 0
     assert np.log2(size) >= 18
+
+
+def test_a_filter_cuts_packets_at_the_snap_length_and_not_where_it_was_compiled_for():
+    take, leave, load = (packetring.BpfStep(*step) for step in ((6, 0, 0, 96), (6, 0, 0, 0), (0x20, 0, 0, 12)))
+    assert [packetring._cut(step, 4096) for step in (take, leave, load)] == [take._replace(k=4096), leave, load]
