@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import urllib.request
+from pathlib import Path
 
 import click
 import pytest
@@ -156,3 +157,13 @@ def test_metrics_are_served_while_a_run_goes_on(sample, capsys):
     assert 'mqsniff_messages_total{broker="127.0.0.1:4150",command="PUB",kind="request",protocol="nsq"}' in got[0]
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(url, timeout=5)
+
+
+@pytest.mark.parametrize("output", ["text", "csv"])
+def test_text_and_csv_are_the_same_with_and_without_metrics(output, capsys):
+    kafka = Path(__file__).parents[2] / "pcaps/kafka/kafka-3.9.1-java-4.4.0-cross-xa.pcapng"
+    watched(kafka, output=output)
+    plain = capsys.readouterr().out
+    watched(kafka, output=output, metrics=("127.0.0.1", 0))
+    assert capsys.readouterr().out == plain
+    assert len(plain.splitlines()) > 50
