@@ -113,16 +113,16 @@ class LiveWatch:
 
     def end(self) -> None:
         """Show the whole run, send what it came to, and listen no more."""
+        if self._recent is not None and self._pipeline is not None:
+            self._recent.turn(self._capture_counts())
+            self._open.close()
+            self._print(self._recent.figures(whole=True))
         if self._desk is not None:
             self._desk.close()
         if self._exporter is not None:
             self._exporter.close()
         if self._endpoint is not None:
             self._endpoint.close()
-        self._open.close()
-        if self._recent is not None:
-            self._recent.turn(self._capture_counts())
-            self._print(self._recent.figures(whole=True))
 
     def _snapshot(self) -> MetricsSnapshot:
         assert self._meters is not None
