@@ -38,7 +38,7 @@ class CaptureChoice:
     promiscuous: bool = True
     snaplen: int | None = None
     buffer: int | None = None
-    packets: int | None = None
+    packet_count: int | None = None
     duration_ns: int | None = None
     idle_ns: int | None = None
     user: str | None = None
@@ -95,7 +95,7 @@ class CaptureChoice:
         return CaptureWishes(
             bpf=self.bpf if self.bpf is not None else default_filter(os.environ, ports),
             is_default=self.bpf is None,
-            count=self.packets,
+            count=self.packet_count,
             duration_ns=self.duration_ns,
             idle_ns=self.idle_ns,
             snaplen=self.snaplen or SNAPLEN,
@@ -145,7 +145,7 @@ capture_options: Final = all_of((
            help="Bytes of a packet that are captured.  [default: 240KiB, which is all of it]"),
     option(_CAPTURE, "--buffer", metavar="SIZE", callback=reading(read_size),
            help="Memory in which packets wait for decoding; more bridges longer bursts.  [default: 64MiB]"),
-    option(_CAPTURE, "--count", "packets", metavar="N", type=click.IntRange(min=1), help="Stop after N packets."),
+    option(_CAPTURE, "--count", "packet_count", metavar="N", type=click.IntRange(min=1), help="Stop after N packets."),
     option(_CAPTURE, "--duration", "duration_ns", metavar="SPAN", callback=reading(_read_seconds),
            help="Stop after a time: 60 (seconds), 10m."),
     option(_CAPTURE, "--idle", "idle_ns", metavar="SPAN", callback=reading(_read_seconds),

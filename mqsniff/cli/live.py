@@ -54,7 +54,12 @@ def command(**options: Any) -> int:
     if choice.listed:
         return _list()
     wanted = RunOptions.of({**options, "live": True})
-    return _follow(choice, wanted) if choice.follow else _capture(choice, wanted)
+    if not choice.follow:
+        return _capture(choice, wanted)
+    from mqsniff.cli.followrun import follow
+
+    code = follow(choice, wanted)
+    return 0 if code in (INTERRUPTED, TERMINATED) else code
 
 
 def _list() -> int:
@@ -111,10 +116,6 @@ def _run(source: LiveSource, choice: CaptureChoice, wanted: RunOptions, keeper: 
         say(f"mqsniff: -w {choice.record}: {failure.strerror or failure}; the capture ended there")
         code = 2
     return 0 if code in (INTERRUPTED, TERMINATED) else code
-
-
-def _follow(choice: CaptureChoice, wanted: RunOptions) -> int:
-    raise NotImplementedError
 
 
 @contextmanager
