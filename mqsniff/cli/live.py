@@ -20,7 +20,7 @@ from mqsniff.cli.options import RunOptions, run_options
 from mqsniff.cli.sections import SectionedCommand
 from mqsniff.cli.signals import INTERRUPTED, TERMINATED, terminate
 from mqsniff.cli.talk import remark, say
-from mqsniff.cli.watchoptions import WatchOptions, split_options, watch_options
+from mqsniff.cli.watchoptions import split_options, watch_options
 
 if TYPE_CHECKING:
     from mqsniff.cli.liverun import LiveKeeper
@@ -58,7 +58,10 @@ def command(**options: Any) -> int:
     if choice.listed:
         return _list()
     watched, wanted = split_options(options)
-    return _follow(choice, wanted) if choice.follow else _capture(choice, watched, wanted)
+    from mqsniff.cli.livewatch import opened
+
+    with opened(watched, wanted.limits) as watcher:
+        return _read(choice, wanted, watcher)
 
 
 def _list() -> int:
@@ -70,15 +73,17 @@ def _list() -> int:
     return 0
 
 
-def _capture(choice: CaptureChoice, watched: WatchOptions, wanted: RunOptions) -> int:
-    """Capture from interfaces, and watch what comes."""
-    from mqsniff.cli.livewatch import opened
+def _read(choice: CaptureChoice, wanted: RunOptions, watcher: LiveWatch | None) -> int:
+    """Read what was chosen, while the watcher looks on."""
+    if not choice.follow:
+        return _capture(choice, wanted, watcher)
+    from mqsniff.cli.followrun import follow
 
-    with opened(watched, wanted.limits) as watcher:
-        return _capture_watched(choice, wanted, watcher)
+    code = follow(choice, wanted, watcher)
+    return 0 if code in (INTERRUPTED, TERMINATED) else code
 
 
-def _capture_watched(choice: CaptureChoice, wanted: RunOptions, watcher: LiveWatch | None) -> int:
+def _capture(choice: CaptureChoice, wanted: RunOptions, watcher: LiveWatch | None) -> int:
     """Capture from interfaces."""
     from mqsniff.cli.liverun import LiveKeeper, with_periods
     from mqsniff.cli.privileges import PrivilegeError, become
@@ -127,10 +132,6 @@ def _run(
         say(f"mqsniff: -w {choice.record}: {failure.strerror or failure}; the capture ended there")
         code = 2
     return 0 if code in (INTERRUPTED, TERMINATED) else code
-
-
-def _follow(choice: CaptureChoice, wanted: RunOptions) -> int:
-    raise NotImplementedError
 
 
 @contextmanager

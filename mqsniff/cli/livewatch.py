@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 INTERVAL_NS: Final = 10 * SECOND_NS
 SLICE_LEAST_S: Final = 0.5
 """Shortest time between two pages."""
+_NAMED: Final = 2
+"""Captures that are named."""
 _MISSING: Final = "needs more packages: pip install 'mqsniff[metrics]'"
 
 
@@ -144,7 +146,8 @@ class LiveWatch:
     @property
     def _name(self) -> str:
         assert self._pipeline is not None
-        return ", ".join(capture.name for capture in self._pipeline.captures)
+        names = [capture.name for capture in self._pipeline.captures]
+        return ", ".join(names) if len(names) <= _NAMED else f"{names[-1]} and {len(names) - 1:,} before it"
 
     @property
     def _notes(self) -> list[str]:

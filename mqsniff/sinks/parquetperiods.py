@@ -49,11 +49,19 @@ class PeriodicParquetSink:
         self._tables = ArrowTables(captures, self._wanted, shown)
         self._limits = limits
         self._internal = InternalTopics(Registry(load_dissectors()).dissectors)
-        self._run = run
+        self.run = run
+        """Stands in the names of parts."""
         self._period_s = period_s
         self.period = first
+        """Number of the period that is written now."""
         self._files = self._begin()
         self._rotate_wanted = False
+        self._suspended = False
+
+    @property
+    def folder(self) -> Path:
+        """Where the tables are."""
+        return self._folder.path
 
     @property
     def topics(self) -> TopicDirectory:
@@ -85,16 +93,23 @@ class PeriodicParquetSink:
         return done
 
     def close(self) -> None:
-        """Complete the last period, with the names of topics."""
+        """Complete the last period, with the names of topics; nothing after ``suspend``."""
+        if self._suspended:
+            self._files.discard()
+            return
         for block in self._tables.rest():
             self._files.write(block)
         self.end_period()
+
+    def suspend(self) -> None:
+        """Let nothing more be written: the run goes on another time."""
+        self._suspended = True
 
     def discard_unknown(self) -> int:
         """Delete parts of this run that began with this period or later: no checkpoint knows them; their number."""
         deleted = 0
         for table in TABLES:
-            for part in Path(self._folder.path, table).glob(f"live-{self._run}-*"):
+            for part in Path(self._folder.path, table).glob(f"live-{self.run}-*"):
                 if int(part.name.split("-")[2]) >= self.period:
                     part.unlink()
                     deleted += 1
@@ -104,5 +119,5 @@ class PeriodicParquetSink:
         self._rotate_wanted = False
         self._until = time.monotonic() + (self._period_s or 0)
         place = self._folder
-        prefix = f"live-{self._run}-{self.period:08d}"
+        prefix = f"live-{self.run}-{self.period:08d}"
         return PartFiles(place.filesystem, place.root, prefix=prefix, limits=self._limits)

@@ -40,7 +40,7 @@ TICK_S: Final = 0.2
 """Longest time without a batch."""
 TOLD_S: Final = 10.0
 """Least time between two sentences about drops."""
-LAST_S: Final = 1.0
+LAST_S: Final = 0.5
 """Longest time in which packets that have arrived are still taken after ``stop``."""
 WINDOW: Final = 8 * MIB
 ANY: Final = "any"

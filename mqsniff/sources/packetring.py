@@ -32,7 +32,8 @@ SNAPLEN: Final = 240 * KIB
 RETIRE_MS: Final = 4
 """Age at which a block is ours though it is not full: how late a packet of a silent interface comes."""
 BUFFER: Final = 64 * MIB
-BUFFER_MIN: Final = 2 * MIB
+PACKETS: Final = 4096
+"""Packets after which a batch ends, when it has not by its bytes."""
 
 _SOL_PACKET: Final = 263
 _ADD_MEMBERSHIP, _RX_RING, _STATISTICS, _VERSION, _RESERVE = 1, 5, 6, 10, 12
@@ -154,12 +155,14 @@ class PacketRing:
         return RingCounts(received, dropped)
 
     def read(self, most: int) -> RingPackets | None:
-        """The packets of the blocks that are ours, about ``most`` bytes of them; None if there are none."""
+        """The packets of the blocks that are ours, about ``most`` bytes and ``PACKETS``; None if there are none."""
         buffer = bytearray()
         heads: list[Int64s] = []
-        while len(buffer) < most and self._status() & _USER:
+        packets = 0
+        while len(buffer) < most and packets < PACKETS and self._status() & _USER:
             at = self._next * self._block_size
             count, first, size = struct.unpack_from("=III", self._view, at + _COUNT_AT)
+            packets += count
             if count:
                 heads.append(packet_heads(self._view[at : at + size], first, count) + len(buffer))
                 buffer += self._view[at : at + size]

@@ -241,3 +241,19 @@ def _say(listening, count):
             for number in range(count):
                 client.sendall(b"message %d" % number)
                 server.recv(100)
+
+
+@needs_rights
+@pytest.mark.parametrize("bpf", [None, "tcp"])
+def test_large_packets_are_whole(bpf):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        source = LiveSource(["lo"], CaptureWishes(bpf=f"tcp port {port}" if bpf else None, duration_ns=20 * S))
+        with socket.create_connection(listening.getsockname()) as client:
+            client.sendall(b"x" * 60_000)
+            cut = 0
+            for batch in source.batches():
+                cut += int((batch.caplen < batch.wirelen).sum())
+                if len(batch):
+                    source.stop()
+    assert cut == 0

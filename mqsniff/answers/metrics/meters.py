@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 INTERNAL: Final = "internal"
 """The role of topics that brokers and clients keep for themselves."""
 
+FILES: Final = "(files)"
+"""What stands for the interface where files are followed: there is no end of their names."""
+
 ErrorKey = tuple[str, str, str, str]
 """(protocol, command, broker, error)."""
 
@@ -148,7 +151,7 @@ class TrafficMeters:
         }
 
     def snapshot(
-        self, totals: Totals, captures: Iterable[CaptureInfo], interfaces: Sequence[InterfaceCounts] = ()
+        self, totals: Totals, captures: Sequence[CaptureInfo], interfaces: Sequence[InterfaceCounts] = ()
     ) -> MetricsSnapshot:
         """Everything counted so far; ``interfaces``: counts of the capture, where it is of interfaces."""
         made = MetricsSnapshot()
@@ -164,10 +167,10 @@ class TrafficMeters:
             made.add(named.INTERFACE_UP, (interface.name,), int(not interface.is_away))
         for capture in captures:
             if not interfaces:
-                made.add(named.CAPTURE_PACKETS, (capture.name,), capture.packets)
-                made.add(named.CAPTURE_DROPPED, (capture.name,), capture.dropped)
-            if capture.last_ts_ns is not None:
-                made.add(named.LAST_PACKET, (capture.name,), capture.last_ts_ns / SECOND_NS)
+                made.add(named.CAPTURE_PACKETS, (FILES,), capture.packets)
+                made.add(named.CAPTURE_DROPPED, (FILES,), capture.dropped)
+        if last := [(capture.last_ts_ns, capture.name) for capture in captures if capture.last_ts_ns is not None]:
+            made.add(named.LAST_PACKET, (max(last)[1] if interfaces else FILES,), max(last)[0] / SECOND_NS)
         made.add(named.OTHER_PACKETS, (), totals.other_packets)
         made.add(named.CUT_PACKETS, (), totals.cut_packets)
         made.add(named.COUNTED_AT, (), time.time())
