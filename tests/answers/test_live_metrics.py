@@ -30,9 +30,10 @@ from mqsniff.answers.stats.keeping import OTHERS
 from mqsniff.decode.registry import load_dissectors
 from mqsniff.dissector import USUAL, Settings
 from mqsniff.limits import Limits
-from mqsniff.model import Exchange, ExchangeItem, MessageItem
+from mqsniff.model import CaptureInfo, Exchange, ExchangeItem, MessageItem
 from mqsniff.pipeline import Pipeline, Totals
 from mqsniff.sources.files import FileSource
+from mqsniff.sources.live import InterfaceCounts
 from mqsniff.testing.conversations import client, segments, server, write_pcap
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
@@ -413,3 +414,21 @@ def test_problems_are_counted_by_kind_and_severity():
     found = meters_of(noticed("undecoded"), noticed("undecoded")).snapshot(Totals(), []).of(named.PROBLEMS)
     assert sum(found.values()) == 2
     assert {labels[0] for labels in found} == {"undecoded"}
+
+
+def test_files_that_are_followed_are_one_label_value():
+    captures = [
+        CaptureInfo(number, f"rotated-{number}.pcap", packets=2, last_ts_ns=number * 10**9) for number in range(9)
+    ]
+    snapshot = meters_of().snapshot(Totals(), captures)
+    assert snapshot.of(named.CAPTURE_PACKETS) == {("(files)",): 18}
+    assert snapshot.of(named.LAST_PACKET) == {("(files)",): 8}
+
+
+def test_interfaces_are_counted_apart():
+    interfaces = [InterfaceCounts("eth0", 10, 1, 9, 900), InterfaceCounts("eth1", 5, 0, 5, 500, is_away=True)]
+    snapshot = meters_of().snapshot(Totals(), [CaptureInfo(0, "eth0, eth1", packets=14)], interfaces)
+    assert snapshot.of(named.CAPTURE_PACKETS) == {("eth0",): 9, ("eth1",): 5}
+    assert snapshot.of(named.CAPTURE_BYTES) == {("eth0",): 900, ("eth1",): 500}
+    assert snapshot.of(named.CAPTURE_DROPPED) == {("eth0",): 1, ("eth1",): 0}
+    assert snapshot.of(named.INTERFACE_UP) == {("eth0",): 1, ("eth1",): 0}
