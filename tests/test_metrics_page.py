@@ -68,7 +68,7 @@ def test_the_dashboard_shows_every_metric():
 
 
 def commands(name):
-    """The lines of a file in docs/ that run ``live``, as lists of arguments behind it."""
+    """The lines of a file in docs/ that run ``live``, as lists of arguments after it."""
     text = (DOCS / name).read_text().replace("\\\n", " ").replace("\n#  ", "\n")
     return [shlex.split(line.split("live ", 1)[1]) for line in text.splitlines() if " live -i" in line]
 

@@ -5,7 +5,7 @@
 2. The next run reads again from the file on in which the first of these connections began, and writes nothing of it:
    results depend on the packets only, so the connections are what they were. Then it drops every other connection that
    the packets gave (they had ended, and their rows are written), and goes on at the place.
-3. What the output holds beyond the checkpoint is taken back: bytes behind its end, part files of later periods.
+3. What the output holds beyond the checkpoint is taken back: bytes after its end, part files of later periods.
 4. The file is replaced at once, by renaming. There is no moment at which a kill loses or doubles a row.
 """
 

@@ -62,7 +62,7 @@ def read_size(text: str) -> int:
     """Bytes with their unit: 262144, 100MB, 64MiB, 1g; powers of 1,000, or of 1,024 with an i or a lone letter."""
     found = _SIZE.match(text)
     if found is None:
-        raise ValueError(f"{text!r} is no size, such as 100MB, 64MiB or 262144")
+        raise ValueError(f"{text!r} is not a size, such as 100MB, 64MiB or 262144")
     power = " kmgt".index(found[2].lower() or " ")
     unit: int = 1000 if found[3].lower() == "b" else 1024
     return int(found[1]) * int(pow(unit, power))

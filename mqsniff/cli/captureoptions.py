@@ -127,7 +127,7 @@ def _read_seconds(text: str) -> int:
     else:
         number_ns = int(number * SECOND_NS) if 0 < number < 1e9 else 0
     if number_ns <= 0:
-        raise ValueError(f"{text!r} is no span of time, such as 60, 90s or 10m")
+        raise ValueError(f"{text!r} is not a duration, such as 60, 90s or 10m")
     return number_ns
 
 

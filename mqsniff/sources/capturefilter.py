@@ -31,7 +31,7 @@ _UDP_TUNNELS: Final = (4789, 8472, 6081)
 _IN_IP: Final = (4, 41, 47)
 """IP, IPv6 and GRE in IP."""
 _IN_IPV6: Final = (0, 43, 60, *_IN_IP)
-"""Also behind options and routing headers, where libpcap does not look for TCP."""
+"""Also after options and routing headers, where libpcap does not look for TCP."""
 _IN_ETHERNET: Final = (0x8100, 0x88A8, 0x9100, 0x8847, 0x8848, 0x8864)
 """VLAN tags that stay in the packet, MPLS, PPPoE."""
 

@@ -1,7 +1,7 @@
 """Captures that grow, and folders into which captures are rotated, in; batches as they come out, as from an interface.
 
 1. Files are read one after the other, by the time of their first packets, then by name: as ``FileSource`` numbers them.
-   A file is over when one behind it has a packet, and nothing more comes of it then.
+   A file is over when one after it has a packet, and nothing more comes of it then.
 2. In a folder every file that begins as a capture does is read, whatever its name; not those below it.
 3. A name that is used again (a ring of tcpdump, a file that was replaced) is another capture: its first packet tells. A
    file that was compressed after its end is not read twice.
@@ -70,7 +70,7 @@ class FileQueue:
     """The captures below some paths that were not read yet."""
 
     def __init__(self, paths: Sequence[str], limits: Limits, behind: FileKey | None) -> None:
-        """``behind``: files before this one are done."""
+        """``after``: files before this one are done."""
         self._paths = paths
         self._limits = limits
         self._behind = behind
@@ -194,7 +194,7 @@ class FollowSource:
         waiting = self._queue.waiting(None)
         if resume.place.file in waiting:
             return
-        self._tell(f"{resume.place.file.name} is gone; going on behind it, without the connections of before")
+        self._tell(f"{resume.place.file.name} is gone; continuing after it, without the connections of before")
         for key in waiting:
             if key <= resume.place.file:
                 self._queue.finish(key)

@@ -119,7 +119,7 @@ class LiveSource:
 
     @property
     def interfaces(self) -> Sequence[str]:
-        """The names behind ``PacketBatch.interface``."""
+        """The names after ``PacketBatch.interface``."""
         return self._ordered.names
 
     def linktype(self, number: int) -> int:

@@ -256,7 +256,7 @@ def read_packets(buffer: bytearray, heads: Int64s) -> RingPackets:
 
 
 def _put_tag(buffer: bytearray, start: int, tpid: int, tci: int) -> int:
-    """Put a VLAN tag behind the MAC addresses, into the space that was reserved; the packet's new place."""
+    """Put a VLAN tag after the MAC addresses, into the space that was reserved; the packet's new place."""
     moved = start - _TAG_SIZE
     macs = buffer[start : start + _MACS_SIZE]
     buffer[moved : moved + _MACS_SIZE] = macs

@@ -1,6 +1,6 @@
 """Every metric that a live run exports: its name, type, unit, labels and what it counts.
 
-1. Names follow Prometheus: base units (seconds, bytes), and ``_total`` behind the name of a counter.
+1. Names follow Prometheus: base units (seconds, bytes), and ``_total`` after the name of a counter.
 2. OpenTelemetry gets the same metrics; labels become attributes of its semantic conventions where one fits. Names are
    our own: ``messaging.client.*`` is what clients tell of themselves, and would be counted twice.
 """
