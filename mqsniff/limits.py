@@ -265,6 +265,10 @@ class Limits:
     stats_rows_max: int = _count(10_000, 1, 1 << 26,
         "rows that each list of `mqsniff stats` keeps, in the order of their coming; the rest is counted together",
         "raise it where a list of `mqsniff stats` ends with (others)")
+    metrics_rows_max: int = _count(1_000, 1, 1 << 20,
+        "combinations of protocol, command and broker that `mqsniff live` counts apart for --metrics, --otlp and "
+        "--summary; the rest is counted together",
+        "raise it where metrics show (others)")
     # fmt: on
 
     @classmethod

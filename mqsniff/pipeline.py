@@ -117,6 +117,20 @@ class Pipeline:
         """The inputs, with what their readers found."""
         return self._source.captures
 
+    @property
+    def topics(self) -> TopicDirectory:
+        """Topic names that are known so far."""
+        return self._topics
+
+    def open_connections(self) -> list[Connection]:
+        """The connections that may get packets."""
+        return self._flows.open_connections()
+
+    def forget(self, connection: Connection) -> None:
+        """Drop a connection: no item comes of it."""
+        self._flows.forget(connection)
+        self._conversations.pop(connection, None)
+
     def _secrets(self) -> list[bytes]:
         """Key logs in the captures, as far as they were read."""
         return [data for capture in self.captures for kind, data in capture.secrets if kind == TLS_KEY_LOG]

@@ -40,6 +40,16 @@ TIME_MODES: Final = get_args(TimeMode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetPeriod:
+    """When parts of Parquet are completed, and what they are called after."""
+
+    seconds: float | None
+    """None: when a checkpoint is made."""
+    run: str
+    first: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """What the user asked of a run, whatever its source is."""
 
@@ -65,6 +75,10 @@ class RunOptions:
     packets: bool = False
     live: bool = False
     """Whether packets come while somebody watches."""
+    period: ParquetPeriod | None = None
+    """How parts of Parquet are completed while a run goes on; None: at its end."""
+    counted: bool = False
+    """Whether everything is counted, as `mqsniff stats` does, beside the rows or in place of them."""
     domain: str = ""
     time: TimeMode = "utc"
     color: str = "auto"
@@ -132,7 +146,11 @@ class RunOptions:
         tables = self.wanted(output)
         all_of_it = output == "text" or bool(self.filters or any(self.times)) or self.where is not None
         wanted = {each for each in USUAL if all_of_it or each in tables}
-        if self.needs_records(output):
+        if self.counted:
+            wanted |= USUAL | {"records"}
+            if not (self.needs_records(output) or self.filters or any(self.times) or self.where is not None):
+                wanted.add("amounts")
+        elif self.needs_records(output):
             wanted.add("records")
         return Settings(self.limits, frozenset(wanted))
 

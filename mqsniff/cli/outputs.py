@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 import click
 
-from mqsniff.cli.options import RunOptions
+from mqsniff.cli.options import ParquetPeriod, RunOptions
 from mqsniff.model import CaptureInfo, Message
 
 if TYPE_CHECKING:
     from mqsniff.sinks import Sink
+    from mqsniff.sinks.outputfolder import OutputFolder
+    from mqsniff.sinks.parquetperiods import PeriodicParquetSink
     from mqsniff.sinks.textoptions import CodeNames, TextOptions
 
+SILENT: Final = "none"
+"""The output of a run that only counts; not for users to choose."""
 TEXT_MAX_BYTES: Final = 256
 """Bytes of a record's key or value in text, by default."""
 
@@ -43,15 +47,23 @@ def make_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
 
     Raises click.UsageError for a folder that cannot, or must not, be written to.
     """
+    if output_of(options) == SILENT:
+        from mqsniff.sinks.beside import SilentSink
+
+        silent = SilentSink()
+        return SinkOutput(silent, silent.tick)
     if output_of(options) == "parquet":
         from mqsniff.sinks.outputfolder import OutputFolder, OutputFolderError
         from mqsniff.sinks.parquet import ParquetSink
 
         folder = OutputFolder(str(options.out))
         try:
-            folder.prepare(overwrite=options.overwrite)
+            folder.prepare(overwrite=options.overwrite or options.period is not None)
         except OutputFolderError as error:
             raise click.UsageError(str(error)) from None
+        if options.period is not None:
+            periodic = _periodic_sink(options, options.period, folder, captures)
+            return SinkOutput(periodic, periodic.close, periodic.topics.learn)
         sink = ParquetSink(folder, captures, options.wanted("parquet"), options.shown, limits=options.limits)
         return SinkOutput(sink, sink.close, sink.topics.learn)
     if options.fields and output_of(options) not in ("text", "csv"):
@@ -60,6 +72,23 @@ def make_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
         return _text_output(options, captures)
     stream = _stream_sink(options, captures)
     return SinkOutput(stream, stream.tick)
+
+
+def _periodic_sink(
+    options: RunOptions, period: ParquetPeriod, folder: OutputFolder, captures: list[CaptureInfo]
+) -> PeriodicParquetSink:
+    from mqsniff.sinks.parquetperiods import PeriodicParquetSink
+
+    return PeriodicParquetSink(
+        folder,
+        captures,
+        options.wanted("parquet"),
+        options.shown,
+        period_s=period.seconds,
+        run=period.run,
+        first=period.first,
+        limits=options.limits,
+    )
 
 
 def _stdout() -> BinaryIO:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import click
 
@@ -33,13 +33,47 @@ _FILES_NAMED: Final = 3
 _NO_END: Final = "a time such as -5m counts back from the last packet, and only files can be read for it beforehand"
 
 
+class Watcher(Protocol):
+    """Looks at the items of a run that go out: a sink that begins with the run."""
+
+    def begin(self, pipeline: Pipeline) -> None:
+        """Get ready; the pipeline gives nothing yet."""
+        ...
+
+    def write(self, item: Item) -> None:
+        """Look at the next item."""
+        ...
+
+    def tick(self) -> None:
+        """The input pauses."""
+        ...
+
+
 class OutputError(click.ClickException):
     """Files that cannot be written, in one line."""
 
     exit_code = 2
 
 
-def run(source: Source, options: RunOptions, talk: AbstractContextManager[object] | None = None) -> int:
+class RunKeeper(Protocol):
+    """Stands between the items of a run and its sink: what lets a run go on after its end, and rotates its files."""
+
+    def begin(self, pipeline: Pipeline, output: SinkOutput) -> None:
+        """Get ready, before the first item."""
+        ...
+
+    def kept(self, items: Iterable[Item | None]) -> Iterator[Item | None]:
+        """The items that go out."""
+        ...
+
+
+def run(
+    source: Source,
+    options: RunOptions,
+    talk: AbstractContextManager[object] | None = None,
+    keeper: RunKeeper | None = None,
+    watcher: Watcher | None = None,
+) -> int:
     """Decode everything that a source gives, inside of what talks meanwhile; the exit code.
 
     Raises click.UsageError for an output, or a condition, that cannot be meant, OutputError for files that cannot be
@@ -53,10 +87,19 @@ def run(source: Source, options: RunOptions, talk: AbstractContextManager[object
     pipeline = Pipeline(source, settings, decode_as=options.decode_as, domain=options.domain, keys=options.tls_keys)
     choice = filter_chain(options, pipeline.captures)
     output = make_output(options, pipeline.captures)
+    if keeper is not None:
+        keeper.begin(pipeline, output)
+    if watcher is not None:
+        from mqsniff.sinks.beside import PairedSink
+
+        watcher.begin(pipeline)
+        output = output._replace(sink=PairedSink(output.sink, watcher))
     started = time.monotonic()
     try:
         with ended_by_sigterm():
             items = choice.of(pipeline.items(), output.learn)
+            if keeper is not None:
+                items = keeper.kept(items)
             if options.output is None and output_of(options) == "ndjson":
                 items = _announced(items)
             ended = _pump(items, output, talk)
@@ -124,6 +167,11 @@ def _point_to_stats(pipeline: Pipeline) -> None:
         remark(f"an overview of it: mqsniff stats {files}")
 
 
+def _scopes(pipeline: Pipeline) -> Iterator[str]:
+    """What part of the traffic was captured, where it was not all."""
+    return (f"{capture.name}: {capture.scope}" for capture in pipeline.captures if capture.scope)
+
+
 def _conclude(pipeline: Pipeline, choice: CountedChain, options: RunOptions, seconds: float) -> int:
     """Say what the run came to, and give its exit code."""
     unreadable = [capture for capture in pipeline.captures if capture.unreadable]
@@ -136,7 +184,7 @@ def _conclude(pipeline: Pipeline, choice: CountedChain, options: RunOptions, sec
     tell_key_logs(options.tls_keys)
     dropped = sum(capture.dropped for capture in pipeline.captures)
     remark(choice.everything.totals(pipeline.totals, dropped, seconds))
-    for sentence in choice.sentences():
+    for sentence in (*_scopes(pipeline), *choice.sentences()):
         remark(sentence)
     if (explanation := choice.everything.explanation(pipeline.totals)) is not None:
         remark(explanation)

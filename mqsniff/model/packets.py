@@ -43,6 +43,8 @@ class CaptureInfo:
     secrets: list[tuple[int, bytes]] = field(default_factory=list, repr=False)
     """(secrets type, data) of decryption-secrets blocks, kept for the TLS layer."""
     problems: list[Problem] = field(default_factory=list)
+    scope: str = ""
+    """What part of the traffic is captured, in words, where it was narrowed down for speed: every summary says it."""
     unreadable: str = ""
     """Why it could not be read at all (the command exits with 2); empty if it could."""
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from mqsniff.limits import Limits
 from mqsniff.model import PACKET_BITS, SegmentBatch
+from mqsniff.streams.connection import Connection
 from mqsniff.streams.flows import FlowEvents, FlowTable
 
 if TYPE_CHECKING:
@@ -55,6 +56,15 @@ class DomainFlows:
             flows = self._flows.setdefault(domain, FlowTable(self._limits, domain))
             events += flows.feed(select_segments(batch, own[place]))
         return events
+
+    def open_connections(self) -> list[Connection]:
+        """See ``FlowTable``."""
+        return [each for flows in self._flows.values() for each in flows.open_connections()]
+
+    def forget(self, connection: Connection) -> None:
+        """See ``FlowTable``."""
+        for flows in self._flows.values():
+            flows.forget(connection)
 
     def end(self) -> Iterator[FlowEvents]:
         """See ``FlowTable``."""

@@ -189,6 +189,15 @@ class FlowTable:
         for connection in connections:
             yield _finished(connection, self._last_ordinal + 1, "end")
 
+    def open_connections(self) -> list[Connection]:
+        """The connections that may get packets."""
+        return list(self._connections.values())
+
+    def forget(self, connection: Connection) -> None:
+        """Drop a connection; it gives no more events."""
+        if self._connections.get(connection.key) is connection:
+            del self._connections[connection.key]
+
     # ---- connections without packets in the batch
 
     def _evict(self, touched: dict[FlowKey, FlowGroup], ordinal: int) -> list[FlowEvents]:

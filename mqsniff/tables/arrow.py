@@ -117,13 +117,17 @@ class ArrowTables:
 
     def rest(self) -> Iterator[Block]:
         """The blocks of the waiting rows, and the topics."""
+        yield from self.waiting()
+        if self._final_topics and (topics := list(self.topics.final())):
+            yield topics_block(topics)
+
+    def waiting(self) -> Iterator[Block]:
+        """The blocks of the waiting rows; more may follow."""
         for waiting in self._rows.values():
             if len(waiting):
                 yield waiting.block()
         if self._records is not None and self._records.waiting:
             yield self._record_block(self._records.block())
-        if self._final_topics and (topics := list(self.topics.final())):
-            yield topics_block(topics)
 
     # ---- topic names
 

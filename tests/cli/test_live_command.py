@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from mqsniff.cli import main
-from mqsniff.cli.live import stopped_by_signal
+from mqsniff.cli.live import command, stopped_by_signal
 from mqsniff.cli.signals import ended_by_sigterm
 
 
@@ -49,3 +49,8 @@ def test_values_of_closed_lists_are_refused_before_anything_is_captured():
 def test_a_command_that_no_protocol_has_is_told():
     done = CliRunner().invoke(main, ["live", "-i", "no-such-interface", "--name", "Fecht"])
     assert "mqsniff: --name Fecht: no command has this name, did you mean Fetch?" in done.stderr
+
+
+def test_no_two_options_of_live_fill_the_same_parameter():
+    names = [param.name for param in command.params]
+    assert len(names) == len(set(names))

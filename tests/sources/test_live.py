@@ -1,165 +1,177 @@
-"""Packets of an interface: how they become batches, and a capture of the loopback where the rights are there."""
+"""Interfaces as a source: what ends it, what it counts, and captures of the loopback where the rights are there."""
 
 from __future__ import annotations
 
-import errno
 import re
 import socket
-import struct
 import sys
 import threading
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from mqsniff.model import CaptureInfo, packet_id
+from mqsniff.model import packet_id
 from mqsniff.sources import live
-from mqsniff.sources.live import CaptureError, LiveSource, Received, live_batch, received_packet
+from mqsniff.sources.live import CaptureError, CaptureWishes, LiveSource, linktypes_of
+from mqsniff.sources.packetring import RingCounts, RingPackets
 
 S = 10**9
-TS = 1_795_253_930 * S + 123_456_789
-TIME = (socket.SOL_SOCKET, 35, struct.pack("=qq", *divmod(TS, S)))
-SOL_PACKET, AUXDATA = 263, 8
-INCOMING, OUTGOING = 0, 4
-ETHERNET, LOOPBACK, TUNNEL, FRAME_RELAY = 1, 772, 65534, 770
-FRAME = bytes(range(12)) + b"\x08\x00" + b"payload"
+TS = 1_795_253_930 * S
+FRAME_RELAY = 770
 
 
-def address(hardware=ETHERNET, direction=INCOMING):
-    return ("eth0", 0x0800, direction, hardware, b"\0" * 6)
+class ScriptedRing:
+    """A ring that gives what a script says: lists of packets, None for a pause."""
 
+    interface = "lo"
 
-def auxdata(status, tci=0, tpid=0):
-    return (SOL_PACKET, AUXDATA, struct.pack("=IIIHHHH", status, 64, 64, 0, 14, tci, tpid))
+    def __init__(self, *script):
+        self.steps = list(script)
+        self.states = ["here"]
+        self.rebinds = []
+        self.closed = False
+        self.received = self.dropped = 0
+        self.socket, self._other = socket.socketpair()
+        self._other.send(b"x")
 
+    def read(self, _most):
+        packets = self.steps.pop(0) if self.steps else None
+        if packets is None:
+            return None
+        self.received += len(packets)
+        sizes = np.array([len(each) for each in packets], np.int64)
+        rows = len(packets)
+        return RingPackets(
+            bytearray(b"".join(packets)),
+            np.arange(TS, TS + rows),
+            np.cumsum(sizes) - sizes,
+            sizes,
+            sizes,
+            np.ones(rows, np.int32),
+            np.full(rows, 772, np.int32),
+        )
 
-def test_the_kernels_time_is_kept_to_the_nanosecond():
-    assert received_packet(FRAME, [TIME], address()) == Received(TS, 1, FRAME)
+    def counts(self):
+        counts = RingCounts(self.received + self.dropped, self.dropped)
+        self.received = self.dropped = 0
+        return counts
 
+    def state(self):
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
 
-def test_times_of_32_bit_systems_are_read():
-    seconds, nanoseconds = 1_795_253_930, 5
-    note = (socket.SOL_SOCKET, 35, struct.pack("=ii", seconds, nanoseconds))
-    assert received_packet(FRAME, [note], address()).ts_ns == seconds * S + nanoseconds
+    def rebind(self):
+        self.rebinds.append(True)
+        return True
 
-
-@pytest.mark.parametrize("notes", [[], [(socket.SOL_SOCKET, 35, b"odd")], [(1, 99, TIME[2])]])
-def test_a_packet_without_a_time_gets_the_present_one(notes):
-    before = time.time_ns()
-    assert before <= received_packet(FRAME, notes, address()).ts_ns <= time.time_ns()
-
-
-@pytest.mark.parametrize(
-    ("hardware", "linktype"), [(ETHERNET, 1), (LOOPBACK, 1), (TUNNEL, 101), (512, 9), (FRAME_RELAY, -FRAME_RELAY)]
-)
-def test_the_kind_of_hardware_gives_the_link_type(hardware, linktype):
-    assert received_packet(FRAME, [TIME], address(hardware)).linktype == linktype
-
-
-def test_only_a_loopback_loses_its_outgoing_copies():
-    assert received_packet(FRAME, [TIME], address(LOOPBACK, OUTGOING)) is None
-    assert received_packet(FRAME, [TIME], address(ETHERNET, OUTGOING)) is not None
-
-
-@pytest.mark.parametrize(
-    ("note", "tag"),
-    [
-        (auxdata(0x10, tci=0x2007), b"\x81\x00\x20\x07"),
-        (auxdata(0x50, tci=0x0007, tpid=0x88A8), b"\x88\xa8\x00\x07"),
-        (auxdata(0x10, tci=0), b"\x81\x00\x00\x00"),
-        (auxdata(0x01, tci=0x2007), b""),
-        ((SOL_PACKET, AUXDATA, b"short"), b""),
-    ],
-    ids=["802.1Q", "QinQ", "priority tag of zeros", "no tag", "cut"],
-)
-def test_a_vlan_tag_that_the_kernel_took_off_is_put_back(note, tag):
-    assert received_packet(FRAME, [TIME, note], address()).data == FRAME[:12] + tag + FRAME[12:]
-
-
-def test_batches_number_their_packets_on_and_on():
-    info = CaptureInfo(0, "eth0")
-    first = live_batch(info, [Received(TS, 1, b"one"), Received(TS + 1, 1, b"three")])
-    second = live_batch(info, [Received(TS + 2, 101, b"x")])
-    assert [bytes(first.buffer[a : a + n]) for a, n in zip(first.start, first.caplen, strict=True)] == [
-        b"one",
-        b"three",
-    ]
-    assert (first.ordinal, second.ordinal, info.packets) == (0, 2, 3)
-    assert np.concatenate([first.packet, second.packet]).tolist() == [packet_id(0, number) for number in (1, 2, 3)]
-    assert (second.linktype.tolist(), second.wirelen.tolist(), second.ts_ns.tolist()) == ([101], [1], [TS + 2])
-    assert (info.first_ts_ns, info.last_ts_ns, info.linktypes) == (TS, TS + 2, {1, 101})
+    def close(self):
+        self.closed = True
+        self.socket.close()
+        self._other.close()
 
 
 @pytest.fixture
 def scripted(monkeypatch):
-    """A source over a socket that gives what a script says: packets, None for a pause, errors."""
+    """A source over a scripted ring, and what it told."""
 
-    def source(*script, **options):
-        steps = list(script)
-
-        def recvmsg(*_):
-            step = steps.pop(0) if steps else None
-            if step is None:
-                raise BlockingIOError
-            if isinstance(step, OSError):
-                raise step
-            return step, [TIME], 0, address(LOOPBACK, OUTGOING if step == b"out" else INCOMING)
-
-        raw = SimpleNamespace(recvmsg=recvmsg, getsockopt=lambda *_: struct.pack("=II", 9, 4))
-        closed = []
-        monkeypatch.setattr(live, "_listen", lambda *_: SimpleNamespace(ins=raw, close=lambda: closed.append(True)))
-        monkeypatch.setattr(live, "select", lambda *_: ([raw], [], []) if steps else ([], [], []))
-        made = LiveSource("lo", **options)
-        return made, closed
+    def source(*script, **wishes):
+        ring = ScriptedRing(*script)
+        told = []
+        monkeypatch.setattr(live, "_open_rings", lambda *_: [ring])
+        return LiveSource(["lo"], CaptureWishes(**wishes), told.append), ring, told
 
     return source
 
 
+@pytest.mark.parametrize(
+    ("hardware", "linktype"), [(1, 1), (772, 1), (65534, 101), (512, 9), (776, 101), (FRAME_RELAY, -FRAME_RELAY)]
+)
+def test_the_kind_of_hardware_gives_the_link_type(hardware, linktype):
+    assert linktypes_of(np.array([hardware, hardware], np.int32)).tolist() == [linktype, linktype]
+
+
 def test_a_pause_is_an_empty_batch_and_stop_ends_the_capture(scripted):
-    source, closed = scripted(b"a", b"out", b"b", None, b"c")
-    sizes = []
+    source, ring, _ = scripted([b"a", b"b"], None, [b"c"])
+    sizes, packets = [], []
     for batch in source.batches():
         sizes.append(len(batch))
-        if len(sizes) == 3:
+        packets += batch.packet.tolist()
+        if len(sizes) == 2:
             source.stop()
-    assert sizes == [2, 1, 0]
-    assert (closed, source.captures[0].packets, source.captures[0].dropped) == ([True], 3, 4)
+    assert sizes == [2, 0, 1]
+    assert packets == [packet_id(0, number) for number in (1, 2, 3)]
+    assert (ring.closed, source.captures[0].packets) == (True, 3)
 
 
 def test_no_packet_is_taken_beyond_the_count(scripted):
-    source, _ = scripted(b"a", b"out", b"b", b"c", b"d", count=3)
-    assert sum(len(batch) for batch in source.batches()) == 3
+    source, _, told = scripted([b"a", b"b"], [b"c", b"d"], [b"e"], count=3)
+    batches = list(source.batches())
+    assert (sum(map(len, batches)), source.captures[0].packets, told) == (3, 3, [])
 
 
 def test_the_duration_ends_a_silent_capture(scripted):
-    source, closed = scripted(duration_ns=1)
-    assert [len(batch) for batch in source.batches()] in ([], [0])
-    assert closed
+    source, ring, _ = scripted(duration_ns=1)
+    assert sum(map(len, source.batches())) == 0
+    assert ring.closed
 
 
-def test_an_interface_that_goes_away_ends_the_capture_as_a_problem(scripted):
-    source, closed = scripted(b"a", OSError(errno.ENETDOWN, "Network is down"))
-    assert [len(batch) for batch in source.batches()] == [1]
+def test_silence_ends_a_capture_that_was_told_so(scripted):
+    source, _, _ = scripted([b"a"], idle_ns=S // 20)
+    assert sum(map(len, source.batches())) == 1
+
+
+def test_drops_are_told_and_counted_for_everybody(scripted):
+    source, ring, told = scripted([b"a"], duration_ns=1)
+    ring.dropped = 41
+    list(source.batches())
+    assert (source.captures[0].dropped, source.captures[0].drops_told) == (41, True)
+    (counts,) = source.counts
+    assert (counts.received, counts.dropped, counts.taken, counts.taken_bytes) == (42, 41, 1, 1)
+    assert told == ["lo: 41 packets dropped in 0 s"]
+
+
+def test_what_is_left_in_the_ring_at_the_end_is_told(scripted, monkeypatch):
+    monkeypatch.setattr(live, "LAST_S", -1.0)
+    source, ring, told = scripted(duration_ns=1)
+    ring.received = 7
+    list(source.batches())
+    assert told == ["7 packets that had arrived were not read before the end; they count as dropped"]
+    assert source.captures[0].dropped == 7
+
+
+def test_an_interface_that_goes_and_comes_back_is_told_and_taken_up(scripted, monkeypatch):
+    source, ring, told = scripted([b"a"])
+    ring.states = ["gone", "gone", "other", "here"]
+    clock = iter(range(1_000_000))
+    monkeypatch.setattr(live.time, "monotonic", lambda: float(next(clock)))
+    for batch in source.batches():
+        if ring.rebinds:
+            source.stop()
+        assert len(batch) <= 1
+    assert [line.split(" after ")[0] for line in told[:2]] == ["lo went away; waiting for it", "lo is back"]
     (problem,) = source.captures[0].problems
-    assert (problem.kind, problem.severity, problem.detail) == (
-        "input",
-        "error",
-        "the capture ended early: Network is down",
-    )
-    assert closed
+    assert (problem.kind, problem.severity) == ("input", "warning")
+    assert "lo was away for" in problem.detail
 
 
 def test_an_unknown_interface_is_told_with_those_that_are_there():
-    with pytest.raises(CaptureError, match=r"no-such-interface: no such interface \(there are .*lo"):
-        LiveSource("no-such-interface")
+    with pytest.raises(CaptureError, match=r"no-such-interface: no such interface \(there are any, .*lo"):
+        LiveSource(["no-such-interface"])
 
 
 def test_other_systems_are_told_what_works_there(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(CaptureError, match=re.escape("tcpdump -w - | mqsniff decode -")):
-        LiveSource("lo0")
+        LiveSource(["lo0"])
+
+
+def test_without_the_right_one_line_says_how_to_grant_it(monkeypatch):
+    def refuse(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(live.socket, "socket", refuse)
+    with pytest.raises(CaptureError, match=r"^lo: .*CAP_NET_RAW is missing.*setcap cap_net_raw[^\n]*$"):
+        LiveSource(["lo"])
 
 
 def may_capture():
@@ -177,14 +189,15 @@ needs_rights = pytest.mark.skipif(not may_capture(), reason="needs CAP_NET_RAW o
 @needs_rights
 def test_a_filter_that_is_none_is_told():
     with pytest.raises(CaptureError, match="filter 'no filter' cannot be used"):
-        LiveSource("lo", bpf="no filter")
+        LiveSource(["lo"], CaptureWishes(bpf="no filter"))
 
 
 @needs_rights
-def test_own_traffic_on_the_loopback_is_seen_once_and_in_order():
+@pytest.mark.parametrize("interface", ["lo", "any"])
+def test_own_traffic_on_the_loopback_is_seen_once_and_in_order(interface):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        source = LiveSource("lo", bpf=f"tcp port {port}", duration_ns=20 * S)
+        source = LiveSource([interface], CaptureWishes(bpf=f"tcp port {port}", duration_ns=20 * S))
         talk = threading.Thread(target=_say, args=(listening, 50))
         talk.start()
         before, frames, times = time.time_ns(), [], []
@@ -198,7 +211,25 @@ def test_own_traffic_on_the_loopback_is_seen_once_and_in_order():
     payloads = [frame[frame.index(b"message") :] for frame in frames if b"message" in frame]
     assert payloads == [b"message %d" % number for number in range(50)]
     assert (source.captures[0].packets, source.captures[0].dropped) == (len(frames), 0)
+    assert source.interfaces == ["lo"]
     assert before - S < min(times) <= max(times) <= time.time_ns()
+
+
+@needs_rights
+def test_the_snap_length_cuts_packets_and_their_size_is_known():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        wishes = CaptureWishes(bpf=f"tcp port {listening.getsockname()[1]}", duration_ns=20 * S, snaplen=70)
+        source = LiveSource(["lo"], wishes)
+        talk = threading.Thread(target=_say, args=(listening, 5))
+        talk.start()
+        seen = []
+        for batch in source.batches():
+            seen += zip(batch.caplen.tolist(), batch.wirelen.tolist(), strict=True)
+            if len(seen) > 8:
+                source.stop()
+        talk.join()
+    assert max(caplen for caplen, _ in seen) == 70
+    assert max(wirelen for _, wirelen in seen) > 70
 
 
 def _say(listening, count):
@@ -210,3 +241,19 @@ def _say(listening, count):
             for number in range(count):
                 client.sendall(b"message %d" % number)
                 server.recv(100)
+
+
+@needs_rights
+@pytest.mark.parametrize("bpf", [None, "tcp"])
+def test_large_packets_are_whole(bpf):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        source = LiveSource(["lo"], CaptureWishes(bpf=f"tcp port {port}" if bpf else None, duration_ns=20 * S))
+        with socket.create_connection(listening.getsockname()) as client:
+            client.sendall(b"x" * 60_000)
+            cut = 0
+            for batch in source.batches():
+                cut += int((batch.caplen < batch.wirelen).sum())
+                if len(batch):
+                    source.stop()
+    assert cut == 0

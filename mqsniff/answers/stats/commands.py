@@ -22,6 +22,8 @@ FAILED: Final[frozenset[ExchangeStatus]] = frozenset(("error", "partial"))
 _BESIDE: Final[tuple[ExchangeStatus, ...]] = ("unanswered", "pending", "lost", "unseen", "oneway", "unasked")
 _PERCENTILES: Final = (0.5, 0.95, 0.99)
 
+ERROR_NAMES_MAX: Final = 250
+"""Names of errors that are kept of a command: servers may write what they like."""
 NAMELESS: Final = "(no name)"
 """An error that no answer names, such as a connection that was closed in place of one."""
 
@@ -45,17 +47,23 @@ class CommandTally:
 
     def take(self, exchange: Exchange) -> None:
         """Count an exchange. Hot: once an exchange."""
-        status, pending = exchange.status, exchange.pending
         statuses = self.statuses
-        statuses[status] = statuses.get(status, 0) + 1
-        if exchange.work_ns is not None and status in TIMED and not (pending is not None and pending.held):
-            self.work.add(exchange.work_ns)
-        elif exchange.latency_ns is not None and status in TIMED:
-            self.waits.add(max(0, exchange.latency_ns - (exchange.queue_ns or 0) - (exchange.work_ns or 0)))
-        if status in FAILED or (status == "unasked" and exchange.answer is not None and exchange.answer.failed):
+        statuses[exchange.status] = statuses.get(exchange.status, 0) + 1
+        work_ns, wait_ns = durations(exchange)
+        if work_ns is not None:
+            self.work.add(work_ns)
+        elif wait_ns is not None:
+            self.waits.add(wait_ns)
+        error = error_of(exchange)
+        if error is not None:
             self.errors += 1
-            name = _error_name(exchange)
-            self.error_names[name] = self.error_names.get(name, 0) + 1
+            self._count_error(error, 1)
+
+    def _count_error(self, error: str, count: int) -> None:
+        names = self.error_names
+        if error not in names and len(names) >= ERROR_NAMES_MAX:
+            error = OTHERS
+        names[error] = names.get(error, 0) + count
 
     def count_messages(self, kind: str, version: int | None, count: int, size: int) -> None:
         """Count messages that were added up before."""
@@ -70,12 +78,10 @@ class CommandTally:
         self.count += other.count
         self.size += other.size
         self.errors += other.errors
-        for mine, its in (
-            (self.kinds, other.kinds),
-            (self.statuses, other.statuses),
-            (self.error_names, other.error_names),
-        ):
-            add_all(mine, its)
+        add_all(self.kinds, other.kinds)
+        add_all(self.statuses, other.statuses)
+        for error, count in other.error_names.items():
+            self._count_error(error, count)
         for version, count in other.versions.items():
             self.versions[version] = self.versions.get(version, 0) + count
         self.work.merge(other.work)
@@ -140,8 +146,27 @@ def named(exchange: Exchange) -> Message | None:
     return exchange.answer if pending is None or pending.message is None else pending.message
 
 
+def durations(exchange: Exchange) -> tuple[int | None, int | None]:
+    """How long the replying side worked, or else how long it held the request (rule 3); at most one of the two."""
+    if exchange.status not in TIMED:
+        return None, None
+    pending = exchange.pending
+    if exchange.work_ns is not None and not (pending is not None and pending.held):
+        return exchange.work_ns, None
+    if exchange.latency_ns is None:
+        return None, None
+    return None, max(0, exchange.latency_ns - (exchange.queue_ns or 0) - (exchange.work_ns or 0))
+
+
+def error_of(exchange: Exchange) -> str | None:
+    """What the error of an exchange is called; None where it did not fail."""
+    status = exchange.status
+    if status in FAILED or (status == "unasked" and exchange.answer is not None and exchange.answer.failed):
+        return _error_name(exchange)
+    return None
+
+
 def _error_name(exchange: Exchange) -> str:
-    """What the error of a failed exchange is called."""
     for message in _verdicts(exchange):
         if message is not None and message.error_name:
             return message.error_name

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from mqsniff.answers.stats.keeping import OTHERS, KeptTallies, StatRow
@@ -138,11 +138,19 @@ class TopicStats:
             found, key=lambda row: (row["role"] is not None, -row["produced"] - row["delivered"], row["topic"])
         )
 
+    def tallies(self) -> Iterator[tuple[ProtocolTopic | None, TopicTally]]:
+        """(protocol and topic, tally) in the order in which topics were first seen; at last None for all others."""
+        return iter(self._topics)
+
+    def role(self, protocol: str, topic: str | None) -> TopicRole | None:
+        """What a topic is for besides data of users."""
+        tell = self._roles.get(protocol)
+        role: TopicRole | None = tell(topic) if topic is not None and tell is not None else None
+        return role
+
     def _row(self, key: ProtocolTopic | None, tally: TopicTally, duration_ns: int | None) -> StatRow:
         protocol, topic = key or (OTHERS, OTHERS)
-        role: TopicRole | None = None
-        if topic is not None and protocol in self._roles:
-            role = self._roles[protocol](topic)
+        role = self.role(protocol, topic)
         return {"protocol": protocol, "topic": topic or "(no name)", "role": role, **tally.row(duration_ns)}
 
 
