@@ -91,6 +91,12 @@ class Limits:
     secrets_max: int = _bytes(16 * MIB, 1, GIB,
         "bytes of decryption secrets of one capture that are kept",
         "raise it for a `limit` problem of the capture")
+    capture_ratio: int = _count(32, 1, 1 << 20,
+        "bytes that each byte of a compressed capture may become on the whole: packets compress to a tenth or so",
+        "raise it for a `limit` problem that names it: what follows is read then")
+    capture_free: int = _bytes(16 * MIB, 64 * KIB, 1024 * TIB,
+        "bytes of a compressed capture beyond capture_ratio: equal packets are no attack",
+        "as capture_ratio")
     codec_memory: int = _bytes(256 * MIB, MIB, 2 * GIB,
         "bytes of history that a compressed capture may ask its decoder to hold",
         "raise it where an input is said to need more, such as `zstd --long=31`")
@@ -217,20 +223,20 @@ class Limits:
     inflate_ratio: int = _count(128, 1, 1 << 20,
         "plain bytes that a connection's bytes may become on the whole, each: DEFLATE makes 1,032 of one, zstd 30,000",
         "raise it for a `limit` problem that names it: what compresses better is decoded then")
+    inflate_start: int = _bytes(MIB, 64 * KIB, TIB,
+        "plain bytes that a connection may owe from its first byte on, 1,024 more with each byte, to inflate_free",
+        "as inflate_ratio")
     inflate_free: int = _bytes(64 * MIB, 64 * KIB, TIB,
         "plain bytes of a connection beyond inflate_ratio: a batch of equal records is no attack",
         "as inflate_ratio")
-    inflate_run: int = _bytes(256 * MIB, 64 * KIB, 1024 * TIB,
-        "plain bytes of all connections of a process beyond inflate_ratio: each connection costs little",
-        "as inflate_ratio")
     record_cost: int = _bytes(2, 1, MIB,
         "bytes on the wire that pay for one record: compressed, a byte may hold thousands of empty ones",
-        "lower it for a `limit` problem that names it")
+        "raise records_start and records_free for a `limit` problem that names it")
     records_free: int = _count(1 << 18, 1000, 1 << 40,
         "records of a connection that record_cost does not pay for",
         "raise it for a `limit` problem that names it")
-    records_run: int = _count(1 << 19, 1000, 1 << 40,
-        "records of all connections of a process that record_cost does not pay for",
+    records_start: int = _count(256, 1, 1 << 40,
+        "records that a connection may owe from its first byte on, one more with each byte, to records_free",
         "as records_free")
     wrapper_depth: int = _count(4, 1, 1_000,
         "compressed Kafka message sets inside each other: a kilobyte may hold a thousand",

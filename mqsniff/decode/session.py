@@ -72,7 +72,7 @@ class ProtocolSession:
         """``explains`` tells of which frames the spans are wanted; None: of none. ``keys`` open TLS."""
         self._dissector = dissector
         self._info = info
-        self._layers = Layers(settings.limits, settings.inflated, keys)
+        self._layers = Layers(settings.limits, keys)
         self._exchanges = Exchanges(settings.limits)
         self._handed_back: list[tuple[Chunk | Gap, int]] = []
         self._gaps = [0, 0]
