@@ -212,6 +212,11 @@ class Dissector(ABC):
         """
         return []
 
+    @property
+    def state_size(self) -> int:
+        """Bytes of state that it holds, nearly, beyond what each of its connections has: a function of its packets."""
+        return 0
+
     def unanswered(self) -> Iterator[Pending]:
         """Requests that got no reply, oldest first; called once, at the end of the connection."""
         return iter(())

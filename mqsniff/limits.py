@@ -172,6 +172,9 @@ class Limits:
     connections_max: int = _count(1_000_000, 1, 1 << 28,
         "open connections of the process: a SYN flood must not exhaust memory",
         "raise it for a `limit` problem that says connections were forgotten")
+    state_max: int = _bytes(GIB, MIB, 1024 * TIB,
+        "bytes that open connections of a process may hold together, counted at every 32,768th packet",
+        "raise it for a `limit` problem that names it: the connection was forgotten though it was open")
     layer_piece: int = _bytes(64 * KIB, KIB, 64 * MIB,
         "bytes that a decompressing layer passes on at once: bounds the memory of a decompression bomb",
         "none: results stay the same")

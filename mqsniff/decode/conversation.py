@@ -52,6 +52,9 @@ from mqsniff.streams.events import (
 )
 from mqsniff.tls.keylog import KeyRing
 
+TLS_STATE: Final = 8192
+"""Bytes that the TLS of a connection takes, nearly."""
+
 _SIDES: Final = ((Side.CLIENT, Side.SERVER), (Side.SERVER, Side.CLIENT))
 """By the direction of the client: the side of each direction."""
 
@@ -99,6 +102,16 @@ class Conversation:
         self.info = new_info(connection, self._client)
         if context.observer is not None:
             context.observer.see_connection(connection, self.info)
+
+    @property
+    def state_size(self) -> int:
+        """Bytes of state that it holds, nearly, besides what every connection has."""
+        size = sum(len(event.data) for event in self._waiting if isinstance(event, StreamChunk))
+        if self._detection is not None:
+            size += self._detection.state_size
+        if self._tls is not None:
+            size += TLS_STATE
+        return size if self._session is None else size + self._session.state_size
 
     def _detector(self, *, from_start: bool) -> Detection:
         key, shared = self._connection.key, self._context

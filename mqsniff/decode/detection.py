@@ -126,6 +126,11 @@ class Detection:
         fewer, more = sorted(len(half.data) for half in self._halves)
         return fewer < ANSWER_MAX and more <= self._limits.detect_max
 
+    @property
+    def state_size(self) -> int:
+        """Bytes of samples that are kept."""
+        return sum(len(half.data) + sum(len(sample.data) for sample in half.before) for half in self._halves)
+
     def gap(self, direction: int) -> None:
         """Take note of lost bytes."""
         self._halves[direction].lose()

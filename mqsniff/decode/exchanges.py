@@ -131,6 +131,11 @@ class Exchanges:
                 _empty(batch)
 
     @property
+    def state_size(self) -> int:
+        """Bytes of records that wait."""
+        return self._waiting_size
+
+    @property
     def _too_many(self) -> bool:
         limits = self._limits
         return self._waiting_records > limits.records_wait_max or self._waiting_size > limits.records_wait_size

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from mqsniff.decode.exchanges import Exchanges, Ready
 from mqsniff.decode.layers import Layers
@@ -45,6 +45,10 @@ from mqsniff.model import (
 from mqsniff.tls.keylog import KeyRing
 
 SessionInput = TypeVar("SessionInput", Chunk, Gap, Side)
+
+
+SESSION_STATE: Final = 6144
+"""Bytes that a session takes at least, with its dissector."""
 
 
 class SessionEnd(NamedTuple):
@@ -92,6 +96,11 @@ class ProtocolSession:
     def now(self) -> int:
         """Ordinal of the packet that released the last item."""
         return self._dissector.now
+
+    @property
+    def state_size(self) -> int:
+        """Bytes of state that it holds, nearly."""
+        return SESSION_STATE + self._dissector.state_size + self._exchanges.state_size
 
     def begin(self, *, in_step: bool) -> None:
         """Say whether the streams were seen from their beginning."""

@@ -27,6 +27,8 @@ from mqsniff.model import ExchangeStatus, Frame, Link, Message, Pending, Problem
 
 BYTES_KEPT: Final = KIB
 """Largest frame whose bytes a pending request may keep: copying its message would cost more."""
+PENDING_STATE: Final = 2048
+"""Bytes that a pending request takes, with its message."""
 
 
 def forget_bytes(pending: Sequence[Pending]) -> None:
@@ -60,6 +62,11 @@ class PendingRequests:
         """Gaps seen so far, by side."""
         self.losses = [0, 0]
         """Of these gaps, those in which whole frames may be lost: not the ones inside a frame of known size."""
+
+    @property
+    def state_size(self) -> int:
+        """Bytes that pending requests take, nearly."""
+        return PENDING_STATE * (self._count + len(self._settling))
 
     def begin(self, frame: Frame) -> None:
         """Start on a frame, which is decoded next."""

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from hashlib import blake2b
 from itertools import accumulate
 from operator import sub
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from mqsniff.limits import Limits
 from mqsniff.model import FlowKey, Mark, Problem
@@ -49,7 +49,12 @@ from mqsniff.streams.segment import (
     remember_packed,
 )
 
-Ending: TypeAlias = Literal["idle", "replaced", "limit", "end"]
+CONNECTION_STATE: Final = 2048
+"""Bytes that an open connection takes at least, with what decodes it but for its protocol."""
+SYN_STATE: Final = 512
+"""Bytes that a SYN without an answer takes."""
+
+Ending: TypeAlias = Literal["idle", "replaced", "limit", "state", "end"]
 """Why a connection gets no more packets."""
 
 
@@ -67,6 +72,7 @@ class Connection:
         "_ordering",
         "_reset",
         "client_direction",
+        "counted_state",
         "first_ordinal",
         "first_packet",
         "first_ts_ns",
@@ -85,6 +91,8 @@ class Connection:
         """Direction of the client (0: sent by the low endpoint); None if the handshake was not captured."""
         self.seen_from_start = False
         """Whether a SYN of either side was captured, so that offset 0 is the first byte of each stream."""
+        self.counted_state = 0
+        """Bytes of state when they were last counted; for whoever counts them."""
         self._limits = limits
         self._ordering = Ordering(limits, first)
         self._handshake = Handshake()
@@ -94,6 +102,20 @@ class Connection:
         self._reset = False
         self._flowing = False  # both have begun, and nothing waits, is missing, closes or is implausible
         self._last_packet = first.packet
+
+    @property
+    def last_ns(self) -> int:
+        """Largest time of a packet so far."""
+        return self._ordering.last_ns
+
+    @property
+    def state_size(self) -> int:
+        """Bytes of state that it takes, nearly: a function of its packets."""
+        ordering = self._ordering
+        if ordering.packets == 1 and self._handshake.pending:
+            return SYN_STATE
+        one, two = ordering.directions
+        return CONNECTION_STATE + one.state_size + two.state_size
 
     @property
     def deadline_ns(self) -> int:
@@ -293,6 +315,8 @@ class Connection:
         self._see_close(ordering.last_ns)  # a missing number may have turned out to be a FIN
         if ending == "limit":
             self.note(Problem("limit", "error", f"more than {self._limits.connections_max} connections: forgotten"))
+        elif ending == "state":
+            self.note(Problem("limit", "error", "open connections hold more than state_max: the silent one is forgotten"))
         ordering.outbox.put(ConnectionClosed(self.stats(ending), ordering.mark(0)))
 
     def stats(self, ending: Ending = "end") -> ConnectionStats:
@@ -315,7 +339,7 @@ class Connection:
             handshake_seen=handshake.seen,
             close_reason=self._close_reason,
             open_at_end=began and self._close_reason is None and ending != "replaced",
-            forgotten=ending in {"idle", "limit"},
+            forgotten=ending in {"idle", "limit", "state"},
             client_rtt_ns=handshake.client_rtt_ns,
             server_rtt_ns=handshake.server_rtt_ns,
             resets=(one.reset, two.reset),

@@ -17,6 +17,10 @@ from mqsniff.streams.segment import HALF, MASK, Segment, distance
 from mqsniff.streams.waiting import Added, StreamPiece, WaitingPieces, first_difference
 
 
+PIECE_STATE: Final = 256
+"""Bytes that a piece, an acknowledgement or a stray takes besides its data."""
+
+
 class AckedBeyond(NamedTuple):
     """The peer acknowledged all bytes before ``offset``, and some of them are not delivered."""
 
@@ -122,6 +126,16 @@ class Direction:
     def flows(self) -> bool:
         """Whether it has begun, and nothing waits, is missing or is implausible."""
         return self.started and not (self.waiting.pieces or self.acked_beyond or self.strays or self.beyond)
+
+    @property
+    def state_size(self) -> int:
+        """Bytes that it holds, nearly, besides the object."""
+        size = len(self._history) + len(self.recent)
+        if self.flows:
+            return size
+        strays = sum(len(stray.data) + PIECE_STATE for stray in self.strays)
+        noted = len(self.waiting.pieces) + len(self.acked_beyond)
+        return size + self.waiting.size + PIECE_STATE * noted + strays
 
     @property
     def is_stuck(self) -> bool:

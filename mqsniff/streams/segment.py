@@ -65,6 +65,7 @@ class Segment(NamedTuple):
 
 
 SIZE: Final = Segment._fields.index("size")
+FLAGS: Final = Segment._fields.index("flags")
 
 
 # ---- the last segments of a direction
