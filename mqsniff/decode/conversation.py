@@ -76,6 +76,29 @@ class RunContext:
 class Conversation:
     """One connection: its detection, then its session or its opaque rest."""
 
+    __slots__ = (
+        "_behind_head",
+        "_client",
+        "_closed",
+        "_connection",
+        "_context",
+        "_detection",
+        "_ended_by",
+        "_first",
+        "_from_start",
+        "_now",
+        "_opaque",
+        "_opened",
+        "_over",
+        "_session",
+        "_sides",
+        "_tls",
+        "_unanswered",
+        "_waiting",
+        "_was_reset",
+        "info",
+    )
+
     def __init__(self, connection: Connection, context: RunContext) -> None:
         self._connection = connection
         self._context = context
@@ -272,6 +295,8 @@ class Conversation:
         if self.info.outcome not in UNMET:
             yield from self._open(self.info.first_ts_ns)
         waiting, self._waiting = self._waiting, []
+        if session is not None:
+            self._detection = None  # its samples are not needed any more
         self._behind_head = (verdict.client_direction, head.size if head is not None else 0)
         if info.protocol == "tls" and not self._awaits_answer:
             yield from self._begin_tls(waiting)

@@ -47,6 +47,8 @@ class Detected:
 class _Half:
     """The sample of one direction."""
 
+    __slots__ = ("_head_open", "before", "data", "from_start", "head", "starts")
+
     def __init__(self, *, from_start: bool) -> None:
         self.data = bytearray()
         self.starts: list[int] = []
@@ -92,6 +94,8 @@ class _Half:
 
 class Detection:
     """A connection that waits for its verdict."""
+
+    __slots__ = ("_client_direction", "_halves", "_limits", "_ports", "_registry")
 
     def __init__(
         self,

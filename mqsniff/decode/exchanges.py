@@ -29,6 +29,8 @@ _ACK = {"ok": "acked", "partial": "acked", "error": "failed", "oneway": "none"}
 class Exchanges:
     """The exchanges of one connection, and the records that wait for replies."""
 
+    __slots__ = ("_answered_ns", "_limits", "_waiting_records", "_waiting_size", "capture_ended", "waiting")
+
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._answered_ns: int | None = None

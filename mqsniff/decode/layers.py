@@ -207,6 +207,8 @@ class TlsLayer(Layer):
 class Layers:
     """The stacks of layers of one connection, by side."""
 
+    __slots__ = ("_budget", "_decoder", "_keys", "_limits", "_stacks", "_tls")
+
     def __init__(self, limits: Limits, keys: KeyRing | None = None) -> None:
         """``keys`` open TLS; None where there is no key log at all."""
         self._limits = limits

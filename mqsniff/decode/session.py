@@ -51,6 +51,9 @@ SESSION_STATE: Final = 6144
 """Bytes that a session takes at least, with its dissector."""
 
 
+_NO_SIDES: Final[frozenset[Side]] = frozenset()
+
+
 class SessionEnd(NamedTuple):
     """How a connection ended."""
 
@@ -64,6 +67,25 @@ class SessionEnd(NamedTuple):
 
 class ProtocolSession:
     """One dissector at work on one connection."""
+
+    __slots__ = (
+        "_broken",
+        "_claimed",
+        "_closed",
+        "_dissector",
+        "_exchanges",
+        "_explains",
+        "_fed",
+        "_gaps",
+        "_handed_back",
+        "_info",
+        "_last",
+        "_late",
+        "_layered",
+        "_layers",
+        "_reset_by",
+        "_without_exchanges",
+    )
 
     def __init__(
         self,
@@ -82,8 +104,8 @@ class ProtocolSession:
         self._gaps = [0, 0]
         self._fed = [0, 0]
         self._claimed = [0, 0]
-        self._closed: set[Side] = set()
-        self._late: set[Side] = set()
+        self._closed: frozenset[Side] = _NO_SIDES
+        self._late: frozenset[Side] = _NO_SIDES
         self._broken = self._layered = False
         self._reset_by: Side | None = None
         self._explains = explains
@@ -147,11 +169,11 @@ class ProtocolSession:
         ``reset_by``: the side that reset the connection (rule 6).
         """
         self._exchanges.capture_ended = open_at_end
-        self._closed.add(side)
+        self._closed |= {side}
         self._reset_by = reset_by
         yield from self._pass_up(self._layers.close(side))
         yield from self._items(self._dissector.close, side)
-        late, self._late = self._late, set()
+        late, self._late = self._late, _NO_SIDES
         for other in sorted(late):
             yield from self.close(other, reset_by, open_at_end=open_at_end)
         self._reset_by = None
@@ -335,7 +357,7 @@ class ProtocolSession:
                 self._fed[event.side] -= len(event.data)
             self._handed_back.append((event, levels[event.side]))
             if event.side in self._closed:
-                self._late.add(event.side)
+                self._late |= {event.side}
 
 
 def _tiled(spans: tuple[Span, ...], data: bytes) -> tuple[Span, ...]:

@@ -63,6 +63,8 @@ def replace_all(branch: Branch, body: BodyFields) -> None:
 class RecordData:
     """Reads the record data of the messages of one connection."""
 
+    __slots__ = ("_budget", "_settings", "_snapshots")
+
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._snapshots = Snapshots()
