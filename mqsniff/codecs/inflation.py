@@ -1,9 +1,9 @@
 """Counts what compressed bytes of a connection have become, and tells what they may still become.
 
 1. Each byte on the wire earns ``inflate_ratio`` plain bytes, and each ``record_cost`` bytes earn a record.
-2. A connection may owe ``inflate_start`` plain bytes and ``records_start`` records from its first byte on. For each byte
-   on the wire it may owe ``EARLY_PLAIN`` plain bytes and ``EARLY_RECORDS`` records more, until it owes ``inflate_free``
-   plain bytes and ``records_free`` records.
+2. A connection may owe ``inflate_start`` plain bytes and ``records_start`` records from its first byte on. For each
+   byte on the wire it may owe ``EARLY_PLAIN`` plain bytes and ``EARLY_RECORDS`` records more, until it owes
+   ``inflate_free`` plain bytes and ``records_free`` records.
 3. A budget knows its own connection only, so that rows do not depend on the connections that one process decodes
    (decision 017). All connections together are bounded, since each byte and each connection costs bytes on the wire.
 4. Only bytes and records are counted, never time: the same packets give the same rows, however they are cut.

@@ -117,7 +117,7 @@ class Conversation:
         self._from_start = True
         self._client = self._detector(from_start=False).likely_client()
         self._sides = _SIDES[self._client]
-        self._closed = [False, False]
+        self._closed = (False, False)
         self._ended_by: Side | None = None
         self._was_reset = False
         self._over = False
@@ -234,7 +234,8 @@ class Conversation:
 
     def _inside(self, plain: Chunk | Gap) -> Iterator[Item]:
         """Hand on what came out of TLS."""
-        self.info.layer_starts.setdefault(plain.side, 0)
+        if plain.side not in self.info.layer_starts:
+            self.info.layer_starts = {**self.info.layer_starts, plain.side: 0}
         direction = plain.side ^ self._client
         event: StreamInput = (
             StreamGap(direction, plain.offset, plain.length, plain.mark, plain.known)
@@ -345,7 +346,7 @@ class Conversation:
 
     def _close(self, event: StreamClosed) -> Iterator[Item]:
         side = self._sides[event.direction]
-        self._closed[side] = True
+        self._closed = (True, self._closed[1]) if side is Side.CLIENT else (self._closed[0], True)
         reset_by = _reset_by(side, own=event.reason == "rst", peers=event.peer_reset)
         self._ended_by = reset_by or self._ended_by or side
         self._was_reset = self._was_reset or reset_by is not None

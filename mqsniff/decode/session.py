@@ -213,7 +213,7 @@ class ProtocolSession:
             info.server_plain_bytes = self._fed[Side.SERVER]
         for side in info.layer_starts:
             if (unread_at := layers.unread_at(side)) is not None:
-                info.unread_at[side] = unread_at
+                info.unread_at = {**info.unread_at, side: unread_at}
         if layers.tls is not None:
             tell_tls(info, layers.tls)
 
@@ -347,7 +347,7 @@ class ProtocolSession:
             self._layers.push(upgrade)
             self._layered = True
             for side, offset in upgrade.at.items():
-                self._info.layer_starts.setdefault(side, offset)
+                self._info.layer_starts = {side: offset, **self._info.layer_starts}
         except KeyError:
             yield ProblemItem(self._info, Problem("internal", "error", f"no layer is called {upgrade.to}"), None, None)
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
@@ -12,6 +13,14 @@ from mqsniff.model.values import Problem, Side
 ConnectionOutcome: TypeAlias = Literal["established", "refused", "no answer", "mid-stream"]
 UNMET: Final[tuple[ConnectionOutcome, ...]] = ("refused", "no answer")
 """Outcomes without an established connection."""
+
+
+_NOWHERE: Final[Mapping[Side, int]] = {}
+
+
+def _nowhere() -> Mapping[Side, int]:
+    """Shared by all connections without layers: it is replaced, never changed."""
+    return _NOWHERE
 
 
 @dataclass(slots=True)
@@ -47,10 +56,10 @@ class ConnectionInfo:
     open_at_end: bool = False
     forgotten: bool = False
     """Whether it was forgotten, after silence or by a limit; no column."""
-    layer_starts: dict[Side, int] = field(default_factory=dict)
+    layer_starts: Mapping[Side, int] = field(default_factory=_nowhere)
     """By side: the stream offset from which on its bytes pass a layer (TLS, compression); offsets behind it are those
     of plain bytes. No column."""
-    unread_at: dict[Side, int] = field(default_factory=dict)
+    unread_at: Mapping[Side, int] = field(default_factory=_nowhere)
     """By side: the stream offset from which on a layer may have given nothing for its bytes; no column."""
     number: int = 0
     """Its place among the connections of the run, in the order in which they first show, from 1; 0 where nobody counts

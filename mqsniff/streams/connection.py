@@ -225,7 +225,7 @@ class Connection:
             return known and has_copy(me.recent, segment, self._limits)
         if known:
             return intake.repeated(self._ordering, me, segment)
-        remember(me.recent, segment, self._limits)
+        me.recent = remember(me.recent, segment, self._limits)
         return False
 
     def _see_close(self, ts_ns: int) -> None:
@@ -261,7 +261,7 @@ class Connection:
             ordering.outbox.put_bytes(me.index, me.next, data, [Mark(me.next, ts_ns, packet, ordinal)])
             me.remember(data)
             identity = IDENTITY.pack(seq, size, flags, ip_id, ack, ts_ns, interface)
-            remember_packed(me.recent, identity, self._limits)
+            me.recent = remember_packed(me.recent, identity, self._limits)
             me.next += size
         return True
 
@@ -301,7 +301,7 @@ class Connection:
             ordering.outbox.put_bytes(me.index, offsets[low], data, marks[low:high])
             me.remember(data)
             low = high
-        remember_packed(me.recent, sheet.identities(run, self._limits.recent_segments), self._limits)
+        me.recent = remember_packed(me.recent, sheet.identities(run, self._limits.recent_segments), self._limits)
         me.next = offsets[-1]
 
     # ---- the end
@@ -316,7 +316,8 @@ class Connection:
         if ending == "limit":
             self.note(Problem("limit", "error", f"more than {self._limits.connections_max} connections: forgotten"))
         elif ending == "state":
-            self.note(Problem("limit", "error", "open connections hold more than state_max: the silent one is forgotten"))
+            detail = "open connections hold more than state_max: this one was silent for longest and is forgotten"
+            self.note(Problem("limit", "error", detail))
         ordering.outbox.put(ConnectionClosed(self.stats(ending), ordering.mark(0)))
 
     def stats(self, ending: Ending = "end") -> ConnectionStats:

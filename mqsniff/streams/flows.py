@@ -7,8 +7,8 @@
    the same packets give the same sweeps, wherever batches end.
 3. A wrong capture clock may expire a connection too early, if packets of other connections agree with it. Its later
    packets then become a second connection, with a ``clock`` problem, for the last ``swept_max`` of these connections.
-4. Above ``connections_max`` connections are closed, with a ``limit`` problem: lone SYNs first, the oldest one first, then
-   the least recently used connections.
+4. Above ``connections_max`` connections are closed, with a ``limit`` problem: the oldest lone SYNs, then the least
+   recently used connections.
 5. The expiry clock is the largest time that sixteen packets in a row have reached: a single damaged time does not move
    it.
 6. A step ahead of more than ``STEP_NS`` is uncertain: the clock may be set back. The step counts once ``SURE_PACKETS``
@@ -250,7 +250,9 @@ class FlowTable:
         last = times[-1]
         overs = [(over_ns, key) for key, each in self._connections.items() if (over_ns := _over_ns(each)) < last]
         spare = self._limits.idle_ns + SWEEP_NS
-        overs += [(ns + spare, key) for key, packed in self._syns.items() if (ns := _segment(packed).ts_ns) + spare < last]
+        overs += [
+            (ns + spare, key) for key, packed in self._syns.items() if (ns := _segment(packed).ts_ns) + spare < last
+        ]
         over = sorted((bisect_right(times, over_ns), key) for over_ns, key in overs if key not in touched)
         return [self._swept_away(key, ticks[place].ordinal) for place, key in over]
 
@@ -371,4 +373,3 @@ def _finished(connection: Connection, release: int, ending: Ending) -> FlowEvent
 
 def _events(connection: Connection) -> FlowEvents:
     return [(release, connection, event) for release, event in connection.take_events()]
-
