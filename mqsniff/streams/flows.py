@@ -170,7 +170,8 @@ class FlowTable:
     ) -> None:
         """``domain`` is the capture domain, a part of connection ids; ``lone_syns``: rule 7.
 
-        ``touched`` gets every connection that had packets; its owner empties it. Without ``find_runs`` every segment takes the slow path, which gives the same events.
+        ``touched`` gets every connection that had packets; its owner empties it. Without ``find_runs`` every segment
+        takes the slow path, which gives the same events.
         """
         self._limits = limits
         self._domain = domain
