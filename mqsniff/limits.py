@@ -1,7 +1,8 @@
 """Every limit of the engine, by name: what it bounds, its range, and what to do when it is hit.
 
 1. A limit that can change a row is per connection and in capture time, so that results depend on the packets only.
-2. A limit of the whole process only protects the process; when it is hit there is a ``limit`` problem.
+2. A limit of the whole process only protects the process; when it is hit there is a ``limit`` problem. A batch task
+   holds one flow at a time and never meets it (decision 017).
 3. ``--limit NAME=VALUE`` sets any of them; sizes are bytes, ``_ns`` are nanoseconds of capture time.
 4. Below its least value a limit would damage ordinary traffic (every head fits ``frame_max``). Above its greatest value
    it would bound nothing, or overflow.

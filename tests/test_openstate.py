@@ -51,7 +51,7 @@ def often(monkeypatch):
     monkeypatch.setattr(pipeline, "COUNTED_PACKETS", COUNT)
 
 
-def decoded(path: str, limits: Limits, observe=lambda run: None) -> list[dict]:
+def decoded(path: str, limits: Limits, observe=lambda _: None) -> list[dict]:
     """The rows of connections and problems."""
     run, out = Pipeline(FileSource([path], limits), Settings(limits)), io.BytesIO()
     sink = NdjsonSink(out, run.captures, ("connections", "problems"), Redaction())
@@ -69,7 +69,8 @@ def limited(rows: list[dict]) -> list[dict]:
 
 
 @python_only
-def test_the_connections_that_were_silent_for_longest_are_closed_and_told(tmp_path, often):
+@pytest.mark.usefixtures("often")
+def test_the_connections_that_were_silent_for_longest_are_closed_and_told(tmp_path):
     path = write(tmp_path / "many.pcap", (packet(number, PSH | ACK, REQUEST) for number in range(4 * COUNT)))
     held = []
     rows = decoded(path, Limits(state_max=2 * MIB), lambda run: held.append(run._open.size))
@@ -85,7 +86,8 @@ def test_the_connections_that_were_silent_for_longest_are_closed_and_told(tmp_pa
 
 
 @python_only
-def test_what_is_closed_does_not_depend_on_windows(tmp_path, often):
+@pytest.mark.usefixtures("often")
+def test_what_is_closed_does_not_depend_on_windows(tmp_path):
     path = write(tmp_path / "many.pcap", (packet(number, PSH | ACK, REQUEST) for number in range(3 * COUNT)))
     rows = decoded(path, Limits(state_max=2 * MIB))
     assert limited(rows)
@@ -93,7 +95,8 @@ def test_what_is_closed_does_not_depend_on_windows(tmp_path, often):
 
 
 @python_only
-def test_bytes_that_wait_for_the_rest_of_their_frame_are_counted(tmp_path, often):
+@pytest.mark.usefixtures("often")
+def test_bytes_that_wait_for_the_rest_of_their_frame_are_counted(tmp_path):
     path = write(tmp_path / "cut.pcap", (packet(number, PSH | ACK, CUT) for number in range(COUNT)))
     sizes: list[int] = []
     decoded(path, Limits(), lambda run: sizes.append(run._open.size))
@@ -102,7 +105,8 @@ def test_bytes_that_wait_for_the_rest_of_their_frame_are_counted(tmp_path, often
 
 
 @python_only
-def test_lone_syns_are_counted_and_closed_too(tmp_path, often):
+@pytest.mark.usefixtures("often")
+def test_lone_syns_are_counted_and_closed_too(tmp_path):
     path = write(tmp_path / "syns.pcap", (packet(number, SYN) for number in range(8 * COUNT)))
     rows = decoded(path, Limits(state_max=MIB))
     connections = [row for row in rows if row["table"] == "connections"]
@@ -112,7 +116,8 @@ def test_lone_syns_are_counted_and_closed_too(tmp_path, often):
 
 
 @python_only
-def test_a_silent_connection_that_goes_on_after_it_was_closed_is_a_new_one(tmp_path, often):
+@pytest.mark.usefixtures("often")
+def test_a_silent_connection_that_goes_on_after_it_was_closed_is_a_new_one(tmp_path):
     many = [packet(number, PSH | ACK, REQUEST) for number in range(3 * COUNT)]
     path = write(tmp_path / "again.pcap", [*many, packet(0, PSH | ACK, REQUEST, 1017)])
     rows = decoded(path, Limits(state_max=2 * MIB))

@@ -7,7 +7,7 @@ from tcpscript import FIN, SYN, A, Packet, a, goodbye, handshake, play, to_batch
 
 from mqsniff.limits import Limits
 from mqsniff.streams.connection import SYN_STATE
-from mqsniff.streams.events import ConnectionClosed, StreamProblem
+from mqsniff.streams.events import ConnectionClosed, ConnectionOpened, StreamProblem
 from mqsniff.streams.flows import FlowTable
 
 
@@ -144,7 +144,7 @@ def test_a_lone_syn_is_no_connection_until_its_next_packet():
     assert flows.feed(to_batch([a(0, ack=None, flags=SYN, flow=n) for n in range(100)])) == [[]] * 100
     assert (len(flows), flows.lone_size) == (100, 100 * SYN_STATE)
     told = flows.feed(to_batch([a(0, b"x", flow=7)], 100))
-    assert [type(event).__name__ for _, _, event in told[0]][0] == "ConnectionOpened"
+    assert isinstance(told[0][0][2], ConnectionOpened)
     assert flows.lone_size == 99 * SYN_STATE
     ended = list(flows.end())
     assert len(ended) == 100
