@@ -4,6 +4,8 @@
    is counted at every ``COUNTED_PACKETS``th packet, for the connections that had packets since then.
 2. Those that are silent for longest are closed, until an eighth of the limit is free. So rows depend on the packets
    only. In batch a task holds one flow at a time, and meets no such limit (decision 017).
+3. Connections without packets since the count before are parked if they hold nothing and there are more than
+   ``UNPARKED_MAX``: this changes no row.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from mqsniff.streams.connection import Connection
 from mqsniff.streams.flows import FlowTable
 
 COUNTED_PACKETS: Final = 32_768
+UNPARKED_MAX: Final = 4_096
 
 
 class OpenState:
@@ -29,11 +32,14 @@ class OpenState:
         """Connections that had packets since the last count."""
         self.size = 0
         """Bytes at the last count, without lone SYNs; what was closed since then is taken off."""
+        self._recent: set[Connection] = set()
+        """Connections that had packets before the last count and may still be parked."""
 
     def closed(self, connection: Connection) -> None:
         """Take a connection off."""
         self.size -= connection.counted_state
         self.touched.discard(connection)
+        self._recent.discard(connection)
 
     def count(self, conversations: Mapping[Connection, Conversation]) -> None:
         """Count what had packets since the last time."""
@@ -44,7 +50,17 @@ class OpenState:
                 size += conversation.state_size
             self.size += size - connection.counted_state
             connection.counted_state = size
+        self._park(len(conversations))
         self.touched.clear()
+
+    def _park(self, count: int) -> None:
+        """Park what had packets before the last count and none since then."""
+        if count > UNPARKED_MAX:
+            for connection in self._recent - self.touched:
+                connection.park()
+            self._recent = set(self.touched)
+        else:
+            self._recent.update(self.touched)
 
     def excess(self, tables: list[FlowTable]) -> Iterator[tuple[FlowTable, FlowKey]]:
         """The connections to close, the one that is silent for longest first; each is closed before the next comes."""

@@ -30,6 +30,7 @@ from mqsniff.streams.events import (
 )
 from mqsniff.streams.handshake import Handshake
 from mqsniff.streams.ordering import Ordering
+from mqsniff.streams.parking import pack, unpack
 from mqsniff.streams.reassembly import Direction
 from mqsniff.streams.runs import FlowSortedBatch, SegmentRun
 from mqsniff.streams.segment import (
@@ -58,6 +59,10 @@ Ending: TypeAlias = Literal["idle", "replaced", "limit", "state", "end"]
 """Why a connection gets no more packets."""
 
 
+_NOBODYS_ORDERING: Final = Ordering(Limits(), Segment(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+_NOBODYS_HANDSHAKE: Final = Handshake()
+
+
 class Connection:
     """A connection that gets packets."""
 
@@ -70,6 +75,8 @@ class Connection:
         "_last_packet",
         "_limits",
         "_ordering",
+        "_parked",
+        "_parked_ns",
         "_reset",
         "client_direction",
         "counted_state",
@@ -102,15 +109,36 @@ class Connection:
         self._reset = False
         self._flowing = False  # both have begun, and nothing waits, is missing, closes or is implausible
         self._last_packet = first.packet
+        self._parked: bytes | None = None
+        """What it knows, packed, while it is parked; ``_ordering`` and ``_handshake`` are those of nobody then."""
+        self._parked_ns = 0
+
+    # ---- parking
+
+    def park(self) -> bool:
+        """Pack a connection that holds nothing; whether it is parked now. It takes no packet before ``wake``."""
+        if self._parked is None and self._closing_ns is None and not self._ordering.outbox.filled:
+            packed = pack(self._ordering, self._handshake)
+            if packed is not None:
+                self._parked, self._parked_ns = packed, self._ordering.last_ns
+                self._ordering, self._handshake = _NOBODYS_ORDERING, _NOBODYS_HANDSHAKE
+        return self._parked is not None
+
+    def wake(self) -> None:
+        """Unpack a parked connection."""
+        if self._parked is not None:
+            self._ordering, self._handshake = unpack(self._parked, self._limits)
+            self._parked = None
 
     @property
     def last_ns(self) -> int:
         """Largest time of a packet so far."""
-        return self._ordering.last_ns
+        return self._ordering.last_ns if self._parked is None else self._parked_ns
 
     @property
     def state_size(self) -> int:
         """Bytes of state that it takes, nearly: a function of its packets."""
+        self.wake()
         ordering = self._ordering
         if ordering.packets == 1 and self._handshake.pending:
             return SYN_STATE
@@ -122,7 +150,7 @@ class Connection:
         """Capture time after which packets belong to another connection."""
         if self._closing_ns is not None:
             return self._closing_ns + self._limits.linger_ns
-        return self._ordering.last_ns + self._limits.idle_ns
+        return self.last_ns + self._limits.idle_ns
 
     def take_events(self) -> list[tuple[int, StreamEvent]]:
         """(release, event) of all events so far, in order; each is returned once."""
@@ -130,6 +158,7 @@ class Connection:
 
     def place_of(self, direction: int, seq: int) -> int | None:
         """The stream offset of a sequence number, the one nearest to the next byte; None before the direction began."""
+        self.wake()
         way = self._ordering.directions[direction]
         return way.offset_of(seq) if way.started else None
 
@@ -308,6 +337,7 @@ class Connection:
 
     def finish(self, release: int, ending: Ending) -> None:
         """End the connection: deliver what waits, then the statistics, released at this ordinal."""
+        self.wake()
         ordering = self._ordering
         ordering.look_at(ordering.last_ns, self._last_packet, release)
         ordering.flush()

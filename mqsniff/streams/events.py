@@ -153,6 +153,11 @@ class Outbox:
         self._parts: list[bytes] | None = None
         self._size = 0
 
+    @property
+    def filled(self) -> bool:
+        """Whether there are events that nobody took."""
+        return self._events is not None or self._chunk is not None
+
     def take(self) -> list[tuple[int, StreamEvent]]:
         """(release, event) of all events so far, in order; each is returned once."""
         self._flush()

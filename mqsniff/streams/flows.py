@@ -16,7 +16,8 @@
    before it.
 7. A SYN without an answer waits as its fields, a tenth of a connection: its events come with the next packet, or at its
    end. Whoever has to know of connections at their first packet does without this (``lone_syns``).
-8. The caller may count the state of all connections, and close those that are silent for longest (``state_max``).
+8. The caller may count the state of all connections, close those that are silent for longest (``state_max``), and park
+   those that hold nothing: they wake with their next packet.
 """
 
 from __future__ import annotations
@@ -216,6 +217,10 @@ class FlowTable:
         """The table of each domain."""
         return [self]
 
+    def connections(self) -> Iterator[Connection]:
+        """All connections but lone SYNs, the least recently used one first."""
+        return iter(self._connections.values())
+
     @property
     def lone_size(self) -> int:
         """Bytes of state of lone SYNs."""
@@ -276,6 +281,8 @@ class FlowTable:
         ahead = deque(ticks)
         if key in self._syns:
             self._connections[key] = self._pop(key)
+        elif (known := self._connections.get(key)) is not None:
+            known.wake()
         for run in sorted_batch.runs(group):
             while ahead and ahead[0].ordinal <= sorted_batch.first_ordinal(run):
                 events += self._sweep_one(key, ahead.popleft())

@@ -127,6 +127,11 @@ class Direction:
         return self.started and not (self.waiting.pieces or self.acked_beyond or self.strays or self.beyond)
 
     @property
+    def has_history(self) -> bool:
+        """Whether it keeps delivered bytes."""
+        return bool(self._history)
+
+    @property
     def state_size(self) -> int:
         """Bytes that it holds, nearly, besides the object."""
         size = len(self._history) + len(self.recent)
