@@ -248,6 +248,9 @@ class Limits:
     unknown_max: int = _count(64, 1, 1 << 26,
         "commands in a row that NSQ does not have and that are messages: nsqd closes the connection at the first",
         "raise it for a `limit` problem that names it: more of them are messages then")
+    nops_max: int = _count(64, 1, 1 << 26,
+        "NSQ's NOPs behind each other in one packet that are messages: a client sends one for a heartbeat",
+        "raise it for a `limit` problem that names it: more of them are messages then")
     topics_max: int = _count(1 << 20, 1, 1 << 30,
         "topic ids whose names are remembered: traffic may teach ids without end",
         "raise it for a `limit` problem that names topics_max")
