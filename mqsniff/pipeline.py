@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -104,8 +104,9 @@ class Pipeline:
         self._flows: FlowTable | DomainFlows = FlowTable(limits, lone_syns=lone, touched=touched)
         if domain:
             find = domain_finder(domain)
-            domain_of: Callable[[int], str] = lambda index: find(source.captures[index].name)  # noqa: E731
-            self._flows = DomainFlows(limits, domain_of, lone_syns=lone, touched=touched)
+            self._flows = DomainFlows(
+                limits, lambda index: find(source.captures[index].name), lone_syns=lone, touched=touched
+            )
         self._conversations: dict[Connection, Conversation] = {}
         self._topics = TopicDirectory(limit=settings.limits.topics_max)
         self._internal = InternalTopics(self._context.registry.dissectors)

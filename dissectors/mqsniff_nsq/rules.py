@@ -80,7 +80,8 @@ class UnknownRow:
 class NopRow:
     """Counts NOPs behind each other in one packet; where too many have come, whole runs of them are bytes.
 
-    They are told in runs of ``NOP_RUN``: a row for each would be the costliest traffic there is, a row for two bytes.
+    They are skipped in runs of ``NOP_RUN``: a message and an exchange for each four bytes is the costliest traffic of
+    all. So that runs do not depend on how the stream is cut, a run that may be whole waits for its rest.
     """
 
     def __init__(self, most: int) -> None:
