@@ -45,7 +45,7 @@ class ClientSide:
             yield self._magic(frame)
             return
         if frame.data == NOP_RUN:
-            why = "NOPs behind each other in one packet, beyond nops_max"
+            why = "NOPs after each other in one packet, beyond nops_max"
             ts_ns, packet = frame.first_ts_ns, frame.first_packet
             yield Skipped(frame.side, frame.offset, frame.size, why, first_ts_ns=ts_ns, first_packet=packet)
             return
@@ -160,7 +160,7 @@ class ClientSide:
             message.notes = tuple((name, fields[name]) for name in ("client_id", "user_agent") if name in fields)
             self._learn(fields)
         elif frame.whole and size > 0:
-            message.problems.append(spec_violations("format", "the body is no JSON object"))
+            message.problems.append(spec_violations("format", "the body is not a JSON object"))
         return self._session.negotiation.request(fields if readable else None, frame.offset + frame.size)
 
     def _learn(self, fields: dict[str, Value]) -> None:

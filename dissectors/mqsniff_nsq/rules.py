@@ -73,12 +73,12 @@ class UnknownRow:
         self._count = 0 if read.command else self._count + 1
         if self._count != self._most:
             return []
-        detail = "as many unknown commands in a row as unknown_max: what follows is bytes until a known one"
+        detail = "unknown_max unknown commands in a row: bytes up to the next known command are skipped"
         return [Problem("limit", "warning", detail)]
 
 
 class NopRow:
-    """Counts NOPs behind each other in one packet; where too many have come, whole runs of them are bytes.
+    """Counts NOPs after each other in one packet; where too many have come, whole runs of them are bytes.
 
     They are skipped in runs of ``NOP_RUN``: a message and an exchange for each four bytes is the costliest traffic of
     all. So that runs do not depend on how the stream is cut, a run that may be whole waits for its rest.
@@ -106,7 +106,7 @@ class NopRow:
         self._count = self._count + 1 if same else 1
         if self._count < self._most:
             return []
-        detail = "as many NOPs behind each other in one packet as nops_max: more of them are bytes"
+        detail = "as many NOPs after each other in one packet as nops_max: more of them are bytes"
         return [Problem("limit", "warning", detail)]
 
 
@@ -183,14 +183,14 @@ def _odd_id(raw: bytes, path: str) -> Problem:
 def _check_number(raw: bytes, path: str, most: int, source: str) -> Iterator[Problem]:
     value = number(raw)
     if value is None:
-        yield spec_violations("format", "no decimal number", path)
+        yield spec_violations("format", "not a decimal number", path)
     elif not 0 <= value <= most:
         yield spec_violations("out_of_range", f"{value} is not within 0 to {most} ({source})", path)
 
 
 def _check_state(name: str, state: State) -> Iterator[Problem]:
     if name in ("IDENTIFY", "AUTH", "SUB") and state.subscribed:
-        yield spec_violations("format", f"{name} behind SUB")
+        yield spec_violations("format", f"{name} after SUB")
     elif name == "SUB" and state.heartbeats_off:
         yield spec_violations("format", "SUB with heartbeats disabled")
     elif name in _MESSAGE_COMMANDS and not state.subscribed:

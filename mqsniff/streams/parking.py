@@ -1,7 +1,7 @@
 """Packs what an idle connection knows into bytes, and unpacks it again.
 
 1. Only a connection that holds nothing is packed: no byte was delivered, and nothing waits, is missing, is implausible
-   or has ended. That is a handshake with silence behind it, of which a server may have a million.
+   or has ended. That is a handshake with silence after it, of which a server may have a million.
 2. What is unpacked goes on as if nothing had happened: tests pack every connection after every batch.
 """
 
@@ -78,7 +78,7 @@ def _packed(me: Direction) -> tuple[bytes, bytes]:
 
 
 def _restore(me: Direction, data: bytes, at: int) -> int:
-    """Fill a direction from what stands at ``at``; the place behind it."""
+    """Fill a direction from what stands at ``at``; the place after it."""
     fields: tuple[int, ...] = _DIRECTION.unpack_from(data, at)
     started, anchored, *counts, _, size = fields
     me.started, me.anchored = bool(started), bool(anchored)
