@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
-from mqsniff.codecs.inflation import Inflated
 from mqsniff.limits import Limits
 from mqsniff.model import (
     Act,
@@ -136,8 +135,6 @@ class Settings:
     """What the run needs of messages besides their rows; a dissector may leave out the rest."""
     show_secrets: bool = False
     """Whether values of records that hold secrets are kept; Secrets in bodies are redacted by the sinks."""
-    inflated: Inflated = field(default_factory=Inflated, compare=False, repr=False)
-    """What compressed bytes of all connections of the run have become."""
 
 
 class Candidate(NamedTuple):
@@ -214,6 +211,11 @@ class Dissector(ABC):
         Asked once for each side of an ``Upgrade``; what waits of both sides may be given at once.
         """
         return []
+
+    @property
+    def state_size(self) -> int:
+        """Bytes of state that it holds, nearly, beyond what each of its connections has: a function of its packets."""
+        return 0
 
     def unanswered(self) -> Iterator[Pending]:
         """Requests that got no reply, oldest first; called once, at the end of the connection."""

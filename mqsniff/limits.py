@@ -1,7 +1,8 @@
 """Every limit of the engine, by name: what it bounds, its range, and what to do when it is hit.
 
 1. A limit that can change a row is per connection and in capture time, so that results depend on the packets only.
-2. A limit of the whole process only protects the process; when it is hit there is a ``limit`` problem.
+2. A limit of the whole process only protects the process; when it is hit there is a ``limit`` problem. A batch task
+   holds one flow at a time and never meets it (decision 017).
 3. ``--limit NAME=VALUE`` sets any of them; sizes are bytes, ``_ns`` are nanoseconds of capture time.
 4. Below its least value a limit would damage ordinary traffic (every head fits ``frame_max``). Above its greatest value
    it would bound nothing, or overflow.
@@ -91,6 +92,12 @@ class Limits:
     secrets_max: int = _bytes(16 * MIB, 1, GIB,
         "bytes of decryption secrets of one capture that are kept",
         "raise it for a `limit` problem of the capture")
+    capture_ratio: int = _count(32, 1, 1 << 20,
+        "bytes that each byte of a compressed capture may become on the whole: packets compress to a tenth or so",
+        "raise it for a `limit` problem that names it: what follows is read then")
+    capture_free: int = _bytes(16 * MIB, 64 * KIB, 1024 * TIB,
+        "bytes of a compressed capture beyond capture_ratio: equal packets are no attack",
+        "as capture_ratio")
     codec_memory: int = _bytes(256 * MIB, MIB, 2 * GIB,
         "bytes of history that a compressed capture may ask its decoder to hold",
         "raise it where an input is said to need more, such as `zstd --long=31`")
@@ -166,6 +173,9 @@ class Limits:
     connections_max: int = _count(1_000_000, 1, 1 << 28,
         "open connections of the process: a SYN flood must not exhaust memory",
         "raise it for a `limit` problem that says connections were forgotten")
+    state_max: int = _bytes(GIB, MIB, 1024 * TIB,
+        "bytes that open connections of a process may hold together, counted at every 32,768th packet",
+        "raise it for a `limit` problem that names it: the connection was forgotten though it was open")
     layer_piece: int = _bytes(64 * KIB, KIB, 64 * MIB,
         "bytes that a decompressing layer passes on at once: bounds the memory of a decompression bomb",
         "none: results stay the same")
@@ -217,26 +227,29 @@ class Limits:
     inflate_ratio: int = _count(128, 1, 1 << 20,
         "plain bytes for each byte of a connection: DEFLATE makes 1,032 of one, zstd 30,000",
         "raise it for a `limit` problem that names it: what compresses better is decoded then")
+    inflate_start: int = _bytes(MIB, 64 * KIB, TIB,
+        "plain bytes that a connection may owe from its first byte on, 1,024 more with each byte, to inflate_free",
+        "as inflate_ratio")
     inflate_free: int = _bytes(64 * MIB, 64 * KIB, TIB,
         "plain bytes of a connection beyond inflate_ratio: a batch of equal records is no attack",
         "as inflate_ratio")
-    inflate_run: int = _bytes(256 * MIB, 64 * KIB, 1024 * TIB,
-        "plain bytes of all connections of a process beyond inflate_ratio: each connection costs little",
-        "as inflate_ratio")
     record_cost: int = _bytes(2, 1, MIB,
         "bytes on the wire that pay for one record: compressed, a byte may hold thousands of empty ones",
-        "lower it for a `limit` problem that names it")
+        "raise records_start and records_free for a `limit` problem that names it")
     records_free: int = _count(1 << 18, 1000, 1 << 40,
         "records of a connection that record_cost does not pay for",
         "raise it for a `limit` problem that names it")
-    records_run: int = _count(1 << 19, 1000, 1 << 40,
-        "records of all connections of a process that record_cost does not pay for",
+    records_start: int = _count(256, 1, 1 << 40,
+        "records that a connection may owe from its first byte on, one more with each byte, to records_free",
         "as records_free")
     wrapper_depth: int = _count(4, 1, 1_000,
         "compressed Kafka message sets inside each other: a kilobyte may hold a thousand",
         "raise it for a `limit` problem that names it")
     unknown_max: int = _count(64, 1, 1 << 26,
         "commands in a row that NSQ does not have and that are messages: nsqd closes the connection at the first",
+        "raise it for a `limit` problem that names it: more of them are messages then")
+    nops_max: int = _count(64, 1, 1 << 26,
+        "NSQ's NOPs after each other in one packet that are messages: a client sends one for a heartbeat",
         "raise it for a `limit` problem that names it: more of them are messages then")
     topics_max: int = _count(1 << 20, 1, 1 << 30,
         "topic ids whose names are remembered: traffic may bring ids without end",

@@ -6,6 +6,8 @@
 3. Topic names are filled in after the merge: an item shows the names that were learned before it in this order, and
    records of internal topics are decoded with them.
 4. ``None`` is yielded after each batch, so that live output can be flushed.
+5. Slices end where the number of packets is a multiple of ``SLICE_PACKETS``, so that the state of open connections is
+   counted, and bounded, at the same packets however they were read (``openstate``).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Final, Protocol
 from mqsniff.decode.conversation import Conversation, Placed, RunContext
 from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.observer import RunObserver
+from mqsniff.decode.openstate import COUNTED_PACKETS, OpenState
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import Settings
 from mqsniff.model import (
@@ -96,10 +99,14 @@ class Pipeline:
         ring = None if keys is None else KeyRing(keys, self._secrets)
         self._context = RunContext(Registry(load_dissectors(), decode_as), settings, observer, ring)
         self._decoder = PacketDecoder(settings.limits)
-        self._flows: FlowTable | DomainFlows = FlowTable(settings.limits)
+        self._open = OpenState(settings.limits)
+        limits, lone, touched = settings.limits, observer is None, self._open.touched
+        self._flows: FlowTable | DomainFlows = FlowTable(limits, lone_syns=lone, touched=touched)
         if domain:
             find = domain_finder(domain)
-            self._flows = DomainFlows(settings.limits, lambda index: find(source.captures[index].name))
+            self._flows = DomainFlows(
+                limits, lambda index: find(source.captures[index].name), lone_syns=lone, touched=touched
+            )
         self._conversations: dict[Connection, Conversation] = {}
         self._topics = TopicDirectory(limit=settings.limits.topics_max)
         self._internal = InternalTopics(self._context.registry.dissectors)
@@ -141,8 +148,10 @@ class Pipeline:
             if entry.problem:
                 yield self._notice(Problem("internal", "error", entry.problem))
         for batch in self._source.batches():
-            for start in range(0, len(batch), SLICE_PACKETS):
-                yield from self._slice(slice_batch(batch, start, min(start + SLICE_PACKETS, len(batch))))
+            for start, stop in _slices(batch.ordinal, len(batch)):
+                yield from self._slice(slice_batch(batch, start, stop))
+                if (batch.ordinal + stop) % COUNTED_PACKETS == 0:
+                    yield from self._bound_state(batch.ordinal + stop)
             yield from self._faults()
             yield None
         for odd in self._decoder.close():
@@ -182,6 +191,12 @@ class Pipeline:
         streams = [self._flow(events) for events in flows]
         return self._merged([*streams, odd] if segments.problems else streams)
 
+    def _bound_state(self, ordinal: int) -> Iterator[Item]:
+        """Close connections that are silent for longest while all together hold more than ``state_max``."""
+        self._open.count(self._conversations)
+        for table, key in self._open.excess(self._flows.tables()):
+            yield from self._merged([self._flow(table.close(key, ordinal))])
+
     def _look_at(self, batch: PacketBatch) -> None:
         """Count what is odd about packets as such."""
         totals, times = self.totals, batch.ts_ns
@@ -200,6 +215,7 @@ class Pipeline:
             yield from conversation.items(release, event)
             if isinstance(event, ConnectionClosed):
                 del self._conversations[connection]
+                self._open.closed(connection)
 
     def _merged(self, placed: list[Iterator[Placed]]) -> Iterator[Item]:
         """Items in order of release, then of the connections' first packets; names are known from here on."""
@@ -241,6 +257,15 @@ class Pipeline:
     def _notice(self, problem: Problem) -> Item:
         self._count(problem)
         return ProblemItem(None, problem, problem.ts_ns, problem.packet)
+
+
+def _slices(ordinal: int, count: int) -> Iterator[tuple[int, int]]:
+    """(start, stop) of the slices of a batch whose first packet has this ordinal (rule 5)."""
+    start = 0
+    while start < count:
+        stop = min(count, start + SLICE_PACKETS - (ordinal + start) % SLICE_PACKETS)
+        yield start, stop
+        start = stop
 
 
 def _is_of_one_packet(placed: tuple[int, Connection, StreamEvent]) -> bool:

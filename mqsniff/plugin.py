@@ -4,7 +4,7 @@ These names are stable: what stands here changes only with a line in the change 
 """
 
 from mqsniff.codecs.blocks import BlockError, decompress
-from mqsniff.codecs.inflation import Inflated, InflationBudget
+from mqsniff.codecs.inflation import InflationBudget
 from mqsniff.codecs.transforms import LayerLoss, LayerStop, Transform, TransformOutput
 from mqsniff.dissector import (
     NEED,
@@ -90,7 +90,6 @@ __all__ = [
     "HeaderSpans",
     "Identity",
     "IncrementalSize",
-    "Inflated",
     "InflationBudget",
     "LayerChange",
     "LayerLoss",

@@ -67,8 +67,11 @@ _CORRELATION: Final = Struct(">i")
 _LENGTH: Final = Struct(">h")
 _CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
 _REQUEST_START: Final = re.compile(
-    rb"(?!\x00{3}[\x00-\x09])[\x00-\x06](?=[\x00-\xff]{3}\x00[\x00-\x7f]\x00|[\x00-\xff]{0,6}\Z)"
+    rb"(?!\x00{3}[\x00-\x09])[\x00-\x06](?="
+    rb"[\x00-\xff]{3}\x00(?:[\x00-\x7f]\x00[\x00-\xff]{5}(?:\xff\xff|\x00(?:\x00|[^\x00][^\x00-\x1f\x7f]))|\x07\x00\x00)"
+    rb"|[\x00-\xff]{0,13}\Z)"
 )
+"""Size, key, version; then the length of the client id and its first character, which one header alone has not."""
 _RESPONSE_START: Final = re.compile(
     rb"(?!\x00{3}[\x00-\x03])[\x00-\x06](?=[\x00-\xff]{3}[\x00-\x07\x7f]|[\x00-\xff]{0,3}\Z)"
 )

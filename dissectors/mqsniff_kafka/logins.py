@@ -14,7 +14,7 @@ from mqsniff.framing import FramedDissector
 from mqsniff.model import Frame, Message, MessageKind, Pending, Secret, Side, Value
 from mqsniff.spec.wire import as_name
 from mqsniff_kafka import heads
-from mqsniff_kafka.contexts import PROTOCOL, RequestContext, ResponseContext
+from mqsniff_kafka.contexts import PROTOCOL, RequestContext, RequestRule, ResponseContext, ResponseRule
 from mqsniff_kafka.sasl import Login, Sasl
 
 SASL_HANDSHAKE: Final = 17
@@ -26,6 +26,8 @@ REFUSED: Final = "authentication"
 class Logins:
     """The logins of one connection."""
 
+    __slots__ = ("_begun", "_client_left", "_gate", "_identity", "_owner", "_sasl")
+
     def __init__(self, owner: FramedDissector) -> None:
         self._owner = owner
         self._identity = owner.identity
@@ -33,8 +35,18 @@ class Logins:
         self._gate: Pending | None = None
         self._begun = False
         self._client_left = False
-        self.request_rules = {SASL_HANDSHAKE: self._handshake, SASL_AUTHENTICATE: self._authenticate}
-        self.response_rules = {SASL_HANDSHAKE: self._shook, SASL_AUTHENTICATE: self._authenticated}
+
+    def request_rule(self, key: int) -> RequestRule | None:
+        """What requests of an API tell of logins."""
+        if key == SASL_HANDSHAKE:
+            return self._handshake
+        return self._authenticate if key == SASL_AUTHENTICATE else None
+
+    def response_rule(self, key: int) -> ResponseRule | None:
+        """What responses of an API tell of logins."""
+        if key == SASL_HANDSHAKE:
+            return self._shook
+        return self._authenticated if key == SASL_AUTHENTICATE else None
 
     # ---- framing
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from mqsniff.limits import MILLISECOND_NS
 from mqsniff.model import Message
 from mqsniff.spec.wire import as_name
-from mqsniff_kafka.contexts import RequestContext, ResponseContext
+from mqsniff_kafka.contexts import RequestContext, RequestRule, ResponseContext, ResponseRule
 from mqsniff_kafka.formats import NO_CONTEXT, FormatContext
 
 FIND_COORDINATOR: Final = 10
@@ -31,10 +31,22 @@ _UNKNOWN: Final[tuple[FormatContext, Any]] = (NO_CONTEXT, None)
 class Membership:
     """The groups of one connection."""
 
+    __slots__ = ("_groups",)
+
     def __init__(self) -> None:
         self._groups: dict[Any, tuple[FormatContext, Any]] = {}
-        self.request_rules = {FIND_COORDINATOR: self._find, JOIN_GROUP: self._join, SYNC_GROUP: self._sync}
-        self.response_rules = {JOIN_GROUP: self._joined}
+
+    def request_rule(self, key: int) -> RequestRule | None:
+        """What requests of an API tell of groups."""
+        if key == FIND_COORDINATOR:
+            return self._find
+        if key == JOIN_GROUP:
+            return self._join
+        return self._sync if key == SYNC_GROUP else None
+
+    def response_rule(self, key: int) -> ResponseRule | None:
+        """What responses of an API tell of groups."""
+        return self._joined if key == JOIN_GROUP else None
 
     def rebalance_ns(self, group: Any) -> int | None:
         """Rebalance timeout of the group; None if unknown."""

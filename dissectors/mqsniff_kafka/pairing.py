@@ -29,6 +29,20 @@ Fits = Callable[[Pending, Frame], bool]
 class ResponsePairing:
     """The pairs of one connection."""
 
+    __slots__ = (
+        "_answered_at",
+        "_fits",
+        "_latest",
+        "_losses",
+        "_open_since",
+        "_owner",
+        "_repeats",
+        "_seen_from",
+        "_waits",
+        "all_seen",
+        "in_doubt",
+    )
+
     def __init__(self, owner: FramedDissector, fits: Fits) -> None:
         self._owner = owner
         self._fits = fits

@@ -31,6 +31,19 @@ FETCH_BY_ID: Final = 13
 class Requests:
     """The requests of one connection."""
 
+    __slots__ = (
+        "_identity",
+        "_limits",
+        "_logins",
+        "_membership",
+        "_owner",
+        "_pairing",
+        "_records",
+        "_row_keys",
+        "_sessions",
+        "_settings",
+    )
+
     def __init__(
         self,
         owner: FramedDissector,
@@ -50,12 +63,6 @@ class Requests:
         self._identity = owner.identity
         self._logins, self._membership = logins, membership
         self._sessions, self._records = sessions, records
-        self._rules: dict[int, RequestRule] = {
-            **logins.request_rules,
-            **membership.request_rules,
-            API_VERSIONS: self._introduce,
-            ENVELOPE: self._envelope,
-        }
 
     def message_of(self, frame: Frame) -> Message:
         """The message of a frame that has a whole head; opens its pending request."""
@@ -100,8 +107,7 @@ class Requests:
         message.finite = marks.finite and key != ENVELOPE
         if key == PRODUCE:
             context.produced = tuple(self._records.produced(message, layout))
-        rule = self._rules.get(key)
-        if rule is not None:
+        if (rule := self._rule(key)) is not None:
             rule(message, value, context)
         if embedded.holder_of(layout) is not None:
             message.finite = False
@@ -112,6 +118,14 @@ class Requests:
                 self._fetch(message, key, value, context)
         if "notes" in self._settings.wanted:
             message.notes += notes_of(key, "request", layout, value, message.partitions)
+
+    def _rule(self, key: int) -> RequestRule | None:
+        """The rule of a single API. Found anew each time: a table for each connection would be larger than the rest."""
+        if key == API_VERSIONS:
+            return self._introduce
+        if key == ENVELOPE:
+            return self._envelope
+        return self._logins.request_rule(key) or self._membership.request_rule(key)
 
     def _wait_limit_ns(self, key: int, message: Message) -> int | None:
         """How long the broker may hold the response; None if the request does not allow it to."""

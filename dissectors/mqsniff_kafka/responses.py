@@ -126,6 +126,22 @@ CORRELATION: Final = Struct(">i")
 class Responses:
     """The responses of one connection."""
 
+    __slots__ = (
+        "_answered_ts",
+        "_forwarded",
+        "_identity",
+        "_layouts",
+        "_limits",
+        "_logins",
+        "_membership",
+        "_owner",
+        "_records",
+        "_row_keys",
+        "_sessions",
+        "_settings",
+        "pairing",
+    )
+
     def __init__(
         self,
         owner: FramedDissector,
@@ -146,15 +162,7 @@ class Responses:
         """Of envelopes: what they forward the response to, by the frame's offset."""
         self._answered_ts = 0
         self.pairing = ResponsePairing(owner, self._fits)
-        self._rules: dict[int, ResponseRule] = {
-            PRODUCE: self._produced,
-            fetching.FETCH: self._fetched,
-            fetching.SHARE_FETCH: self._fetched,
-            **logins.response_rules,
-            **membership.response_rules,
-            API_VERSIONS: self._offered,
-            ENVELOPE: self._enveloped,
-        }
+        self._logins, self._membership = logins, membership
 
     def layout_of(self, frame: Frame) -> Layout | None:
         """The layout of a recent response; None unless spans are wanted."""
@@ -281,13 +289,25 @@ class Responses:
         if embedded.holder_of(layout) is not None:
             message.finite = False
             message.problems += embedded.open_bytes(layout, value, reply.request.group)
-        rule = self._rules.get(key)
+        rule = self._rule(key)
         if key in self._row_keys:
             message.partitions = rows.rows_of(layout, value)
         if rule is not None:
             rule(reply)
         if "notes" in self._settings.wanted:
             message.notes += notes_of(key, "response", layout, value, message.partitions)
+
+    def _rule(self, key: int) -> ResponseRule | None:
+        """The rule of a single API."""
+        if key == PRODUCE:
+            return self._produced
+        if key in (fetching.FETCH, fetching.SHARE_FETCH):
+            return self._fetched
+        if key == API_VERSIONS:
+            return self._offered
+        if key == ENVELOPE:
+            return self._enveloped
+        return self._logins.response_rule(key) or self._membership.response_rule(key)
 
     def _remember(self, frame: Frame, layout: Layout) -> None:
         """Keep the layout of a response, for ``layout_of``."""

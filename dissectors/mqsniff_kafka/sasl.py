@@ -44,6 +44,8 @@ class Login(NamedTuple):
 class Sasl:
     """The SASL exchange of a connection."""
 
+    __slots__ = ("_sent", "_told", "mechanism", "raw")
+
     def __init__(self) -> None:
         self.mechanism: str | None = None
         self.raw = False

@@ -40,6 +40,18 @@ SPOKE_PLAIN: Final = "protocol error"
 class KafkaSession:
     """One connection."""
 
+    __slots__ = (
+        "_first_id",
+        "_identity",
+        "_logins",
+        "_owner",
+        "_pairing",
+        "_requests",
+        "_responses",
+        "_token_at",
+        "_unsure",
+    )
+
     def __init__(self, owner: FramedDissector) -> None:
         self._owner = owner
         self._identity = owner.identity

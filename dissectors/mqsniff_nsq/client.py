@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mqsniff.model import Event, Frame, Message, Secret, Upgrade, Value
+from mqsniff.model import Event, Frame, Message, Secret, Skipped, Upgrade, Value
 from mqsniff.spec.wire import text_or_bytes
 from mqsniff_nsq import frames
 from mqsniff_nsq.lines import ParsedCommand, number, number_or_text, read_command, text
 from mqsniff_nsq.publishing import batch_of, deliver_at, read_messages
 from mqsniff_nsq.replies import SentCommand
 from mqsniff_nsq.rules import (
+    NOP_RUN,
+    NopRow,
     UnknownRow,
     check_body_size,
     check_command,
@@ -35,11 +37,17 @@ class ClientSide:
         self.foreign = False
         """Whether the magic was wrong: then only what ``probe`` accepts is a command."""
         self.unknown = UnknownRow(session.settings.limits.unknown_max)
+        self.nops = NopRow(session.settings.limits.nops_max)
 
     def decode(self, frame: Frame) -> Iterator[Event]:
         """Give the events of a frame."""
         if self.opening:
             yield self._magic(frame)
+            return
+        if frame.data == NOP_RUN:
+            why = "NOPs after each other in one packet, beyond nops_max"
+            ts_ns, packet = frame.first_ts_ns, frame.first_packet
+            yield Skipped(frame.side, frame.offset, frame.size, why, first_ts_ns=ts_ns, first_packet=packet)
             return
         session = self._session
         session.client_sent()
@@ -47,6 +55,7 @@ class ClientSide:
         message = _message_of(frame, read)
         message.problems += check_command(read, session.state)
         message.problems += self.unknown.add(read)
+        message.problems += self.nops.add(read, frame)
         upgrades = self._enrich(message, read)
         answered = read.command is not None and read.command.kind == "request"
         if read.line.word in (b"FIN", b"REQ"):

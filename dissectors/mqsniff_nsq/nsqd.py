@@ -148,6 +148,8 @@ class Nsq(FramedDissector):
                 return commands.probe(head)
             if negotiation.waiting and self.may_wait(side):
                 return WAIT_PEER
+            if head[:3] == b"NOP" and (run := self._client.nops.size(head)) is not None:
+                return run
         if negotiation.must_detect(side):
             layer = negotiation.layer_of(side, head, commands.may_begin if side is Side.CLIENT else frames.may_begin)
             if layer is not None:

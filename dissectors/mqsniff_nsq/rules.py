@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from mqsniff.model import Problem, ProblemKind, Value
+from mqsniff.dissector import NEED, Sized
+from mqsniff.model import Frame, Problem, ProblemKind, Value
 from mqsniff_nsq.lines import ParsedCommand, number
 from mqsniff_nsq.tables import (
     IDENTIFY_RANGES,
@@ -33,6 +34,7 @@ _OPENINGS: Final = {
     ": TLS": (b"\x16\x03",),
 }
 """Text of a problem -> first bytes of the protocol that it names."""
+NOP_RUN: Final = b"NOP\n" * 16
 _MESSAGE_COMMANDS = ("RDY", "FIN", "REQ", "TOUCH", "CLS")
 
 
@@ -72,6 +74,39 @@ class UnknownRow:
         if self._count != self._most:
             return []
         detail = "unknown_max unknown commands in a row: bytes up to the next known command are skipped"
+        return [Problem("limit", "warning", detail)]
+
+
+class NopRow:
+    """Counts NOPs after each other in one packet; where too many have come, whole runs of them are bytes.
+
+    They are skipped in runs of ``NOP_RUN``: a message and an exchange for each four bytes is the costliest traffic of
+    all. So that runs do not depend on how the stream is cut, a run that may be whole waits for its rest.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._count = 0
+        self._packet = -1
+
+    def size(self, head: bytes) -> Sized | None:
+        """Size of a run of NOPs that is no message; NEED if only more bytes show it, None if there is none."""
+        if self._count < self._most or not NOP_RUN.startswith(head[: len(NOP_RUN)]):
+            return None
+        return len(NOP_RUN) if len(head) >= len(NOP_RUN) else NEED
+
+    def add(self, read: ParsedCommand, frame: Frame) -> list[Problem]:
+        """Count a command; a problem for the last NOP that is believed."""
+        if read.line.word != b"NOP":
+            self._count = 0
+            return []
+        same, self._packet = frame.first_packet == self._packet, frame.first_packet
+        if self._count >= self._most:
+            return []
+        self._count = self._count + 1 if same else 1
+        if self._count < self._most:
+            return []
+        detail = "as many NOPs after each other in one packet as nops_max: more of them are bytes"
         return [Problem("limit", "warning", detail)]
 
 

@@ -68,6 +68,11 @@ class Pulsar(FramedDissector):
         yield from super().close(side)
         yield from self._session.unfinished(side)
 
+    @property
+    def state_size(self) -> int:
+        """As for every protocol, and chunks of messages that wait to be joined."""
+        return super().state_size + self._session.state_size
+
     def spans(self, frame: Frame) -> Iterator[Span]:
         """Every field of a frame beside its bytes."""
         from mqsniff_pulsar.explain import frame_spans  # noqa: PLC0415  # as above

@@ -109,6 +109,11 @@ class Chunks:
             return ChunkResult(problem, None)
         return ChunkResult(problem or _unfit(seen, piece.metadata), self._join(seen))
 
+    @property
+    def state_size(self) -> int:
+        """Bytes of payloads that are kept."""
+        return self._waiting
+
     def unfinished(self) -> Iterator[Problem]:
         """Problems of the messages whose last chunk never came."""
         left = [seen for seen in self._seen.values() if seen.complete and (seen.parts is not None or not self._keeps)]

@@ -88,6 +88,11 @@ class PulsarSession:
         """Problems of the unfinished chunked messages of a side."""
         return (self._producing if side is Side.CLIENT else self._consuming).chunks.unfinished()
 
+    @property
+    def state_size(self) -> int:
+        """Bytes of chunks that wait to be joined."""
+        return self._producing.chunks.state_size + self._consuming.chunks.state_size
+
     # ---- commands without a rule
 
     def _by_table(self, reading: FrameReading) -> None:

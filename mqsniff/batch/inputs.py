@@ -216,6 +216,7 @@ class ByteRange:
         self.size: int | None = max(min(size, size if stop is None else stop) - start, 0)
         self.taken = 0
         self.failure = ""
+        self.limited = False
         self._left = self.size
         self._head = b""
         self._check_after = CHECK_BYTES if location.store else 0

@@ -4,7 +4,9 @@
 2. Plain bytes are made in pieces of at most ``PIECE``, so that a bomb takes one piece of memory, and damage loses one
    piece of good bytes at most.
 3. Several members, frames or streams in one file are one stream; zero bytes between and after them are padding.
-4. Opening raises OSError as ``open`` does. After that nothing raises: a cut, damage or read error ends the bytes, and
+4. Plain bytes are at most ``capture_free``, and ``capture_ratio`` for each byte of every ``PIECE`` of input that was
+   begun: where they end depends on the file only, not on how it arrives.
+5. Opening raises OSError as ``open`` does. After that nothing raises: a cut, damage or read error ends the bytes, and
    ``failure`` says why.
 """
 
@@ -35,6 +37,8 @@ class ByteSource(Protocol):
     """Name of the codec, '' for none."""
     failure: str
     """Why the bytes ended too early; '' while they continue, and after a clean end."""
+    limited: bool
+    """Whether a limit ended them, not damage."""
 
     def readinto(self, view: memoryview, timeout_s: float | None = None) -> int | None:
         """Write the next bytes to the start of ``view`` (which is not empty); returns their number, 0 at the end.
@@ -76,6 +80,7 @@ class RawFile:
         self.size = status.st_size if stat.S_ISREG(status.st_mode) else None
         self.taken = 0
         self.failure = ""
+        self.limited = False
         self._head = b""
 
     def head(self, size: int) -> bytes:
@@ -240,6 +245,7 @@ class DecodedFile:
     def __init__(self, raw: RawBytes, codec: Codec, limits: Limits) -> None:
         self.compression = codec.name
         self.failure = ""
+        self.limited = False
         self._raw = raw
         self._codec = codec
         self._limits = limits
@@ -248,6 +254,9 @@ class DecodedFile:
         self._begun = False  # whether the decoder got any input
         self._streams = 0  # complete streams before this one
         self._ended = False
+        self._read_bytes = 0
+        self._room = limits.capture_free
+        """Plain bytes that may still be given, with those that the input so far earned (rule 4)."""
 
     def readinto(self, view: memoryview, timeout_s: float | None = None) -> int | None:
         """See ByteSource."""
@@ -255,16 +264,28 @@ class DecodedFile:
             if not self._input and self._decoder.needs_input and not self._decoder.eof and not self._read(timeout_s):
                 return None
             plain = self._decode(min(len(view), PIECE))
+            if len(plain) > self._room:
+                plain = plain[: self._room]
+                self._limit()
+            self._room -= len(plain)
             if plain:
                 view[: len(plain)] = plain
                 return len(plain)
         return 0
 
+    def _limit(self) -> None:
+        """End the bytes: they are more than the limits allow."""
+        self.limited = True
+        self._end(f"the {self.compression} data becomes more bytes than capture_ratio and capture_free allow")
+
     def _read(self, timeout_s: float | None) -> bool:
         """Read input; False if none came in time."""
-        data = self._raw.read(PIECE, timeout_s)
+        data = self._raw.read(PIECE - self._read_bytes % PIECE, timeout_s)
         if data is None:
             return False
+        if self._read_bytes % PIECE == 0 and data:
+            self._room += PIECE * self._limits.capture_ratio
+        self._read_bytes += len(data)
         self._input = data
         if not data:
             self._end(f"the {self.compression} data is cut" if self._begun else "")

@@ -1,9 +1,12 @@
-"""Counts what compressed bytes of a connection and of the run have become, and tells what they may still become.
+"""Counts what compressed bytes of a connection have become, and tells what they may still become.
 
-1. Each byte on the wire earns ``inflate_ratio`` plain bytes, and each ``record_cost`` bytes earn a record. A connection
-   may owe ``inflate_free`` plain bytes and ``records_free`` records; all connections together ``inflate_run`` and
-   ``records_run``.
-2. Only bytes and records are counted, never time: the same packets give the same rows, however they are cut.
+1. Each byte on the wire earns ``inflate_ratio`` plain bytes, and each ``record_cost`` bytes earn a record.
+2. A connection may owe ``inflate_start`` plain bytes and ``records_start`` records from its first byte on. For each
+   byte on the wire it may owe ``EARLY_PLAIN`` plain bytes and ``EARLY_RECORDS`` records more, until it owes
+   ``inflate_free`` plain bytes and ``records_free`` records.
+3. A budget knows its own connection only, so that rows do not depend on the connections that one process decodes
+   (decision 017). All connections together are bounded, since each byte and each connection costs bytes on the wire.
+4. Only bytes and records are counted, never time: the same packets give the same rows, however they are cut.
 """
 
 from __future__ import annotations
@@ -12,50 +15,43 @@ from typing import Final
 
 from mqsniff.limits import Limits
 
-PLAIN_SPENT: Final = "the plain bytes are more than inflate_ratio, inflate_free and inflate_run allow"
-RECORDS_SPENT: Final = "more records than record_cost, records_free and records_run allow"
+PLAIN_SPENT: Final = "the plain bytes are more than inflate_ratio, inflate_start and inflate_free allow"
+RECORDS_SPENT: Final = "more records than record_cost, records_start and records_free allow"
 
-
-class Inflated:
-    """What was counted so far."""
-
-    __slots__ = ("plain", "records", "wire")
-
-    def __init__(self) -> None:
-        self.wire = self.plain = self.records = 0
+EARLY_PLAIN: Final = 1_024
+"""What DEFLATE can make of a byte at most, nearly: what zlib or gzip made passes until ``inflate_free`` is owed."""
+EARLY_RECORDS: Final = 1
+"""An offset that counts up leaves no less of a record, however well the rest compresses."""
 
 
 class InflationBudget:
-    """What the compressed bytes of one connection may still become; ``run`` counts all connections of the run."""
+    """What the compressed bytes of one connection may still become."""
 
-    __slots__ = ("_own", "_run", "limits")
+    __slots__ = ("_plain", "_records", "_wire", "limits")
 
-    def __init__(self, limits: Limits, run: Inflated | None = None) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._own = Inflated()
-        self._run = run or Inflated()
+        self._wire = self._plain = self._records = 0
 
     def earn(self, wire: int) -> None:
         """So many bytes came on the wire."""
-        self._own.wire += wire
-        self._run.wire += wire
+        self._wire += wire
 
     def spend(self, plain: int, records: int = 0) -> None:
         """So many plain bytes and records were made of them."""
-        for counts in (self._own, self._run):
-            counts.plain += plain
-            counts.records += records
+        self._plain += plain
+        self._records += records
 
     @property
     def plain_left(self) -> int:
         """Plain bytes that may still be made."""
-        limits, own, run = self.limits, self._own, self._run
-        of_connection = limits.inflate_free + limits.inflate_ratio * own.wire - own.plain
-        return max(0, min(of_connection, limits.inflate_run + limits.inflate_ratio * run.wire - run.plain))
+        limits, wire = self.limits, self._wire
+        owed = min(limits.inflate_free, limits.inflate_start + EARLY_PLAIN * wire)
+        return max(0, owed + limits.inflate_ratio * wire - self._plain)
 
     @property
     def records_left(self) -> int:
         """Records that may still be made."""
-        limits, own, run = self.limits, self._own, self._run
-        of_connection = limits.records_free + own.wire // limits.record_cost - own.records
-        return max(0, min(of_connection, limits.records_run + run.wire // limits.record_cost - run.records))
+        limits, wire = self.limits, self._wire
+        owed = min(limits.records_free, limits.records_start + EARLY_RECORDS * wire)
+        return max(0, owed + wire // limits.record_cost - self._records)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
+from typing import Final
 
-from mqsniff.model import ConnectionInfo, Side
+from mqsniff.model import ConnectionInfo, Identity, Side
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.events import ConnectionStats
+
+_NOBODY: Final = Identity()
+"""Of all connections without a dissector, which would fill in one of its own."""
 
 
 def new_info(connection: Connection, client: int) -> ConnectionInfo:
     """The row of a new connection; ``client`` is the direction that is taken for the client."""
     key = connection.key
-    ends = (
-        (str(ipaddress.ip_address(key.low_ip)), key.low_port),
-        (str(ipaddress.ip_address(key.high_ip)), key.high_port),
-    )
+    ends = (_address(key.low_ip), key.low_port), (_address(key.high_ip), key.high_port)
     (client_ip, client_port), (server_ip, server_port) = ends[client], ends[1 - client]
     return ConnectionInfo(
         connection.id,
@@ -26,7 +28,14 @@ def new_info(connection: Connection, client: int) -> ConnectionInfo:
         server_port,
         connection.first_ts_ns,
         connection.first_packet,
+        identity=_NOBODY,
     )
+
+
+@lru_cache(maxsize=4096)
+def _address(packed: bytes) -> str:
+    """An address as text: one text for all connections of a host."""
+    return str(ipaddress.ip_address(packed))
 
 
 def fill_info(info: ConnectionInfo, facts: ConnectionStats, client: int) -> None:

@@ -53,6 +53,9 @@ from mqsniff.streams.events import (
 )
 from mqsniff.tls.keylog import KeyRing
 
+TLS_STATE: Final = 8192
+"""Bytes that the TLS of a connection takes, nearly."""
+
 _SIDES: Final = ((Side.CLIENT, Side.SERVER), (Side.SERVER, Side.CLIENT))
 """By the direction of the client: the side of each direction."""
 
@@ -74,6 +77,30 @@ class RunContext:
 class Conversation:
     """One connection: its detection, then its session or its opaque rest."""
 
+    __slots__ = (
+        "_behind_head",
+        "_client",
+        "_closed",
+        "_connection",
+        "_context",
+        "_detection",
+        "_ended_by",
+        "_first",
+        "_from_start",
+        "_now",
+        "_opaque",
+        "_opened",
+        "_over",
+        "_session",
+        "_sides",
+        "_tls",
+        "_unanswered",
+        "_view",
+        "_waiting",
+        "_was_reset",
+        "info",
+    )
+
     def __init__(self, connection: Connection, context: RunContext) -> None:
         self._connection = connection
         self._context = context
@@ -92,7 +119,7 @@ class Conversation:
         self._from_start = True
         self._client = self._detector(from_start=False).likely_client()
         self._sides = _SIDES[self._client]
-        self._closed = [False, False]
+        self._closed = (False, False)
         self._ended_by: Side | None = None
         self._was_reset = False
         self._over = False
@@ -102,6 +129,16 @@ class Conversation:
         if context.observer is not None:
             context.observer.see_connection(connection, self.info)
             self._view = LayersView(context.observer, self.info)
+
+    @property
+    def state_size(self) -> int:
+        """Bytes of state that it holds, nearly, besides what every connection has."""
+        size = sum(len(event.data) for event in self._waiting if isinstance(event, StreamChunk))
+        if self._detection is not None:
+            size += self._detection.state_size
+        if self._tls is not None:
+            size += TLS_STATE
+        return size if self._session is None else size + self._session.state_size
 
     def _detector(self, *, from_start: bool) -> Detection:
         key, shared = self._connection.key, self._context
@@ -210,7 +247,8 @@ class Conversation:
 
     def _inside(self, plain: Chunk | Gap) -> Iterator[Item]:
         """Hand on what came out of TLS."""
-        self.info.layer_starts.setdefault(plain.side, 0)
+        if plain.side not in self.info.layer_starts:
+            self.info.layer_starts = {**self.info.layer_starts, plain.side: 0}
         self.info.tls_keys = "used"  # what observers know before the connection ends
         direction = plain.side ^ self._client
         event: StreamInput = (
@@ -272,6 +310,8 @@ class Conversation:
         if self.info.outcome not in UNMET:
             yield from self._open(self.info.first_ts_ns)
         waiting, self._waiting = self._waiting, []
+        if session is not None:
+            self._detection = None  # its samples are not needed any more
         self._behind_head = (verdict.client_direction, head.size if head is not None else 0)
         if info.protocol == "tls" and not self._awaits_answer:
             yield from self._begin_tls(waiting)
@@ -320,7 +360,7 @@ class Conversation:
 
     def _close(self, event: StreamClosed) -> Iterator[Item]:
         side = self._sides[event.direction]
-        self._closed[side] = True
+        self._closed = (True, self._closed[1]) if side is Side.CLIENT else (self._closed[0], True)
         reset_by = _reset_by(side, own=event.reason == "rst", peers=event.peer_reset)
         self._ended_by = reset_by or self._ended_by or side
         self._was_reset = self._was_reset or reset_by is not None

@@ -47,6 +47,8 @@ class Detected:
 class _Half:
     """The sample of one direction."""
 
+    __slots__ = ("_head_open", "before", "data", "from_start", "head", "starts")
+
     def __init__(self, *, from_start: bool) -> None:
         self.data = bytearray()
         self.starts: list[int] = []
@@ -93,6 +95,8 @@ class _Half:
 class Detection:
     """A connection that waits for its verdict."""
 
+    __slots__ = ("_client_direction", "_halves", "_limits", "_ports", "_registry")
+
     def __init__(
         self,
         registry: Registry,
@@ -125,6 +129,11 @@ class Detection:
         """Whether one side sent nearly nothing yet, and the other no more than ``detect_max``."""
         fewer, more = sorted(len(half.data) for half in self._halves)
         return fewer < ANSWER_MAX and more <= self._limits.detect_max
+
+    @property
+    def state_size(self) -> int:
+        """Bytes of samples that are kept."""
+        return sum(len(half.data) + sum(len(sample.data) for sample in half.before) for half in self._halves)
 
     def gap(self, direction: int) -> None:
         """Take note of lost bytes."""

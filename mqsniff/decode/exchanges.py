@@ -29,6 +29,8 @@ _ACK = {"ok": "acked", "partial": "acked", "error": "failed", "oneway": "none"}
 class Exchanges:
     """The exchanges of one connection, and the records that wait for replies."""
 
+    __slots__ = ("_answered_ns", "_limits", "_waiting_records", "_waiting_size", "capture_ended", "waiting")
+
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._answered_ns: int | None = None
@@ -129,6 +131,11 @@ class Exchanges:
             for waiting, batch in self._release(next(iter(self.waiting))):
                 yield waiting, replace(batch)
                 _empty(batch)
+
+    @property
+    def state_size(self) -> int:
+        """Bytes of records that wait."""
+        return self._waiting_size
 
     @property
     def _too_many(self) -> bool:

@@ -22,6 +22,8 @@ REQUEST_LINE_MAX = 512
 class OpaqueConnection:
     """Counts and names one such connection."""
 
+    __slots__ = ("_bytes", "_first", "_info", "_mark", "_protocol")
+
     def __init__(self, protocol: str, info: ConnectionInfo) -> None:
         self._protocol = protocol
         self._info = info

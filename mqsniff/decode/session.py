@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from mqsniff.decode.exchanges import Exchanges, Ready
 from mqsniff.decode.layers import Layers
@@ -49,6 +49,13 @@ from mqsniff.tls.keylog import KeyRing
 SessionInput = TypeVar("SessionInput", Chunk, Gap, Side)
 
 
+SESSION_STATE: Final = 6144
+"""Bytes that a session takes at least, with its dissector."""
+
+
+_NO_SIDES: Final[frozenset[Side]] = frozenset()
+
+
 class SessionEnd(NamedTuple):
     """How a connection ended."""
 
@@ -62,6 +69,25 @@ class SessionEnd(NamedTuple):
 
 class ProtocolSession:
     """One dissector at work on one connection."""
+
+    __slots__ = (
+        "_broken",
+        "_claimed",
+        "_closed",
+        "_dissector",
+        "_exchanges",
+        "_explains",
+        "_fed",
+        "_gaps",
+        "_handed_back",
+        "_info",
+        "_last",
+        "_late",
+        "_layered",
+        "_layers",
+        "_reset_by",
+        "_without_exchanges",
+    )
 
     def __init__(
         self,
@@ -79,14 +105,14 @@ class ProtocolSession:
         """
         self._dissector = dissector
         self._info = info
-        self._layers = Layers(settings.limits, settings.inflated, keys, view)
+        self._layers = Layers(settings.limits, keys, view)
         self._exchanges = Exchanges(settings.limits)
         self._handed_back: list[tuple[Chunk | Gap, int]] = []
         self._gaps = [0, 0]
         self._fed = [0, 0]
         self._claimed = [0, 0]
-        self._closed: set[Side] = set()
-        self._late: set[Side] = set()
+        self._closed: frozenset[Side] = _NO_SIDES
+        self._late: frozenset[Side] = _NO_SIDES
         self._broken = self._layered = False
         self._reset_by: Side | None = None
         self._explains = explains
@@ -99,6 +125,11 @@ class ProtocolSession:
     def now(self) -> int:
         """Ordinal of the packet that released the last item."""
         return self._dissector.now
+
+    @property
+    def state_size(self) -> int:
+        """Bytes of state that it holds, nearly."""
+        return SESSION_STATE + self._dissector.state_size + self._exchanges.state_size
 
     def begin(self, *, in_step: bool) -> None:
         """Say whether the streams were seen from their beginning."""
@@ -147,11 +178,11 @@ class ProtocolSession:
         ``reset_by``: the side that reset the connection (rule 6).
         """
         self._exchanges.capture_ended = open_at_end
-        self._closed.add(side)
+        self._closed |= {side}
         self._reset_by = reset_by
         yield from self._pass_up(self._layers.close(side))
         yield from self._items(self._dissector.close, side)
-        late, self._late = self._late, set()
+        late, self._late = self._late, _NO_SIDES
         for other in sorted(late):
             yield from self.close(other, reset_by, open_at_end=open_at_end)
         self._reset_by = None
@@ -191,10 +222,10 @@ class ProtocolSession:
             info.server_plain_bytes = self._fed[Side.SERVER]
         for side in info.layer_starts:
             if (unread_at := layers.unread_at(side)) is not None:
-                info.unread_at[side] = unread_at
-        for side in Side:
-            if layers.is_transparent(side):
-                info.layer_starts.pop(side, None)
+                info.unread_at = {**info.unread_at, side: unread_at}
+        opaque = {side: at for side, at in info.layer_starts.items() if not layers.is_transparent(side)}
+        if len(opaque) < len(info.layer_starts):
+            info.layer_starts = opaque
         if layers.tls is not None:
             tell_tls(info, layers.tls)
 
@@ -338,7 +369,7 @@ class ProtocolSession:
             self._layered = True
             self._note_layer(upgrade)
             for side, offset in upgrade.at.items():
-                self._info.layer_starts.setdefault(side, offset)
+                self._info.layer_starts = {side: offset, **self._info.layer_starts}
         except KeyError:
             yield ProblemItem(self._info, Problem("internal", "error", f"no layer is called {upgrade.to}"), None, None)
             return
@@ -348,7 +379,7 @@ class ProtocolSession:
                 self._fed[event.side] -= len(event.data)
             self._handed_back.append((event, levels[event.side]))
             if event.side in self._closed:
-                self._late.add(event.side)
+                self._late |= {event.side}
 
 
 def _tiled(spans: tuple[Span, ...], data: bytes) -> tuple[Span, ...]:

@@ -127,6 +127,12 @@ class FramedDissector(Dissector):
         """How many gaps of a side were seen so far."""
         return self._requests.gaps[side]
 
+    @property
+    def state_size(self) -> int:
+        """Bytes that wait for the rest of their frame or for the peer, and those of pending requests, nearly."""
+        one, two = self._machine.streams
+        return one.waiting_bytes + two.waiting_bytes + self._requests.state_size
+
     # ---- detection
 
     @classmethod

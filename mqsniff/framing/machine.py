@@ -52,6 +52,17 @@ class Framed(Searcher, Sizer, Protocol):
 class Machine:
     """The framing of both sides of one connection."""
 
+    __slots__ = (
+        "_head_first",
+        "_incomplete",
+        "_limits",
+        "_owner",
+        "_requests",
+        "_searches",
+        "_straight_max",
+        "streams",
+    )
+
     def __init__(self, owner: Framed, limits: Limits, requests: PendingRequests) -> None:
         self._owner = owner
         self._limits = limits

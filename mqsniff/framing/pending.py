@@ -27,6 +27,9 @@ from mqsniff.model import ExchangeStatus, Frame, Link, Message, Pending, Problem
 
 BYTES_KEPT: Final = KIB
 """Largest frame whose bytes a pending request may keep: copying its message would cost more."""
+SHORT_QUEUE: Final = 16
+PENDING_STATE: Final = 2048
+"""Bytes that a pending request takes, with its message."""
 
 
 def forget_bytes(pending: Sequence[Pending]) -> None:
@@ -42,9 +45,26 @@ def forget_bytes(pending: Sequence[Pending]) -> None:
 class PendingRequests:
     """The pending requests by key, and those that the frame being decoded opened, answered or ended."""
 
+    __slots__ = (
+        "_answered",
+        "_closed",
+        "_count",
+        "_frame",
+        "_heavy",
+        "_limits",
+        "_named",
+        "_opened",
+        "_queues",
+        "_settling",
+        "_wide",
+        "gaps",
+        "losses",
+    )
+
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._queues: dict[Any, deque[Pending]] = {}
+        self._queues: dict[Any, list[Pending] | deque[Pending]] = {}
+        """Short queues are lists, since an empty deque takes 760 bytes and most keys have one request."""
         self._count = 0
         self._frame: Frame | None = None
         self._opened: list[Pending] = []
@@ -60,6 +80,11 @@ class PendingRequests:
         """Gaps seen so far, by side."""
         self.losses = [0, 0]
         """Of these gaps, those in which whole frames may be lost: not the ones inside a frame of known size."""
+
+    @property
+    def state_size(self) -> int:
+        """Bytes that pending requests take, nearly."""
+        return PENDING_STATE * (self._count + len(self._settling))
 
     def begin(self, frame: Frame) -> None:
         """Start on a frame, which is decoded next."""
@@ -124,7 +149,9 @@ class PendingRequests:
         pending.gaps_before, pending.losses_before = self.gaps[peer], self.losses[peer]
         queue = self._queues.get(key)
         if queue is None:
-            queue = self._queues[key] = deque()
+            queue = self._queues[key] = []
+        elif len(queue) == SHORT_QUEUE:
+            queue = self._queues[key] = deque(queue)
         queue.append(pending)
         self._count += 1
         self._opened.append(pending)
@@ -213,7 +240,7 @@ class PendingRequests:
     def _remove(self, pending: Pending) -> None:
         queue = self._queues[pending.key]
         if queue[0] is pending:
-            queue.popleft()
+            del queue[0]
         else:
             queue.remove(pending)
         self._count -= 1

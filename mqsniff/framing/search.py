@@ -21,6 +21,7 @@ from mqsniff.model import Gap, Mark, ProblemKind, Side, Skipped
 
 EXPECTED_MAX: Final = 64
 """Most frame starts that a search expects by rule 2."""
+_NONE: Final[frozenset[int]] = frozenset()
 
 
 class Searcher(Prober, Protocol):
@@ -34,13 +35,27 @@ class Searcher(Prober, Protocol):
 class Search:
     """The search of one side: what it has examined and what it skips."""
 
+    __slots__ = (
+        "_expected",
+        "_found_at",
+        "_missing",
+        "_missing_from",
+        "_scanned",
+        "_seen",
+        "_skip_from",
+        "_skip_mark",
+        "_skip_why",
+        "_stream",
+        "_wants",
+    )
+
     def __init__(self, stream: StreamBuffer) -> None:
         self._stream = stream
         self._wants = 0
         """A new attempt is useless before the stream reaches this offset."""
         self._seen = 0
         self._found_at = -1
-        self._expected: set[int] = set()
+        self._expected: set[int] | frozenset[int] = _NONE
         """Ends of frames that begin with a packet and whose rest was lost: frames must start there (rule 2)."""
         self._skip_from = 0
         self._skip_why = ""
@@ -155,13 +170,14 @@ class Search:
         """
         beyond, stream = gap.offset + gap.length, self._stream
         data, base = stream.data(), stream.base
-        self._expected = {offset for offset in self._expected if offset >= stream.end}
+        expected = {offset for offset in self._expected if offset >= stream.end}
         for start in stream.packet_starts():
             size = prober.probe(stream.side, data[start - base : start - base + probe_size(prober)])
             if isinstance(size, int) and 0 < size <= limits.search_sure and start + size > beyond:
-                if len(self._expected) >= EXPECTED_MAX:
+                if len(expected) >= EXPECTED_MAX:
                     break
-                self._expected.add(start + size)
+                expected.add(start + size)
+        self._expected = expected or _NONE
         return beyond
 
     # ---- skipped bytes
@@ -169,7 +185,7 @@ class Search:
     def found(self) -> Skipped | None:
         """End the search, since ``position`` is at a frame; gives the skipped bytes, if any."""
         self._stream.mode = Mode.STEP
-        self._expected.clear()
+        self._expected = _NONE
         self._found_at = self._stream.position
         return self._skipped()
 

@@ -35,6 +35,28 @@ _OFFSET: Final = attrgetter("offset")
 class StreamBuffer:
     """Buffer, marks and mode of one side."""
 
+    __slots__ = (
+        "_buffer",
+        "_held_bytes",
+        "_mark_at",
+        "_marks",
+        "_tail",
+        "answer",
+        "base",
+        "closed",
+        "end",
+        "held",
+        "mode",
+        "paused_at",
+        "peer",
+        "position",
+        "side",
+        "size_seen_at",
+        "stopped_waiting",
+        "walked",
+        "wants",
+    )
+
     def __init__(self, side: Side) -> None:
         self.side, self.peer = side, side.peer
         self.mode = Mode.STEP
@@ -50,7 +72,8 @@ class StreamBuffer:
         """``end`` when the peer began to send."""
         self.closed = False
         self.stopped_waiting = False
-        self.held: deque[Chunk | Gap] = deque()
+        self.held: deque[Chunk | Gap] | None = None
+        """None as long as nothing was held: an empty one takes more than the rest of the object."""
         self._buffer = b""
         self._tail: list[bytes] = []
         self._marks: list[Mark] = []
@@ -96,12 +119,15 @@ class StreamBuffer:
 
     def hold(self, event: Chunk | Gap) -> None:
         """Keep an event until the side stops to wait for its peer (rule 4)."""
+        if self.held is None:
+            self.held = deque()
         self.held.append(event)
         if isinstance(event, Chunk):
             self._held_bytes += len(event.data)
 
     def next_held(self) -> Chunk | Gap:
         """Remove and return the oldest held event."""
+        assert self.held is not None
         event = self.held.popleft()
         if isinstance(event, Chunk):
             self._held_bytes -= len(event.data)
@@ -217,8 +243,9 @@ class StreamBuffer:
             self._buffer = data[:cut]
             self._marks = [m for m in self._marks if m.offset <= start]
             self.end = start
-        back += self.held
-        self.held.clear()
+        if self.held is not None:
+            back += self.held
+            self.held = None
         self._held_bytes = 0
         self.wants = 0
         return back

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
@@ -24,6 +25,14 @@ class TlsStart:
     """Whether plain bytes that agreed on it come before; else TLS is under all of the connection."""
     from_start: bool = True
     """Whether its first bytes were captured."""
+
+
+_NOWHERE: Final[Mapping[Side, int]] = {}
+
+
+def _nowhere() -> Mapping[Side, int]:
+    """Shared by all connections without layers: it is replaced, never changed."""
+    return _NOWHERE
 
 
 @dataclass(slots=True)
@@ -59,10 +68,10 @@ class ConnectionInfo:
     open_at_end: bool = False
     forgotten: bool = False
     """Whether it was forgotten, after silence or by a limit; no column."""
-    layer_starts: dict[Side, int] = field(default_factory=dict)
+    layer_starts: Mapping[Side, int] = field(default_factory=_nowhere)
     """By side: the stream offset from which on its bytes pass a layer (TLS, compression); offsets after it are those
     of plain bytes. No column."""
-    unread_at: dict[Side, int] = field(default_factory=dict)
+    unread_at: Mapping[Side, int] = field(default_factory=_nowhere)
     """By side: the stream offset from which on a layer may have given nothing for its bytes; no column."""
     tls_start: TlsStart | None = None
     """Where its TLS begins; no column."""

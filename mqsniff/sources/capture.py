@@ -196,4 +196,4 @@ class CaptureReader:
             self._info.unreadable = self._source.failure
         else:
             end = self._window.offset + self._window.left
-            report(self._info, self._source.failure, end)
+            report(self._info, self._source.failure, end, kind="limit" if self._source.limited else "input")

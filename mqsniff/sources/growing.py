@@ -20,6 +20,7 @@ class GrowingFile:
 
     compression = ""
     size: int | None = None
+    limited = False
 
     def __init__(self, name: str) -> None:
         self._file = io.FileIO(name)

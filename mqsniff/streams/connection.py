@@ -14,7 +14,7 @@ from bisect import bisect_right
 from hashlib import blake2b
 from itertools import accumulate
 from operator import sub
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from mqsniff.limits import Limits
 from mqsniff.model import FlowKey, Mark, Problem
@@ -30,6 +30,7 @@ from mqsniff.streams.events import (
 )
 from mqsniff.streams.handshake import Handshake
 from mqsniff.streams.ordering import Ordering
+from mqsniff.streams.parking import pack, unpack
 from mqsniff.streams.reassembly import Direction
 from mqsniff.streams.runs import FlowSortedBatch, SegmentRun
 from mqsniff.streams.segment import (
@@ -49,8 +50,17 @@ from mqsniff.streams.segment import (
     remember_packed,
 )
 
-Ending: TypeAlias = Literal["idle", "replaced", "limit", "end"]
+CONNECTION_STATE: Final = 2048
+"""Bytes that an open connection takes at least, with what decodes it but for its protocol."""
+SYN_STATE: Final = 512
+"""Bytes that a SYN without an answer takes."""
+
+Ending: TypeAlias = Literal["idle", "replaced", "limit", "state", "end"]
 """Why a connection gets no more packets."""
+
+
+_NOBODYS_ORDERING: Final = Ordering(Limits(), Segment(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+_NOBODYS_HANDSHAKE: Final = Handshake()
 
 
 class Connection:
@@ -65,8 +75,11 @@ class Connection:
         "_last_packet",
         "_limits",
         "_ordering",
+        "_parked",
+        "_parked_ns",
         "_reset",
         "client_direction",
+        "counted_state",
         "first_ordinal",
         "first_packet",
         "first_ts_ns",
@@ -85,6 +98,8 @@ class Connection:
         """Direction of the client (0: sent by the low endpoint); None if the handshake was not captured."""
         self.seen_from_start = False
         """Whether a SYN of either side was captured, so that offset 0 is the first byte of each stream."""
+        self.counted_state = 0
+        """Bytes of state when they were last counted; for whoever counts them."""
         self._limits = limits
         self._ordering = Ordering(limits, first)
         self._handshake = Handshake()
@@ -94,13 +109,48 @@ class Connection:
         self._reset = False
         self._flowing = False  # both have begun, and nothing waits, is missing, closes or is implausible
         self._last_packet = first.packet
+        self._parked: bytes | None = None
+        """What it knows, packed, while it is parked; ``_ordering`` and ``_handshake`` are those of nobody then."""
+        self._parked_ns = 0
+
+    # ---- parking
+
+    def park(self) -> bool:
+        """Pack a connection that holds nothing; whether it is parked now. It takes no packet before ``wake``."""
+        if self._parked is None and self._closing_ns is None and not self._ordering.outbox.filled:
+            packed = pack(self._ordering, self._handshake)
+            if packed is not None:
+                self._parked, self._parked_ns = packed, self._ordering.last_ns
+                self._ordering, self._handshake = _NOBODYS_ORDERING, _NOBODYS_HANDSHAKE
+        return self._parked is not None
+
+    def wake(self) -> None:
+        """Unpack a parked connection."""
+        if self._parked is not None:
+            self._ordering, self._handshake = unpack(self._parked, self._limits)
+            self._parked = None
+
+    @property
+    def last_ns(self) -> int:
+        """Largest time of a packet so far."""
+        return self._ordering.last_ns if self._parked is None else self._parked_ns
+
+    @property
+    def state_size(self) -> int:
+        """Bytes of state that it takes, nearly: a function of its packets."""
+        self.wake()
+        ordering = self._ordering
+        if ordering.packets == 1 and self._handshake.pending:
+            return SYN_STATE
+        one, two = ordering.directions
+        return CONNECTION_STATE + one.state_size + two.state_size
 
     @property
     def deadline_ns(self) -> int:
         """Capture time after which packets belong to another connection."""
         if self._closing_ns is not None:
             return self._closing_ns + self._limits.linger_ns
-        return self._ordering.last_ns + self._limits.idle_ns
+        return self.last_ns + self._limits.idle_ns
 
     def take_events(self) -> list[tuple[int, StreamEvent]]:
         """(release, event) of all events so far, in order; each is returned once."""
@@ -108,6 +158,7 @@ class Connection:
 
     def place_of(self, direction: int, seq: int) -> int | None:
         """The stream offset of a sequence number, the one nearest to the next byte; None before the direction began."""
+        self.wake()
         way = self._ordering.directions[direction]
         return way.offset_of(seq) if way.started else None
 
@@ -203,7 +254,7 @@ class Connection:
             return known and has_copy(me.recent, segment, self._limits)
         if known:
             return intake.repeated(self._ordering, me, segment)
-        remember(me.recent, segment, self._limits)
+        me.recent = remember(me.recent, segment, self._limits)
         return False
 
     def _see_close(self, ts_ns: int) -> None:
@@ -239,7 +290,7 @@ class Connection:
             ordering.outbox.put_bytes(me.index, me.next, data, [Mark(me.next, ts_ns, packet, ordinal)])
             me.remember(data)
             identity = IDENTITY.pack(seq, size, flags, ip_id, ack, ts_ns, interface)
-            remember_packed(me.recent, identity, self._limits)
+            me.recent = remember_packed(me.recent, identity, self._limits)
             me.next += size
         return True
 
@@ -279,13 +330,14 @@ class Connection:
             ordering.outbox.put_bytes(me.index, offsets[low], data, marks[low:high])
             me.remember(data)
             low = high
-        remember_packed(me.recent, sheet.identities(run, self._limits.recent_segments), self._limits)
+        me.recent = remember_packed(me.recent, sheet.identities(run, self._limits.recent_segments), self._limits)
         me.next = offsets[-1]
 
     # ---- the end
 
     def finish(self, release: int, ending: Ending) -> None:
         """End the connection: deliver what waits, then the statistics, released at this ordinal."""
+        self.wake()
         ordering = self._ordering
         ordering.look_at(ordering.last_ns, self._last_packet, release)
         ordering.flush()
@@ -293,6 +345,9 @@ class Connection:
         self._see_close(ordering.last_ns)  # a missing number may have turned out to be a FIN
         if ending == "limit":
             self.note(Problem("limit", "error", f"more than {self._limits.connections_max} connections: forgotten"))
+        elif ending == "state":
+            detail = "open connections hold more than state_max: this one was silent for longest and is forgotten"
+            self.note(Problem("limit", "error", detail))
         ordering.outbox.put(ConnectionClosed(self.stats(ending), ordering.mark(0)))
 
     def stats(self, ending: Ending = "end") -> ConnectionStats:
@@ -315,7 +370,7 @@ class Connection:
             handshake_seen=handshake.seen,
             close_reason=self._close_reason,
             open_at_end=began and self._close_reason is None and ending != "replaced",
-            forgotten=ending in {"idle", "limit"},
+            forgotten=ending in {"idle", "limit", "state"},
             client_rtt_ns=handshake.client_rtt_ns,
             server_rtt_ns=handshake.server_rtt_ns,
             resets=(one.reset, two.reset),

@@ -37,8 +37,16 @@ def select_segments(batch: SegmentBatch, rows: NDArray[np.bool_]) -> SegmentBatc
 class DomainFlows:
     """All connections of a run, domain by domain."""
 
-    def __init__(self, limits: Limits, domain_of: Callable[[int], str]) -> None:
-        """``domain_of`` gives the domain of a capture by its index."""
+    def __init__(
+        self,
+        limits: Limits,
+        domain_of: Callable[[int], str],
+        *,
+        lone_syns: bool = False,
+        touched: set[Connection] | None = None,
+    ) -> None:
+        """``domain_of`` gives the domain of a capture by its index; the rest is as for ``FlowTable``."""
+        self._lone_syns, self._touched = lone_syns, touched
         self._limits = limits
         self._domain_of = domain_of
         self._flows: dict[str, FlowTable] = {}
@@ -53,7 +61,10 @@ class DomainFlows:
         events: list[FlowEvents] = []
         for domain in dict.fromkeys(domains):
             own = np.array([each == domain for each in domains], np.bool_)
-            flows = self._flows.setdefault(domain, FlowTable(self._limits, domain))
+            flows = self._flows.get(domain)
+            if flows is None:
+                flows = FlowTable(self._limits, domain, lone_syns=self._lone_syns, touched=self._touched)
+                self._flows[domain] = flows
             events += flows.feed(select_segments(batch, own[place]))
         return events
 
@@ -65,6 +76,10 @@ class DomainFlows:
         """See ``FlowTable``."""
         for flows in self._flows.values():
             flows.forget(connection)
+
+    def tables(self) -> list[FlowTable]:
+        """The table of each domain."""
+        return list(self._flows.values())
 
     def end(self) -> Iterator[FlowEvents]:
         """See ``FlowTable``."""

@@ -147,21 +147,28 @@ class Outbox:
 
     def __init__(self, chunk_max: int) -> None:
         self._chunk_max = chunk_max
-        self._events: list[tuple[int, StreamEvent]] = []
+        self._events: list[tuple[int, StreamEvent]] | None = None
         self._chunk: StreamChunk | None = None
         """The last chunk, which may grow: by ``_parts``, to ``_size`` bytes."""
-        self._parts: list[bytes] = []
+        self._parts: list[bytes] | None = None
         self._size = 0
+
+    @property
+    def filled(self) -> bool:
+        """Whether there are events that nobody took."""
+        return self._events is not None or self._chunk is not None
 
     def take(self) -> list[tuple[int, StreamEvent]]:
         """(release, event) of all events so far, in order; each is returned once."""
         self._flush()
-        events, self._events = self._events, []
-        return events
+        events, self._events = self._events, None
+        return [] if events is None else events
 
     def put(self, event: OtherStreamEvent) -> None:
         """Add an event that is not bytes; it ends the chunk before it."""
         self._flush()
+        if self._events is None:
+            self._events = []
         self._events.append((event.mark.release, event))
 
     def put_bytes(self, direction: int, offset: int, data: bytes, marks: list[Mark]) -> None:
@@ -170,6 +177,8 @@ class Outbox:
         if chunk is not None:
             fits = chunk.offset + self._size == offset and self._size + size <= self._chunk_max
             if fits and chunk.direction == direction:
+                if self._parts is None:
+                    self._parts = []
                 self._parts.append(data)
                 chunk.marks += marks
                 self._size += size
@@ -182,6 +191,8 @@ class Outbox:
 
     def _put_cut(self, direction: int, offset: int, data: bytes, marks: list[Mark]) -> None:
         stops = [*(mark.offset for mark in marks[1:]), offset + len(data)]
+        if self._events is None:
+            self._events = []
         for mark, stop in zip(marks, stops, strict=True):
             for at in range(mark.offset, stop, self._chunk_max):
                 piece = data[at - offset : min(at + self._chunk_max, stop) - offset]
@@ -191,8 +202,10 @@ class Outbox:
         chunk = self._chunk
         if chunk is None:
             return
-        if self._parts:
+        if self._parts is not None:
             chunk.data = b"".join((chunk.data, *self._parts))
-            self._parts = []
+            self._parts = None
+        if self._events is None:
+            self._events = []
         self._events.append((chunk.marks[0].release, chunk))
         self._chunk = None

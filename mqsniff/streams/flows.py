@@ -7,16 +7,23 @@
    the same packets give the same sweeps, wherever batches end.
 3. A wrong capture clock may expire a connection too early, if packets of other connections agree with it. Its later
    packets then become a second connection, with a ``clock`` problem, for the last ``swept_max`` of these connections.
-4. Above ``connections_max`` the least recently used connections are closed, with a ``limit`` problem.
+4. Above ``connections_max`` connections are closed, with a ``limit`` problem: the oldest lone SYNs, then the least
+   recently used connections.
 5. The expiry clock is the largest time that sixteen packets in a row have reached: a single damaged time does not move
    it.
 6. A step ahead of more than ``STEP_NS`` is uncertain: the clock may be set back. The step counts once ``SURE_PACKETS``
    packets in a row, or ``STEP_NS`` more of capture time, follow it; it is dropped if a packet goes back to a time
    before it.
+7. A SYN without an answer waits as its fields, a tenth of a connection: its events come with the next packet, or at its
+   end. Whoever has to know of connections at their first packet does without this (``lone_syns``).
+8. The caller may count the state of all connections, close those that are silent for longest (``state_max``), and park
+   those that hold nothing: they wake with their next packet.
 """
 
 from __future__ import annotations
 
+import heapq
+import struct
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
@@ -27,10 +34,10 @@ import numpy as np
 
 from mqsniff.limits import SECOND_NS, Limits
 from mqsniff.model import FlowKey, Problem, SegmentBatch
-from mqsniff.streams.connection import Connection, Ending
+from mqsniff.streams.connection import SYN_STATE, Connection, Ending
 from mqsniff.streams.events import StreamEvent
 from mqsniff.streams.runs import FlowGroup, FlowSortedBatch, SegmentRun
-from mqsniff.streams.segment import SIZE, Segment
+from mqsniff.streams.segment import ACK, FIN, FLAGS, RST, SIZE, SYN, Segment, SegmentRow
 
 if TYPE_CHECKING:
     from mqsniff.model import Int64s
@@ -142,6 +149,8 @@ def _next_sweep(now_ns: int) -> int:
 FlowEvents: TypeAlias = list[tuple[int, Connection, StreamEvent]]
 """(release, connection, event) of one flow, whose connections follow each other; ``release`` never decreases."""
 
+_FIELDS: Final = struct.Struct(f"={len(Segment._fields)}q")
+_NO_PAYLOAD: Final = memoryview(b"")
 _RETRY_ROWS = 32
 _ENDED_EARLY: Final = (
     "the clock of other connections ran ahead and ended what came before on these ports: it is shown as two connections"
@@ -151,22 +160,35 @@ _ENDED_EARLY: Final = (
 class FlowTable:
     """All connections of a run."""
 
-    def __init__(self, limits: Limits, domain: str = "", *, find_runs: bool = True) -> None:
-        """``domain`` is the capture domain, a part of connection ids.
+    def __init__(
+        self,
+        limits: Limits,
+        domain: str = "",
+        *,
+        find_runs: bool = True,
+        lone_syns: bool = False,
+        touched: set[Connection] | None = None,
+    ) -> None:
+        """``domain`` is the capture domain, a part of connection ids; ``lone_syns``: rule 7.
 
-        Without ``find_runs`` every segment takes the slow path, which gives the same events.
+        ``touched`` gets every connection that had packets; its owner empties it. Without ``find_runs`` every segment
+        takes the slow path, which gives the same events.
         """
         self._limits = limits
         self._domain = domain
         self._find_runs = find_runs
         self._clock = ExpiryClock()
         self._connections: dict[FlowKey, Connection] = {}
+        self._lone_syns = lone_syns
+        self._touched = touched
+        self._syns: dict[FlowKey, bytes] = {}
+        """Lone SYNs, oldest first: their fields, packed."""
         self._last_ordinal = -1
         self._swept: dict[FlowKey, int] = {}
         """Connections that the last sweeps closed -> time until which they would have stayed open (rule 3)."""
 
     def __len__(self) -> int:
-        return len(self._connections)
+        return len(self._connections) + len(self._syns)
 
     def feed(self, batch: SegmentBatch) -> list[FlowEvents]:
         """The events of each flow that has packets in the batch or expires, by its first packet there.
@@ -184,10 +206,37 @@ class FlowTable:
 
     def end(self) -> Iterator[FlowEvents]:
         """The last events of every connection, oldest connection first; released after the last packet."""
-        connections = sorted(self._connections.values(), key=_age)
-        self._connections.clear()
-        for connection in connections:
-            yield _finished(connection, self._last_ordinal + 1, "end")
+        opened = sorted((each.first_ordinal, key) for key, each in self._connections.items())
+        lone = sorted((_segment(packed).ordinal, key) for key, packed in self._syns.items())
+        for _, key in heapq.merge(opened, lone):
+            yield _finished(self._pop(key), self._last_ordinal + 1, "end")
+
+    # ---- too much state
+
+    def tables(self) -> list[FlowTable]:
+        """The table of each domain."""
+        return [self]
+
+    def connections(self) -> Iterator[Connection]:
+        """All connections but lone SYNs, the least recently used one first."""
+        return iter(self._connections.values())
+
+    @property
+    def lone_size(self) -> int:
+        """Bytes of state of lone SYNs."""
+        return SYN_STATE * len(self._syns)
+
+    def silent_since(self) -> Iterator[tuple[int, int, FlowKey]]:
+        """(time of the last packet, ordinal of the first, flow) of each connection."""
+        for key, each in self._connections.items():
+            yield each.last_ns, each.first_ordinal, key
+        for key, packed in self._syns.items():
+            syn = _segment(packed)
+            yield syn.ts_ns, syn.ordinal, key
+
+    def close(self, key: FlowKey, ordinal: int) -> FlowEvents:
+        """The last events of a connection that ``state_max`` closes."""
+        return _finished(self._pop(key), ordinal, "state")
 
     def open_connections(self) -> list[Connection]:
         """The connections that may get packets."""
@@ -201,24 +250,30 @@ class FlowTable:
     # ---- connections without packets in the batch
 
     def _evict(self, touched: dict[FlowKey, FlowGroup], ordinal: int) -> list[FlowEvents]:
-        excess = len(self._connections) - self._limits.connections_max
-        excess += sum(key not in self._connections for key in touched)
+        excess = len(self) - self._limits.connections_max
+        excess += sum(key not in self._connections and key not in self._syns for key in touched)
         if excess <= 0:
             return []
-        oldest = list(islice((key for key in self._connections if key not in touched), excess))
-        return [_finished(self._connections.pop(key), ordinal, "limit") for key in oldest]
+        known = (key for keys in (self._syns, self._connections) for key in keys if key not in touched)
+        oldest = list(islice(known, excess))
+        return [_finished(self._pop(key), ordinal, "limit") for key in oldest]
 
     def _sweep(self, touched: dict[FlowKey, FlowGroup], ticks: list[ExpiryTick]) -> list[FlowEvents]:
         if not ticks:
             return []
         times = [tick.now_ns for tick in ticks]
-        places = {key: bisect_right(times, _over_ns(each)) for key, each in self._connections.items()}
-        over = sorted((place, key) for key, place in places.items() if place < len(ticks) and key not in touched)
+        last = times[-1]
+        overs = [(over_ns, key) for key, each in self._connections.items() if (over_ns := _over_ns(each)) < last]
+        spare = self._limits.idle_ns + SWEEP_NS
+        overs += [
+            (ns + spare, key) for key, packed in self._syns.items() if (ns := _segment(packed).ts_ns) + spare < last
+        ]
+        over = sorted((bisect_right(times, over_ns), key) for over_ns, key in overs if key not in touched)
         return [self._swept_away(key, ticks[place].ordinal) for place, key in over]
 
     def _swept_away(self, key: FlowKey, release: int) -> FlowEvents:
         """The last events of a connection that a sweep closes."""
-        connection = self._connections.pop(key)
+        connection = self._pop(key)
         self._swept.pop(key, None)
         self._swept[key] = connection.deadline_ns
         if len(self._swept) > self._limits.swept_max:
@@ -233,6 +288,10 @@ class FlowTable:
         """Process the rows of one flow, and the sweeps between them."""
         events: FlowEvents = []
         ahead = deque(ticks)
+        if key in self._syns:
+            self._connections[key] = self._pop(key)
+        elif (known := self._connections.get(key)) is not None:
+            known.wake()
         for run in sorted_batch.runs(group):
             while ahead and ahead[0].ordinal <= sorted_batch.first_ordinal(run):
                 events += self._sweep_one(key, ahead.popleft())
@@ -241,8 +300,14 @@ class FlowTable:
                 connection.take_run(run, sorted_batch)
             else:
                 events += self._rows(key, run, sorted_batch)
-        connection = self._connections.pop(key)
+        connection = self._connections.pop(key, None)
+        if connection is None:  # a lone SYN
+            for tick in ahead:
+                events += self._sweep_one(key, tick)
+            return events
         self._connections[key] = connection  # keeps the dictionary in the order of last use
+        if self._touched is not None:
+            self._touched.add(connection)
         events += _events(connection)
         for tick in ahead:
             events += self._sweep_one(key, tick)
@@ -265,6 +330,12 @@ class FlowTable:
                 retry = row + _RETRY_ROWS
             if self._find_runs and connection is not None and connection.take_plain(fields, sorted_batch.view):
                 continue
+            if connection is None and self._lone_syns:
+                if key in self._syns:
+                    self._connections[key] = connection = self._pop(key)
+                elif _is_lone_syn(fields) and key not in self._swept:
+                    self._syns[key] = _FIELDS.pack(*fields)
+                    continue
             segment = Segment(*fields)
             if connection is None or not connection.owns(segment):
                 if connection is not None:
@@ -279,10 +350,32 @@ class FlowTable:
         return events
 
     def _sweep_one(self, key: FlowKey, tick: ExpiryTick) -> FlowEvents:
+        if key in self._syns:
+            if _segment(self._syns[key]).ts_ns + self._limits.idle_ns + SWEEP_NS >= tick.now_ns:
+                return []
+            return self._swept_away(key, tick.ordinal)
         connection = self._connections.get(key)
         if connection is None or _over_ns(connection) >= tick.now_ns:
             return []
         return self._swept_away(key, tick.ordinal)
+
+    def _pop(self, key: FlowKey) -> Connection:
+        """Remove a connection and return it; a lone SYN becomes one."""
+        packed = self._syns.pop(key, None)
+        if packed is None:
+            return self._connections.pop(key)
+        segment = _segment(packed)
+        connection = Connection(key, segment, self._limits, self._domain)
+        connection.take(segment, _NO_PAYLOAD)
+        return connection
+
+
+def _is_lone_syn(fields: SegmentRow) -> bool:
+    return fields[FLAGS] & (SYN | ACK | FIN | RST) == SYN and not fields[SIZE]
+
+
+def _segment(packed: bytes) -> Segment:
+    return Segment(*_FIELDS.unpack(packed))
 
 
 def _over_ns(connection: Connection) -> int:
@@ -297,7 +390,3 @@ def _finished(connection: Connection, release: int, ending: Ending) -> FlowEvent
 
 def _events(connection: Connection) -> FlowEvents:
     return [(release, connection, event) for release, event in connection.take_events()]
-
-
-def _age(connection: Connection) -> int:
-    return connection.first_ordinal

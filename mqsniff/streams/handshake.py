@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mqsniff.model import ConnectionOutcome
 from mqsniff.streams.segment import ACK, RST, SYN, Segment
 
@@ -26,6 +28,17 @@ class Handshake:
         self._server_rtt_ns: int | None = None
         self._done = False
         self._refused = False
+
+    @property
+    def fields(self) -> tuple[int | None, ...]:
+        """All that it knows, for ``restore``."""
+        times = self._syn_ns, self._answer_ns, self._ack_ns, self._server_rtt_ns
+        return self.client, *times, int(self._done), int(self._refused)
+
+    def restore(self, fields: Sequence[int | None]) -> None:
+        """Know again what another handshake knew."""
+        self.client, self._syn_ns, self._answer_ns, self._ack_ns, self._server_rtt_ns, done, refused = fields
+        self._done, self._refused = bool(done), bool(refused)
 
     @property
     def pending(self) -> bool:

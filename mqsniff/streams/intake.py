@@ -65,7 +65,7 @@ def repeated(ordering: Ordering, me: Direction, segment: Segment) -> bool:
         me.duplicates += 1
         return True
     sent_again(ordering, me, segment)
-    remember(me.recent, segment, ordering.limits)
+    me.recent = remember(me.recent, segment, ordering.limits)
     return False
 
 
@@ -119,7 +119,7 @@ def _payload(ordering: Ordering, me: Direction, segment: Segment, piece: StreamP
     me.out_of_order += late
     if filled:
         came_late(ordering, me, segment.ts_ns - behind_ns, pieces[0].offset)
-    remember(me.recent, segment, ordering.limits)
+    me.recent = remember(me.recent, segment, ordering.limits)
     if clash is not None:
         _overlap(ordering, me, clash, stop)
 
@@ -132,7 +132,7 @@ def _again(ordering: Ordering, me: Direction, segment: Segment, piece: StreamPie
         repeated(ordering, me, segment)
         return
     sent_again(ordering, me, segment)
-    remember(me.recent, segment, ordering.limits)
+    me.recent = remember(me.recent, segment, ordering.limits)
     _overlap(ordering, me, clash, piece.stop)
 
 
@@ -147,7 +147,7 @@ def _overlap(ordering: Ordering, me: Direction, clash: int, stop: int) -> None:
 def _fin(ordering: Ordering, me: Direction, segment: Segment, offset: int) -> None:
     if me.end is None and offset >= me.next:
         if not segment.size:
-            remember(me.recent, segment, ordering.limits)
+            me.recent = remember(me.recent, segment, ordering.limits)
         ordering.finish_at(me, offset, "fin")
     elif me.end == offset:
         if not segment.size:

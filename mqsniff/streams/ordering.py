@@ -75,6 +75,11 @@ class Ordering:
         """Set the current packet, and the ordinal of the events that it releases."""
         self._ts_ns, self._packet, self._release = ts_ns, packet, release
 
+    @property
+    def current(self) -> tuple[int, int, int]:
+        """Time and id of the current packet, and the ordinal of the events that it releases."""
+        return self._ts_ns, self._packet, self._release
+
     def mark(self, offset: int) -> Mark:
         """A mark for a stream offset at the current packet."""
         return Mark(offset, self._ts_ns, self._packet, self._release)

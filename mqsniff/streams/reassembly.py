@@ -13,8 +13,11 @@ from typing import Final, NamedTuple
 
 from mqsniff.limits import Limits
 from mqsniff.streams.events import CloseReason
-from mqsniff.streams.segment import HALF, MASK, Segment, distance
+from mqsniff.streams.segment import HALF, MASK, NO_BYTES, Segment, distance
 from mqsniff.streams.waiting import Added, StreamPiece, WaitingPieces, first_difference
+
+PIECE_STATE: Final = 256
+"""Bytes that a piece, an acknowledgement or a stray takes besides its data."""
 
 
 class AckedBeyond(NamedTuple):
@@ -74,7 +77,7 @@ class Direction:
 
     def __init__(self, index: int, limits: Limits) -> None:
         self._limits = limits
-        self._history = bytearray()
+        self._history = NO_BYTES
         self.index = index
         """The number of the direction in events."""
         self.started = False
@@ -99,7 +102,7 @@ class Direction:
         self.acked_beyond = _NOTHING_ACKED
         """Acknowledgements of the peer beyond ``next``, in rising order of offset and packets."""
         self.strays = _NO_STRAYS
-        self.recent = bytearray()
+        self.recent = NO_BYTES
         """The last segments with payload, SYN or FIN, as mqsniff.streams.segment packs them."""
         self.packets = self.gap_bytes = self.retransmitted = self.out_of_order = self.duplicates = self.ignored = 0
         self.oddities = 0
@@ -122,6 +125,21 @@ class Direction:
     def flows(self) -> bool:
         """Whether it has begun, and nothing waits, is missing or is implausible."""
         return self.started and not (self.waiting.pieces or self.acked_beyond or self.strays or self.beyond)
+
+    @property
+    def has_history(self) -> bool:
+        """Whether it keeps delivered bytes."""
+        return bool(self._history)
+
+    @property
+    def state_size(self) -> int:
+        """Bytes that it holds, nearly, besides the object."""
+        size = len(self._history) + len(self.recent)
+        if self.flows:
+            return size
+        strays = sum(len(stray.data) + PIECE_STATE for stray in self.strays)
+        noted = len(self.waiting.pieces) + len(self.acked_beyond)
+        return size + self.waiting.size + PIECE_STATE * noted + strays
 
     @property
     def is_stuck(self) -> bool:
@@ -194,14 +212,15 @@ class Direction:
     def remember(self, data: bytes) -> None:
         """Keep delivered bytes, to compare retransmissions with them."""
         history, cap = self._history, self._limits.overlap_history
+        if not history:
+            self._history = history = bytearray()
         history += data[-cap:]
         if len(history) > cap:
             del history[: len(history) - cap]
 
     def forget(self) -> None:
         """Drop the delivered bytes: after a gap, or once both directions have closed."""
-        if self._history:
-            self._history = bytearray()
+        self._history = NO_BYTES
 
     def clash(self, offset: int, data: bytes) -> int | None:
         """Offset of the first byte of ``data`` that differs from the delivered one, if that is remembered."""

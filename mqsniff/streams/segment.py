@@ -65,26 +65,35 @@ class Segment(NamedTuple):
 
 
 SIZE: Final = Segment._fields.index("size")
+FLAGS: Final = Segment._fields.index("flags")
 
 
 # ---- the last segments of a direction
 
+NO_BYTES: Final = bytearray()
+"""Shared by all that hold none: most directions of idle connections. It is replaced before something is added."""
 IDENTITY_FIELDS: Final = 7
 IDENTITY: Final = struct.Struct(f"={IDENTITY_FIELDS}q")
 """The first fields of ``Segment``, packed (rule 2)."""
 
 
-def remember(recent: bytearray, segment: Segment, limits: Limits) -> None:
-    """Add a segment."""
-    remember_packed(recent, IDENTITY.pack(*segment[:IDENTITY_FIELDS]), limits)
+def remember(recent: bytearray, segment: Segment, limits: Limits) -> bytearray:
+    """The segments with one more."""
+    return remember_packed(recent, IDENTITY.pack(*segment[:IDENTITY_FIELDS]), limits)
 
 
-def remember_packed(recent: bytearray, identities: bytes, limits: Limits) -> None:
-    """Add segments given as rows of seven native int64: the first fields of ``Segment``."""
+def remember_packed(recent: bytearray, identities: bytes, limits: Limits) -> bytearray:
+    """The segments with more of them, given as rows of seven native int64: the first fields of ``Segment``.
+
+    It is the same object with more in it, unless it was ``NO_BYTES``.
+    """
+    if not recent:
+        recent = bytearray()
     recent += identities
     excess = len(recent) - limits.recent_segments * IDENTITY.size
     if excess > 0:
         del recent[:excess]
+    return recent
 
 
 def has_same(recent: bytearray, segment: Segment) -> bool:

@@ -597,3 +597,18 @@ def test_the_end_of_text_points_to_the_overview(sample, monkeypatch):
     assert f"an overview of it: mqsniff stats {sample}\n" in run(sample, "-o", "text").stderr
     assert "overview" not in run(sample, "-o", "ndjson").stderr
     assert "overview" not in run(sample, "-o", "text", "-q").stderr
+
+
+def test_a_compressed_capture_that_becomes_too_much_ends_with_a_limit_problem(tmp_path):
+    path = tmp_path / "bomb.pcap.xz"
+    packet = next(iter(conversation(NSQ)))
+    path.write_bytes(lzma.compress(pcap([packet] * 60_000)))
+    few = ("--limit", "capture_free=65536", "--limit", "capture_ratio=1", "-o", "ndjson", "--table", "problems")
+    cut = run(path, *few)
+    limits = [row for row in rows(cut) if row["kind"] == "limit"]
+    assert [row["severity"] for row in limits] == ["error"]
+    assert "capture_ratio" in limits[0]["detail"]
+    assert cut.exit_code == 0
+    assert run(path, *few, "--fail-on", "limit").exit_code == 1
+    whole = run(path, "-o", "ndjson", "--table", "problems")
+    assert not any(row["kind"] == "limit" for row in rows(whole))

@@ -155,9 +155,45 @@ def test_bytes_behind_the_end_are_named_and_cost_nothing(opened, codec):
 
 
 @every_codec
+def test_a_bomb_ends_where_its_bytes_earn_no_more(opened, codec):
+    bomb = COMPRESS[codec](PLAIN + bytes(8 << 20))
+    limits = Limits(capture_free=1 << 20, capture_ratio=2)
+    source = opened(bomb, limits)
+    pieces = -(-len(bomb) // PIECE)
+    assert len(read_all(source)) == (1 << 20) + 2 * pieces * PIECE
+    assert source.limited
+    assert "capture_ratio" in source.failure
+    whole = opened(bomb)
+    assert len(read_all(whole)) == len(PLAIN) + (8 << 20)
+    assert (whole.limited, whole.failure) == (False, "")
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_where_a_bomb_ends_does_not_depend_on_how_it_arrives(pipe, opened, codec):
+    bomb = COMPRESS[codec](PLAIN + bytes(4 << 20))
+    limits = Limits(capture_free=1 << 20, capture_ratio=2)
+    expected = read_all(opened(bomb, limits))
+    raw, writer = pipe
+
+    def write_slowly():
+        for start in range(0, len(bomb), 7_001):
+            os.write(writer, bomb[start : start + 7_001])
+        os.close(writer)
+
+    thread = threading.Thread(target=write_slowly)
+    thread.start()
+    try:
+        assert read_all(open_bytes(raw, limits), 5_000) == expected
+    finally:
+        while raw.read(PIECE):  # what the writer still has to say
+            pass
+        thread.join()
+
+
+@every_codec
 def test_a_bomb_costs_no_memory(opened, codec):
     size = 64 << 20
-    source = opened(COMPRESS[codec](bytes(size)))
+    source = opened(COMPRESS[codec](bytes(size)), Limits(capture_ratio=1 << 20))
     window = memoryview(bytearray(PIECE))
     tracemalloc.start()
     total = 0

@@ -11,7 +11,7 @@ from mqsniff.limits import KIB, Limits
 from mqsniff.model import Chunk, Mark, Side, Upgrade
 
 PACKET = 100
-LIMITS = Limits(inflate_ratio=10, inflate_free=256 * KIB)
+LIMITS = Limits(inflate_ratio=10, inflate_start=64 * KIB, inflate_free=256 * KIB)
 
 
 def deflated(plain: bytes) -> bytes:

@@ -320,3 +320,21 @@ def test_of_unknown_commands_in_a_row_a_limited_number_are_messages(count):
     assert sum(skipped.length for skipped in driver.skipped) == (count - 64) * 4
     (limit,) = (problem for message in driver.messages for problem in message.problems if problem.kind == "limit")
     assert "unknown_max" in limit.detail
+
+
+@pytest.mark.parametrize("count", [200, 2_000])
+def test_of_nops_in_one_packet_a_limited_number_are_messages(count):
+    driver = said(b"NOP\n" * count, line("CLS"), line("NOP"))
+    names = [message.name for message in driver.messages]
+    rest = (count - 64) % 16
+    assert names == ["MAGIC", *["NOP"] * (64 + rest), "CLS", "NOP"]
+    assert {skipped.length for skipped in driver.skipped} == {64}
+    assert sum(skipped.length for skipped in driver.skipped) == (count - 64 - rest) * 4
+    (limit,) = (problem for message in driver.messages for problem in message.problems if problem.kind == "limit")
+    assert "nops_max" in limit.detail
+
+
+def test_nops_of_their_own_packets_are_messages_however_many_they_are():
+    driver = Driver(Nsq).run(chunks([client(MAGIC), *(client(line("NOP")) for _ in range(300))]))
+    assert [message.name for message in driver.messages] == ["MAGIC", *["NOP"] * 300]
+    assert not driver.skipped

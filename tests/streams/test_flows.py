@@ -6,7 +6,8 @@ import pytest
 from tcpscript import FIN, SYN, A, Packet, a, goodbye, handshake, play, to_batch
 
 from mqsniff.limits import Limits
-from mqsniff.streams.events import ConnectionClosed, StreamProblem
+from mqsniff.streams.connection import SYN_STATE
+from mqsniff.streams.events import ConnectionClosed, ConnectionOpened, StreamProblem
 from mqsniff.streams.flows import FlowTable
 
 
@@ -136,3 +137,24 @@ def test_several_connections_of_one_flow_in_one_batch_follow_each_other():
     assert ports == {0: 0, 3: 0, 6: 0, 9: 0}
     assert [release for release, _, _ in told] == sorted(release for release, _, _ in told)
     assert closings([told]) == {0: 9}
+
+
+def test_a_lone_syn_is_no_connection_until_its_next_packet():
+    flows = FlowTable(Limits(), lone_syns=True)
+    assert flows.feed(to_batch([a(0, ack=None, flags=SYN, flow=n) for n in range(100)])) == [[]] * 100
+    assert (len(flows), flows.lone_size) == (100, 100 * SYN_STATE)
+    told = flows.feed(to_batch([a(0, b"x", flow=7)], 100))
+    assert isinstance(told[0][0][2], ConnectionOpened)
+    assert flows.lone_size == 99 * SYN_STATE
+    ended = list(flows.end())
+    assert len(ended) == 100
+    assert [events[-1][1].first_ordinal for events in ended] == list(range(100))
+    assert len(flows) == 0
+
+
+def test_above_the_cap_lone_syns_go_before_connections():
+    flows = FlowTable(Limits(connections_max=2), lone_syns=True)
+    flows.feed(to_batch(talk(1)))
+    flows.feed(to_batch([a(0, ack=None, flags=SYN, flow=2)], 4))
+    told = flows.feed(to_batch([a(0, ack=None, flags=SYN, flow=3)], 5))
+    assert closings(told) == {2: 5}

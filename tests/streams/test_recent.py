@@ -36,7 +36,7 @@ CASES = {
 @pytest.mark.parametrize(("differs", "copy"), CASES.values(), ids=CASES)
 def test_a_packet_that_differs_from_one_seen_by(differs: dict[str, int], copy: bool):
     recent = bytearray()
-    remember(recent, SEEN, Limits())
+    recent = remember(recent, SEEN, Limits())
     segment = SEEN._replace(**differs)
     assert has_copy(recent, segment, Limits()) is copy
     same_numbers = not differs.keys() & {"size", "seq"} and segment.flags & (SYN | FIN) == 0
@@ -47,9 +47,9 @@ def test_the_last_ones_are_remembered():
     limits, recent = Limits(recent_segments=3), bytearray()
     segments = [SEEN._replace(seq=n) for n in range(5)]
     for segment in segments:
-        remember(recent, segment, limits)
+        recent = remember(recent, segment, limits)
     assert [has_copy(recent, segment, limits) for segment in segments] == [False, False, True, True, True]
     again = bytearray()
-    remember_packed(again, bytes(recent), limits)
-    remember_packed(again, bytes(recent[:56]), limits)
+    again = remember_packed(again, bytes(recent), limits)
+    again = remember_packed(again, bytes(recent[:56]), limits)
     assert again == recent[56:] + recent[:56]

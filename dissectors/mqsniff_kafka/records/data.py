@@ -63,10 +63,12 @@ def replace_all(branch: Branch, body: BodyFields) -> None:
 class RecordData:
     """Reads the record data of the messages of one connection."""
 
+    __slots__ = ("_budget", "_settings", "_snapshots")
+
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._snapshots = Snapshots()
-        self._budget = InflationBudget(settings.limits, settings.inflated)
+        self._budget = InflationBudget(settings.limits)
 
     def _fields(self, message: Message, layout: Layout, cut_by: str) -> RecordFields:
         frame, limits = message.frame, self._settings.limits

@@ -210,6 +210,8 @@ class JoinedSnapshot(NamedTuple):
 class Snapshots:
     """The unfinished snapshot of one connection."""
 
+    __slots__ = ("_begun",)
+
     def __init__(self) -> None:
         self._begun: _Begun | None = None
 

@@ -1,0 +1,130 @@
+"""The state of open connections is bounded by ``state_max``, at packets that do not depend on how a capture is read."""
+
+from __future__ import annotations
+
+import io
+import struct
+
+import orjson
+import pytest
+from builds import python_only
+
+from mqsniff import pipeline
+from mqsniff.dissector import Settings
+from mqsniff.limits import KIB, MIB, Limits
+from mqsniff.model import Item
+from mqsniff.pipeline import Pipeline
+from mqsniff.sinks.ndjson import NdjsonSink
+from mqsniff.sources.files import FileSource
+from mqsniff.tables.values import Redaction
+
+COUNT = 512
+REQUEST = struct.pack(">ihhih3s", 13, 18, 0, 1, 3, b"one")
+CUT = struct.pack(">ihhih3s", 60_000, 3, 0, 1, 3, b"one") + bytes(1_300)
+SERVER, START_S = 0x0A000002, 1_795_253_930
+SYN, PSH, ACK = 2, 8, 16
+
+
+def packet(number: int, flags: int, data: bytes = b"", seq: int = 1000) -> bytes:
+    """A raw packet of a client."""
+    tcp = (
+        struct.pack(">HHIIBBHHH", 1024 + number, 9092, seq, 5001 if flags & ACK else 0, 0x50, flags, 65535, 0, 0) + data
+    )
+    return struct.pack(">BBHHHBBHII", 0x45, 0, 20 + len(tcp), 0, 0, 64, 6, 0, 0x0B000000, SERVER) + tcp
+
+
+def write(path, packets) -> str:
+    """A capture of raw packets, a millisecond apart."""
+    head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101)
+    records = (
+        struct.pack("<IIII", START_S + at // 1000, at % 1000 * 1000, len(data), len(data)) + data
+        for at, data in enumerate(packets)
+    )
+    path.write_bytes(head + b"".join(records))
+    return str(path)
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """State is counted at every 512th packet."""
+    monkeypatch.setattr(pipeline, "SLICE_PACKETS", 128)
+    monkeypatch.setattr(pipeline, "COUNTED_PACKETS", COUNT)
+
+
+def decoded(path: str, limits: Limits, observe=lambda _: None) -> list[dict]:
+    """The rows of connections and problems."""
+    run, out = Pipeline(FileSource([path], limits), Settings(limits)), io.BytesIO()
+    sink = NdjsonSink(out, run.captures, ("connections", "problems"), Redaction())
+    item: Item | None
+    for item in run.items():
+        observe(run)
+        if item is not None:
+            sink.write(item)
+    sink.tick()
+    return [orjson.loads(line) for line in out.getvalue().splitlines()]
+
+
+def limited(rows: list[dict]) -> list[dict]:
+    return [row for row in rows if row["table"] == "problems" and row["kind"] == "limit"]
+
+
+@python_only
+@pytest.mark.usefixtures("often")
+def test_the_connections_that_were_silent_for_longest_are_closed_and_told(tmp_path):
+    path = write(tmp_path / "many.pcap", (packet(number, PSH | ACK, REQUEST) for number in range(4 * COUNT)))
+    held = []
+    rows = decoded(path, Limits(state_max=2 * MIB), lambda run: held.append(run._open.size))
+    forgotten = limited(rows)
+    assert all("state_max" in row["detail"] for row in forgotten)
+    assert max(held) < 2 * MIB + COUNT * 16 * KIB
+    connections = [row for row in rows if row["table"] == "connections"]
+    assert len(connections) == 4 * COUNT
+    named = {row["connection_id"] for row in forgotten}
+    assert len(named) == len(forgotten) > COUNT
+    first = sorted(connections, key=lambda row: row["first_packet"])[: len(named)]
+    assert {row["connection_id"] for row in first} == named
+
+
+@python_only
+@pytest.mark.usefixtures("often")
+def test_what_is_closed_does_not_depend_on_windows(tmp_path):
+    path = write(tmp_path / "many.pcap", (packet(number, PSH | ACK, REQUEST) for number in range(3 * COUNT)))
+    rows = decoded(path, Limits(state_max=2 * MIB))
+    assert limited(rows)
+    assert decoded(path, Limits(state_max=2 * MIB, window=64 * KIB)) == rows
+
+
+@python_only
+@pytest.mark.usefixtures("often")
+def test_bytes_that_wait_for_the_rest_of_their_frame_are_counted(tmp_path):
+    path = write(tmp_path / "cut.pcap", (packet(number, PSH | ACK, CUT) for number in range(COUNT)))
+    sizes: list[int] = []
+    decoded(path, Limits(), lambda run: sizes.append(run._open.size))
+    assert max(sizes) > COUNT * (len(CUT) + 2048)
+    assert sizes[-1] == 0
+
+
+@python_only
+@pytest.mark.usefixtures("often")
+def test_lone_syns_are_counted_and_closed_too(tmp_path):
+    path = write(tmp_path / "syns.pcap", (packet(number, SYN) for number in range(8 * COUNT)))
+    rows = decoded(path, Limits(state_max=MIB))
+    connections = [row for row in rows if row["table"] == "connections"]
+    assert len(connections) == 8 * COUNT
+    assert {row["outcome"] for row in connections} == {"no answer"}
+    assert len(limited(rows)) >= 8 * COUNT - MIB // 512
+
+
+@python_only
+@pytest.mark.usefixtures("often")
+def test_a_silent_connection_that_goes_on_after_it_was_closed_is_a_new_one(tmp_path):
+    many = [packet(number, PSH | ACK, REQUEST) for number in range(3 * COUNT)]
+    path = write(tmp_path / "again.pcap", [*many, packet(0, PSH | ACK, REQUEST, 1017)])
+    rows = decoded(path, Limits(state_max=2 * MIB))
+    ports = [row["client_port"] for row in rows if row["table"] == "connections"]
+    assert ports.count(1024) == 2
+
+
+def test_an_ordinary_run_meets_no_limit(tmp_path):
+    path = write(tmp_path / "few.pcap", (packet(number, PSH | ACK, REQUEST) for number in range(50)))
+    assert limited(decoded(path, Limits())) == []
