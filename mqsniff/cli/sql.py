@@ -232,7 +232,8 @@ class QueryTables:
         self._limits = limits
         self._place = place
         self._decoded = place / "tables"
-        self._stored = [(folder, table_files(folder)) for folder in folders]
+        named = [_plainly_named(folder, place / f"folder-{index}") for index, folder in enumerate(folders)]
+        self._stored = [(folder, table_files(folder)) for folder in named]
         self._there = tables_in(self._stored, list(TABLES) if captures else [])
         self.complete = not captures
         """Whether the tables hold what they will hold."""
@@ -293,6 +294,16 @@ class QueryTables:
         if self.complete:
             self._stored.append((self._decoded, table_files(self._decoded)))
         return code
+
+
+def _plainly_named(folder: Path, link: Path) -> Path:
+    """A folder under a name that can be sent to another process: names may be any bytes, Arrow's are UTF-8."""
+    from mqsniff.sinks.outputfolder import is_unicode
+
+    if is_unicode(str(folder.absolute())):
+        return folder
+    link.symlink_to(folder.absolute())
+    return link
 
 
 def tables_in(stored: Sequence[tuple[Path, Mapping[str, object]]], more: Iterable[str]) -> list[str]:
