@@ -49,6 +49,13 @@ def children(process):
     return found[1:]
 
 
+def both(database):
+    """The warden and the worker of a database."""
+    warden = database._process._process.pid
+    (worker,) = children(warden)
+    return warden, worker
+
+
 def is_running(process):
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -137,7 +144,7 @@ def test_the_process_has_nothing_but_its_pipes(tmp_path, monkeypatch):
     os.set_inheritable(held, True)
     with Database(tmp_path / "spill") as database:
         database.open({})
-        warden, worker = children(os.getpid())
+        warden, worker = both(database)
         facts = status(worker)
         assert (facts["NoNewPrivs"], facts["Seccomp"]) == ("1", "2")
         for process in (warden, worker) if os.getuid() == 0 else (warden,):  # nobody else may look into the worker
@@ -184,7 +191,7 @@ with Database(private / "spill", private=private) as database:
 def test_a_killed_process_is_told(tmp_path, which):
     with Database(tmp_path / "spill") as database:
         database.open({})
-        os.kill(children(os.getpid())[which], signal.SIGKILL)
+        os.kill(both(database)[which], signal.SIGKILL)
         with pytest.raises(QueryError, match=r"^the process of the query was killed \(SIGKILL\)"):
             list(database.run("select 1")[1])
         with pytest.raises(QueryError, match=r"^the query was ended$"):
