@@ -1,7 +1,7 @@
-"""Every command, ended by a signal at random moments: what it leaves behind. Run by hand: ``make signals``.
+"""Every command, ended by a signal at random moments: what it leaves after. Run by hand: ``make signals``.
 
 A run that was ended must be over within two seconds, say nothing that looks like a crash, leave no process and no
-temporary file behind that the next run does not delete, and only complete files under their final names.
+temporary file after that the next run does not delete, and only complete files under their final names.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A process that will run untrusted SQL in, the same process without what it does not need out.
 
 1. The order: ``stay_with_parent`` first, ``deny_system_calls`` before any thread starts (threads inherit it),
-   ``deny_files`` after imports and before the database starts its threads, ``bound_memory`` behind its start, which is
-   not held against the query.
+   ``deny_files`` after imports and before the database starts its threads, ``bound_memory`` after its start, which is
+   not compared with the query.
 2. What the system does not have is left out: system call filters exist on Linux, for x86-64 and ARM64; Landlock since
    Linux 5.13; limits of memory where the system enforces them. docs/security.md says which system has what.
 3. Nothing here can be undone by the process itself.
@@ -44,7 +44,7 @@ class _Calls(NamedTuple):
     """Allowed for the process itself only: abort() uses it."""
 
 
-_CLONE3: Final = 435  # its flags are behind a pointer, which no filter can follow; without it glibc uses clone
+_CLONE3: Final = 435  # its flags are after a pointer, which no filter can follow; without it glibc uses clone
 _CALLS: Final = {
     "x86_64": _Calls(
         audit_arch=0xC000003E,
@@ -98,7 +98,7 @@ _SYSTEM_FILES: Final = ("/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/sys/de
 
 
 def stay_with_parent(parent: int) -> None:
-    """Die with the parent, leave no memory behind in a core file, and be the first that a lack of memory ends."""
+    """Die with the parent, leave no memory after in a core file, and be the first that a lack of memory ends."""
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

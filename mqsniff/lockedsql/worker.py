@@ -146,7 +146,7 @@ class _Worker:
         confinement.bound(confinement.FILE_SIZE, terms.limits.query_spill if spill else _TALK)
 
     def serve(self, requests: int) -> None:
-        """Answer each request with a frame, or with frames of rows and one behind them."""
+        """Answer each request with a frame, or with frames of rows and one after them."""
         while (frame := read_frame(requests, _MOST)) is not None:
             name, *asked = pickle.loads(frame.payload)  # noqa: S301  # as above
             try:

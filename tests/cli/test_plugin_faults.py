@@ -44,7 +44,7 @@ MESSAGE = 'yield Message(frame, "evil", "X", "oneway", {})'
 
 @pytest.fixture
 def run(tmp_path):
-    """Runs decode with a plugin on a connection of its protocol, and one of NSQ behind it."""
+    """Runs decode with a plugin on a connection of its protocol, and one of NSQ after it."""
 
     def start(decode=MESSAGE, frame_size=FINE, *options):
         info = tmp_path / "evil-1.0.dist-info"
