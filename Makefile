@@ -2,21 +2,41 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CAPTURES ?= ../shared/captures
+ROUNDS ?= 6
 WHEEL := $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheels .
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
 LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py
 
-.PHONY: sample check test lint types walls data wheels compiled check-compiled format truth tls-truth same-rows bench clean
+.PHONY: lock audit signals sample check test lint types walls data wheels compiled check-compiled format truth tls-truth same-rows bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
 
 check: test lint types walls data  ## everything that CI runs
 
-.venv/ready: pyproject.toml
+.venv/ready: pyproject.toml .ci/requirements.lock
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement .ci/requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	$(BIN)/pip check
 	touch $@
+
+lock:  ## pin the dependencies anew, with hashes
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/pip install --quiet --disable-pip-version-check uv
+	build/lock/bin/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --upgrade \
+		--generate-hashes --no-emit-index-url --no-header --quiet --output-file build/requirements.lock
+	(sed -n '/^#/!q;p' .ci/requirements.lock; grep -v '^#' build/requirements.lock) > build/new.lock
+	mv build/new.lock .ci/requirements.lock
+
+audit:  ## known holes in the pinned dependencies; needs the network
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
+	build/audit/bin/pip-audit --requirement .ci/requirements.lock --require-hashes --disable-pip --strict || { \
+		echo 'make audit: there is a finding, or its database could not be reached: see above' >&2; exit 1; }
+
+signals: .venv/ready  ## end every command at random moments, and look what it leaves: make signals ROUNDS=6
+	$(BIN)/python tests/signals_at_random.py $(ROUNDS)
 
 test: .venv/ready  ## the tests, goldens of pcaps/ included
 	$(BIN)/pytest

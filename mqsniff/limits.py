@@ -264,8 +264,14 @@ class Limits:
         "bytes of rows of all tables that wait for their row groups to fill",
         "as row_group_size")
     query_memory: int = _bytes(2048 * MIB, 64 * MIB, 1024 * TIB,
-        "bytes that a query of `mqsniff sql` may hold before it spills or fails",
+        "bytes that the process of a query or a --where may take, before it spills or fails",
         "raise it where a query says that it needs more memory")
+    query_spill: int = _bytes(16 * GIB, MIB, 1024 * TIB,
+        "bytes of disk for what a query does not hold in memory, in a private folder that is deleted",
+        "raise it where a query says that it needs more disk")
+    query_row: int = _bytes(64 * MIB, MIB, GIB,
+        "bytes of one row of a query's result: one cell could hold a whole table",
+        "raise it where a query says that a row is larger")
     troubles_max: int = _count(16, 1, 1 << 20,
         "retransmissions, zero windows and stalls of a connection, of each, that are reported one by one",
         "raise it to see every one of them as a problem")

@@ -14,7 +14,7 @@ from kafkacraft import API_VERSIONS, TOPIC_ID, record_batch, request, response
 from mqsniff.answers.folders import table_dataset, table_files
 from mqsniff.answers.queries import named_queries
 from mqsniff.cli import main
-from mqsniff.lockedsql import Database
+from mqsniff.lockedsql.database import Database
 from mqsniff.tables.schemas import TABLES, arrow_schema
 from mqsniff.testing.conversations import client, segments, server, write_pcap
 
@@ -45,7 +45,8 @@ def tables(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ask(tables, tmp_path_factory):
-    with Database(tables, tmp_path_factory.mktemp("spill")) as database:
+    with Database(tmp_path_factory.mktemp("spill"), readable=[tmp_path_factory.getbasetemp()]) as database:
+        database.open(tables)
 
         def rows(query):
             _, batches = database.run(query)
@@ -167,8 +168,8 @@ def ask_sample(tmp_path_factory):
             assert CliRunner().invoke(main, arguments).exit_code == 0
         folder = folders[sample]
         stored = {table: table_dataset(table, [(folder, files)]) for table, files in table_files(folder).items()}
-        with Database(stored, place / "spill") as database:
-            return [row for batch in database.run(query)[1] for row in batch.to_pylist()]
+        with Database(place / "spill", readable=[folder]) as database:
+            return [row for batch in database.open(stored).run(query)[1] for row in batch.to_pylist()]
 
     return rows
 
@@ -316,6 +317,10 @@ def test_a_message_in_chunks_counts_once_and_slots_that_were_left_out_do_not(tmp
     ]
     schema = arrow_schema("records")
     table = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
-    with Database({"records": table}, tmp_path) as database:
-        found = [row for batch in database.run(about("Topics by volume"))[1] for row in batch.to_pylist()]
+    with Database(tmp_path / "spill") as database:
+        found = [
+            row
+            for batch in database.open({"records": table}).run(about("Topics by volume"))[1]
+            for row in batch.to_pylist()
+        ]
     assert [(row["records"], row["value_bytes"]) for row in found] == [(2, 70)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
@@ -21,11 +22,18 @@ def is_capture_name(name: str) -> bool:
 
 
 def captures_under(paths: Iterable[Path]) -> list[Path]:
-    """Captures below folders, and files that are given directly, sorted by name."""
+    """Captures below folders, and files that are given directly, sorted by name.
+
+    A folder that cannot be listed stands for its captures, so that reading it says why.
+    """
     found: set[Path] = set()
     for path in paths:
         if path.is_dir():
-            found |= {file for file in path.rglob("*") if is_capture_name(file.name) and file.is_file()}
+            closed: list[OSError] = []
+            for folder, _, names in os.walk(path, onerror=closed.append):
+                files = (Path(folder, name) for name in names if is_capture_name(name))
+                found |= {file for file in files if file.is_file()}
+            found |= {Path(os.fsdecode(error.filename)) for error in closed}
         else:
             found.add(path)
     return sorted(found)

@@ -55,10 +55,19 @@ class SavedValues:
             name = None
             if isinstance(value, bytes) and row["value_encoding"] in ("utf8", "base64"):
                 name = self._name(row)
-                (self._folder / name).write_bytes(value)
+                self._write(name, value)
                 self.files += 1
                 self.size += len(value)
             self._index.write(self._shown.json(_line(row, name)) + b"\n")
+
+    def _write(self, name: str, value: bytes) -> None:
+        """Write a file; half of a value is no value."""
+        path = self._folder / name
+        try:
+            path.write_bytes(value)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
 
     def _name(self, row: Row) -> str:
         topic = _UNSAFE.sub("_", str(row["topic"] or row["topic_id"] or "unknown"))[-NAME_MAX:].lstrip(".") or "unknown"

@@ -52,13 +52,15 @@ def filter_chain(options: RunOptions, captures: list[CaptureInfo]) -> CountedCha
 
         chosen = CountingFilter(options.filters)
     if options.where is not None:
-        from mqsniff.filters.where import WhereFilter
-        from mqsniff.lockedsql import QueryError
+        from mqsniff.lockedsql.database import QueryError, condition_process
         from mqsniff.tables.values import escaped
+
+        process = condition_process(options.limits)  # it starts while this process imports Arrow
+        from mqsniff.filters.where import WhereFilter
 
         wanted = options.wanted(output_of(options))
         try:
-            where = WhereFilter(escaped(options.where), wanted, captures, options.shown)
+            where = WhereFilter(escaped(options.where), wanted, captures, options.shown, process)
         except QueryError as error:
             raise click.UsageError(str(error)) from None
         if where.left_out:
@@ -68,7 +70,7 @@ def filter_chain(options: RunOptions, captures: list[CaptureInfo]) -> CountedCha
 
 def _without_query_errors(items: Iterable[Item | None]) -> Iterator[Item | None]:
     """The items; a QueryError becomes a click.UsageError."""
-    from mqsniff.lockedsql import QueryError
+    from mqsniff.lockedsql.database import QueryError
 
     try:
         yield from items

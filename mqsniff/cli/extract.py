@@ -134,6 +134,7 @@ def _check(
 def _run(files: tuple[str, ...], wanted: RunOptions, out: Path | None, save: Path | None, form: ExtractForm) -> int:
     """Choose, save, write; the exit code."""
     from mqsniff.answers.savedvalues import SavedValues
+    from mqsniff.cli.pluginwatch import watched_plugins
     from mqsniff.cli.progress import Progress
     from mqsniff.pipeline import Pipeline
     from mqsniff.sources.files import FileSource
@@ -147,7 +148,8 @@ def _run(files: tuple[str, ...], wanted: RunOptions, out: Path | None, save: Pat
         pipeline = Pipeline(source, settings, decode_as=wanted.decode_as, keys=wanted.tls_keys)
         try:
             saved = SavedValues(save, pipeline.captures, shown) if save is not None else None
-            choice = _choose(pipeline, wanted, saved)
+            with watched_plugins(pipeline.captures):
+                choice = _choose(pipeline, wanted, saved)
         except OSError as error:
             if save is None:
                 raise

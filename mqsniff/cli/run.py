@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +21,10 @@ import click
 from mqsniff.cli.choice import CountedChain, filter_chain
 from mqsniff.cli.options import RunOptions
 from mqsniff.cli.outputs import SinkOutput, make_output, output_of
+from mqsniff.cli.pluginwatch import foreign_dissectors, watched_plugins
 from mqsniff.cli.signals import code_of, ended_by_sigterm
 from mqsniff.cli.talk import remark, say, tell_key_logs
-from mqsniff.model import Item, ProblemItem
+from mqsniff.model import CaptureInfo, Item, ProblemItem
 
 if TYPE_CHECKING:
     from mqsniff.pipeline import Pipeline, Source
@@ -102,11 +103,16 @@ def run(
                 items = keeper.kept(items)
             if options.output is None and output_of(options) == "ndjson":
                 items = _announced(items)
-            ended = _pump(items, output, talk)
+            ended = _pump(items, output, pipeline.captures, talk)
     except OSError as error:
         if options.out is None:
             raise
         raise OutputError(f"{options.out}: {error.strerror or error}") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        if not (foreign := foreign_dissectors()):
+            raise
+        what = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise OutputError(f"rows cannot be written ({what}): {foreign} breaks the contract of dissectors") from error
     code = _conclude(pipeline, choice, options, time.monotonic() - started)
     return ended or code
 
@@ -140,11 +146,16 @@ def _announced(items: Iterator[Item | None]) -> Iterator[Item | None]:
     yield from items
 
 
-def _pump(items: Iterable[Item | None], output: SinkOutput, talk: AbstractContextManager[object] | None) -> int:
+def _pump(
+    items: Iterable[Item | None],
+    output: SinkOutput,
+    captures: Sequence[CaptureInfo],
+    talk: AbstractContextManager[object] | None,
+) -> int:
     """Everything from the pipeline to the sink, shown whenever the input pauses; the exit code if a signal ended it."""
     sink = output.sink
     try:
-        with talk if talk is not None else nullcontext():
+        with talk if talk is not None else nullcontext(), watched_plugins(captures):
             for item in items:
                 if item is None:
                     sink.tick()

@@ -2,7 +2,7 @@
 
 1. What can be known to be wrong is told before anything is decoded: the query is first compared with empty tables.
 2. Captures are decoded into a folder of their own, only the tables that the query reads; it goes whatever happens.
-3. A signal ends the decoding and the query; half of the tables are not asked.
+3. A signal ends the decoding and the query, which runs in a process of its own; half of the tables are not asked.
 4. Captures and folders given together are one set of tables.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -21,15 +20,16 @@ from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.inputs import complete_file
 from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.options import RunOptions, decode_options
+from mqsniff.cli.privatefolder import private_folder
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.signals import INTERRUPTED, TERMINATED, code_of, ended_by_sigterm
 from mqsniff.cli.talk import remark, say
 from mqsniff.filters.itemfilter import Filters
-from mqsniff.tables.schemas import TABLES
+from mqsniff.tables.schemas import TABLES, TableName
 
 if TYPE_CHECKING:
     from mqsniff.limits import Limits
-    from mqsniff.lockedsql import Database
+    from mqsniff.lockedsql.database import Database
 
 OUTPUTS: Final = ("table", "csv", "ndjson", "json", "parquet")
 
@@ -76,12 +76,21 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 @option(_SECTION, "--out", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
         help="Parquet: file to write the result to.")  # fmt: skip
 @option(_SECTION, "--overwrite", is_flag=True, help="Parquet: replace the file.")
+@option(_SECTION, "--cpu-seconds", metavar="N", type=click.IntRange(1),
+        help="End a query that has used so much processor time.  [default: no limit]")  # fmt: skip
 @option(_SECTION, "--queries", is_flag=True, help="List the queries that have a name, such as :slow, and stop.")
 @filter_options
 @where_option
 @decode_options
 def command(
-    arguments: tuple[str, ...], output: str | None, out: Path | None, *, overwrite: bool, queries: bool, **options: Any
+    arguments: tuple[str, ...],
+    output: str | None,
+    out: Path | None,
+    cpu_seconds: int | None,
+    *,
+    overwrite: bool,
+    queries: bool,
+    **options: Any,
 ) -> int:
     """Ask the tables with SQL.
 
@@ -93,7 +102,7 @@ def command(
     Filters and the options for decoding choose what captures put into the tables.
     """
     from mqsniff.answers.folders import FolderError
-    from mqsniff.lockedsql import QueryError
+    from mqsniff.lockedsql.database import QueryError
 
     if (output == "parquet") != (out is not None) or (overwrite and out is None):
         raise click.UsageError("-o parquet and --out FILE [--overwrite] belong together; other results go to stdout")
@@ -112,7 +121,7 @@ def command(
         if asked.query is not None and asked.query.strip() in TABLES:
             show_columns(asked.query.strip())
             return 0
-        return _ask(asked, output or ("table" if sys.stdout.isatty() else "ndjson"), out, options)
+        return _ask(asked, output or ("table" if sys.stdout.isatty() else "ndjson"), out, cpu_seconds, options)
     except (QueryError, FolderError) as error:
         say(f"mqsniff sql: {error}")
         return 2
@@ -120,21 +129,24 @@ def command(
         return code_of(interrupt)
 
 
-def _ask(asked: SqlArguments, output: str, out: Path | None, options: dict[str, Any]) -> int:
+def _ask(asked: SqlArguments, output: str, out: Path | None, cpu_seconds: int | None, options: dict[str, Any]) -> int:
     """Decode what a query reads and show its result, or the tables without one; the exit code."""
-    with ended_by_sigterm(), TemporaryDirectory(prefix="mqsniff-sql-") as place:
+    with ended_by_sigterm(), private_folder() as place:
         captures, folders, query = asked
-        tables = QueryTables(folders, captures=bool(captures), place=Path(place), limits=options["limits"])
-        if query is not None:
-            tables.check(query)
-        code = tables.decode(captures, query, options) if captures else 0
-        if code in (INTERRUPTED, TERMINATED) or not tables.complete:
-            return code
+        tables = QueryTables(folders, captures=bool(captures), place=place, limits=options["limits"])
         if query is None:
-            show_tables(tables)
-        else:
-            _answer(tables, query, output, out)
-        return code
+            code = tables.decode(captures, tuple(TABLES), options) if captures else 0
+            if code not in (INTERRUPTED, TERMINATED) and tables.complete:
+                show_tables(tables)
+            return code
+        with tables.database(cpu_seconds) as database:
+            code = 0
+            if captures:
+                tables.open_in(database).check(query)
+                code = tables.decode(captures, database.needed_tables(query), options)
+            if code not in (INTERRUPTED, TERMINATED) and tables.complete:
+                _answer(tables.open_in(database), query, output, out)
+            return code
 
 
 def read_arguments(arguments: Sequence[str]) -> SqlArguments:
@@ -218,23 +230,36 @@ class QueryTables:
         from mqsniff.answers.folders import table_files
 
         self._limits = limits
-        self._spill = place / "spill"
+        self._place = place
         self._decoded = place / "tables"
-        self._stored = [(folder, table_files(folder)) for folder in folders]
+        named = [_plainly_named(folder, place / f"folder-{index}") for index, folder in enumerate(folders)]
+        self._stored = [(folder, table_files(folder)) for folder in named]
         self._there = tables_in(self._stored, list(TABLES) if captures else [])
         self.complete = not captures
         """Whether the tables hold what they will hold."""
 
-    def open(self) -> Database:
-        """The tables as a database; raises FolderError."""
+    def database(self, cpu_seconds: int | None) -> Database:
+        """A database that can read the files of these tables; it is started now, and shows none of them yet."""
+        from mqsniff.lockedsql.database import Database
+
+        found = {file.resolve().parent for _, tables in self._stored for files in tables.values() for file in files}
+        return Database(
+            self._place / "spill",
+            self._limits,
+            readable=[self._place, *found],
+            cpu_seconds=cpu_seconds,
+            private=self._place,
+        )
+
+    def open_in(self, database: Database) -> Database:
+        """Let a database show these tables; raises FolderError."""
         from mqsniff.answers.folders import table_dataset
-        from mqsniff.lockedsql import Database
 
         datasets: dict[str, Any] = {
             table: table_dataset(table, [(folder, files.get(table, ())) for folder, files in self._stored])
             for table in self._there
         }
-        return Database(datasets, self._spill, self._limits)
+        return database.open(datasets)
 
     def counted(self) -> Iterator[tuple[str, int, list[str]]]:
         """Each table with its rows and columns."""
@@ -245,20 +270,13 @@ class QueryTables:
             dataset = table_dataset(table, files)
             yield table, dataset.count_rows(), dataset.schema.names
 
-    def check(self, query: str) -> None:
-        """Raise QueryError for a query that cannot be meant."""
-        with self.open() as database:
-            database.check(query)
-
-    def decode(self, captures: Sequence[str], query: str | None, options: dict[str, Any]) -> int:
-        """Decode captures into the tables that a query reads, all of them for None; the exit code of the run."""
+    def decode(self, captures: Sequence[str], needed: tuple[TableName, ...], options: dict[str, Any]) -> int:
+        """Decode captures into some tables; the exit code of the run."""
         from mqsniff.answers.folders import table_files
         from mqsniff.cli.progress import Progress
         from mqsniff.cli.run import run
-        from mqsniff.lockedsql import needed_tables
         from mqsniff.sources.files import FileSource
 
-        needed = tuple(TABLES) if query is None else needed_tables(query, self._spill)
         self._there = tables_in(self._stored, list(needed))
         filters = filters_of(options)
         wanted = RunOptions(
@@ -276,6 +294,16 @@ class QueryTables:
         if self.complete:
             self._stored.append((self._decoded, table_files(self._decoded)))
         return code
+
+
+def _plainly_named(folder: Path, link: Path) -> Path:
+    """A folder under a name that can be sent to another process: names may be any bytes, Arrow's are UTF-8."""
+    from mqsniff.sinks.outputfolder import is_unicode
+
+    if is_unicode(str(folder.absolute())):
+        return folder
+    link.symlink_to(folder.absolute())
+    return link
 
 
 def tables_in(stored: Sequence[tuple[Path, Mapping[str, object]]], more: Iterable[str]) -> list[str]:
@@ -315,14 +343,13 @@ def show_columns(name: str) -> None:
     show_grid("", ("column", "type", "what it means"), rows)
 
 
-def _answer(tables: QueryTables, query: str, output: str, out: Path | None) -> None:
+def _answer(database: Database, query: str, output: str, out: Path | None) -> None:
     """Run the query and write its result."""
     from mqsniff.cli.results import write_parquet, write_result
 
-    with tables.open() as database:
-        schema, batches = database.run(query)
-        if out is None:
-            write_result(output, schema, batches)
-            return
-        count = write_parquet(out, schema, batches)
-        remark(f"{count:,} row{'' if count == 1 else 's'} in {out}")
+    schema, batches = database.run(query)
+    if out is None:
+        write_result(output, schema, batches)
+        return
+    count = write_parquet(out, schema, batches)
+    remark(f"{count:,} row{'' if count == 1 else 's'} in {out}")

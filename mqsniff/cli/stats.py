@@ -117,6 +117,7 @@ def _collected(files: tuple[str, ...], options: RunOptions, by: Any) -> Collecte
     """Everything counted; None where no input could be read."""
     from mqsniff.answers.stats import TrafficStats
     from mqsniff.cli.choice import filter_chain
+    from mqsniff.cli.pluginwatch import watched_plugins
     from mqsniff.cli.progress import Progress
     from mqsniff.cli.signals import code_of, ended_by_sigterm
     from mqsniff.decode.registry import load_dissectors
@@ -136,7 +137,7 @@ def _collected(files: tuple[str, ...], options: RunOptions, by: Any) -> Collecte
     stats = TrafficStats(known, options.limits, by)
     started, code = time.monotonic(), 0
     try:
-        with ended_by_sigterm(), progress:
+        with ended_by_sigterm(), progress, watched_plugins(pipeline.captures):
             for item in choice.of(pipeline.items()):
                 if item is not None:
                     stats.take(item)

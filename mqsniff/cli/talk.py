@@ -4,7 +4,8 @@
    characters escaped. Names of files, topics and plugins, and the values of options, are not trusted.
 2. If stderr is closed or full, rows are still written, and the run ends with exit code 2. If the reader of stderr goes
    away, messages are dropped.
-3. A standard stream that was closed before the start is opened on the null device: else the first file that is opened
+3. An unbuffered stdout is buffered, since a write of a part would go unnoticed. Who shows rows at once flushes it.
+4. A standard stream that was closed before the start is opened on the null device: else the first file that is opened
    gets its number, and text for the stream is written to the file.
 """
 
@@ -85,7 +86,19 @@ def open_standard_streams() -> None:
         _opened(2, os.O_WRONLY, "w")
         sys.stderr = UnwritableStderr()
     if isinstance(sys.stdout, io.TextIOWrapper):
+        if isinstance(sys.stdout.buffer, io.RawIOBase):
+            sys.stdout = _buffered(sys.stdout)
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _buffered(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    """A stream in place of an unbuffered one (PYTHONUNBUFFERED).
+
+    Python takes no notice if the system writes only a part of what an unbuffered stream gets, as it does where a disk
+    is nearly full: rows would be lost without an error.
+    """
+    encoding, raw = stream.encoding, cast("io.RawIOBase", stream.detach())
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding=encoding, line_buffering=raw.isatty())
 
 
 def _opened(number: int, flags: int, mode: str) -> TextIO:

@@ -24,6 +24,7 @@ from mqsniff.answers.trace.text import TraceLook, TraceText
 from mqsniff.answers.trace.transactions import TransactionTracer
 from mqsniff.cli.known import did_you_mean
 from mqsniff.cli.outputs import wants_color
+from mqsniff.cli.pluginwatch import watched_plugins
 from mqsniff.cli.progress import Progress
 from mqsniff.cli.talk import remark, say, tell_key_logs
 from mqsniff.decode.registry import load_dissectors
@@ -117,7 +118,7 @@ class TraceRun:
             keys=options.tls_keys,
         )
         self._captures, summary = pipeline.captures, Summary()
-        with progress:
+        with progress, watched_plugins(pipeline.captures):
             for item in pipeline.items():
                 if item is None:
                     continue

@@ -326,7 +326,7 @@ class Conversation:
         settings, registry = self._context.settings, self._context.registry
         try:
             dissector = claim.dissector(settings)
-        except Exception as error:  # noqa: BLE001  # the border of the plugin
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # the border of the plugin
             registry.faults.append(f"{type(error).__name__}: no {claim.dissector.__name__} can be made: {error}")
             return None
         self.info.detected_by = claim.detected_by

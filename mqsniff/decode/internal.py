@@ -37,7 +37,7 @@ class InternalTopics:
         """The content of a record; None if its bytes do not fit."""
         try:
             return self._by_protocol[protocol].decode_record(topic, key, value)
-        except Exception as error:  # noqa: BLE001  # the border of the plugin
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # the border of the plugin
             if not self.faults:
                 self.faults.append(f"{type(error).__name__} in the records of an internal topic of {protocol}")
             return None

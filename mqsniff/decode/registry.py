@@ -35,7 +35,7 @@ def _load(point: object) -> LoadedDissector:
     name = str(getattr(point, "name", "?"))
     try:
         loaded = point.load()  # type: ignore[attr-defined]
-    except Exception as error:  # noqa: BLE001  # the border of the plugin
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # the border of the plugin
         return LoadedDissector(name, None, f"dissector {name} cannot be imported: {type(error).__name__}: {error}")
     if isinstance(loaded, type) and issubclass(loaded, Dissector):
         return LoadedDissector(name, loaded)
@@ -139,7 +139,7 @@ class Registry:
         """The verdict of one dissector; NO if it raises, which is reported once."""
         try:
             return cls.detect(client, server)
-        except Exception as error:  # noqa: BLE001  # the border of the plugin
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # the border of the plugin
             fault = f"{type(error).__name__} in {cls.__name__}.detect: it takes no connection that it raises at"
             if fault not in self._told:
                 self._told.add(fault)

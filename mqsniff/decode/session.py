@@ -243,7 +243,7 @@ class ProtocolSession:
                 if self._without_exchanges and not (message.records or self._exchanges.waiting):
                     return self._message_only(message)
                 return self._message(message)
-        except Exception as error:  # noqa: BLE001  # the border of the plugin
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # the border of the plugin
             return [self._fault(error)]
         return self._each(events)
 
@@ -263,7 +263,9 @@ class ProtocolSession:
                         yield ProblemItem(self._info, event, event.ts_ns, event.packet)
                     case Upgrade():
                         yield from self._upgrade(event)
-        except Exception as error:  # noqa: BLE001  # the border of the plugin
+                    case _:
+                        yield self._fault(TypeError())  # type: ignore[unreachable]  # plugins need no type checker
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # the border of the plugin
             yield self._fault(error)
         if self._handed_back:
             yield from self._catch_up()
@@ -283,7 +285,7 @@ class ProtocolSession:
             if reset_by is Side.CLIENT and problem.side is Side.SERVER:
                 problem.severity = "warning"
 
-    def _fault(self, error: Exception) -> Item:
+    def _fault(self, error: BaseException) -> Item:
         """The dissector has raised: never call it again."""
         self._broken = True
         detail = (
@@ -319,7 +321,7 @@ class ProtocolSession:
         found: tuple[Span, ...] = ()
         try:
             found = tuple(self._dissector.spans(message.frame))
-        except Exception as error:  # noqa: BLE001  # the border of the plugin
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # the border of the plugin
             detail = f"{type(error).__name__} in {type(self._dissector).__name__}.spans"
             message.problems.append(Problem("internal", "error", detail))
         return _tiled(found, message.frame.data)

@@ -6,22 +6,22 @@
 3. An item keeps those of its rows that meet the condition: single records and partitions, a message without its
    partitions, partitions without their message.
 4. The opening of a connection comes before the first of its items that passes.
-5. At most ``_ROWS`` rows, and those of one item, wait for the query; none wait while the input pauses or after Ctrl-C.
+5. The condition is asked in a process of its own (``mqsniff.lockedsql``), since nobody has checked it.
+6. At most ``_ROWS`` rows, and those of one item, wait for the query; none wait while the input pauses or after Ctrl-C.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import duckdb
 import pyarrow as pa
 
 from mqsniff.filters.recordfilter import take
-from mqsniff.lockedsql import QueryError, locked, one_line, waited
+from mqsniff.limits import Limits
+from mqsniff.lockedsql.database import QueryError, QueryProcess, condition_process
 from mqsniff.model import (
     ClosedItem,
     ConnectionInfo,
@@ -48,12 +48,19 @@ Kept: TypeAlias = dict[TableName, list[bool]]
 class WhereFilter:
     """Passes items whose rows meet a condition."""
 
-    def __init__(self, condition: str, wanted: Collection[TableName], captures: Captures, shown: Redaction) -> None:
+    def __init__(
+        self,
+        condition: str,
+        wanted: Collection[TableName],
+        captures: Captures,
+        shown: Redaction,
+        process: QueryProcess | None = None,
+    ) -> None:
         """Raises QueryError for a condition that fits no wanted table."""
         self._captures = captures
         self._shown = shown
-        self._connection = locked(None, {})
-        self._worker = ThreadPoolExecutor(1)
+        self._process = process or condition_process(Limits())
+        self._process.ask("open", {})
         self._asked = {table: asked for table in TABLES if table in wanted and (asked := self._bound(table, condition))}
         self.left_out = tuple(table for table in TABLES if table in wanted and table not in self._asked)
         """Wanted tables that lack a column of the condition."""
@@ -122,27 +129,18 @@ class WhereFilter:
         columns = tuple(c for c in TABLES[table] if re.search(rf"\b{re.escape(c.name)}\b", condition, re.IGNORECASE))
         query = f'SELECT "#" FROM asked AS "{table}" WHERE ({condition}\n)'  # noqa: S608  # the user's own condition
         asked = _Asked(query, columns)
-        self._connection.register("asked", asked.arrow([], self._shown))
-        try:
-            if len(self._connection.extract_statements(query)) != 1:
-                return None
-            self._connection.execute(f"PREPARE checked AS {query}")
-            self._connection.execute("DEALLOCATE checked")
-        except duckdb.Error:
-            return None
-        return asked
+        misfit = self._process.ask("misfit", "asked", asked.arrow([], self._shown), query, condition)
+        return asked if misfit is None else None
 
     def _ask(self, table: TableName, rows: list[Row]) -> set[int]:
         """The indexes of the rows that meet the condition."""
         if not rows:
             return set()
         asked = self._asked[table]
-        self._connection.register("asked", asked.arrow(rows, self._shown))
         try:
-            met = waited(self._connection, self._worker, lambda: self._connection.execute(asked.query).fetchall())
-        except duckdb.Error as error:
-            raise QueryError(f"--where: {one_line('', str(error))}") from None
-        return {index for (index,) in met}
+            return set(self._process.ask("met", "asked", asked.arrow(rows, self._shown), asked.query))
+        except QueryError as error:
+            raise QueryError(f"--where: {error}") from None
 
     def _why(self, condition: str, wanted: Collection[TableName]) -> str:
         """Why the condition fits no wanted table: tables that it fits, or DuckDB's error for the closest table."""
@@ -151,11 +149,10 @@ class WhereFilter:
             choice = " or ".join(f"--table {table}" for table in fits)
             return f"--where {condition!r} does not fit {', '.join(tables)}; it fits {choice}"
         table = max(tables, key=lambda name: sum(column.name in condition for column in TABLES[name]))
-        self._connection.register(table, arrow_schema(table).empty_table())
-        try:
-            self._connection.execute(f'PREPARE checked AS SELECT * FROM "{table}" WHERE {condition}')  # noqa: S608  # as above
-        except duckdb.Error as error:
-            return f"--where: {one_line(condition, str(error))}; asked: {', '.join(tables)}"
+        query = f'SELECT * FROM "{table}" WHERE {condition}'  # noqa: S608  # as above
+        misfit = self._process.ask("misfit", table, arrow_schema(table).empty_table(), query, condition)
+        if misfit is not None:
+            return f"--where: {misfit}; asked: {', '.join(tables)}"
         return f"--where {condition!r} is no condition on one row"
 
 

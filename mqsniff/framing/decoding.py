@@ -33,7 +33,7 @@ def decode_safely(
             events.append(event)
     except Malformed as damage:
         events.append(_placed(Problem("malformed", "error", str(damage)), frame))
-    except Exception as error:  # noqa: BLE001  # the border of the plugin
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # the border of the plugin
         events.append(_placed(Problem("internal", "error", f"{type(error).__name__} in {plugin}.decode"), frame))
     if not claimed:
         events.append(_skipped(frame, reach))

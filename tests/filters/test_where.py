@@ -10,7 +10,7 @@ import pytest
 from handmade import START, answer_to, batch, captures, connection, noticed, pub
 
 from mqsniff.filters.where import WhereFilter
-from mqsniff.lockedsql import QueryError
+from mqsniff.lockedsql.database import QueryError
 from mqsniff.model import ClosedItem, Exchange, ExchangeItem, MessageItem, OpenedItem, PartitionItem, RecordItem
 from mqsniff.tables.schemas import STREAM_TABLES, TABLES
 from mqsniff.tables.values import Redaction

@@ -186,5 +186,10 @@ def _parse(line: bytes) -> Row:
 def _replace(path: Path, content: bytes) -> None:
     """Write a file atomically."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_bytes(content)
-    draft.replace(path)
+    try:
+        draft.write_bytes(content)
+        draft.replace(path)
+    except OSError as error:
+        raise GoldenError(f"{path}: {error.strerror or error}") from None
+    finally:
+        draft.unlink(missing_ok=True)
