@@ -191,7 +191,7 @@ def run_task(task: CheckTask, hash_key: HashKey | None = None) -> Checked:
     """Check one capture; what cannot be read is a result too."""
     from mqsniff.answers.check.differences import IgnoredFields
     from mqsniff.answers.check.goldens import Checked, Decoding, GoldenError, check_capture
-    from mqsniff.lockedsql import QueryError
+    from mqsniff.lockedsql.database import QueryError
     from mqsniff.tables.hashkey import PUBLISHED
     from mqsniff.tls.keylog import KeyLog
 

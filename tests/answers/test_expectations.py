@@ -9,7 +9,7 @@ import pytest
 from mqsniff.answers.check.asking import asking, outcomes_of
 from mqsniff.answers.check.expectations import ExpectationError, evaluate, read_expectations
 from mqsniff.answers.check.goldens import PLAIN, Decoding, GoldenError
-from mqsniff.lockedsql import QueryError
+from mqsniff.lockedsql.database import QueryError
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 AUTH = PCAPS / "nsq" / "nsq-1.3.0-auth.pcap"

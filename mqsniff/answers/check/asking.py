@@ -14,7 +14,7 @@ from mqsniff.answers.check.goldens import Decoding, GoldenError
 from mqsniff.answers.folders import table_dataset, table_files
 from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.limits import Limits
-from mqsniff.lockedsql import Database
+from mqsniff.lockedsql.database import Database
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.parquet import ParquetSink
 from mqsniff.sources.files import FileSource
@@ -41,7 +41,7 @@ def asking(capture: Path, decoding: Decoding) -> Iterator[Ask]:
         _decode(capture, decoding, tables, limits)
         files = table_files(tables)
         datasets: dict[str, Any] = {table: table_dataset(table, [(tables, files.get(table, ()))]) for table in TABLES}
-        with Database(datasets, Path(place, "spill"), limits) as database:
+        with Database(Path(place, "spill"), limits, readable=[Path(place).resolve()]).open(datasets) as database:
 
             def ask(query: str) -> list[Row]:
                 rows: list[Row] = []
