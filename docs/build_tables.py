@@ -80,9 +80,9 @@ Schema version {version}: within a major version columns are only added, nullabl
 - In SQL `key` and `value` are bytes: `decode(value)` is their text where `value_encoding` is utf8. `body` and `decoded`
   are JSON text: `body ->> '$.field'` is a field of it.
 - What is not shown stands as `{{"redacted": N}}` (a secret), `{{"undecoded": N, "hmac_sha256": "…"}}` or, under
-  `--redact payload`, `{{"redacted": N, "hmac_sha256": "…"}}`: N bytes, and their HMAC-SHA256. Equal bytes have equal hashes
-  in a run, and in all runs with the same `--hash-key FILE`; without it the key is random, so that nobody can check a
-  guess. `openssl dgst -sha256 -hmac "$(cat FILE)"` computes it. Checksums over redacted payload are not shown.
+  `--redact payload`, `{{"redacted": N, "hmac_sha256": "…"}}`: N bytes, and their HMAC-SHA256. Equal bytes have equal
+  hashes in a run, and in all runs with the same `--hash-key FILE`; without it the key is random, so that nobody can
+  check a guess. `openssl dgst -sha256 -hmac "$(cat FILE)"` computes it. Checksums over redacted payload are not shown.
 - A settlement is what became of a delivered message. It is `ok` or `error` after the answer that could refuse its
   command. A Pulsar ACK without `request_id` gets no such answer: `ok` then means that the client acknowledged. Of a
   delivery that its client gave back, `settled_by` has the command that did so; of one that came again without, it says
