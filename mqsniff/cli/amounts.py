@@ -65,7 +65,8 @@ def read_size(text: str) -> int:
         raise ValueError(f"{text!r} is not a size, such as 100MB, 64MiB or 262144")
     power = " kmgt".index(found[2].lower() or " ")
     unit: int = 1000 if found[3].lower() == "b" else 1024
-    return int(found[1]) * int(pow(unit, power))
+    factor: int = unit**power
+    return int(found[1]) * factor
 
 
 def digits(number: float) -> str:

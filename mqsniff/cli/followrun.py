@@ -79,7 +79,8 @@ class FollowKeeper:
     def kept(self, items: Iterable[Item | None]) -> Iterator[Item | None]:
         """See RunKeeper: the items that the run before did not write."""
         source = self._source
-        self._save()
+        if not source.replaying:
+            self._write_state()
         for item in items:
             if source.replaying:
                 if item is None and source.caught_up:
@@ -99,7 +100,7 @@ class FollowKeeper:
     def finish(self) -> None:
         """Make the checkpoint of a run that has ended: nothing is open."""
         if not self._source.suspending and not self._source.replaying:
-            self._checkpoint().write(self._state)
+            self._write_state()
 
     def _restore(self) -> None:
         assert self._pipeline is not None
@@ -108,6 +109,7 @@ class FollowKeeper:
         if lost:
             say(f"mqsniff: {lost} connections began in files that are gone; they go on from their middle")
         self._source.replaying = False
+        self._due = time.monotonic() + self._every_s
 
     def _keep_state(self) -> None:
         """A run that ended before it had caught up leaves the checkpoint as it was."""
@@ -116,13 +118,13 @@ class FollowKeeper:
 
     def _save(self, *, suspended: bool = False) -> None:
         """Make a checkpoint: first the output, then the state."""
-        if self._source.replaying:
-            return
         if self._periods is not None:
-            if self._due:
-                self._periods.end_period()
+            self._periods.end_period()
             if suspended:
                 self._periods.suspend()
+        self._write_state()
+
+    def _write_state(self) -> None:
         self._checkpoint().write(self._state)
         self._rotate_wanted = False
         self._due = time.monotonic() + self._every_s

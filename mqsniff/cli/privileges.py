@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from pathlib import Path
 from typing import Final
 
 _CAPABILITIES_V3: Final = 0x2008_0522
@@ -49,6 +50,9 @@ def become(name: str) -> None:
     library.capset(struct.pack("=Ii", _CAPABILITIES_V3, 0), bytes(24))
     if os.getresuid() != (user,) * 3 or os.getresgid() != (group,) * 3 or _comes_back():
         raise PrivilegeError(f"--user {name}: the rights of before could be taken back")
+    for needed in (__file__, os.__file__):
+        if not os.access(needed, os.R_OK):
+            raise PrivilegeError(f"--user {name}: this user cannot read {needed}, and mqsniff needs it")
 
 
 def _comes_back() -> bool:
@@ -59,6 +63,5 @@ def _comes_back() -> bool:
         except OSError:
             continue
         return True
-    with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123
-        held = dict(line.split(":", 1) for line in status)
+    held = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines())
     return any(int(held[kind].strip(), 16) for kind in ("CapPrm", "CapEff"))

@@ -27,6 +27,8 @@ from mqsniff.sources.growing import GrowingCapture
 
 POLL_S: Final = 0.2
 """Time between two looks at files that do not grow."""
+FINISHED_MAX: Final = 65_536
+"""Finished files that are remembered by name; those before them by their time."""
 _HEAD_MIN: Final = 24
 _COMPRESSED: Final = (".gz", ".zst", ".lz4", ".xz", ".bz2")
 
@@ -52,11 +54,6 @@ class FollowResume(NamedTuple):
     place: FollowPlace
 
 
-class _Finished(NamedTuple):
-    key: FileKey
-    status: tuple[int, int]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowWishes:
     """How long to follow."""
@@ -74,7 +71,7 @@ class FileQueue:
         self._paths = paths
         self._limits = limits
         self._behind = behind
-        self._finished: dict[str, _Finished] = {}
+        self._finished: dict[str, FileKey] = {}
         self._known: dict[str, tuple[tuple[int, int], FileKey | None]] = {}
 
     def waiting(self, current: str | None) -> list[FileKey]:
@@ -82,7 +79,6 @@ class FileQueue:
         names = self._names()
         for gone in self._known.keys() - set(names):
             del self._known[gone]
-            self._finished.pop(gone, None)
         plain = {_plain(name) for name in (*self._finished, current or "")}
         found = []
         for name in names:
@@ -94,12 +90,16 @@ class FileQueue:
 
     def finish(self, key: FileKey) -> None:
         """Take note that a capture was read to its end."""
-        self._finished[key.name] = _Finished(key, _status(key.name))
+        self._finished.pop(key.name, None)
+        self._finished[key.name] = key
+        if len(self._finished) > FINISHED_MAX:
+            oldest = self._finished.pop(next(iter(self._finished)))
+            self._behind = oldest if self._behind is None else max(oldest, self._behind)
 
     def _is_done(self, name: str, key: FileKey) -> bool:
         finished = self._finished.get(name)
         if finished is not None:
-            return finished.key == key
+            return finished == key
         return self._behind is not None and key < self._behind
 
     def _key(self, name: str) -> FileKey | None:

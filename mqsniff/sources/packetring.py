@@ -29,9 +29,11 @@ from mqsniff.sources.parsers import gather
 BLOCK_SIZE: Final = 256 * KIB
 SNAPLEN: Final = 240 * KIB
 """Bytes of a packet that are taken by default: more than any that is not larger than a segment of offloading."""
-RETIRE_MS: Final = 4
-"""Age at which a block is ours though it is not full: how late a packet of a silent interface comes."""
-BUFFER: Final = 64 * MIB
+RETIRE_MS: Final = 8
+"""Age at which a block is ours though it is not full: how late a packet of a silent interface comes.
+
+A smaller age would give blocks that are nearly empty, and a ring of them is full after a shorter pause of ours."""
+BUFFER: Final = 96 * MIB
 PACKETS: Final = 4096
 """Packets after which a batch ends, when it has not by its bytes."""
 
