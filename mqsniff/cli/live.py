@@ -32,8 +32,9 @@ Examples:
   mqsniff live -i eth0
   mqsniff live -i eth0 -f 'tcp port 4150' --duration 60 --time delta
   mqsniff live -i lo -o ndjson | jq 'select(.error_name)'
-  mqsniff live -i any -w now.pcapng --ring-size 100MB --ring-files 20 -o parquet --out rows --every 10m
-  mqsniff live --follow /var/captures --state follow.state -o parquet --out rows --every 1m
+  mqsniff live -i any -w now.pcapng --ring-size 100MB --ring-files 20
+  mqsniff live -i eth0 -o parquet --out rows --every 10m
+  mqsniff live --follow captures --state at.state -o ndjson >> rows.ndjson
 """
 
 
@@ -53,7 +54,9 @@ def command(**options: Any) -> int:
     choice, options = CaptureChoice.split(options)
     if choice.listed:
         return _list()
-    wanted = RunOptions.of({**options, "live": True})
+    from mqsniff.cli.liverun import bounded
+
+    wanted = RunOptions.of({**options, "limits": bounded(options["limits"]), "live": True})
     if not choice.follow:
         return _capture(choice, wanted)
     from mqsniff.cli.followrun import follow

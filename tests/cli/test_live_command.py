@@ -9,7 +9,9 @@ from click.testing import CliRunner
 
 from mqsniff.cli import main
 from mqsniff.cli.live import command, stopped_by_signal
+from mqsniff.cli.liverun import LIVE_LIMITS, bounded
 from mqsniff.cli.signals import ended_by_sigterm
+from mqsniff.limits import Limits
 
 
 class Tap:
@@ -54,3 +56,16 @@ def test_a_command_that_no_protocol_has_is_told():
 def test_no_two_options_of_live_fill_the_same_parameter():
     names = [param.name for param in command.params]
     assert len(names) == len(set(names))
+
+
+def test_live_has_smaller_bounds_unless_the_user_chose_others():
+    assert bounded(Limits()).connections_max == LIVE_LIMITS["connections_max"]
+    chosen = Limits().with_value("connections_max", 77)
+    assert bounded(chosen).connections_max == 77
+    assert bounded(chosen).topics_max == LIVE_LIMITS["topics_max"]
+
+
+def test_interfaces_are_listed():
+    done = CliRunner().invoke(main, ["live", "--list"])
+    assert done.exit_code == 0
+    assert {"any", "lo"} <= {line.split()[0] for line in done.stdout.splitlines()}
