@@ -69,3 +69,26 @@ def test_interfaces_are_listed():
     done = CliRunner().invoke(main, ["live", "--list"])
     assert done.exit_code == 0
     assert {"any", "lo"} <= {line.split()[0] for line in done.stdout.splitlines()}
+
+
+def test_a_hangup_rotates_where_something_can_and_else_ends_the_capture():
+    before = signal.getsignal(signal.SIGHUP)
+    tap, rotated = Tap(), []
+    with stopped_by_signal(tap, [lambda: rotated.append("packets"), lambda: rotated.append("rows")]):
+        signal.raise_signal(signal.SIGHUP)
+    assert (tap.stops, rotated) == (0, ["packets", "rows"])
+    with stopped_by_signal(tap):
+        signal.raise_signal(signal.SIGHUP)
+    assert tap.stops == 1
+    assert signal.getsignal(signal.SIGHUP) is before
+
+
+def test_nohup_stays_nohup():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    tap = Tap()
+    try:
+        with stopped_by_signal(tap):
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert tap.stops == 0
