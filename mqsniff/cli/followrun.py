@@ -26,7 +26,7 @@ from mqsniff.answers.checkpoint import (
     restore_connections,
 )
 from mqsniff.cli.captureoptions import CaptureChoice
-from mqsniff.cli.liverun import new_run, with_periods
+from mqsniff.cli.liverun import LiveKeeper, new_run, with_periods
 from mqsniff.cli.options import ParquetPeriod, RunOptions
 from mqsniff.cli.outputs import output_of
 from mqsniff.cli.talk import say
@@ -160,8 +160,9 @@ def follow(choice: CaptureChoice, wanted: RunOptions, watcher: Watcher | None = 
         say(f"mqsniff: --follow {error.filename}: {error.strerror}")
         return 2
     if choice.state is None:
-        with stopped_by_signal(source):
-            return run(source, wanted, watcher=watcher)
+        plain = LiveKeeper()
+        with stopped_by_signal(source, [plain.rotate] if choice.every_ns is not None else []):
+            return run(source, wanted, keeper=plain, watcher=watcher)
     keeper = FollowKeeper(choice.state, choice, source, before)
     try:
         with stopped_by_signal(source, [keeper.rotate]):

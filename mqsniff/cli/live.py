@@ -11,6 +11,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
@@ -35,8 +36,9 @@ Examples:
   mqsniff live -i eth0 -f 'tcp port 4150' --duration 60 --time delta
   mqsniff live -i eth0 --summary --metrics 127.0.0.1:9420
   mqsniff live -i lo -o ndjson | jq 'select(.error_name)'
-  mqsniff live -i any -w now.pcapng --ring-size 100MB --ring-files 20 -o parquet --out rows --every 10m
-  mqsniff live --follow /var/captures --state follow.state -o parquet --out rows --every 1m
+  mqsniff live -i any -w now.pcapng --ring-size 100MB --ring-files 20
+  mqsniff live -i eth0 -o parquet --out rows --every 10m
+  mqsniff live --follow captures --state at.state -o ndjson >> rows.ndjson
 """
 
 
@@ -58,7 +60,10 @@ def command(**options: Any) -> int:
     if choice.listed:
         return _list()
     watched, wanted = split_options(options)
+    from mqsniff.cli.liverun import bounded
     from mqsniff.cli.livewatch import opened
+
+    wanted = replace(wanted, limits=bounded(wanted.limits))
 
     with opened(watched, wanted.limits) as watcher:
         return _read(choice, wanted, watcher)

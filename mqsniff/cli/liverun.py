@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from mqsniff.cli.captureoptions import CaptureChoice
 from mqsniff.cli.options import ParquetPeriod, RunOptions
-from mqsniff.limits import SECOND_NS
+from mqsniff.limits import MIB, SECOND_NS, Limits
 from mqsniff.model import Item
 
 if TYPE_CHECKING:
@@ -19,6 +19,24 @@ if TYPE_CHECKING:
     from mqsniff.pipeline import Pipeline
     from mqsniff.sinks.recording import CaptureRecorder
     from mqsniff.sources.live import LiveSource
+
+
+LIVE_LIMITS: Final = {
+    "connections_max": 32_768,
+    "topics_max": 65_536,
+    "row_group_size": 8 * MIB,
+    "tables_buffer": 24 * MIB,
+}
+"""Defaults of ``live``: a run of weeks beside a broker gets less memory than one of minutes on files."""
+
+
+def bounded(limits: Limits) -> Limits:
+    """Limits with the defaults of ``live`` where the user changed nothing."""
+    usual = Limits()
+    changed: dict[str, Any] = {
+        name: value for name, value in LIVE_LIMITS.items() if getattr(limits, name) == getattr(usual, name)
+    }
+    return replace(limits, **changed)
 
 
 def with_periods(wanted: RunOptions, choice: CaptureChoice) -> RunOptions:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+import pyarrow as pa
+
 from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.limits import Limits
@@ -88,6 +90,7 @@ class PeriodicParquetSink:
             self._files.write(block)
         parts = self._files.close(() if self.period else self._wanted)
         done = TopicFill(self._folder.filesystem, self.topics.names, self._internal, self._shown).parts(parts)
+        pa.default_memory_pool().release_unused()
         self.period += 1
         self._files = self._begin()
         return done

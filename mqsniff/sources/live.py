@@ -236,7 +236,8 @@ class LiveSource:
             of = f", {dropped:,} in all" if self._told_drops else ""
             advice = "" if at_end else ": decoding does not keep up; -f or --ports-only take less"
             new = dropped - self._told_drops
-            self._tell(f"{self.captures[0].name}: {new:,} packets dropped in {seconds:.0f} s{of}{advice}")
+            names = ", ".join(each.name for each in self.counts if each.dropped)
+            self._tell(f"{names}: {new:,} packet{'s'[: new > 1]} dropped in {seconds:.0f} s{of}{advice}")
             self._told_drops = dropped
         self._told_at = time.monotonic()
 

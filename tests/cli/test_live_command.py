@@ -9,7 +9,9 @@ from click.testing import CliRunner
 
 from mqsniff.cli import main
 from mqsniff.cli.live import command, stopped_by_signal
+from mqsniff.cli.liverun import LIVE_LIMITS, bounded
 from mqsniff.cli.signals import ended_by_sigterm
+from mqsniff.limits import Limits
 
 
 class Tap:
@@ -54,3 +56,39 @@ def test_a_command_that_no_protocol_has_is_told():
 def test_no_two_options_of_live_fill_the_same_parameter():
     names = [param.name for param in command.params]
     assert len(names) == len(set(names))
+
+
+def test_live_has_smaller_bounds_unless_the_user_chose_others():
+    assert bounded(Limits()).connections_max == LIVE_LIMITS["connections_max"]
+    chosen = Limits().with_value("connections_max", 77)
+    assert bounded(chosen).connections_max == 77
+    assert bounded(chosen).topics_max == LIVE_LIMITS["topics_max"]
+
+
+def test_interfaces_are_listed():
+    done = CliRunner().invoke(main, ["live", "--list"])
+    assert done.exit_code == 0
+    assert {"any", "lo"} <= {line.split()[0] for line in done.stdout.splitlines()}
+
+
+def test_a_hangup_rotates_where_something_can_and_else_ends_the_capture():
+    before = signal.getsignal(signal.SIGHUP)
+    tap, rotated = Tap(), []
+    with stopped_by_signal(tap, [lambda: rotated.append("packets"), lambda: rotated.append("rows")]):
+        signal.raise_signal(signal.SIGHUP)
+    assert (tap.stops, rotated) == (0, ["packets", "rows"])
+    with stopped_by_signal(tap):
+        signal.raise_signal(signal.SIGHUP)
+    assert tap.stops == 1
+    assert signal.getsignal(signal.SIGHUP) is before
+
+
+def test_nohup_stays_nohup():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    tap = Tap()
+    try:
+        with stopped_by_signal(tap):
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert tap.stops == 0

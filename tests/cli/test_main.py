@@ -68,7 +68,10 @@ def test_quiet_may_stand_in_front(sample, arguments):
         (["xyzzy"], "mqsniff: no command and no file 'xyzzy' (mqsniff --help)"),
         (["--no-such"], "mqsniff decode: No such option '--no-such' (mqsniff decode --help)"),
         (["live"], None),
-        (["live", "--count", "1"], "mqsniff live: Missing option '-i' / '--interface' (mqsniff live --help)"),
+        (
+            ["live", "--count", "1"],
+            "mqsniff live: say what to read: -i IFACE or --follow PATH, one of the two (mqsniff live --help)",
+        ),
         (["decode", "--time", "noon", "x.pcap"], None),
         (["decode", "--fail-on", "nothing", "x.pcap"], None),
     ],
