@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 LIVE_LIMITS: Final = {
     "connections_max": 32_768,
     "topics_max": 65_536,
-    "row_group_size": 8 * MIB,
-    "tables_buffer": 24 * MIB,
+    "row_group_size": 4 * MIB,
+    "tables_buffer": 16 * MIB,
 }
 """Defaults of ``live``: a run of weeks beside a broker gets less memory than one of minutes on files."""
 

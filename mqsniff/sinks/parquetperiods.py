@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Collection
 from pathlib import Path
@@ -90,7 +91,7 @@ class PeriodicParquetSink:
             self._files.write(block)
         parts = self._files.close(() if self.period else self._wanted)
         done = TopicFill(self._folder.filesystem, self.topics.names, self._internal, self._shown).parts(parts)
-        pa.default_memory_pool().release_unused()
+        release_memory()
         self.period += 1
         self._files = self._begin()
         return done
@@ -124,3 +125,11 @@ class PeriodicParquetSink:
         place = self._folder
         prefix = f"live-{self.run}-{self.period:08d}"
         return PartFiles(place.filesystem, place.root, prefix=prefix, limits=self._limits)
+
+
+def release_memory() -> None:
+    """Give the system back what Arrow and the C library hold for later: periods leave holes, and a run has many."""
+    pa.default_memory_pool().release_unused()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
+    if trim is not None:
+        trim(0)
