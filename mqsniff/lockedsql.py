@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import duckdb
 
+from mqsniff.errors import QueryError
 from mqsniff.limits import Limits
 from mqsniff.tables.escape import safe
 from mqsniff.tables.schemas import TABLES, TableName, arrow_schema
@@ -56,10 +57,6 @@ _HINTS: Final = (
 """(pattern of an error, pattern of its query, how to write it instead)."""
 
 Result = TypeVar("Result")
-
-
-class QueryError(Exception):
-    """A query that cannot be run; the text is one line."""
 
 
 class Database:

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from mqsniff.errors import CaptureError
 from mqsniff.limits import SECOND_NS
 from mqsniff.model import CaptureInfo, PacketBatch, Problem
 from mqsniff.sources.batches import empty_batch, new_batch
@@ -50,10 +51,6 @@ _TIMESPECS: Final = {16: struct.Struct("=qq"), 8: struct.Struct("=ii")}
 Ancillary: TypeAlias = Sequence[tuple[int, int, bytes]]
 """(level, type, data) of the control messages of a packet."""
 Address: TypeAlias = tuple[Any, ...]
-
-
-class CaptureError(Exception):
-    """The interface cannot be captured; the text says why and what to do."""
 
 
 class Received(NamedTuple):
