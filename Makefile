@@ -6,7 +6,7 @@ WHEEL := $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir bui
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
 LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py
 
-.PHONY: sample check test lint types walls data docs pictures wheels compiled check-compiled format truth same-rows bench clean
+.PHONY: sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth same-rows bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
@@ -44,6 +44,9 @@ docs: .venv/ready  ## the site, in build/site; a warning is an error
 
 pictures: .venv/ready  ## the pictures of the README: real sessions in a terminal
 	$(BIN)/python docs/build_pictures.py
+
+notebooks: .venv/ready  ## the notebooks of examples/, run in a kernel, with their results
+	$(BIN)/python examples/run_notebooks.py
 
 wheels: .venv/ready  ## a pure wheel and, with a C compiler, a compiled one for this Python, in build/wheels
 	rm -rf build/wheels build/lib* build/bdist*

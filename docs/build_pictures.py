@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-import pty
 import re
 import struct
+import subprocess
 import sys
 import termios
 from pathlib import Path
@@ -35,25 +35,29 @@ FONTS: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 def printed(arguments: list[str]) -> list[str]:
     """The lines that a command prints on a terminal, with their escape sequences."""
-    child, terminal = pty.fork()
-    if child == 0:
-        os.chdir(HOME)
-        os.environ.update(TERM="xterm-256color", PYTHONPATH=f"{HOME}:{HOME / 'dissectors'}", COLUMNS=str(SIZE[1]))
-        os.execv(sys.executable, [sys.executable, "-m", "mqsniff", *arguments])  # noqa: S606  # no shell is wanted
+    ours, terminal = os.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
-    said = b""
-    while True:
-        try:
-            piece = os.read(terminal, 1 << 16)
-        except OSError:  # Linux ends a pseudo-terminal so
-            break
-        if not piece:
-            break
-        said += piece
-    os.close(terminal)
-    os.waitpid(child, 0)
-    lines = said.decode().replace("\r\n", "\n").splitlines()
-    return [line.rpartition("\r")[2] for line in lines if not line.endswith("\r")]
+    path = f"{HOME}:{HOME / 'dissectors'}"
+    with subprocess.Popen(  # noqa: S603  # ours
+        [sys.executable, "-m", "mqsniff", *arguments],
+        cwd=HOME,
+        env={"PATH": os.environ.get("PATH", ""), "TERM": "xterm-256color", "PYTHONPATH": path, "LC_ALL": "C.UTF-8"},
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+    ):
+        os.close(terminal)
+        said = b"".join(iter(lambda: _read(ours), b""))
+    os.close(ours)
+    lines = said.decode().replace("\r\n", "\n").removesuffix("\n").split("\n")
+    return [line.rpartition("\r")[2] for line in lines if line.rpartition("\r")[2] or not line]
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # Linux says so that nobody writes any more
+        return b""
 
 
 def picture() -> str:
