@@ -100,9 +100,9 @@ def enter(folder: Path) -> None:
 def build() -> int:
     """Write the pages; the exit code is 1 where something has to be changed by hand."""
     by_hand = 0
-    with TemporaryDirectory() as folder:
-        enter(Path(folder))
-        for page in PAGES:
+    for page in PAGES:
+        with TemporaryDirectory() as folder:
+            enter(Path(folder))
             text = (HOME / page).read_text()
             for shown in shown_on(page):
                 try:
@@ -115,7 +115,7 @@ def build() -> int:
                     print(f"{page}: $ {shown.command}\n  - {line}\n  + {near[0] if near else 'BY HAND'}")
                     text = text.replace(f"\n{line}\n", f"\n{near[0]}\n") if near else text
             (HOME / page).write_text(text)
-        os.chdir(HOME)
+            os.chdir(HOME)
     return int(bool(by_hand))
 
 

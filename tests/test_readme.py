@@ -33,17 +33,18 @@ SHOWN = [shown for page in PAGES for shown in build_outputs.shown_on(page)]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory) -> Iterator[Path]:
-    """A folder with the samples, where commands may write; those of one page follow each other."""
-    folder = tmp_path_factory.mktemp("home")
-    with chdir(folder):
-        build_outputs.enter(folder)
-        yield folder
+def places(tmp_path_factory) -> dict[str, Path]:
+    """A folder with the samples for each page, where commands may write; those of one page follow each other."""
+    folders = {page: tmp_path_factory.mktemp("page") for page in PAGES}
+    with chdir(HOME):
+        for folder in folders.values():
+            build_outputs.enter(folder)
+    return folders
 
 
 @pytest.mark.parametrize("shown", SHOWN, ids=[f"{shown.page} {shown.command}" for shown in SHOWN])
-def test_every_line_that_a_page_shows_is_printed(shown, place, monkeypatch):
-    monkeypatch.chdir(place)
+def test_every_line_that_a_page_shows_is_printed(shown, places, monkeypatch):
+    monkeypatch.chdir(places[shown.page])
     try:
         printed = build_outputs.printed_by(shown.command)
     except build_outputs.SkippedCommand as reason:
@@ -74,8 +75,8 @@ def test_every_command_that_a_page_names_exists_with_its_options(page, arguments
 
 
 @pytest.mark.parametrize("page", [page for page, text in PAGES.items() if ">>> " in text])
-def test_the_python_of_a_page_prints_what_it_shows(page, place, monkeypatch):
-    monkeypatch.chdir(place)
+def test_the_python_of_a_page_prints_what_it_shows(page, places, monkeypatch):
+    monkeypatch.chdir(places[page])
     blocks = "\n".join(block for name, block in BLOCKS if name == page and block.startswith(">>> "))
     test = doctest.DocTestParser().get_doctest(blocks, {}, page, page, 0)
     said: list[str] = []

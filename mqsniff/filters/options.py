@@ -47,7 +47,7 @@ FILTER_OPTIONS: Final = (
     FilterOption("--protocol", "protocols", "many", "NAME", read_protocol,
                  "kafka, pulsar, rocketmq, nsq, …, as `mqsniff protocols` lists them"),
     FilterOption("--name", "names", "many", "NAME", read_name,
-                 "Command, such as Fetch or 'PUB*', in any case; an answer goes by its request's name too"),
+                 "Command, such as Fetch or 'PUB*', in any case; an answer is also found by the name of its request"),
     FilterOption("--topic", "topics", "many", "NAME", read_name,
                  "Topic, such as orders or 'orders-*'; Pulsar's also by their last part"),
     FilterOption("--group", "groups", "many", "NAME", read_name,
@@ -71,11 +71,11 @@ FILTER_OPTIONS: Final = (
                  "What went wrong: answers with an error, exchanges that failed or had no answer, records that were "
                  "not accepted, connections that were refused, problems of severity error."),
     FilterOption("--slower", "slower_ns", "one", "TIME", read_duration,
-                 "Exchanges on which the broker worked so long (100ms, 1.5s), without what it waited for data or "
-                 "behind an earlier answer; requests that waited so long and got no answer."),
+                 "Exchanges on which the broker worked so long (100ms, 1.5s), without waiting for data or for an "
+                 "earlier answer; requests that waited so long and got no answer."),
     FilterOption("--from", "from_ns", "one", "TIME", read_bound,
                  "From this time on: RFC 3339 (UTC without a zone), seconds since 1970, 10:00 (UTC) of the day of the "
-                 "first packet, +30s behind that packet, or -5m before the last one (of files)."),
+                 "first packet, +30s after that packet, or -5m before the last one (of files)."),
     FilterOption("--to", "to_ns", "one", "TIME", read_bound, "Before this time, in the same forms."),
 )  # fmt: skip
 """All filters but ``--where``, in the order of the help."""

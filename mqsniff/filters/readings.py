@@ -42,7 +42,7 @@ def read_time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(_FRACTION.sub("", text, count=1))
     except ValueError:
-        raise ValueError(f"{text!r} is no time, such as 2026-11-21T09:38:50.7Z or 1795253930.7") from None
+        raise ValueError(f"{text!r} is not a time, such as 2026-11-21T09:38:50.7Z or 1795253930.7") from None
     zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     nanoseconds = int(fraction[1][:9].ljust(9, "0")) if fraction else 0
     return int(zoned.timestamp()) * SECOND_NS + nanoseconds
@@ -79,7 +79,7 @@ def read_network(text: str) -> Network:
     try:
         network = ip_network(bare, strict=False)
     except ValueError:
-        raise ValueError(f"{text!r} is no address, such as 10.0.0.7, 10.0.0.0/8 or fe80::1") from None
+        raise ValueError(f"{text!r} is not an address, such as 10.0.0.7, 10.0.0.0/8 or fe80::1") from None
     if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
         return IPv4Network((int(network.network_address) & 0xFFFF_FFFF, network.prefixlen - _MAPPED.prefixlen))
     return network
@@ -90,7 +90,7 @@ def read_connection(text: str) -> str:
     if SHORT_NAME.fullmatch(text):
         return text
     if not _CONNECTION.match(read_name(text)):
-        raise ValueError(f"{text!r} is no name such as c3, no connection_id, nor how one begins: up to 32 hex digits")
+        raise ValueError(f"{text!r} is not a short name such as c3, nor a connection_id or its first hex digits")
     return text.lower()
 
 
@@ -98,7 +98,7 @@ def read_offsets(text: str) -> OffsetRange:
     """One offset (``1200``), a range (``1200-1299``) or one without end (``1200-``)."""
     found = _OFFSETS.match(text)
     if found is None:
-        raise ValueError(f"{text!r} is no offset, such as 1200, 1200-1299 or 1200-")
+        raise ValueError(f"{text!r} is not an offset, such as 1200, 1200-1299 or 1200-")
     first, dash, last = found.groups()
     offsets = OffsetRange(int(first), int(last) if last else OFFSET_MAX if dash else int(first))
     if offsets.last < offsets.first:
@@ -120,7 +120,7 @@ def read_duration(text: str) -> int:
     """A span of time with its unit as nanoseconds: 100ms, 1.5s, 2m."""
     found = _DURATION.match(text)
     if found is None:
-        raise ValueError(f"{text!r} is no span of time, such as 100ms, 1.5s or 250us")
+        raise ValueError(f"{text!r} is not a duration, such as 100ms, 1.5s or 250us")
     return int(Decimal(found[1]) * _UNITS_NS[found[2]])
 
 

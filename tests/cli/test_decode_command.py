@@ -321,12 +321,12 @@ def test_values_of_filters_are_read_as_they_are_written(sample, option, value, c
 @pytest.mark.parametrize(
     ("option", "value", "told"),
     [
-        ("--from", "noon", "'noon' is no time, such as 2026-11-21T09:38:50.7Z or 1795253930.7"),
-        ("--from", "nan", "'nan' is no time"),
-        ("--host", "broker", "'broker' is no address, such as 10.0.0.7, 10.0.0.0/8 or fe80::1"),
-        ("--offset", "9-x", "'9-x' is no offset, such as 1200, 1200-1299 or 1200-"),
+        ("--from", "noon", "'noon' is not a time, such as 2026-11-21T09:38:50.7Z or 1795253930.7"),
+        ("--from", "nan", "'nan' is not a time"),
+        ("--host", "broker", "'broker' is not an address, such as 10.0.0.7, 10.0.0.0/8 or fe80::1"),
+        ("--offset", "9-x", "'9-x' is not an offset, such as 1200, 1200-1299 or 1200-"),
         ("--key", "0x123", "'0x123' has an odd number of hex digits"),
-        ("--port", "0", "0 is not in the range"),
+        ("--port", "0", "no whole number from 1 to 65535"),
         ("--where", "latency_ns > 5", "it fits --table exchanges"),
         ("--where", "size >", "syntax error"),
     ],
@@ -502,8 +502,8 @@ def test_a_request_without_an_answer_is_told_everywhere(tmp_path):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--slower", "fast"), "no span of time, such as 100ms"),
-        (("--slower", "100"), "no span of time, such as 100ms"),
+        (("--slower", "fast"), "not a duration, such as 100ms"),
+        (("--slower", "100"), "not a duration, such as 100ms"),
         (("--grep", "/(/"), "missing ): ("),
         (("--grep", ""), "the value is empty"),
         (("--header", "=x"), "names no header"),

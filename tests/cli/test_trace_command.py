@@ -37,7 +37,7 @@ def test_a_trace_is_a_timeline_with_waits():
     [
         ((), "say what to trace"),
         (("--topic", "a", "--group", "b"), "one kind of thing, not a record and a group"),
-        (("--offset", "x"), "'x' is no offset"),
+        (("--offset", "x"), "'x' is not an offset"),
         (("--key", ""), ""),
     ],
 )

@@ -74,8 +74,8 @@ def test_a_keyword_chooses_what_the_option_chooses(keywords, options):
 @pytest.mark.parametrize(
     ("keywords", "said"),
     [
-        ({"slower": "fast"}, "slower: 'fast' is no span of time"),
-        ({"host": "here"}, "host: 'here' is no address"),
+        ({"slower": "fast"}, "slower: 'fast' is not a duration"),
+        ({"host": "here"}, "host: 'here' is not an address"),
         ({"topic": ""}, "topic: the value is empty"),
         ({"port": 0}, "port: '0' is no whole number"),
         ({"protocol": "kafak"}, "did you mean kafka"),
