@@ -11,6 +11,8 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "dissectors")]
 
 from mqsniff import __version__  # noqa: E402  # the checkout's own
+from mqsniff.filters.options import FILTER_OPTIONS  # noqa: E402
+from mqsniff.library.request import ReadOptions  # noqa: E402
 
 HERE: Final = Path(__file__).parent
 PATTERN: Final = re.compile(r"^[\w/]+\*\n", re.MULTILINE)
@@ -25,6 +27,7 @@ release = version = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 source_suffix = {".md": "markdown"}
 myst_heading_anchors = 3
+smartquotes = False  # --errors is two hyphens
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 autodoc_class_signature = "separated"
@@ -43,6 +46,7 @@ def setup(app: Any) -> None:
     """Change what pages say to the site, where it differs from what they say to a reader of the repository."""
     app.connect("source-read", _name_outside)
     app.connect("source-read", _leave_out_absent)
+    app.connect("autodoc-process-docstring", _tell_filters)
 
 
 def _name_outside(_app: Any, name: str, source: list[str]) -> None:
@@ -52,3 +56,10 @@ def _name_outside(_app: Any, name: str, source: list[str]) -> None:
 
 def _leave_out_absent(_app: Any, _name: str, source: list[str]) -> None:
     source[0] = PATTERN.sub(lambda line: line[0] if [*HERE.glob(f"{line[0].strip()}.md")] else "", source[0])
+
+
+def _tell_filters(_app: Any, _what: str, name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+    keyword = name.removeprefix(f"{ReadOptions.__module__}.ReadOptions.")
+    for option in FILTER_OPTIONS:
+        if option.keyword == keyword:
+            lines[:] = [option.text.rstrip(".") + "."]

@@ -39,13 +39,21 @@ class DecodeOptions(TypedDict, total=False):
     """How traffic is read, for ``read``, ``live`` and ``decode_bytes``."""
 
     decode_as: Mapping[int, str]
+    """Protocols by server port, for connections whose protocol is not found."""
     domain: str
+    """A folder, or a regular expression: files in whose names it finds the same text are one capture."""
     tls_keys: PathName | Iterable[PathName]
+    """Key logs that open TLS, besides the keys in pcapng files."""
     show_secrets: bool
+    """Show passwords, tokens and the like."""
     show_raw: bool
+    """Show bytes that nobody decoded, not just their size and hash."""
     redact: str | Iterable[str]
+    """``"payload"`` leaves out keys, values and header values of records, but for their sizes and hashes."""
     max_bytes: int
+    """Bytes of a record's key or value that are shown."""
     limit: Mapping[str, int]
+    """Limits by name (``mqsniff protocols limits``), in bytes, nanoseconds or numbers."""
 
 
 class ReadOptions(DecodeOptions, total=False):
@@ -69,7 +77,9 @@ class ReadOptions(DecodeOptions, total=False):
     from_: str | float | datetime
     to: str | float | datetime
     where: str
+    """A condition in SQL on one row; tables without its columns are left out."""
     max_messages: int
+    """Stop after so many messages that the filters chose."""
 
 
 KEYWORDS: Final = tuple(ReadOptions.__annotations__)

@@ -160,3 +160,34 @@ def test_notebooks_show_rows_as_tables_of_escaped_text():
     assert "the first 20 rows; there are more" in mqsniff.read(NSQ).messages()._repr_html_()
     assert NSQ in mqsniff.read(NSQ)._repr_html_()
     assert "<td" in mqsniff.read(NSQ).sql("select name, count(*) from messages group by all")._repr_html_()
+
+
+def test_a_table_can_be_asked_again_after_an_interrupt(monkeypatch):
+    capture = mqsniff.read(NSQ)
+    good = capture._open_source
+
+    class Interrupted:
+        def __init__(self):
+            self.source = good()
+            self.captures = self.source.captures
+
+        def batches(self):
+            yield from self.source.batches()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(capture, "_open_source", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        capture.table("messages")
+    monkeypatch.setattr(capture, "_open_source", good)
+    assert capture.table("messages").num_rows == 109
+
+
+@pytest.mark.parametrize(
+    "file", ["pcaps/broken/cut.pcap.gz", "pcaps/broken/record-cut.pcap", "pcaps/broken/head-only.pcap"]
+)
+def test_damage_is_rows_and_no_error(file):
+    capture = mqsniff.read(file)
+    lines = ndjson("--table", "problems", file)
+    assert len(list(capture.problems())) == len(lines)
+    assert capture.table("problems").num_rows == len(lines)
+    assert capture.stats()["health"]
