@@ -12,7 +12,6 @@ sys.path[:0] = [str(ROOT), str(ROOT / "dissectors")]
 
 from mqsniff import __version__  # noqa: E402  # the checkout's own
 from mqsniff.filters.options import FILTER_OPTIONS  # noqa: E402
-from mqsniff.library.request import ReadOptions  # noqa: E402
 
 HERE: Final = Path(__file__).parent
 PATTERN: Final = re.compile(r"^[\w/]+\*\n", re.MULTILINE)
@@ -30,7 +29,6 @@ myst_heading_anchors = 3
 smartquotes = False  # --errors is two hyphens
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
-autodoc_class_signature = "separated"
 
 html_theme = "furo"
 html_title = "mqsniff"
@@ -46,7 +44,7 @@ def setup(app: Any) -> None:
     """Change what pages say to the site, where it differs from what they say to a reader of the repository."""
     app.connect("source-read", _name_outside)
     app.connect("source-read", _leave_out_absent)
-    app.connect("autodoc-process-docstring", _tell_filters)
+    app.connect("source-read", _tell_filters)
 
 
 def _name_outside(_app: Any, name: str, source: list[str]) -> None:
@@ -58,8 +56,10 @@ def _leave_out_absent(_app: Any, _name: str, source: list[str]) -> None:
     source[0] = PATTERN.sub(lambda line: line[0] if [*HERE.glob(f"{line[0].strip()}.md")] else "", source[0])
 
 
-def _tell_filters(_app: Any, _what: str, name: str, _object: Any, _options: Any, lines: list[str]) -> None:
-    keyword = name.removeprefix(f"{ReadOptions.__module__}.ReadOptions.")
-    for option in FILTER_OPTIONS:
-        if option.keyword == keyword:
-            lines[:] = [option.text.rstrip(".") + "."]
+def _tell_filters(_app: Any, name: str, source: list[str]) -> None:
+    """Write the table of filters: the names of the keywords, and the text of the options in the help."""
+    if name == "reference":
+        rows = [f"| `{each.keyword}` | {each.text.rstrip('.').replace('|', '&#124;')} |\n" for each in FILTER_OPTIONS]
+        source[0] = source[0].replace(
+            "<!-- filters -->\n", "| keyword | what it chooses |\n|---|---|\n" + "".join(rows)
+        )
