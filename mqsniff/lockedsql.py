@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import duckdb
 
-from mqsniff.errors import QueryError
+from mqsniff.errors import QueryError as QueryError  # noqa: PLC0414  # users of this module catch it
 from mqsniff.limits import Limits
 from mqsniff.tables.escape import safe
 from mqsniff.tables.schemas import TABLES, TableName, arrow_schema

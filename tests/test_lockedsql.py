@@ -12,9 +12,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from mqsniff.errors import QueryError
 from mqsniff.limits import Limits
-from mqsniff.lockedsql import Database, empty_tables, needed_tables
+from mqsniff.lockedsql import Database, QueryError, empty_tables, needed_tables
 from mqsniff.tables.schemas import TABLES
 
 ROWS = pa.table({"name": ["Fetch", "Produce", "Fetch"], "size": [1, 2, 3]})

@@ -52,8 +52,8 @@ def filter_chain(options: RunOptions, captures: list[CaptureInfo]) -> CountedCha
 
         chosen = CountingFilter(options.filters)
     if options.where is not None:
-        from mqsniff.errors import QueryError
         from mqsniff.filters.where import WhereFilter
+        from mqsniff.lockedsql import QueryError
         from mqsniff.tables.values import escaped
 
         wanted = options.wanted(output_of(options))
@@ -68,7 +68,7 @@ def filter_chain(options: RunOptions, captures: list[CaptureInfo]) -> CountedCha
 
 def _without_query_errors(items: Iterable[Item | None]) -> Iterator[Item | None]:
     """The items; a QueryError becomes a click.UsageError."""
-    from mqsniff.errors import QueryError
+    from mqsniff.lockedsql import QueryError
 
     try:
         yield from items

@@ -50,8 +50,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 def command(interface: str, bpf: str | None, packets: int | None, duration: float | None, **options: Any) -> int:
     """Decode the packets of an interface until Ctrl-C."""
     from mqsniff.cli.run import run
-    from mqsniff.errors import CaptureError
-    from mqsniff.sources.live import LiveSource
+    from mqsniff.sources.live import CaptureError, LiveSource
 
     wanted = RunOptions.of({**options, "live": True})
     duration_ns = None if duration is None else int(duration * SECOND_NS)

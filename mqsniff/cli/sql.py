@@ -93,7 +93,7 @@ def command(
     Filters and the options for decoding choose what captures put into the tables.
     """
     from mqsniff.answers.folders import FolderError
-    from mqsniff.errors import QueryError
+    from mqsniff.lockedsql import QueryError
 
     if (output == "parquet") != (out is not None) or (overwrite and out is None):
         raise click.UsageError("-o parquet and --out FILE [--overwrite] belong together; other results go to stdout")

@@ -20,9 +20,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import duckdb
 import pyarrow as pa
 
-from mqsniff.errors import QueryError
 from mqsniff.filters.recordfilter import take
-from mqsniff.lockedsql import locked, one_line, waited
+from mqsniff.lockedsql import QueryError, locked, one_line, waited
 from mqsniff.model import (
     ClosedItem,
     ConnectionInfo,

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from mqsniff.errors import CaptureError
+from mqsniff.errors import CaptureError as CaptureError  # noqa: PLC0414  # users of this module catch it
 from mqsniff.limits import SECOND_NS
 from mqsniff.model import CaptureInfo, PacketBatch, Problem
 from mqsniff.sources.batches import empty_batch, new_batch

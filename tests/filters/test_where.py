@@ -9,8 +9,8 @@ from threading import Timer
 import pytest
 from handmade import START, answer_to, batch, captures, connection, noticed, pub
 
-from mqsniff.errors import QueryError
 from mqsniff.filters.where import WhereFilter
+from mqsniff.lockedsql import QueryError
 from mqsniff.model import ClosedItem, Exchange, ExchangeItem, MessageItem, OpenedItem, PartitionItem, RecordItem
 from mqsniff.tables.schemas import STREAM_TABLES, TABLES
 from mqsniff.tables.values import Redaction

@@ -14,10 +14,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mqsniff.errors import CaptureError
 from mqsniff.model import CaptureInfo, packet_id
 from mqsniff.sources import live
-from mqsniff.sources.live import LiveSource, Received, live_batch, received_packet
+from mqsniff.sources.live import CaptureError, LiveSource, Received, live_batch, received_packet
 
 S = 10**9
 TS = 1_795_253_930 * S + 123_456_789
