@@ -22,7 +22,7 @@ class QueryResult:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns; one that comes twice has a number behind it."""
+        """The names of the columns; one that comes twice has a number after it."""
         return list(self._table.column_names)
 
     def __len__(self) -> int:

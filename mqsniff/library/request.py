@@ -47,11 +47,11 @@ class DecodeOptions(TypedDict, total=False):
     show_secrets: bool
     """Show passwords, tokens and the like."""
     show_raw: bool
-    """Show bytes that nobody decoded, not just their size and hash."""
+    """Show bytes that were not decoded, not just their size and hash."""
     redact: str | Iterable[str]
     """``"payload"`` leaves out keys, values and header values of records, but for their sizes and hashes."""
     max_bytes: int
-    """Bytes of a record's key or value that are shown."""
+    """Show at most this many bytes of a record's key or value."""
     limit: Mapping[str, int]
     """Limits by name (``mqsniff protocols limits``), in bytes, nanoseconds or numbers."""
 
@@ -158,7 +158,7 @@ class FilteredRun:
         self._chain = FilterChain(CountingFilter(filters) if filters else None, request.max_messages, where)
 
     def items(self) -> Iterator[Item]:
-        """The items that pass; raises UnreadableError in front of the first one where an input cannot be read."""
+        """The items that pass; raises UnreadableError before the first one where an input cannot be read."""
         for item in self._chain.of(self._checked()):
             if item is not None:
                 yield item

@@ -129,9 +129,9 @@ def test_an_unknown_port_is_decoded_as_the_user_says(tmp_path):
 @pytest.mark.parametrize(
     ("option", "value", "told"),
     [
-        ("--decode-as", "x=nsq", "'x=nsq' is no PORT=PROTO"),
+        ("--decode-as", "x=nsq", "'x=nsq' is not PORT=PROTO"),
         ("--decode-as", "4150", "no protocol ''; there are"),
-        ("--decode-as", "70000=nsq", "is no PORT=PROTO"),
+        ("--decode-as", "70000=nsq", "is not PORT=PROTO"),
         ("--decode-as", "4150=smtp", "no protocol 'smtp'; there are"),
         ("--limit", "frame_max=10", "frame_max=10 is too small; its least value is 65536 bytes"),
         ("--limit", "idle_ns=99999999999999999999", "is too large; its greatest value is "),

@@ -1,4 +1,4 @@
-"""What can be written behind a filter, and what it means."""
+"""What can be written after a filter, and what it means."""
 
 from __future__ import annotations
 
