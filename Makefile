@@ -7,12 +7,12 @@ WHEEL := $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir bui
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
 LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py
 
-.PHONY: lock audit signals sample check test lint types walls data wheels compiled check-compiled format truth tls-truth same-rows bench clean
+.PHONY: lock audit signals sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
 
-check: test lint types walls data  ## everything that CI runs
+check: test lint types walls data docs  ## everything that CI runs
 
 .venv/ready: pyproject.toml .ci/requirements.lock
 	$(PYTHON) -m venv .venv
@@ -56,6 +56,17 @@ data: .venv/ready  ## the data of dissectors/ is what proto/ says, docs/tables.m
 	$(BIN)/python proto/build.py --check
 	$(BIN)/python docs/build_tables.py --check
 	$(BIN)/python docs/build_man.py --check
+	$(BIN)/python docs/build_rows.py --check
+	$(BIN)/python docs/build_statuses.py --check
+
+docs: .venv/ready  ## the site, in build/site; a warning is an error
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html docs build/site
+
+pictures: .venv/ready  ## the pictures of the README: real sessions in a terminal
+	$(BIN)/python docs/build_pictures.py
+
+notebooks: .venv/ready  ## the notebooks of examples/, run in a kernel, with their results
+	$(BIN)/python examples/run_notebooks.py
 
 wheels: .venv/ready  ## a pure wheel and, with a C compiler, a compiled one for this Python, in build/wheels
 	rm -rf build/wheels build/lib* build/bdist*

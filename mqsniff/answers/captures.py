@@ -1,9 +1,14 @@
-"""File names of captures, the captures below a folder, and the key logs beside them."""
+"""Names in, the captures that they mean out: files, folders with all below them, globs, ``-``; key logs beside them.
+
+A name that is there is taken as it is, whatever characters it has. A glob takes what is named as captures are, if there
+is any: goldens and notes lie beside them.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from glob import glob, has_magic
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -37,6 +42,38 @@ def captures_under(paths: Iterable[Path]) -> list[Path]:
         else:
             found.add(path)
     return sorted(found)
+
+
+def named_captures(names: Iterable[str]) -> tuple[str, ...]:
+    """The captures that names mean; raises ValueError for a folder or a glob without any."""
+    return tuple(file for name in names for file in _files_of(name))
+
+
+def _files_of(name: str) -> Iterator[str]:
+    if name == "-" or "://" in name:
+        yield name
+        return
+    path = Path(name)
+    if _is_folder(path):
+        found = captures_under((path,))
+        if not found:
+            raise ValueError(f"{name}: no captures in this folder")
+        yield from map(str, found)
+    elif has_magic(name) and not path.exists():
+        found = captures_under(Path(place) for place in glob(name, recursive=True))  # noqa: PTH207  # absolute ones too
+        captures = [file for file in found if is_capture_name(file.name)] or found
+        if not captures:
+            raise ValueError(f"{name}: no captures there")
+        yield from map(str, captures)
+    else:
+        yield name
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def key_logs_beside(capture: Path) -> tuple[KeyLog, ...]:

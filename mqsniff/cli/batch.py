@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mqsniff.cli.filtering import filter_options, filters_of, read_time, reading
+from mqsniff.cli.filtering import filter_options, filters_of, reading
 from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.options import decode_options
 from mqsniff.cli.sections import SectionedCommand, all_of, option
 from mqsniff.cli.talk import remark, say, tell_key_logs
 from mqsniff.filters.itemfilter import SHORT_NAME
+from mqsniff.filters.readings import read_time
 from mqsniff.tables.schemas import TABLES
 
 if TYPE_CHECKING:

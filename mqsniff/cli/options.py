@@ -16,10 +16,10 @@ import click
 
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.known import OneOf, unknown
-from mqsniff.cli.moments import NO_TIMES, AskedTimes
 from mqsniff.cli.sections import Decorator, all_of, option
 from mqsniff.cli.talk import say
 from mqsniff.filters.itemfilter import NO_FILTERS, Filters
+from mqsniff.filters.moments import NO_TIMES, AskedTimes
 from mqsniff.limits import Limits
 from mqsniff.model import ProblemKind, Severity
 from mqsniff.sinks.clock import TimeMode

@@ -30,7 +30,7 @@ Examples:
 LIMITS: Final = "limits"
 PROBLEMS: Final = "problems"
 
-Rows = list[dict[str, Any]]
+DescribedRows = list[dict[str, Any]]
 
 
 @click.command(cls=SectionedCommand, epilog=EPILOG)
@@ -82,11 +82,11 @@ def _names(entry: LoadedDissector) -> tuple[str, ...]:
     return entry.dissector.names if entry.dissector is not None else (entry.name,)
 
 
-def _tables(entry: LoadedDissector, *, verbose: bool = True) -> dict[str, Rows]:
+def _tables(entry: LoadedDissector, *, verbose: bool = True) -> dict[str, DescribedRows]:
     """The description of a dissector: name of a table -> its rows; ``verbose``: also those for developers."""
     if entry.dissector is None:
         return {}
-    tables: dict[str, Rows] = dict(entry.dissector.describe())
+    tables: dict[str, DescribedRows] = dict(entry.dissector.describe())
     if verbose:
         return tables
     hidden = entry.dissector.makers
@@ -97,7 +97,7 @@ def _tables(entry: LoadedDissector, *, verbose: bool = True) -> dict[str, Rows]:
     }
 
 
-def _named_rows(entry: LoadedDissector) -> Rows:
+def _named_rows(entry: LoadedDissector) -> DescribedRows:
     """What can be said of the protocols of a dissector without ``describe``."""
     from mqsniff.decode.registry import package_of
 
@@ -112,7 +112,7 @@ def _ports(entry: LoadedDissector) -> list[int]:
     return sorted(entry.dissector.ports) if entry.dissector is not None else []
 
 
-def _limit_rows() -> Rows:
+def _limit_rows() -> DescribedRows:
     from mqsniff.limits import Limits
 
     return [
@@ -129,7 +129,7 @@ def _limit_rows() -> Rows:
     ]
 
 
-def _kind_rows() -> Rows:
+def _kind_rows() -> DescribedRows:
     from mqsniff.model.kinds import PROBLEM_KINDS
 
     return [
@@ -168,7 +168,7 @@ def _print_details(entries: list[LoadedDissector], *, verbose: bool) -> None:
         _print_tables(_tables(entry, verbose=verbose) or {"protocol": _named_rows(entry)})
 
 
-def _print_tables(tables: dict[str, Rows]) -> None:
+def _print_tables(tables: dict[str, DescribedRows]) -> None:
     from mqsniff.cli.grid import show_table
 
     for index, (table, rows) in enumerate(tables.items()):
@@ -179,7 +179,7 @@ def _print_tables(tables: dict[str, Rows]) -> None:
         show_table(_counted(table, rows), [_spoken(column) for column in columns], cells)
 
 
-def _columns(rows: Rows) -> Sequence[str]:
+def _columns(rows: DescribedRows) -> Sequence[str]:
     """All columns of a table, except those that are empty in every row."""
     named = dict.fromkeys(column for row in rows for column in row)
     return [column for column in named if any(_cell(row.get(column)) for row in rows)]
@@ -223,7 +223,7 @@ def _report(entries: list[LoadedDissector], name: str | None) -> Iterator[tuple[
     yield "limits", {limit: about._asdict() for limit, about in Limits.about().items()}
 
 
-def _counted(table: str, rows: Rows) -> str:
+def _counted(table: str, rows: DescribedRows) -> str:
     """The title of a table, with its number of rows."""
     return f"{len(rows)} {_spoken(table.removesuffix('s') if len(rows) == 1 else table)}"
 

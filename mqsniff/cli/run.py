@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import click
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 
 _FILES_NAMED: Final = 3
-_NO_END: Final = "a time such as -5m counts back from the last packet, and only files can be read for it beforehand"
 
 
 class Watcher(Protocol):
@@ -119,19 +117,14 @@ def run(
 
 def _at_times(source: Source, options: RunOptions) -> tuple[Source, RunOptions]:
     """The source and options with times that the capture decides."""
-    from mqsniff.cli.moments import NO_TIMES, PeekedSource, last_time, resolved
+    from mqsniff.filters.moments import NO_TIMES, at_times
     from mqsniff.sources.files import FileSource
 
-    needs_end = options.times.needs_end
-    if needs_end and options.live:
-        raise click.UsageError(_NO_END)
-    peeked, last_ns = PeekedSource(source), None
-    if needs_end:
-        names = [capture.name for capture in peeked.captures]
-        if not all(Path(name).is_file() for name in names):
-            raise click.UsageError(_NO_END)
-        last_ns = last_time(FileSource(names, options.limits))
-    filters = resolved(options.filters, options.times, peeked.first_ns, last_ns)
+    again = None if options.live else lambda names: FileSource(names, options.limits)
+    try:
+        peeked, filters = at_times(source, options.filters, options.times, again)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     return peeked, replace(options, filters=filters, times=NO_TIMES)
 
 

@@ -22,11 +22,9 @@ from mqsniff.cli.talk import say, tell_key_logs
 from mqsniff.tables.schemas import TABLES
 
 if TYPE_CHECKING:
-    from mqsniff.answers.stats import RunFacts
     from mqsniff.answers.stats.keeping import StatRow
     from mqsniff.cli.statsgrid import GridLines
     from mqsniff.dissector import Settings
-    from mqsniff.pipeline import Pipeline
 
 BY: Final = ("broker", "client", "topic", "connection")
 TOP: Final = 5
@@ -115,7 +113,7 @@ def _lines(color: str) -> GridLines:
 
 def _collected(files: tuple[str, ...], options: RunOptions, by: Any) -> Collected | None:
     """Everything counted; None where no input could be read."""
-    from mqsniff.answers.stats import TrafficStats
+    from mqsniff.answers.stats import TrafficStats, facts_of
     from mqsniff.cli.choice import filter_chain
     from mqsniff.cli.pluginwatch import watched_plugins
     from mqsniff.cli.progress import Progress
@@ -155,7 +153,7 @@ def _collected(files: tuple[str, ...], options: RunOptions, by: Any) -> Collecte
         say(sentence)
     if (explanation := choice.everything.explanation(pipeline.totals)) is not None:
         say(explanation)
-    return Collected(stats.rows(_facts(pipeline)), code or (2 if unreadable else 0), bool(code))
+    return Collected(stats.rows(facts_of(pipeline)), code or (2 if unreadable else 0), bool(code))
 
 
 def _settings(options: RunOptions) -> Settings:
@@ -164,17 +162,3 @@ def _settings(options: RunOptions) -> Settings:
     if options.filters or options.where is not None:
         return settings
     return replace(settings, wanted=settings.wanted | {"amounts"})
-
-
-def _facts(pipeline: Pipeline) -> RunFacts:
-    """What the run knows beside its items."""
-    from mqsniff.answers.stats import RunFacts
-
-    totals = pipeline.totals
-    return RunFacts(
-        captures=pipeline.captures,
-        packets=totals.packets,
-        other_packets=totals.other_packets,
-        cut_packets=totals.cut_packets,
-        backward_packets=totals.backward_packets,
-    )

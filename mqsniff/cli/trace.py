@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mqsniff.cli.decode import domain_option
-from mqsniff.cli.filtering import read_key, read_name, read_offsets, reading
+from mqsniff.cli.filtering import reading
 from mqsniff.cli.inputs import complete_file, input_files
 from mqsniff.cli.known import OneOf
 from mqsniff.cli.options import TIME_MODES, RunOptions, decode_options
 from mqsniff.cli.sections import SectionedCommand, all_of, option
+from mqsniff.filters.readings import read_key, read_name, read_offsets
 
 if TYPE_CHECKING:
     from mqsniff.answers.trace.steps import TracedKind

@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 import orjson
 
+from mqsniff.errors import QueryError as QueryError  # noqa: PLC0414  # users of this module catch it
 from mqsniff.limits import Limits
 from mqsniff.lockedsql.frames import DONE, ERROR, REQUEST, ROWS, FrameSizeError, ProcessFrame, read_frame, write_frame
 from mqsniff.lockedsql.worker import Terms
@@ -46,10 +47,6 @@ _PASSED: Final = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZ"
 """Variables of the environment that the process gets: those of Python and its libraries, no secrets."""
 _THRIFT: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "4", "OPENBLAS_NUM_THREADS": "1"}
 """The system's own allocator, whose needs are bounded by what is in use."""
-
-
-class QueryError(Exception):
-    """A query that cannot be run; the text is one line."""
 
 
 class QueryProcess:

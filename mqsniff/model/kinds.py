@@ -1,9 +1,10 @@
-"""The kinds of problems as data: meaning and advice."""
+"""The kinds of problems, and the statuses of exchanges, as data: meaning and advice."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from mqsniff.model.messages import ExchangeStatus
 from mqsniff.model.values import ProblemKind
 
 
@@ -105,3 +106,51 @@ PROBLEM_KINDS: Final[dict[ProblemKind, KindOfProblem]] = {
     ),
 }
 """One entry for each ``ProblemKind``."""
+
+
+class KindOfStatus(NamedTuple):
+    """Meaning and advice of a status."""
+
+    meaning: str
+    advice: str
+
+
+EXCHANGE_STATUSES: Final[dict[ExchangeStatus, KindOfStatus]] = {
+    "ok": KindOfStatus(
+        "the answer came and says that all went well",
+        "nothing; its latency counts",
+    ),
+    "partial": KindOfStatus(
+        "the answer came; a part of what was asked failed, such as one partition of many",
+        "look at the table partitions, or at --errors -v, for the part that failed; its latency counts",
+    ),
+    "error": KindOfStatus(
+        "the answer came and says that it failed",
+        "error_name has the reason; its latency counts",
+    ),
+    "oneway": KindOfStatus(
+        "a request that wants no answer, such as a Produce of Kafka with acks=0",
+        "nothing; it has no latency",
+    ),
+    "unanswered": KindOfStatus(
+        "the peer went on to later requests, or closed the connection, without an answer",
+        "look at what the peer did then: a restart, a time-out, a refusal; the rows of connections have close_reason",
+    ),
+    "pending": KindOfStatus(
+        "the capture ended before the answer came",
+        "nothing, for requests shortly before the end; capture longer if it is an older one",
+    ),
+    "lost": KindOfStatus(
+        "the answer lay in bytes that the capture lost",
+        "see gap among the kinds of problems: capture with a larger buffer, or on the host itself",
+    ),
+    "unseen": KindOfStatus(
+        "the side that answers, or that asked, was not captured",
+        "capture both directions: a mirror port may copy one only",
+    ),
+    "unasked": KindOfStatus(
+        "an answer whose request is not in the capture",
+        "usual where a capture begins in the middle of a connection",
+    ),
+}
+"""One entry for each ``ExchangeStatus``."""

@@ -24,6 +24,7 @@ from typing import Final
 
 import numpy as np
 
+from mqsniff.errors import CaptureError as CaptureError  # noqa: PLC0414  # users of this module catch it
 from mqsniff.limits import MIB, SECOND_NS
 from mqsniff.model import CaptureInfo, Int32s, PacketBatch
 from mqsniff.sources.batches import empty_batch, merge_batches, new_batch, report, slice_batch
@@ -49,10 +50,6 @@ _DRAIN_S: Final = 0.02
 
 _LINKTYPES: Final = {1: 1, HATYPE_LOOPBACK: 1, 512: 9, **dict.fromkeys(HATYPES_RAW, 101)}
 """ARPHRD_* of Linux -> link type: Ethernet, loopback (as Ethernet), PPP, raw IP."""
-
-
-class CaptureError(Exception):
-    """The interface cannot be captured; the text says why and what to do."""
 
 
 @dataclass(slots=True)

@@ -326,7 +326,7 @@ def test_values_of_filters_are_read_as_they_are_written(sample, option, value, c
         ("--host", "broker", "'broker' is not an address, such as 10.0.0.7, 10.0.0.0/8 or fe80::1"),
         ("--offset", "9-x", "'9-x' is not an offset, such as 1200, 1200-1299 or 1200-"),
         ("--key", "0x123", "'0x123' has an odd number of hex digits"),
-        ("--port", "0", "0 is not in the range"),
+        ("--port", "0", "no whole number from 1 to 65535"),
         ("--where", "latency_ns > 5", "it fits --table exchanges"),
         ("--where", "size >", "syntax error"),
     ],

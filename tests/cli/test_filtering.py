@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from mqsniff.cli import main
-from mqsniff.cli.filtering import read_connection, read_key, read_name, read_network, read_offsets, read_time
+from mqsniff.filters.readings import read_connection, read_key, read_name, read_network, read_offsets, read_time
 from mqsniff.filters.recordfilter import OFFSET_MAX
 
 SECOND_NS = 1_000_000_000

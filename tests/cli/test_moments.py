@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-import click
 import pytest
 
-from mqsniff.cli.filtering import read_duration, read_time
-from mqsniff.cli.moments import AskedTimes, RelativeTime, read_moment, resolved
 from mqsniff.filters.itemfilter import Filters
+from mqsniff.filters.moments import AskedTimes, RelativeTime, read_moment, resolved
+from mqsniff.filters.readings import read_duration, read_time
 
 SECOND = 1_000_000_000
 DAY = 86_400 * SECOND
@@ -61,7 +60,7 @@ def test_the_capture_decides_them(start, stop, times):
 
 
 def test_times_without_anything_between_them_are_refused():
-    with pytest.raises(click.UsageError, match="not after"):
+    with pytest.raises(ValueError, match="not after"):
         resolved(Filters(), AskedTimes(read("+30s"), read("+10s")), FIRST, LAST)
 
 

@@ -10,6 +10,6 @@
 
 from mqsniff.answers.stats.collecting import SECTIONS, TrafficStats
 from mqsniff.answers.stats.comparing import changes
-from mqsniff.answers.stats.health import RunFacts
+from mqsniff.answers.stats.health import RunFacts, facts_of
 
-__all__ = ["SECTIONS", "RunFacts", "TrafficStats", "changes"]
+__all__ = ["SECTIONS", "RunFacts", "TrafficStats", "changes", "facts_of"]

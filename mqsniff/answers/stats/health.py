@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 from mqsniff.answers.stats.keeping import OTHERS, KeptTallies, StatRow
 from mqsniff.answers.stats.protocols import is_encrypted
 from mqsniff.model import CaptureInfo, ConnectionInfo, Problem
+from mqsniff.pipeline import Pipeline
 
 Trust: TypeAlias = Literal["good", "doubtful", "bad", "unknown"]
 
@@ -36,6 +37,18 @@ class RunFacts:
     other_packets: int = 0
     cut_packets: int = 0
     backward_packets: int = 0
+
+
+def facts_of(pipeline: Pipeline) -> RunFacts:
+    """What a run that has ended knows beside its items."""
+    totals = pipeline.totals
+    return RunFacts(
+        captures=pipeline.captures,
+        packets=totals.packets,
+        other_packets=totals.other_packets,
+        cut_packets=totals.cut_packets,
+        backward_packets=totals.backward_packets,
+    )
 
 
 @dataclass(slots=True)

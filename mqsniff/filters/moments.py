@@ -9,11 +9,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
-
-import click
 
 from mqsniff.filters.itemfilter import Filters
 from mqsniff.tables.times import SECOND_NS
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from mqsniff.model import CaptureInfo, PacketBatch
     from mqsniff.pipeline import Source
 
+EMPTY_SPAN: Final = "--to is not after --from: there is no time between them"
+NO_END: Final = "a time such as -5m counts back from the last packet, and only files can be read for it beforehand"
 _DAY_NS: Final = 86_400 * SECOND_NS
 _CLOCK: Final = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?Z?\Z", re.ASCII)
 
@@ -96,16 +97,35 @@ def last_time(source: Source) -> int | None:
 
 
 def resolved(filters: Filters, asked: AskedTimes, first_ns: int | None, last_ns: int | None) -> Filters:
-    """Filters with times that a capture decided; raises click.UsageError where none is left between them."""
+    """Filters with times that a capture decided; raises ValueError where none is left between them."""
     if first_ns is None:
         return filters
     start = _moment(asked.start, first_ns, last_ns, filters.from_ns)
     stop = _moment(asked.stop, first_ns, last_ns, filters.to_ns)
     if start is not None and stop is not None and stop <= start:
         if asked.stop is None or asked.stop.since != "midnight":
-            raise click.UsageError("--to is not after --from: there is no time between them")
+            raise ValueError(EMPTY_SPAN)
         stop += _DAY_NS
     return replace(filters, from_ns=start, to_ns=stop)
+
+
+def at_times(
+    source: Source, filters: Filters, asked: AskedTimes, again: Callable[[Sequence[str]], Source] | None
+) -> tuple[Source, Filters]:
+    """The source, and the filters with times that its packets decide.
+
+    ``again`` opens the files of the source once more, by their names; None: they cannot be read twice. Raises
+    ValueError where no time is left, or the last packet cannot be known.
+    """
+    if asked.needs_end and again is None:
+        raise ValueError(NO_END)
+    peeked, last_ns = PeekedSource(source), None
+    if asked.needs_end and again is not None:
+        names = [capture.name for capture in peeked.captures]
+        if not all(Path(name).is_file() for name in names):
+            raise ValueError(NO_END)
+        last_ns = last_time(again(names))
+    return peeked, resolved(filters, asked, peeked.first_ns, last_ns)
 
 
 def _moment(time: RelativeTime | None, first_ns: int, last_ns: int | None, exact: int | None) -> int | None:
