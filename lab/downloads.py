@@ -123,7 +123,7 @@ def _run(command: Sequence[str], folder: Path, environment: dict[str, str] | Non
 
 
 def _keep(made: Path, folder: Path) -> None:
-    """Move a finished folder into the cache at once: a run that was killed leaves none behind."""
+    """Move a finished folder into the cache at once: a run that was killed leaves none after."""
     CACHE.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=CACHE))
     shutil.copytree(made, draft, dirs_exist_ok=True)

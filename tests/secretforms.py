@@ -93,7 +93,7 @@ def _marked(name: str) -> tuple[set[bytes], dict[int, frozenset[bytes]]]:
                 piece
                 for secret in secrets_in(item.message.body)
                 for piece in (secret, *_PIECE.findall(secret))
-                if len(piece) >= _SIZE_MIN
+                if len(piece) >= _SIZE_MIN and not piece.isdigit()  # a number stands in other fields too
             }
             if here and item.message.name not in names:
                 names.add(item.message.name)

@@ -246,8 +246,8 @@ class RecordsRow(NamedTuple):
     slot_metadata_size: int | None
     left_out: str | None
     joined: bool | None
-    key_sha256: str | None
-    value_sha256: str | None
+    key_hmac_sha256: str | None
+    value_hmac_sha256: str | None
     timestamp_type: str | None
     crc: int | None
     attributes: int | None
