@@ -45,16 +45,17 @@ class CommandTally:
 
     def take(self, exchange: Exchange) -> None:
         """Count an exchange. Hot: once an exchange."""
-        status, pending = exchange.status, exchange.pending
+        status = exchange.status
         statuses = self.statuses
         statuses[status] = statuses.get(status, 0) + 1
-        if exchange.work_ns is not None and status in TIMED and not (pending is not None and pending.held):
-            self.work.add(exchange.work_ns)
-        elif exchange.latency_ns is not None and status in TIMED:
-            self.waits.add(max(0, exchange.latency_ns - (exchange.queue_ns or 0) - (exchange.work_ns or 0)))
-        if status in FAILED or (status == "unasked" and exchange.answer is not None and exchange.answer.failed):
+        worked = worked_ns(exchange)
+        if worked is not None:
+            self.work.add(worked)
+        elif (waited := waited_ns(exchange)) is not None:
+            self.waits.add(waited)
+        if is_failure(exchange):
             self.errors += 1
-            name = _error_name(exchange)
+            name = error_name_of(exchange)
             self.error_names[name] = self.error_names.get(name, 0) + 1
 
     def count_messages(self, kind: str, version: int | None, count: int, size: int) -> None:
@@ -140,7 +141,27 @@ def named(exchange: Exchange) -> Message | None:
     return exchange.answer if pending is None or pending.message is None else pending.message
 
 
-def _error_name(exchange: Exchange) -> str:
+def is_failure(exchange: Exchange) -> bool:
+    """Whether it counts as an error: a request that failed, or a failing answer that nobody asked for."""
+    status = exchange.status
+    return status in FAILED or (status == "unasked" and exchange.answer is not None and exchange.answer.failed)
+
+
+def waited_ns(exchange: Exchange) -> int | None:
+    """How long the broker held its answer on purpose; None for an exchange that says nothing about it."""
+    if exchange.latency_ns is None or exchange.status not in TIMED:
+        return None
+    return max(0, exchange.latency_ns - (exchange.queue_ns or 0) - (exchange.work_ns or 0))
+
+
+def worked_ns(exchange: Exchange) -> int | None:
+    """How long the broker worked; None for what it held, and where no time is known."""
+    if exchange.status not in TIMED or (exchange.pending is not None and exchange.pending.held):
+        return None
+    return exchange.work_ns
+
+
+def error_name_of(exchange: Exchange) -> str:
     """What the error of a failed exchange is called."""
     for message in _verdicts(exchange):
         if message is not None and message.error_name:

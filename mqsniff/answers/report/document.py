@@ -1,0 +1,195 @@
+"""Everything that was counted in, the page's document out: plain values, bounded, with what was left out named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from mqsniff.answers.report.collecting import TrafficReport
+from mqsniff.answers.report.links import graph_of
+from mqsniff.answers.report.members import lives_of
+from mqsniff.answers.report.pagetables import tables_of
+from mqsniff.answers.report.timegrid import TimedSeries
+from mqsniff.answers.stats import RunFacts
+from mqsniff.answers.stats.keeping import KeptTallies, StatRow
+from mqsniff.limits import MILLISECOND_NS
+
+SHOWN: Final = 8
+"""Lines of a chart; the rest is one more."""
+LATENCIES: Final = 12
+TEXT_SHOWN: Final = 200
+"""Characters of a name on the page."""
+
+Sections = Mapping[Any, list[StatRow]]
+SeriesRow = dict[str, Any]
+
+
+class PageRun(NamedTuple):
+    """What the command line says beside the traffic."""
+
+    prefix: Sequence[str]
+    """Words of a command that decodes the same: program, command, files, options."""
+    where: str
+    """The condition of the run; empty where it has none."""
+    head: Sequence[tuple[str, str]]
+    """(title, text) lines: the head of the page of ``mqsniff stats``."""
+
+
+def document_of(report: TrafficReport, facts: RunFacts, run: PageRun) -> dict[str, Any]:
+    """The document, of a run that has ended."""
+    report.finish()
+    sections: Sections = report.stats.rows(facts)
+    grid = report.grid
+    series = {"protocol": report.protocols, "topic": report.topics, "client": report.clients}
+    return shortened(
+        {
+            "run": {"prefix": list(run.prefix), "where": run.where, "head": [list(line) for line in run.head]},
+            "files": [capture.name for capture in facts.captures],
+            "span": sections["span"][0],
+            "sentences": sentences(report, sections),
+            "grid": {
+                "start_ms": max(grid.first, 0) * grid.width_ns // MILLISECOND_NS,
+                "width_ms": grid.width_ns // MILLISECOND_NS,
+                "count": grid.count,
+            },
+            "series": {name: _amounts(report, kept) for name, kept in series.items()},
+            "latency": _latency(report),
+            "errors": _amounts(report, report.errors),
+            "network": _amounts(report, report.network),
+            "groups": lives_of(report, sections["groups"]),
+            "groups_left_out": report.history_left_out,
+            "lags": _lags(report),
+            "graph": graph_of(report.links, sections["clients"]),
+            "connections_seen": report.connections_seen,
+            "tables": tables_of(report, sections),
+        }
+    )
+
+
+def sentences(report: TrafficReport, sections: Sections) -> list[str]:
+    """The summary: what there is, what failed and when, for whoever reads nothing else."""
+    span = sections["span"][0]
+    servers = [row for row in sections["hosts"] if row["role"] == "server" and row["protocols"] != ["unknown"]]
+    seconds = (span["duration_ns"] or 0) / 1e9
+    told = [
+        _count(len(servers), "broker"),
+        _count(len(sections["clients"]), "client"),
+        _count(len([row for row in sections["topics"] if row["role"] != "internal"]), "topic") + " with records",
+        f"{_count(span['messages'], 'message')} in {_duration(seconds)}",
+    ]
+    found = [f"{', '.join(told)}."]
+    ranked = sorted(report.errors.kept.items(), key=lambda one: -_total(one[1]))
+    for name, series in ranked[:3]:
+        found.append(f"{_total(series):,} × {name}{_when(report, series)}.")
+    if len(ranked) > 3:
+        rest = sum(_total(series) for _, series in ranked[3:])
+        found.append(f"{rest:,} errors of {_count(len(ranked) - 3, 'other kind')}.")
+    if not ranked and span["messages"]:
+        found.append("No errors, and no request without an answer.")
+    found += [f"{_total(series):,} × {name}{_when(report, series)}." for name, series in report.network.kept.items()]
+    lagging = [row for row in sections["groups"] if row["lag"] or row["unacknowledged"]]
+    for row in lagging[:2]:
+        what = f"{row['lag']:,} records behind" if row["lag"] else f"{row['unacknowledged']:,} unacknowledged"
+        found.append(f"Group {row['group']}: {what} at the end.")
+    return found
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{seconds:.3g} s"
+
+
+def _when(report: TrafficReport, series: TimedSeries[list[int]]) -> str:
+    """The time between the first and the last bucket of a series."""
+    series.fold(report.grid.level)
+    clocks = [_clock(bucket * report.grid.width_ns) for bucket in (min(series.cells), max(series.cells))]
+    return f" at {clocks[0]}" if clocks[0] == clocks[1] else f" between {clocks[0]} and {clocks[1]} UTC"
+
+
+def _clock(ts_ns: int) -> str:
+    seconds = ts_ns // 1_000_000_000 % 86_400
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def _total(series: TimedSeries[list[int]]) -> int:
+    return sum(cell[0] for cell in series.cells.values())
+
+
+def _amounts(report: TrafficReport, kept: KeptTallies[str, TimedSeries[list[int]]]) -> list[SeriesRow]:
+    """The series with most bytes or most of all, then the others as one, which is named so."""
+    ranked = sorted(kept.kept.items(), key=lambda one: -sum(size or n for n, size in one[1].cells.values()))
+    rows = [_amount(report, name, [series]) for name, series in ranked[:SHOWN]]
+    rest = [series for _, series in ranked[SHOWN:]] + ([kept.others] if kept.others is not None else [])
+    if rest:
+        more = " and more" if kept.others is not None else ""
+        rows.append(_amount(report, f"({len(ranked) - SHOWN}{more} others)", rest) | {"others": True})
+    return rows
+
+
+def _amount(report: TrafficReport, name: str, several: Iterable[TimedSeries[list[int]]]) -> SeriesRow:
+    counts = [0] * report.grid.count
+    sizes = [0] * report.grid.count
+    for series in several:
+        for place, cell in enumerate(series.of(report.grid)):
+            if cell is not None:
+                counts[place] += cell[0]
+                sizes[place] += cell[1]
+    return {"name": name, "counts": counts, "bytes": sizes, "count": sum(counts), "size": sum(sizes)}
+
+
+def _latency(report: TrafficReport) -> list[SeriesRow]:
+    """Commands by how often they were timed: how long they took, in all and over time."""
+    durations = report.stats.durations()
+    ranked = sorted(report.latency.kept, key=lambda key: -sum(each.count for each in durations[key]))
+    rows = []
+    for key in ranked[:LATENCIES]:
+        work, waits = durations[key]
+        cells = report.latency.kept[key].of(report.grid)
+        over = [(None, None, None) if cell is None else tuple(cell[0].quantiles(0.5, 0.95, 0.99)) for cell in cells]
+        held = [None if cell is None else cell[1].quantiles(0.5)[0] for cell in cells]
+        rows.append(
+            {
+                "protocol": key[0],
+                "name": key[1],
+                "work": {"count": work.count, "steps": work.steps(), "quantiles": work.quantiles(0.5, 0.95, 0.99, 1)},
+                "waits": {"count": waits.count, "steps": waits.steps(), "quantiles": waits.quantiles(0.5, 0.95, 1)},
+                "p50": [each[0] for each in over],
+                "p95": [each[1] for each in over],
+                "p99": [each[2] for each in over],
+                "waited": held,
+                "most": [None if cell is None or not cell[0].count else cell[0].greatest for cell in cells],
+            }
+        )
+    return rows
+
+
+def _lags(report: TrafficReport) -> list[SeriesRow]:
+    """The groups that lagged most."""
+    rows = []
+    for (protocol, group), series in report.lags.kept.items():
+        cells = series.of(report.grid)
+        lag, commit = ([None if cell is None else cell[which] for cell in cells] for which in (0, 1))
+        most = max((value for value in [*lag, *commit] if value is not None), default=0)
+        rows.append({"protocol": protocol, "group": group, "lag": lag, "commit_lag": commit, "most": most})
+    return sorted(rows, key=lambda row: (-row["most"], row["group"]))[:SHOWN]
+
+
+def shortened(value: Any) -> Any:
+    """A copy whose names are not longer than the page shows; conditions and words of commands stay whole."""
+    match value:
+        case str() if len(value) > TEXT_SHOWN:
+            return f"{value[:TEXT_SHOWN]}… ({len(value):,} characters)"
+        case list() | tuple():
+            return [shortened(item) for item in value]
+        case dict():
+            return {key: item if key in {"conditions", "run"} else shortened(item) for key, item in value.items()}
+    return value
+
+
