@@ -50,6 +50,8 @@ _SEEN_ON_THE_WIRE: Final = {
 
 LinkKey = tuple[str, str, str | None]
 """(client, server, topic)."""
+ErrorKey = tuple[str, str, str | None]
+"""(protocol, command, error); None for the error where there was no answer."""
 DurationPair = tuple[LatencySketch, LatencySketch]
 
 
@@ -72,7 +74,7 @@ class TrafficReport:
         self.protocols: KeptTallies[str, TimedSeries[list[int]]] = KeptTallies(NAMES, amount_series)
         self.topics: KeptTallies[str, TimedSeries[list[int]]] = KeptTallies(NAMES, amount_series)
         self.clients: KeptTallies[str, TimedSeries[list[int]]] = KeptTallies(NAMES, amount_series)
-        self.errors: KeptTallies[str, TimedSeries[list[int]]] = KeptTallies(NAMES, amount_series)
+        self.errors: KeptTallies[ErrorKey, TimedSeries[list[int]]] = KeptTallies(NAMES, amount_series)
         self.network: KeptTallies[str, TimedSeries[list[int]]] = KeptTallies(NAMES, amount_series)
         self.latency: KeptTallies[tuple[str, str], TimedSeries[DurationPair]] = KeptTallies(COMMANDS, duration_series)
         self.lags: KeptTallies[GroupKey, TimedSeries[list[int | None]]] = KeptTallies(NAMES, level_series)
@@ -144,10 +146,10 @@ class TrafficReport:
         if message is None or ended_ns is None:
             return
         if is_failure(exchange):
-            cell = self.errors.of(f"{message.name} {error_name_of(exchange)}").at(self.grid, ended_ns)
-            cell[0] += 1
+            key = (message.protocol, message.name, error_name_of(exchange))
+            self.errors.of(key).at(self.grid, ended_ns)[0] += 1
         elif exchange.status == "unanswered":
-            self.errors.of(f"{message.name} without an answer").at(self.grid, ended_ns)[0] += 1
+            self.errors.of((message.protocol, message.name, None)).at(self.grid, ended_ns)[0] += 1
         worked = worked_ns(exchange)
         waited = waited_ns(exchange) if worked is None else None
         if worked is None and waited is None:

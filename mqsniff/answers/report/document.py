@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from mqsniff.answers.report.collecting import TrafficReport
+from mqsniff.answers.report.collecting import ErrorKey, TrafficReport
 from mqsniff.answers.report.links import graph_of
 from mqsniff.answers.report.members import lives_of
 from mqsniff.answers.report.pagetables import tables_of
+from mqsniff.answers.report.rowsbehind import failure_condition
 from mqsniff.answers.report.timegrid import TimedSeries
 from mqsniff.answers.stats import RunFacts
+from mqsniff.answers.stats.commands import NAMELESS
 from mqsniff.answers.stats.keeping import KeptTallies, StatRow
 from mqsniff.limits import MILLISECOND_NS
 
@@ -19,6 +21,8 @@ SHOWN: Final = 8
 LATENCIES: Final = 12
 TEXT_SHOWN: Final = 200
 """Characters of a name on the page."""
+_WHOLE: Final = frozenset(("behind", "conditions", "run"))
+"""What commands are made of, which is not shortened."""
 
 Sections = Mapping[Any, list[StatRow]]
 SeriesRow = dict[str, Any]
@@ -54,7 +58,7 @@ def document_of(report: TrafficReport, facts: RunFacts, run: PageRun) -> dict[st
             },
             "series": {name: _amounts(report, kept) for name, kept in series.items()},
             "latency": _latency(report),
-            "errors": _amounts(report, report.errors),
+            "errors": _amounts(report, report.errors, _error_words, _error_condition),
             "network": _amounts(report, report.network),
             "groups": lives_of(report, sections["groups"]),
             "groups_left_out": report.history_left_out,
@@ -80,7 +84,7 @@ def sentences(report: TrafficReport, sections: Sections) -> list[str]:
     found = [f"{', '.join(told)}."]
     ranked = sorted(report.errors.kept.items(), key=lambda one: -_total(one[1]))
     for name, series in ranked[:3]:
-        found.append(f"{_total(series):,} × {name}{_when(report, series)}.")
+        found.append(f"{_total(series):,} × {_error_words(name)}{_when(report, series)}.")
     if len(ranked) > 3:
         rest = sum(_total(series) for _, series in ranked[3:])
         found.append(f"{rest:,} errors of {_count(len(ranked) - 3, 'other kind')}.")
@@ -122,10 +126,27 @@ def _total(series: TimedSeries[list[int]]) -> int:
     return sum(cell[0] for cell in series.cells.values())
 
 
-def _amounts(report: TrafficReport, kept: KeptTallies[str, TimedSeries[list[int]]]) -> list[SeriesRow]:
+def _error_words(key: ErrorKey) -> str:
+    _, name, error = key
+    return f"{name} without an answer" if error is None else f"{name} {error}"
+
+
+def _error_condition(key: ErrorKey) -> str | None:
+    return None if key[2] == NAMELESS else failure_condition(*key)
+
+
+def _amounts(
+    report: TrafficReport,
+    kept: KeptTallies[Any, TimedSeries[list[int]]],
+    words: Callable[[Any], str] = str,
+    condition: Callable[[Any], str | None] | None = None,
+) -> list[SeriesRow]:
     """The series with most bytes or most of all, then the others as one, which is named so."""
     ranked = sorted(kept.kept.items(), key=lambda one: -sum(size or n for n, size in one[1].cells.values()))
-    rows = [_amount(report, name, [series]) for name, series in ranked[:SHOWN]]
+    rows = []
+    for key, series in ranked[:SHOWN]:
+        row = _amount(report, words(key), [series])
+        rows.append(row if condition is None else row | {"conditions": condition(key)})
     rest = [series for _, series in ranked[SHOWN:]] + ([kept.others] if kept.others is not None else [])
     if rest:
         more = " and more" if kept.others is not None else ""
@@ -189,7 +210,5 @@ def shortened(value: Any) -> Any:
         case list() | tuple():
             return [shortened(item) for item in value]
         case dict():
-            return {key: item if key in {"conditions", "run"} else shortened(item) for key, item in value.items()}
+            return {key: item if key in _WHOLE else shortened(item) for key, item in value.items()}
     return value
-
-

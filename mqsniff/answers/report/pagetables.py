@@ -1,4 +1,4 @@
-"""Rows of ``mqsniff stats`` in, the tables of the page out: columns with their kinds, rows, and the rows behind them."""
+"""Rows of ``mqsniff stats`` in, the tables of the page out: columns with their kinds, rows, conditions of commands."""
 
 from __future__ import annotations
 
@@ -80,9 +80,7 @@ def tables_of(report: TrafficReport, sections: Mapping[Any, list[StatRow]]) -> l
     rows: dict[str, list[StatRow]] = {
         **sections,
         "failures": _failures(sections["commands"]),
-        "partitions": [
-            {"group": group["group"], **row} for group in sections["groups"] for row in group["partitions"]
-        ],
+        "partitions": [{"group": group["group"], **row} for group in sections["groups"] for row in group["partitions"]],
         "health": [row for row in sections["health"] if row["trust"] is not None],
         "problems": [row for row in sections["health"] if row["trust"] is None],
         "connections": [_connection(connection) for connection in report.connections],

@@ -21,7 +21,7 @@ function timeChart(box, label, make) {
       width, height: made.height || 240, legend: { live: true, isolate: true }, tzDate: (ts) => uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"),
       cursor: { sync: { key: "time", setSeries: false }, drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
       scales: { x: { time: true, min: range.from / 1000, max: range.to / 1000 }, y: { distr: made.log ? 3 : 1, range: made.log ? logRange : (u, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-      axes: [{ ...axis(spanTicks, 2), space: 90 }, axis((u, ticks) => ticks.map((t) => (t === null ? "" : made.format(t))), 3)],
+      axes: [{ ...axis(spanTicks, 2), space: 90 }, { ...axis((u, ticks) => ticks.map((t) => (t === null ? "" : made.format(t))), 3), ...(made.bars ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6, 1e7] } : {}) }],
       series: [{ value: (u, v) => (v === null ? "–" : clock(v * 1000, endMs - startMs)) }, ...made.series.map((one, i) => ({
         label: one.label, stroke: one.stroke || colour(one.colour ?? i), width: one.width || 1.8, dash: one.dash,
         fill: one.fill, points: { show: one.points || (made.log ? undefined : false), size: 5 }, spanGaps: one.spanGaps,
@@ -57,7 +57,7 @@ function choice(label, options, change) {
 function seriesList(rows, text, command) {
   return el("ul", { class: "series" }, rows.map((row, i) => el("li", {},
     el("span", { class: "swatch", style: null, "data-colour": row.others ? 8 : i }), el("bdi", { text: row.name }), " ",
-    command && !row.others ? el("button", { type: "button", class: "number", title: "Show the command", onclick: () => command(row) , text: text(row) }) : el("span", { text: text(row) }))));
+    !row.others && command(row) ? el("button", { type: "button", class: "number", title: "Show the command", onclick: command(row), text: text(row) }) : el("span", { text: text(row) }))));
 }
 function paintSwatches() {
   for (const one of document.querySelectorAll("[data-colour]")) one.style.background = colour(Number(one.dataset.colour));
@@ -73,7 +73,7 @@ function trafficSection() {
   const list = () => {
     const where = { protocol: (name) => ["messages", `protocol = ${sqlText(name)}`], topic: (name) => ["records", `coalesce(topic, topic_id) = ${sqlText(name)}`] }[by];
     lists.replaceChildren(seriesList(rows(), (row) => `${countText(row.count)} ${by === "topic" ? "records" : "messages"}, ${sizeText(row.size)}`,
-      where && ((row) => isPlain(row.name) && showCommand(rangeCommand(...where(row.name)), row.name))));
+      (row) => where && isPlain(row.name) ? () => showCommand(rangeCommand(...where(row.name)), row.name) : null));
     paintSwatches();
   };
   const box = section("traffic", "Traffic", note(`How much was said in each ${durationText(grid.width_ms * 1e6)}, per second. Drag to zoom; a click on a name below the chart shows that one alone.`));
@@ -107,7 +107,7 @@ function errorsSection() {
     box.append(el("h3", { text: label }));
     timeChart(box, `${label} over time`, () => ({ height: 180, bars: true, marks: shade, format: (v) => countText(v),
       series: (rows.length ? rows : [{ name: "none", counts: times.map(() => 0) }]).map((row, i) => ({ label: row.name, values: row.counts.map((n) => n || null), colour: row.others ? 8 : i, fill: `${colour(row.others ? 8 : i)}aa`, width: 1 })) }));
-    if (rows.length) box.append(seriesList(rows, (row) => countText(row.count), null));
+    if (rows.length) box.append(seriesList(rows, (row) => countText(row.count), (row) => row.conditions ? () => showCommand(rangeCommand("exchanges", row.conditions), row.name) : null));
   }
   if (rebalances.length) box.append(note(`${countText(rebalances.length)} rebalances are shaded.`));
 }

@@ -1,7 +1,8 @@
 // Latency by command: a distribution for each, work apart from waiting, and percentiles over time of the one that is chosen.
 function distribution(row) {
   const all = [...row.work.steps, ...row.waits.steps].map(([low]) => Math.max(low, 1));
-  const [low, high] = [Math.log2(Math.min(...all)), Math.log2(Math.max(...all)) + 0.25];
+  const [low, top] = [Math.log2(Math.min(...all)), Math.log2(Math.max(...all)) + 0.25];
+  const high = Math.max(top, low + 6);
   const width = 300, height = 54, slots = Math.max(1, Math.round((high - low) * 4));
   const bars = (steps, name) => {
     const most = Math.max(1, ...row.work.steps.map((s) => s[1]), ...row.waits.steps.map((s) => s[1]));

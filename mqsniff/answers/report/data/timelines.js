@@ -13,7 +13,7 @@ function timeTicks(width, height, left) {
 function barChart(host, label, rows, options = {}) {
   const draw = () => {
     const width = host.clientWidth || 640, narrow = width < 560, left = narrow ? 0 : Math.min(230, width * 0.3);
-    const tall = options.tall || (narrow ? 30 : 22), height = 24 + rows.length * tall, inner = width - left;
+    const tall = narrow ? 32 : options.tall || 22, height = 24 + rows.length * tall, inner = width - left;
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
     root.append(...timeTicks(inner, height, left));
     rows.forEach((row, i) => {
