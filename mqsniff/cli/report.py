@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,7 +58,7 @@ class ReportCommand(SectionedCommand):
 @where_option
 @decode_options
 @click.pass_context
-def command(ctx: click.Context, files: tuple[str, ...], *, out: str, **options: Any) -> int:
+def command(ctx: click.Context, /, files: tuple[str, ...], *, out: str, **options: Any) -> int:
     """Write one HTML page about captures, to look at and to pass on.
 
     What they hold and how far they can be trusted, traffic, latency, errors, groups and connections over time, and
@@ -78,7 +79,7 @@ def command(ctx: click.Context, files: tuple[str, ...], *, out: str, **options: 
         return 2
     page = _page(reports[0], ended, wanted, _words(ctx, files)).encode()
     if out == "-":
-        click.get_binary_stream("stdout").write(page)
+        sys.stdout.buffer.write(page)
         return ended.code
     _write(Path(out), page)
     say(f"{out}: {len(page) / 1e6:.2f} MB, open it in a browser")
@@ -92,7 +93,7 @@ def _page(report: TrafficReport, ended: EndedRun, options: RunOptions, words: li
     from mqsniff.cli.statsgrid import GridLines
     from mqsniff.cli.statshead import StatsHead
 
-    sections = report.stats.rows(ended.facts)
+    sections = {str(name): rows for name, rows in report.stats.rows(ended.facts).items()}
     lines = list(StatsHead(GridLines(color=False, width=None), top=5).of(sections))[1:]
     head = [(line[:10].strip(), line[10:].strip()) for line in lines]
     document = document_of(report, ended.facts, PageRun(words, options.where or "", head))
@@ -106,7 +107,7 @@ def _words(ctx: click.Context, files: tuple[str, ...]) -> list[str]:
     words += [file if file == "-" else f"./{file}" for file in files if file.startswith("-")]
     told = set()
     for param in order:
-        if not isinstance(param, SectionedOption) or param.name in {"out", "where", None} or param.name in told:
+        if not isinstance(param, SectionedOption) or param.name in {"out", "where", "quiet", None} or param.name in told:
             continue
         told.add(param.name)
         values = given[param.name] if param.multiple else [given[param.name]]

@@ -24,7 +24,7 @@ TEXT_SHOWN: Final = 200
 _WHOLE: Final = frozenset(("behind", "conditions", "run"))
 """What commands are made of, which is not shortened."""
 
-Sections = Mapping[Any, list[StatRow]]
+CountedSections = Mapping[Any, list[StatRow]]
 SeriesRow = dict[str, Any]
 
 
@@ -42,10 +42,10 @@ class PageRun(NamedTuple):
 def document_of(report: TrafficReport, facts: RunFacts, run: PageRun) -> dict[str, Any]:
     """The document, of a run that has ended."""
     report.finish()
-    sections: Sections = report.stats.rows(facts)
+    sections: CountedSections = report.stats.rows(facts)
     grid = report.grid
     series = {"protocol": report.protocols, "topic": report.topics, "client": report.clients}
-    return shortened(
+    document: dict[str, Any] = shortened(
         {
             "run": {"prefix": list(run.prefix), "where": run.where, "head": [list(line) for line in run.head]},
             "files": [capture.name for capture in facts.captures],
@@ -68,9 +68,10 @@ def document_of(report: TrafficReport, facts: RunFacts, run: PageRun) -> dict[st
             "tables": tables_of(report, sections),
         }
     )
+    return document
 
 
-def sentences(report: TrafficReport, sections: Sections) -> list[str]:
+def sentences(report: TrafficReport, sections: CountedSections) -> list[str]:
     """The summary: what there is, what failed and when, for whoever reads nothing else."""
     span = sections["span"][0]
     servers = [row for row in sections["hosts"] if row["role"] == "server" and row["protocols"] != ["unknown"]]
@@ -193,7 +194,7 @@ def _latency(report: TrafficReport) -> list[SeriesRow]:
 
 def _lags(report: TrafficReport) -> list[SeriesRow]:
     """The groups that lagged most."""
-    rows = []
+    rows: list[SeriesRow] = []
     for (protocol, group), series in report.lags.kept.items():
         cells = series.of(report.grid)
         lag, commit = ([None if cell is None else cell[which] for cell in cells] for which in (0, 1))

@@ -49,8 +49,8 @@ def graph_of(links: KeptTallies[LinkKey, list[int]], clients: Iterable[StatRow])
         amount = merged.setdefault((places[0], places[1], places[2]), [0, 0])
         amount[0] += count
         amount[1] += size
-    for column in nodes:
-        for node in column.values():
+    for of_column in nodes:
+        for node in of_column.values():
             node["count"] = len(node["stands_for"])
             node["software"] = software.get(node["stands_for"][0])
             node["stands_for"] = node["stands_for"][:20]
