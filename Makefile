@@ -6,7 +6,7 @@ WHEEL := $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir bui
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
 LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py
 
-.PHONY: sample check test lint types walls data wheels compiled check-compiled format truth same-rows bench clean
+.PHONY: sample check test lint types walls data pictures wheels compiled check-compiled format truth same-rows bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
@@ -36,6 +36,9 @@ data: .venv/ready  ## the data of dissectors/ is what proto/ says, docs/tables.m
 	$(BIN)/python proto/build.py --check
 	$(BIN)/python docs/build_tables.py --check
 	$(BIN)/python docs/build_man.py --check
+
+pictures: .venv/ready  ## the pictures of the README: make pictures CAPTURES=DIR; needs Chromium
+	$(BIN)/python docs/build_report_pictures.py $(CAPTURES)
 
 wheels: .venv/ready  ## a pure wheel and, with a C compiler, a compiled one for this Python, in build/wheels
 	rm -rf build/wheels build/lib* build/bdist*

@@ -1,4 +1,4 @@
-"""Write the pictures of the report page: a capture of the repository, opened in Chromium (``make pictures``)."""
+"""Write the pictures of the report page: captures of real brokers in, PNG out (``make pictures CAPTURES=DIR``)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).parents[1]
-CAPTURE = ROOT / "pcaps/kafka/kafka-3.9.1-java-4.4.0-cross-xa.pcapng"
-PICTURES = (("report-light.png", "light", "#summary"), ("report-dark.png", "dark", "#groups"))
-"""(file, colours, the section at the top)."""
+PICTURES = (
+    ("report-light.png", "light", "#summary", "kafka-cluster/kafka-4.4-dyn-kraft-leader-kill.pcap"),
+    ("report-dark.png", "dark", "#groups", "kafka-client/kafka-3.9.1-librdkafka-2.16.0-group-rrange.pcapng"),
+)
+"""(file, colours, the section at the top, capture)."""
 SIZE = {"width": 1180, "height": 820}
 
 
 def main() -> None:
-    """Write all of them."""
-    with tempfile.TemporaryDirectory() as folder:
-        page = Path(folder) / "report.html"
-        words = [sys.executable, "-m", "mqsniff", "report", str(CAPTURE), "--out", str(page), "--quiet"]
-        subprocess.run(words, check=True, cwd=ROOT)  # noqa: S603  # our own command
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-            for name, colours, section in PICTURES:
-                take(browser, page, ROOT / "docs/pictures" / name, colours, section)
-            browser.close()
+    """Write all of them; the argument is the folder of the captures."""
+    captures = Path(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for name, colours, section, capture in PICTURES:
+            page = Path(folder) / f"{name}.html"
+            words = [sys.executable, "-m", "mqsniff", "report", str(captures / capture), "--out", str(page), "--quiet"]
+            subprocess.run(words, check=True, cwd=ROOT)  # noqa: S603  # our own command
+            take(browser, page, ROOT / "docs/pictures" / name, colours, section)
+        browser.close()
 
 
 def take(browser: Browser, page: Path, picture: Path, colours: str, section: str) -> None:

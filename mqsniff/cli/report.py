@@ -107,7 +107,11 @@ def _words(ctx: click.Context, files: tuple[str, ...]) -> list[str]:
     words += [file if file == "-" else f"./{file}" for file in files if file.startswith("-")]
     told = set()
     for param in order:
-        if not isinstance(param, SectionedOption) or param.name in {"out", "where", "quiet", None} or param.name in told:
+        if (
+            not isinstance(param, SectionedOption)
+            or param.name in {"out", "where", "quiet", None}
+            or param.name in told
+        ):
             continue
         told.add(param.name)
         values = given[param.name] if param.multiple else [given[param.name]]

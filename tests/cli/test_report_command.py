@@ -45,7 +45,7 @@ def test_a_page_is_written_and_named(sample, tmp_path):
 
 def test_the_summary_says_what_failed_and_when(sample):
     told = document(sample)
-    assert told["sentences"][0].startswith("1 broker, 1 client, 1 topic with records, 5 messages in")
+    assert told["sentences"][0].startswith("1 server, 1 client, 1 topic with records, 5 messages in")
     assert any(re.fullmatch(r"1 × PUB E_INVALID at \d\d:\d\d:\d\d\.", line) for line in told["sentences"])
     assert ["errors", "1 PUB E_INVALID"] in told["run"]["head"]
 

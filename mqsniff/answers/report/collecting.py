@@ -48,6 +48,9 @@ _SEEN_ON_THE_WIRE: Final = {
 }
 """Kinds of problems that stand on the time axis, in words."""
 
+_BESIDE_THOSE: Final = "are told one by one"
+"""How the problem ends that says how many had no problem of their own (``streams.troubles``)."""
+
 LinkKey = tuple[str, str, str | None]
 """(client, server, topic)."""
 ErrorKey = tuple[str, str, str | None]
@@ -101,7 +104,7 @@ class TrafficReport:
             cell[1] += sum_of_values(item.batch)
         elif isinstance(item, ProblemItem):
             words = _SEEN_ON_THE_WIRE.get(item.problem.kind)
-            if words is not None and item.ts_ns is not None:
+            if words is not None and item.ts_ns is not None and not item.problem.detail.endswith(_BESIDE_THOSE):
                 self._happened(words, item.ts_ns)
         elif isinstance(item, ClosedItem):
             self._closed(item.connection)

@@ -60,6 +60,7 @@ def document_of(report: TrafficReport, facts: RunFacts, run: PageRun) -> dict[st
             "latency": _latency(report),
             "errors": _amounts(report, report.errors, _error_words, _error_condition),
             "network": _amounts(report, report.network),
+            "network_totals": network_totals(sections["network"]),
             "groups": lives_of(report, sections["groups"]),
             "groups_left_out": report.history_left_out,
             "lags": _lags(report),
@@ -74,10 +75,10 @@ def document_of(report: TrafficReport, facts: RunFacts, run: PageRun) -> dict[st
 def sentences(report: TrafficReport, sections: CountedSections) -> list[str]:
     """The summary: what there is, what failed and when, for whoever reads nothing else."""
     span = sections["span"][0]
-    servers = [row for row in sections["hosts"] if row["role"] == "server" and row["protocols"] != ["unknown"]]
+    servers = [row for row in sections["hosts"] if row["role"] == "server" and row["connections"]]
     seconds = (span["duration_ns"] or 0) / 1e9
     told = [
-        _count(len(servers), "broker"),
+        _count(len(servers), "server"),
         _count(len(sections["clients"]), "client"),
         _count(len([row for row in sections["topics"] if row["role"] != "internal"]), "topic") + " with records",
         f"{_count(span['messages'], 'message')} in {_duration(seconds)}",
@@ -91,12 +92,22 @@ def sentences(report: TrafficReport, sections: CountedSections) -> list[str]:
         found.append(f"{rest:,} errors of {_count(len(ranked) - 3, 'other kind')}.")
     if not ranked and span["messages"]:
         found.append("No errors, and no request without an answer.")
-    found += [f"{_total(series):,} × {name}{_when(report, series)}." for name, series in report.network.kept.items()]
+    totals = network_totals(sections["network"])
+    for name, series in report.network.kept.items():
+        found.append(f"{totals.get(name, _total(series)):,} × {name}{_when(report, series)}.")
     lagging = [row for row in sections["groups"] if row["lag"] or row["unacknowledged"]]
     for row in lagging[:2]:
         what = f"{row['lag']:,} records behind" if row["lag"] else f"{row['unacknowledged']:,} unacknowledged"
         found.append(f"Group {row['group']}: {what} at the end.")
     return found
+
+
+def network_totals(rows: Sequence[StatRow]) -> dict[str, int]:
+    """All of what each connection reports only the first of, with a time (``troubles_max``)."""
+    return {
+        "segment sent again": sum(row["retransmitted_segments"] for row in rows),
+        "zero window": sum(row["client_zero_windows"] + row["server_zero_windows"] for row in rows),
+    }
 
 
 def _count(number: int, noun: str) -> str:

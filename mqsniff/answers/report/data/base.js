@@ -29,6 +29,7 @@ function svg(name, attributes, ...children) {
 
 const digits = (x) => (x >= 99.95 ? Math.round(x).toString() : Number(x.toPrecision(3)).toString());
 const countText = (n) => (n === null || n === undefined ? "" : Math.round(n).toLocaleString("en-US"));
+const countOf = (n, noun) => `${countText(n)} ${noun}${n === 1 ? "" : "s"}`;
 function sizeText(n) {
   if (n === null || n === undefined) return "";
   const units = ["B", "kB", "MB", "GB", "TB"];
@@ -142,7 +143,7 @@ function hideCommand() {
 function section(id, title, ...content) {
   const node = el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title`, text: title }), ...content);
   document.getElementById("main").append(node);
-  document.getElementById("nav").append(el("a", { href: `#${id}`, text: title }));
+  document.getElementById("nav").append(el("a", { href: `#${id}`, text: title.split(/[:,]/)[0] }));
   return node;
 }
 const note = (text) => el("p", { class: "note", text });

@@ -109,7 +109,11 @@ function errorsSection() {
       series: (rows.length ? rows : [{ name: "none", counts: times.map(() => 0) }]).map((row, i) => ({ label: row.name, values: row.counts.map((n) => n || null), colour: row.others ? 8 : i, fill: `${colour(row.others ? 8 : i)}aa`, width: 1 })) }));
     if (rows.length) box.append(seriesList(rows, (row) => countText(row.count), (row) => row.conditions ? () => showCommand(rangeCommand("exchanges", row.conditions), row.name) : null));
   }
-  if (rebalances.length) box.append(note(`${countText(rebalances.length)} rebalances are shaded.`));
+  for (const row of doc.network) {
+    const all = doc.network_totals[row.name];
+    if (all > row.count) box.append(note(`${row.name}: ${countText(all)} in all; ${countText(row.count)} are on the axis, as a connection reports only its first ones with a time.`));
+  }
+  if (rebalances.length) box.append(note(`Shaded: ${countOf(rebalances.length, "rebalance")}.`));
 }
 
 function lagSection() {

@@ -59,7 +59,7 @@ const cut = (text, most) => (text.length <= most ? text : `${text.slice(0, Math.
 
 function groupsSection() {
   if (!doc.groups.length) return;
-  const box = section("groups", "Groups: members and what they were assigned", note("A bar is a member with its partitions; a new shade is a new generation. Hatched: in the group and without partitions. Purple on the first line: the group rebalances."));
+  const box = section("groups", "Groups: members and what they were assigned", note("A bar is a member with its partitions; a new shade is a new generation. Dashed: in the group and without partitions. Purple on the first line: the group rebalances."));
   if (doc.groups_left_out) box.append(note(`${countText(doc.groups_left_out)} later events of groups are not drawn.`));
   for (const group of doc.groups) {
     const rows = [];
@@ -69,7 +69,7 @@ function groupsSection() {
       from, to: to ?? endMs, kind: held && held !== "nothing" ? "held" : "empty", colour: held && held !== "nothing" ? Math.max(0, generation ?? 0) : undefined, label: held,
       text: `${member.name}\n${held || "no partitions yet"}${generation === null ? "" : `\ngeneration ${generation}`}\n${isoTime(from)} to ${to === null ? "the end" : isoTime(to)}` })) });
     const host = el("div");
-    box.append(el("h3", {}, el("bdi", { text: group.group }), el("small", { text: ` ${group.protocol}, ${countText(group.members.length + group.members_left_out)} members, ${countText(group.rebalance_count)} rebalances` })), host);
+    box.append(el("h3", {}, el("bdi", { text: group.group }), el("small", { text: ` ${group.protocol}, ${countOf(group.members.length + group.members_left_out, "member")}, ${countOf(group.rebalance_count, "rebalance")}` })), host);
     if (group.members_left_out) box.append(note(`${countText(group.members_left_out)} more members are not drawn.`));
     barChart(host, `Members of ${group.group} over time`, rows);
   }
