@@ -22,6 +22,17 @@ from mqsniff.answers.stats.keeping import KeptTallies
 from mqsniff.answers.stats.sketch import LatencySketch
 from mqsniff.decode.registry import load_dissectors
 from mqsniff.dissector import WITH_RECORDS, Settings
+from mqsniff.model import (
+    ClosedItem,
+    ConnectionInfo,
+    Exchange,
+    ExchangeItem,
+    Frame,
+    Message,
+    MessageItem,
+    Pending,
+    Side,
+)
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.rows import rows_of
@@ -96,12 +107,41 @@ def test_series_add_up_to_the_numbers_of_stats(reported):
     assert counted == told
     assert sum(row["count"] for row in series["client"]) == stats["span"][0]["messages"]
     failed = sum(row["errors"] + row["unanswered"] for row in stats["commands"])
-    assert sum(row["count"] for row in reported.document["errors"]) == failed
+    late = sum(row["timed_out"] for row in stats["groups"])
+    assert sum(row["count"] for row in reported.document["errors"]) == failed + late
+    for row in reported.document["errors"]:
+        if row.get("conditions"):
+            assert reported.count("exchanges", row["conditions"]) == row["count"], row["conditions"]
     for row in reported.document["latency"]:
         same = next(c for c in stats["commands"] if (c["protocol"], c["name"]) == (row["protocol"], row["name"]))
         assert row["work"]["count"] == same["timed"] == sum(count for _, count in row["work"]["steps"])
         assert row["waits"]["count"] == same["waited"]
         assert row["work"]["quantiles"][1] == same["p95_ns"]
+
+
+def test_a_page_of_much_is_small_and_says_what_it_leaves_out():
+    report = TrafficReport()
+    for number in range(4000):
+        own = f"{number:0>150}"
+        connection = ConnectionInfo(own, "", f"10.0.{number // 250}.{number % 250}", 1, "10.9.9.9", number, 0, 0)
+        connection.identity.client_id, connection.protocol = f"client-{own}", "nsq"
+        for again in range(3):
+            at_ns = (number * 3 + again) * 10**9
+            frame = Frame(Side.CLIENT, 0, 10, b"", at_ns, at_ns, 1, 1, 0)
+            message = Message(frame, f"p{number % 500}", f"name{number}-{own}", "request", topics=(f"topic-{own}",))
+            report.take(MessageItem(connection, message))
+            pending = Pending(0, "answer", frame, message=message)
+            report.take(ExchangeItem(connection, Exchange(pending, None, "unanswered", ended_ns=at_ns)))
+        connection.client_bytes, connection.last_ts_ns = number, number * 10**10
+        report.take(ClosedItem(connection))
+    document = document_of(report, RunFacts(captures=[]), RUN)
+    assert len(html_of(document | {"files": ["x"]})) < 5_000_000
+    tables = {table["section"]: table for table in document["tables"]}
+    for name in ("connections", "commands", "network"):
+        assert len(tables[name]["rows"]) + tables[name]["left_out"] == 4000
+    assert document["series"]["client"][-1]["name"] == "(248 and more others)"
+    assert sum(row["count"] for row in document["series"]["client"]) == 12_000
+    assert document["grid"]["count"] <= BUCKETS
 
 
 def test_sections_are_those_of_stats(reported):

@@ -53,6 +53,8 @@ _BESIDE_THOSE: Final = "are told one by one"
 
 LinkKey = tuple[str, str, str | None]
 """(client, server, topic)."""
+TIMED_OUT: Final = "(timed out)"
+"""In place of an error: a delivery that was not settled in time."""
 ErrorKey = tuple[str, str, str | None]
 """(protocol, command, error); None for the error where there was no answer."""
 DurationPair = tuple[LatencySketch, LatencySketch]
@@ -143,10 +145,12 @@ class TrafficReport:
             amount[1] += frame.size
 
     def _exchange(self, exchange: Exchange) -> None:
-        if exchange.pending is not None and exchange.pending.link == "settlement":
-            return
         message, ended_ns = named(exchange), _ended_ns(exchange)
         if message is None or ended_ns is None:
+            return
+        if exchange.pending is not None and exchange.pending.link == "settlement":
+            if exchange.pending.extra.get("timed_out"):
+                self.errors.of((message.protocol, message.name, TIMED_OUT)).at(self.grid, ended_ns)[0] += 1
             return
         if is_failure(exchange):
             key = (message.protocol, message.name, error_name_of(exchange))

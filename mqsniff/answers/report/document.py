@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from mqsniff.answers.report.collecting import ErrorKey, TrafficReport
+from mqsniff.answers.report.collecting import TIMED_OUT, ErrorKey, TrafficReport
 from mqsniff.answers.report.links import graph_of
 from mqsniff.answers.report.members import lives_of
+from mqsniff.answers.report.page import escaped_json
 from mqsniff.answers.report.pagetables import tables_of
-from mqsniff.answers.report.rowsbehind import failure_condition
+from mqsniff.answers.report.rowsbehind import equals, failure_condition
 from mqsniff.answers.report.timegrid import TimedSeries
 from mqsniff.answers.stats import RunFacts
 from mqsniff.answers.stats.commands import NAMELESS
@@ -19,6 +20,8 @@ from mqsniff.limits import MILLISECOND_NS
 SHOWN: Final = 8
 """Lines of a chart; the rest is one more."""
 LATENCIES: Final = 12
+TABLES_SIZE: Final = 2_200_000
+"""Bytes of all tables; the rest of a page is bounded by its numbers of things, 2.5 MB with the longest names."""
 TEXT_SHOWN: Final = 200
 """Characters of a name on the page."""
 _WHOLE: Final = frozenset(("behind", "conditions", "run"))
@@ -69,7 +72,18 @@ def document_of(report: TrafficReport, facts: RunFacts, run: PageRun) -> dict[st
             "tables": tables_of(report, sections),
         }
     )
+    bound_tables(document["tables"])
     return document
+
+
+def bound_tables(tables: list[dict[str, Any]], size_max: int = TABLES_SIZE) -> None:
+    """Leave out the last rows of long tables until all tables together are as large as a page may have them."""
+    while sum(len(escaped_json(table)) for table in tables) > size_max:
+        most = max(len(table["rows"]) for table in tables)
+        for table in tables:
+            kept = min(len(table["rows"]), most * 3 // 4)
+            table["left_out"] += len(table["rows"]) - kept
+            del table["rows"][kept:], table["conditions"][kept:]
 
 
 def sentences(report: TrafficReport, sections: CountedSections) -> list[str]:
@@ -93,8 +107,8 @@ def sentences(report: TrafficReport, sections: CountedSections) -> list[str]:
     if not ranked and span["messages"]:
         found.append("No errors, and no request without an answer.")
     totals = network_totals(sections["network"])
-    for name, series in report.network.kept.items():
-        found.append(f"{totals.get(name, _total(series)):,} × {name}{_when(report, series)}.")
+    for words, series in report.network.kept.items():
+        found.append(f"{totals.get(words, _total(series)):,} × {words}{_when(report, series)}.")
     lagging = [row for row in sections["groups"] if row["lag"] or row["unacknowledged"]]
     for row in lagging[:2]:
         what = f"{row['lag']:,} records behind" if row["lag"] else f"{row['unacknowledged']:,} unacknowledged"
@@ -140,10 +154,14 @@ def _total(series: TimedSeries[list[int]]) -> int:
 
 def _error_words(key: ErrorKey) -> str:
     _, name, error = key
+    if error == TIMED_OUT:
+        return f"{name} delivered, and its time ran out"
     return f"{name} without an answer" if error is None else f"{name} {error}"
 
 
 def _error_condition(key: ErrorKey) -> str | None:
+    if key[2] == TIMED_OUT:
+        return f"{equals('protocol', key[0])} and {equals('name', key[1])} and link = 'settlement' and timed_out"
     return None if key[2] == NAMELESS else failure_condition(*key)
 
 

@@ -97,36 +97,39 @@ def condition_of(section: str, row: StatRow) -> str | None:
         return None
     match section:
         case "protocols":
-            return _is("protocol", row["protocol"])
+            return equals("protocol", row["protocol"])
         case "commands":
-            return f"{_is('protocol', row['protocol'])} and {_is('name', row['name'])}"
+            return f"{equals('protocol', row['protocol'])} and {equals('name', row['name'])}"
         case "failures":
             return row["condition"]  # type: ignore[no-any-return]
         case "topics":
-            return f"{_is('protocol', row['protocol'])} and {_is('coalesce(topic, topic_id)', row['topic'])}"
+            return f"{equals('protocol', row['protocol'])} and {equals('coalesce(topic, topic_id)', row['topic'])}"
         case "clients":
-            client = "client_id is null" if row["client_id"] is None else _is("client_id", row["client_id"])
-            software = "client_software is null" if row["software"] is None else _is("client_software", row["software"])
-            return f"{_is('protocol', row['protocol'])} and {_is('client_ip', row['host'])} and {client} and {software}"
+            client = "client_id is null" if row["client_id"] is None else equals("client_id", row["client_id"])
+            software = (
+                "client_software is null" if row["software"] is None else equals("client_software", row["software"])
+            )
+            host = equals("client_ip", row["host"])
+            return f"{equals('protocol', row['protocol'])} and {host} and {client} and {software}"
         case "groups":
-            return f"{_is('protocol', row['protocol'])} and {_is(_GROUP, row['group'])}"
+            return f"{equals('protocol', row['protocol'])} and {equals(_GROUP, row['group'])}"
         case "network":
-            return _is("server", row["server"])
+            return equals("server", row["server"])
         case "connections":
-            return _is("connection_id", row["connection_id"])
+            return equals("connection_id", row["connection_id"])
         case "problems":
-            return _is("kind", row["kind"])
+            return equals("kind", row["kind"])
     return None
 
 
 def failure_condition(protocol: str, name: str, error: str | None) -> str:
     """The rows of ``exchanges`` of one error; of requests without an answer where ``error`` is None."""
-    command = f"{_is('protocol', protocol)} and {_is('coalesce(name, response_name)', name)}"
+    command = f"{equals('protocol', protocol)} and {equals('coalesce(name, response_name)', name)}"
     if error is None:
         return f"{command} and status = 'unanswered'"
     if error.startswith("code "):
         return f"{command} and error_name is null and error_code = {int(error[5:])} and {_FAILED}"
-    return f"{command} and {_is('error_name', error)} and {_FAILED}"
+    return f"{command} and {equals('error_name', error)} and {_FAILED}"
 
 
 def command_for(prefix: Sequence[str], rows: RowsBehind, condition: str, own: str = "") -> str:
@@ -136,7 +139,8 @@ def command_for(prefix: Sequence[str], rows: RowsBehind, condition: str, own: st
     return shlex.join([*prefix, "-o", "ndjson", "--table", rows.table, *where])
 
 
-def _is(column: str, value: str) -> str:
+def equals(column: str, value: str) -> str:
+    """The condition that a column is this text."""
     if len(value) > TEXT_MAX:
         return f"starts_with({column}, {sql_text(value[:TEXT_MAX])}) and length({column}) = {len(value)}"
     return f"{column} = {sql_text(value)}"
