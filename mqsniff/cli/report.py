@@ -18,7 +18,7 @@ from mqsniff.cli.filtering import filter_options, where_option
 from mqsniff.cli.options import RunOptions, decode_options
 from mqsniff.cli.sections import SectionedCommand, SectionedOption, option
 from mqsniff.cli.stats import EndedRun, counted_run
-from mqsniff.cli.talk import say
+from mqsniff.cli.talk import remark
 from mqsniff.tables.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], *, out: str, **option
         sys.stdout.buffer.write(page)
         return ended.code
     _write(Path(out), page)
-    say(f"{out}: {len(page) / 1e6:.2f} MB, open it in a browser")
+    remark(f"{out}: {len(page) / 1e6:.2f} MB, open it in a browser")
     return ended.code
 
 

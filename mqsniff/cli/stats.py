@@ -19,7 +19,7 @@ from mqsniff.cli.filtering import filter_options, where_option
 from mqsniff.cli.known import OneOf
 from mqsniff.cli.options import RunOptions, decode_options
 from mqsniff.cli.sections import SectionedCommand, option
-from mqsniff.cli.talk import say
+from mqsniff.cli.talk import remark, say
 from mqsniff.tables.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -181,11 +181,11 @@ def counted_run(
 def _say_totals(pipeline: Pipeline, choice: CountedChain, seconds: float) -> None:
     """Say what there was, and why there may be little of it."""
     dropped = sum(capture.dropped for capture in pipeline.captures)
-    say(choice.everything.totals(pipeline.totals, dropped, seconds))
+    remark(choice.everything.totals(pipeline.totals, dropped, seconds))
     for sentence in choice.sentences():
-        say(sentence)
+        remark(sentence)
     if (explanation := choice.everything.explanation(pipeline.totals)) is not None:
-        say(explanation)
+        remark(explanation)
 
 
 def _settings(options: RunOptions) -> Settings:

@@ -77,6 +77,13 @@ def test_a_page_that_cannot_be_written_is_an_error_in_one_line(sample, tmp_path)
     assert done.stderr.splitlines()[-1].endswith("No such file or directory")
 
 
+@pytest.mark.parametrize("command", ["report", "stats"])
+def test_quiet_says_nothing(sample, tmp_path, command):
+    own = ["--out", str(tmp_path / "page.html")] if command == "report" else []
+    done = CliRunner().invoke(main, [command, "-q", str(sample), *own])
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
 def test_the_same_input_gives_the_same_page(sample):
     assert run(sample, "--out", "-").stdout == run(sample, "--out", "-").stdout
 

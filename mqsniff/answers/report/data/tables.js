@@ -38,7 +38,7 @@ function tableView(table) {
     if (behind && condition && value) {
       node.append(el("button", { type: "button", class: "number", tabindex: -1, text, onclick: () => showCommand(commandOf(behind[0], condition, behind[1]), `${table.title}: ${labelOf(name)} ${text}`) }));
     } else if (name === "trust" ) node.append(el("span", { class: `verdict ${value}`, text }));
-    else node.append(el("bdi", { text }));
+    else node.append(el("bdi", { text, title: text.length > 24 ? text : null }));
     return node;
   }
   function show() {
