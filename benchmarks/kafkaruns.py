@@ -6,7 +6,7 @@
    records, against tshark's JSON, in which both stand. Then the same by codec, a tenth as large.
 3. ``kafka-parquet``: all tables with keys and values against the fields offset, key and value of tshark.
 4. tshark puts segments that were lost and sent again in order only when it is told to; without that it would leave out
-   what stands behind them.
+   what follows them.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> N
 def compared(
     capture: Capture, theirs: Mapping[str, Sequence[str]], ours: Mapping[str, Sequence[str]], passes: int
 ) -> list[list[str]]:
-    """Commands of others and of ours over one capture; behind ours, the CPU seconds of each of theirs for one of it."""
+    """Commands of others and of ours over one capture; after ours, the CPU seconds of each of theirs for one of it."""
     rows: list[list[str]] = []
     by_others: list[float] = []
     for name, command in {**theirs, **ours}.items():

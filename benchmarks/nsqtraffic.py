@@ -34,7 +34,7 @@ def frame(kind: int, data: bytes) -> bytes:
 
 
 def sized(data: bytes) -> bytes:
-    """Bytes behind their size."""
+    """Bytes after their size."""
     return struct.pack(">i", len(data)) + data
 
 

@@ -3,7 +3,7 @@
 1. A connection begins with a handshake and ends with FINs; what is said goes in segments of at most 1448 bytes.
 2. The client has the higher port; a packet comes every 20 microseconds.
 3. ``LossyTcp`` loses segments on their way and sends them again, as a tap at the server sees it: what the client sends
-   was lost before the tap (a hole, later filled), what the server sends behind it (the same segment twice).
+   was lost before the tap (a hole, later filled), what the server sends after it (the same segment twice).
 """
 
 from __future__ import annotations

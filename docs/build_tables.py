@@ -26,7 +26,7 @@ ROWS: Final[dict[TableName, str]] = {
     "exchanges": "a request and its answer, or half of one; or a delivered message and its settlement",
     "partitions": "a topic, or a partition of one, inside a message",
     "records": "a record that a client produced or was delivered",
-    "topics": "the name of a topic id, as the traffic taught it",
+    "topics": "the name of a topic id, as learned from the traffic",
     "problems": "anything odd: damage, losses, bent rules, what nobody decoded",
 }
 
@@ -88,7 +88,7 @@ Schema version {version}: within a major version columns are only added, nullabl
   their command `broker_entry_metadata`, `metadata`, `payload` (its size, the sizes of command and metadata, the CRC-32C
   as `checksum`, and whether it fits), and `opened_marker`, what a marker between brokers says.
 - Records of Pulsar: each slot of a batch is a row, and `left_out` says why one is not for the application. A message in
-  chunks is a row too (`joined`), behind those of its chunks (`chunk_id`): count or sum with one of the two left out.
+  chunks is a row too (`joined`), after those of its chunks (`chunk_id`): count or sum with one of the two left out.
 
 | type here | in Parquet and SQL | in NDJSON |
 |---|---|---|

@@ -141,7 +141,7 @@ class Settings:
 
 
 class Candidate(NamedTuple):
-    """A frame that a search accepts by its head and by the bytes behind it."""
+    """A frame that a search accepts by its head and by the bytes after it."""
 
     data: bytes
     """Bytes of the side."""
@@ -150,7 +150,7 @@ class Candidate(NamedTuple):
     stop: int
     """How far they may be looked at."""
     size: int
-    """Its size; it may go on behind them."""
+    """Its size; it may continue after them."""
     begins_packet: bool
     """Whether a captured packet begins with it."""
     ends_packet: bool

@@ -104,8 +104,8 @@ class Limits:
         "largest frame that a search for the next frame accepts",
         "raise it where frames larger than this follow a loss")
     search_sure: int = _bytes(MIB, 1, 4 * GIB,
-        "a frame found by search that is larger than this needs two frames behind it",
-        "lower it where other bytes behind a loss become a message, raise it where a large message is skipped")
+        "a frame found by search that is larger than this needs two frames after it",
+        "lower it where other bytes after a loss become a message, raise it where a large message is skipped")
     wait_max: int = _bytes(4 * MIB, 64 * KIB, 4 * GIB,
         "bytes of a side that wait for the peer's answer before framing continues without it",
         "raise it where a client sends much before an answer that changes how it is read")
@@ -122,10 +122,10 @@ class Limits:
         "capture time within which nsqd refuses a command; if it sends something later, it did not refuse",
         "raise it where nsqd answers later than this")
     reorder_max: int = _bytes(4 * MIB, 64 * KIB, GIB,
-        "bytes of one direction that wait behind a hole",
+        "bytes of one direction that wait after a hole",
         "raise it where `gap` problems name bytes that come later in the capture")
     reorder_segments: int = _count(4_096, 16, 1 << 24,
-        "segments of one direction that wait behind a hole",
+        "segments of one direction that wait after a hole",
         "as reorder_max")
     gap_grace_packets: int = _count(64, 1, 1 << 20,
         "packets of a connection that may still fill an acknowledged hole",
@@ -143,10 +143,10 @@ class Limits:
         "the same segment within this time is a copy by the tap",
         "raise it where copies come later than this, lower it where retransmissions count as copies")
     idle_ns: int = _time(3_600 * SECOND_NS, SECOND_NS, YEAR_NS,
-        "a connection silent for so long is forgotten",
+        "a connection that is silent for this long is given up",
         "raise it where a silent connection goes on as a new one, lower it to save memory")
     linger_ns: int = _time(60 * SECOND_NS, MILLISECOND_NS, DAY_NS,
-        "after its close a connection takes its late packets for so long",
+        "time after its close for which a connection takes late packets",
         "raise it where late packets open a new connection")
     jump_max: int = _bytes(1024 * MIB, 64 * KIB, GIB,
         "largest distance of an acknowledgement that is accepted: TCP's largest window",
@@ -159,7 +159,7 @@ class Limits:
         "raise it where a `gap` stands for segments that are in the capture")
     strays_sure: int = _count(4, 1, 1 << 16,
         "implausible segments together that are accepted if the peer is not captured",
-        "lower it where one side is captured and segments behind a large loss are ignored")
+        "lower it where one side is captured and segments after a large loss are ignored")
     oddities_max: int = _count(16, 1, 1 << 20,
         "ignored segments of a direction that are reported one by one: noise must not fill tables",
         "raise it to see every ignored segment as a problem")
@@ -171,7 +171,7 @@ class Limits:
         "none: results stay the same")
     tls_trials_max: int = _count(65_536, 64, 1 << 26,
         "tries to open a TLS record whose key or sequence number is not known: each costs as much as opening one",
-        "raise it where TLS is dark behind a loss, or joined late, though its keys are given")
+        "raise it where TLS is not decrypted after a loss, or joined late, though its keys are given")
     chunk_max: int = _bytes(MIB, KIB, GIB,
         "bytes of one chunk that reassembly passes on",
         "none: results stay the same")
@@ -206,16 +206,16 @@ class Limits:
         "tunnels inside each other: a packet may consist of nothing but their headers",
         "raise it for a `limit` problem that names tunnels")
     elements_max: int = _count(1 << 20, 1000, 1 << 31,
-        "array elements and unknown tags of one message: two bytes may become an object",
+        "array elements and unknown tags of one message: every two bytes may become an object",
         "raise it for a `limit` problem of a message that has more elements")
     message_problems_max: int = _count(100, 1, 1 << 20,
-        "problems noted in one message: a body may be odd in every byte",
-        "raise it to see all that is odd in a message")
+        "problems noted in one message: a body may be wrong in every byte",
+        "raise it to see all problems of a message")
     decompress_max: int = _bytes(128 * MIB, 64 * KIB, 2 * GIB,
-        "bytes that one compressed batch of records may become",
+        "bytes to which one compressed batch of records may expand",
         "raise it for a `limit` problem that names decompress_max")
     inflate_ratio: int = _count(128, 1, 1 << 20,
-        "plain bytes that a connection's bytes may become on the whole, each: DEFLATE makes 1,032 of one, zstd 30,000",
+        "plain bytes for each byte of a connection: DEFLATE makes 1,032 of one, zstd 30,000",
         "raise it for a `limit` problem that names it: what compresses better is decoded then")
     inflate_free: int = _bytes(64 * MIB, 64 * KIB, TIB,
         "plain bytes of a connection beyond inflate_ratio: a batch of equal records is no attack",
@@ -239,10 +239,10 @@ class Limits:
         "commands in a row that NSQ does not have and that are messages: nsqd closes the connection at the first",
         "raise it for a `limit` problem that names it: more of them are messages then")
     topics_max: int = _count(1 << 20, 1, 1 << 30,
-        "topic ids whose names are remembered: traffic may teach ids without end",
+        "topic ids whose names are remembered: traffic may bring ids without end",
         "raise it for a `limit` problem that names topics_max")
     part_size: int = _bytes(256 * MIB, 64 * KIB, TIB,
-        "bytes of a Parquet file behind which the next one begins",
+        "size of a Parquet file after which the next one begins",
         "as the readers of the tables like it")
     row_group_size: int = _bytes(16 * MIB, 64 * KIB, GIB,
         "bytes of rows that make a row group of a Parquet file",
@@ -257,7 +257,7 @@ class Limits:
         "retransmissions, zero windows and stalls of a connection, of each, that are reported one by one",
         "raise it to see every one of them as a problem")
     stall_ns: int = _time(10 * MILLISECOND_NS, 1, HOUR_NS,
-        "bytes that are held up for so long are reported as a stall: reordering takes less",
+        "bytes that wait this long are reported as a stall: reordering takes less",
         "raise it where ordinary reordering is reported as stalls, lower it to see shorter ones")
     swept_max: int = _count(16_384, 1, 1 << 26,
         "ended connections that are remembered, to report those that a wrong clock ended",

@@ -132,7 +132,7 @@ class Pipeline:
             yield from self._merged([self._flow(events)])
         yield from self._faults()
         if self._topics.refused:
-            yield self._notice(Problem("limit", "warning", "more topic ids were taught than topics_max"))
+            yield self._notice(Problem("limit", "warning", "more topic ids were learned than topics_max"))
         for capture in self.captures:
             for problem in capture.problems:
                 yield self._notice(replace(problem, packet=packet_id(capture.index, 0)))

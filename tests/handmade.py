@@ -57,7 +57,7 @@ def answer_to(question: Message, **fields: Any) -> tuple[Message, Pending]:
 
 
 def batch(*records: tuple[bytes | None, bytes | None], **constant: Any) -> RecordBatch:
-    """Records one behind the other: key, value, key, value, …"""
+    """Records one after another: key, value, key, value, …"""
     data, spans = b"", ([], [], [], [])
     for record in records:
         for part, starts, stops in zip(record, spans[::2], spans[1::2], strict=True):

@@ -47,7 +47,7 @@ def command(name: str, **fields: Any) -> bytes:
 
 
 def framed(base: bytes, behind: bytes = b"") -> bytes:
-    """A frame of a BaseCommand and what stands behind it."""
+    """A frame of a BaseCommand and what follows it."""
     return struct.pack(">II", 4 + len(base) + len(behind), len(base)) + base + behind
 
 
@@ -57,7 +57,7 @@ def frame(name: str, **fields: Any) -> bytes:
 
 
 def payload(data: bytes, *, checksum: bool = True, entry: bytes | None = None, **metadata: Any) -> bytes:
-    """Metadata and payload as they stand behind a command."""
+    """Metadata and payload as they come after a command."""
     told = encoded("MessageMetadata", **{"producer_name": "p-0", "sequence_id": 0, "publish_time": 1} | metadata)
     rest = struct.pack(">I", len(told)) + told + data
     if checksum:

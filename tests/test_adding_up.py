@@ -2,13 +2,13 @@
 
 What the tables must say of one side of a connection, in bytes:
 
-    its stream = decoded + behind a hole + lost + skipped + its PROXY head
+    its stream = decoded + after a hole + lost + skipped + its PROXY head
 
 1. Decoded is the size of the messages without what their ``truncated`` problems say is missing.
 2. Lost is what problems of kind ``gap`` say; a lost byte counts once, also inside a message.
 3. Skipped is what other problems without a message say; their size counts captured bytes only.
-4. Captured bytes behind a hole of a message cannot be decoded; with the skipped ones they are ``undecoded_bytes``.
-5. Of a side with TLS or decompression, offsets and sizes count the bytes behind them, ``client_plain_bytes`` and
+4. Captured bytes after a hole of a message cannot be decoded; with the skipped ones they are ``undecoded_bytes``.
+5. Of a side with TLS or decompression, offsets and sizes count the bytes after them, ``client_plain_bytes`` and
    ``server_plain_bytes`` of them; what the layer could not use has problems too, and is in ``undecoded_bytes``.
 
 MQSNIFF_CAPTURES names one more folder to try.

@@ -52,7 +52,7 @@ def conversation(
 
 
 def ip_tcp(ports: tuple[int, int], seq: int, ack: int, flags: int, payload: bytes) -> bytes:
-    """One packet from a port to another one of the same host; its checksums are 0, as behind an offloading card."""
+    """One packet from a port to another one of the same host; its checksums are 0, as after an offloading card."""
     tcp = struct.pack(">HHIIBBHHH", *ports, seq, ack, 5 << 4, flags, 65535, 0, 0) + payload
     host = bytes((127, 0, 0, 1))
     return struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp), seq & 0xFFFF, 0, 64, 6, 0, host, host) + tcp

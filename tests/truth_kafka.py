@@ -1,4 +1,4 @@
-"""Truth of Kafka captures: what client programs were told, held against the rows.
+"""Truth of Kafka captures: what client programs were told, compared with the rows.
 
 1. Two kinds of files: ``topics``, ``facts`` and ``errors`` of a whole run (kafka-client), or ``steps`` in order of time
    (kafka-cluster). Offsets, counts and errors are the client library's own.

@@ -1,4 +1,4 @@
-"""Truth of NSQ captures: what producers, consumers and raw sessions logged, held against the rows.
+"""Truth of NSQ captures: what producers, consumers and raw sessions logged, compared with the rows.
 
 1. ``topics`` counts what nsqd took and what each channel was given; bodies follow a rule, so they are made anew here.
 2. A raw session logged every byte string that it sent and every frame that it got, by client port: its commands are

@@ -38,7 +38,7 @@ class Seen:
         return [r for r in self.records if (r["direction"], r["topic"], r["group"]) == ("deliver", topic, channel)]
 
     def commands(self, name: str, topics: tuple[str] | None, channel: str | None) -> int:
-        """How many commands of a consumer there were; behind a SUB that was not captured neither is known."""
+        """How many commands of a consumer there were; after a SUB that was not captured neither is known."""
         return sum((r["name"], r["topics"], r["group"]) == (name, topics, channel) for r in self.messages)
 
     def errors(self) -> Counter[str]:

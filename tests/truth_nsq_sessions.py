@@ -1,4 +1,4 @@
-"""Logs of NSQ clients that were steered step by step, held against the messages of their connections.
+"""Logs of NSQ clients that were steered step by step, compared with the messages of their connections.
 
 A log has an entry for each write (its first 200 characters and its length) and for each frame that came.
 """
@@ -38,7 +38,7 @@ def check_sessions(truth: dict[str, Any], seen: Seen) -> Iterator[Finding]:
 
 
 def unread(session: Row, seen: Seen) -> Iterator[str]:
-    """Errors that came to a session behind everything that it waited for."""
+    """Errors that came to a session after everything that it waited for."""
     log = session["log"]
     if any("closed" in entry or "upgrade" in entry for entry in log):
         return

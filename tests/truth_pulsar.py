@@ -36,7 +36,7 @@ SPOKEN: Final = {
     "TopicTerminated": "TopicTerminatedError",
     "TransactionConflictException": "TransactionConflict",
 }
-"""Names that clients give to errors of brokers, where they are not the broker's name with Exception behind it."""
+"""Names that clients give to errors of brokers, where they are not the broker's name with Exception after it."""
 
 RULE: Final = re.compile(r"\('(?P<text>.*)' % i\)\s*\*\s*\(?(?P<times>\d+)(?P<more>\+i)?\)?")
 """How the log tells many values at once, i counting from 0."""
@@ -115,7 +115,7 @@ def _soundness(tables: dict[str, list[Row]]) -> Iterator[Found]:
     connections = [row for row in tables.get("connections", ()) if row["protocol"] == "pulsar"]
     undecoded = sum(row["undecoded_bytes"] for row in connections)
     gaps = sum(row["gap_bytes"] for row in connections)
-    yield "undecoded bytes", 0, undecoded, "behind a gap of the capture" if gaps else ""
+    yield "undecoded bytes", 0, undecoded, "after a gap of the capture" if gaps else ""
 
 
 def _wrong_checksums(tables: dict[str, list[Row]]) -> int:

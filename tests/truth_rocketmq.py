@@ -1,4 +1,4 @@
-"""Truth of RocketMQ captures: what client programs printed of their calls, held against the rows.
+"""Truth of RocketMQ captures: what client programs printed of their calls, compared with the rows.
 
 1. A step is one program; its events tell what it sent, received, asked for and was refused. Bodies follow a rule, so
    they are made anew here; ids, queues and offsets are the client library's own.

@@ -1,4 +1,4 @@
-"""What ``mqadmin`` printed of queues, held against rows of ``partitions``: a part of ``truth_rocketmq.py``."""
+"""What ``mqadmin`` printed of queues, compared with rows of ``partitions``: a part of ``truth_rocketmq.py``."""
 
 from __future__ import annotations
 

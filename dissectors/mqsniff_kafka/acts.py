@@ -1,7 +1,7 @@
 """A message in, what it does to records, members of groups and transactions out: for ``mqsniff trace`` alone.
 
 1. What an answer says of membership and transactions is told with the names of its request.
-2. Offsets that are committed stand one behind the last record that was read.
+2. Offsets that are committed stand one after the last record that was read.
 
 Sources: KIP-98 (transactions), KIP-848 (groups), KIP-932 (share groups); JoinGroup and SyncGroup of the protocol guide.
 """
@@ -196,7 +196,7 @@ def _new_heartbeat(message: Message) -> Iterator[Act]:
         yield Act("member", "leaves" if epoch == -1 else "leaves for a while", member=_member(body))
     elif body.get("topic_partitions") is not None:
         owns: LineNotes = (("owns", _partitions(body["topic_partitions"], message)),)
-        yield Act("member", "tells what it owns", member=_member(body), generation=epoch, details=owns)
+        yield Act("member", "reports its partitions", member=_member(body), generation=epoch, details=owns)
 
 
 def _new_answer(message: Message) -> Iterator[Act]:
@@ -228,7 +228,7 @@ def _assigned(assignment: Any) -> str:
     """Partitions of an assignment of the classic protocol."""
     parts = assignment.get("assigned_partitions") if isinstance(assignment, Mapping) else None
     if not isinstance(parts, list):
-        return "in a format of its own" if assignment else "nothing"
+        return "in an unknown format" if assignment else "nothing"
     return _listed((each.get("topic"), each.get("partitions")) for each in parts) or "nothing"
 
 

@@ -5,7 +5,7 @@
    several do.
 3. Responses to ApiVersions always have header version 0. Their body has version 0 if the broker does not know the
    requested version (error 35).
-4. Bytes behind the body of a request are allowed and kept.
+4. Bytes after the body of a request are allowed and kept.
 
 Sources: RequestHeader.json, ResponseHeader.json and ``ApiMessageType`` of Apache Kafka; KIP-511 for rule 3.
 """
@@ -108,7 +108,7 @@ class KafkaBody:
 
 @dataclass(slots=True)
 class RequestHeader:
-    """The request header behind key, version and correlation id."""
+    """The request header after key, version and correlation id."""
 
     client_id: str | None
     stop: int
@@ -137,7 +137,7 @@ def read_request_header(data: bytes, version: Version) -> RequestHeader:
 
 
 def read_header_tags(data: bytes, pos: int) -> tuple[dict[str, bytes] | None, int]:
-    """Tags of a flexible header, of which none is defined so far: (tags, offset behind them)."""
+    """Tags of a flexible header, of which none is defined so far: (tags, offset after them)."""
     if pos < len(data) and data[pos] == 0:
         return None, pos + 1
     end = len(data)
@@ -227,7 +227,7 @@ def read_body(
         if rest and not _ends_in_records(marks, body, len(data)):
             body["undecoded"] = Undecoded(rest)
     elif rest and whole:
-        detail = f"{len(rest)} bytes behind the body"
+        detail = f"{len(rest)} bytes after the body"
         problems.append(Problem("trailing_bytes", trailing, detail))
         body["trailing_bytes"] = Undecoded(rest)
     configs.hide_secrets(marks.configs, body)

@@ -85,7 +85,7 @@ def _coverage(apis: list[specs.Api]) -> Table:
         "APIs": len(apis),
         "layouts (API, version, direction)": len(layouts),
         "of these, gone from the newest release": legacy,
-        **({"of these, held against others' encoders": f"{len(layouts) - alone}/{len(layouts)}"} if vouchers() else {}),
+        **({"of these, compared with other encoders": f"{len(layouts) - alone}/{len(layouts)}"} if vouchers() else {}),
         "schemas of Apache Kafka": specs.release(),
     }
     return [{"what": what, "number": number} for what, number in counts.items()]
@@ -145,8 +145,8 @@ def _family(oracle: str) -> str:
 # ---- what stands in messages beside their fields
 
 _HEADERS: Final[Mapping[str, str]] = {
-    "RequestHeader": "every request, behind its int32 size",
-    "ResponseHeader": "every response, behind its int32 size",
+    "RequestHeader": "every request, after its int32 size",
+    "ResponseHeader": "every response, after its int32 size",
 }
 _RECORD_FIELDS: Final = ("attributes", "timestamp_delta", "offset_delta", "key", "value", "headers")
 _MESSAGE_FIELDS: Final = ("offset", "message_size", "crc", "magic", "attributes", "timestamp", "key", "value")
@@ -205,7 +205,7 @@ def _blocks() -> Iterator[dict[str, Value]]:
         fields: list[Value] = [item.name for item in (*newest.items, *newest.tagged)]
         yield {"block": name, "versions": str(specs.data_versions(name)), "stands_in": where, "fields": fields}
     yield {"block": "record batch head", "stands_in": "record data of magic 2", "fields": [*HEAD_FIELDS]}
-    yield {"block": "record", "stands_in": "behind a batch head, its size first", "fields": [*_RECORD_FIELDS]}
+    yield {"block": "record", "stands_in": "after a batch head, its size first", "fields": [*_RECORD_FIELDS]}
     yield {"block": "message", "stands_in": "record data of magic 0 and 1", "fields": [*_MESSAGE_FIELDS]}
     yield {"block": "control record key", "stands_in": "batches of markers", "fields": ["version", "type"]}
 

@@ -118,7 +118,7 @@ def _is_named(data: bytes, start: int) -> bool:
 
 
 def request_fit(frame: bytes, size: int) -> Verdict:
-    """Whether a request's body decodes: YES to its last byte, MAYBE with bytes behind it."""
+    """Whether a request's body decodes: YES to its last byte, MAYBE with bytes after it."""
     key, number, _ = heads.REQUEST_HEAD.unpack_from(frame, 4)
     version = bodies.version_of(key, number)
     try:

@@ -19,14 +19,14 @@ from mqsniff_kafka.formats import EXPECTED, FormatContext, decode_marked
 ENVELOPED: Final = frozenset({"envelope_request", "envelope_response"})
 """A whole request or response inside bytes: what is secret in it is secret there; as a whole if it cannot be read."""
 GROUP_FIELDS: Final = frozenset({"protocol_type", "protocol_name", "protocol_data", "name", "compression_type"})
-"""Fields that tell which format stands in bytes behind them."""
+"""Fields that tell which format stands in bytes after them."""
 TOPICS: Final = frozenset({"topic_name", "topic_id"})
 
 
 def frame_spans(
     frame: Frame, layout: Layout | None, limits: Limits, forwarded: bodies.Version | None = None
 ) -> Iterator[Span]:
-    """Header, body and what stands behind it.
+    """Header, body and what follows it.
 
     ``layout`` is a response's, where it is known; ``forwarded`` the request to which an envelope forwards a response.
     """
@@ -165,7 +165,7 @@ def _enveloped(span: Span, forwarded: bodies.Version | None, limits: Limits) -> 
     if not inside:
         yield span
         return
-    yield span._replace(stop=start, path=f"{span.path}.size", value=len(raw), meaning="bytes of the message inside")
+    yield span._replace(stop=start, path=f"{span.path}.size", value=len(raw), meaning="bytes of the inner message")
     for each in inside:
         yield _moved(each, start)._replace(path=f"{span.path}.{each.path}")
 

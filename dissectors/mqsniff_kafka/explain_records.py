@@ -159,7 +159,7 @@ class _Records:
     control: bool
 
     def spans(self, data: bytes, place: tuple[int, int], path: str, count: int) -> Iterator[Span]:
-        """Spans of ``count`` records; what is none, and what stands behind them, is undecoded."""
+        """Spans of ``count`` records; what is none, and what follows them, is undecoded."""
         at, stop = place
         for index in range(count):
             try:
@@ -209,7 +209,7 @@ class _Records:
 
 
 def _sized(data: bytes, at: int, stop: int, path: str, *, secret: bool = False, plain: bool = False) -> Span:
-    """Bytes behind their length, as a varint; ``plain``: a name, no payload."""
+    """Bytes after their length, as a varint; ``plain``: a name, no payload."""
     size, pos = read_varint(data, at, stop)
     if size == -1:
         return Span(path, at, pos, None)

@@ -42,7 +42,7 @@ class ResponsePairing:
         self._repeats = False
         """Whether the client has used an id twice in a row."""
         self._seen_from = 0
-        """Stream offset behind the last lost request."""
+        """Stream offset after the last lost request."""
         self._answered_at = -1
         """Stream offset of the latest answered request."""
         self.all_seen = True

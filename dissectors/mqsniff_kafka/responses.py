@@ -241,7 +241,7 @@ class Responses:
         """The message of a response that may answer several requests, decoded if all have the same key and version."""
         context: RequestContext = possible[0].context
         version, number = context.version, context.version.version
-        detail = "answers were lost before: which of the requests with its id it answers cannot be told"
+        detail = "answers were lost before this one, so it is unknown which of the requests with its id it answers"
         problem = Problem("unmatched", "warning", detail)
         if any((one.context.version.key, one.context.version.version) != (version.key, number) for one in possible):
             message = self._unmatched(frame, correlation)

@@ -5,7 +5,7 @@
    found by a search must answer a request that was seen before it, and its body must decode by that request.
    If requests were lost, it may answer a lost one, until a later request is answered (brokers answer in order). Clients
    count, so its correlation id must be near those that were seen, below that of the next response, and not 0. It must
-   also be a whole packet, or begin a packet with another response behind it, or begin a run of responses whose ids rise
+   also be a whole packet, or begin a packet with another response after it, or begin a run of responses whose ids rise
    by one.
 3. If no request was seen so far, the search waits for one, since a capture may begin inside a large response. It does
    not wait if responses follow whose ids count up: the capture may have the server's side only.
@@ -58,7 +58,7 @@ class KafkaSession:
         self._token_at = [-1, -1]
         """Stream offset of the last token of each side."""
         self._first_id: int | None = None
-        """Correlation id of the first request behind lost ones."""
+        """Correlation id of the first request after lost ones."""
 
     # ---- framing
 

@@ -138,7 +138,7 @@ def release() -> str:
     return str(_index()["release"])
 
 
-# ---- structures in records, and in front of messages
+# ---- structures in records, and before messages
 
 
 def data(name: str, version: int) -> tuple[Layout, ...]:

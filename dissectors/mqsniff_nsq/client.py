@@ -151,7 +151,7 @@ class ClientSide:
             message.notes = tuple((name, fields[name]) for name in ("client_id", "user_agent") if name in fields)
             self._learn(fields)
         elif frame.whole and size > 0:
-            message.problems.append(spec_violations("format", "the body is no JSON object"))
+            message.problems.append(spec_violations("format", "the body is not a JSON object"))
         return self._session.negotiation.request(fields if readable else None, frame.offset + frame.size)
 
     def _learn(self, fields: dict[str, Value]) -> None:

@@ -51,8 +51,8 @@ _BLOCKS: Final[dict[str, tuple[str, str]]] = {
 
 _RECORDS: Final[dict[str, str]] = {
     "PUB, DPUB": "the body is one record",
-    "MPUB": "a record behind each size of the body",
-    "MESSAGE": "a record behind the message head",
+    "MPUB": "a record after each size of the body",
+    "MESSAGE": "a record after the message head",
 }
 
 _SERIALISATIONS: Final[dict[str, str]] = {

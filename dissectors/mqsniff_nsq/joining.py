@@ -1,7 +1,7 @@
 """Finds the layer of a connection whose beginning was not captured.
 
 1. nsqd and its clients write a Snappy chunk for each flush. The head of an uncompressed chunk is a write of its own, so
-   that the packet behind it looks like a plain frame. Bytes of both sides are held until their layer is known.
+   that the packet after it looks like a plain frame. Bytes of both sides are held until their layer is known.
 2. The layer is Snappy if a chunk with a right checksum holds a frame. It is clear text if two packets of a side begin
    with a frame, if a packet begins with IDENTIFY or its reply (which negotiate layers), after ``detect_max`` bytes of a
    side, and at the end of a side.

@@ -21,7 +21,7 @@ from mqsniff_nsq.tables import LINE_MAX, NsqCommand
 INT32: Final = Struct(">i")
 
 HEAD_MAX: Final = LINE_MAX + 4
-"""Bytes of the longest line and the size behind it."""
+"""Bytes of the longest line and the size after it."""
 
 _WORD: Final = re.compile(rb"[!-~]{0,64}(?=[ \n]|\r\n)")
 _WORD_BEGUN: Final = re.compile(rb"[!-~]{0,64}\r?\Z")

@@ -202,7 +202,7 @@ class Nsqlookupd(FramedDissector):
             self._learn(fields)
             message.notes = tuple((name, fields[name]) for name in ("broadcast_address", "tcp_port") if name in fields)
         elif message.frame.whole:
-            message.problems.append(spec_violations("format", "the body is no JSON object"))
+            message.problems.append(spec_violations("format", "the body is not a JSON object"))
 
     def _learn(self, fields: dict[str, Value]) -> None:
         version, address, port = (fields.get(name) for name in ("version", "broadcast_address", "tcp_port"))
@@ -215,7 +215,9 @@ class Nsqlookupd(FramedDissector):
         data = frame.data[4:]
         if data.startswith(NSQD_ERROR):
             message = _error(frame, data[4:])
-            message.problems.append(spec_violations("format", "an error as nsqd sends it, with a frame type"))
+            message.problems.append(
+                spec_violations("format", "an error with a frame type, as nsqd sends it, not nsqlookupd")
+            )
         elif data.startswith(ERROR_WORD):
             message = _error(frame, data)
         else:

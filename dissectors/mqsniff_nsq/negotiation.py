@@ -63,7 +63,7 @@ class Negotiation:
     def request(self, fields: dict[str, Value] | None, end: int) -> list[Upgrade]:
         """Note an IDENTIFY that ends at stream offset ``end``; ``fields`` is None if it cannot be read.
 
-        Returns the layers that begin behind it, if the reply was seen before.
+        Returns the layers that begin after it, if the reply was seen before.
         """
         self._client_at = end
         if self._ahead is not None:
@@ -99,7 +99,7 @@ class Negotiation:
         self.undecided = [self._requested != frozenset()] * 2
 
     def begin(self, server_at: int, client_at: int | None) -> Upgrade:
-        """Begin the next granted layer behind the server's frame that ends at ``server_at``.
+        """Begin the next granted layer after the server's frame that ends at ``server_at``.
 
         ``client_at``: where it begins on the client's side if IDENTIFY was lost; None if IDENTIFY is still to come.
         """

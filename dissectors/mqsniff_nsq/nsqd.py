@@ -81,7 +81,7 @@ class Nsq(FramedDissector):
 
     @classmethod
     def detect(cls, client: Sample, server: Sample) -> Verdict:
-        """Both sides; a magic with any line behind it and frames of the server are enough together."""
+        """Both sides; a magic with any line after it and frames of the server are enough together."""
         if server.from_start and server.data == BAD_PROTOCOL:
             return Verdict.YES
         for side, sample in zip(Side, (client, server), strict=True):

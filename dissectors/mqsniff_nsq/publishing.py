@@ -44,11 +44,13 @@ class Messages:
                 break
         if self.refused:
             yield spec_violations(
-                "out_of_range", "a message with a size that leads out of the body", f"messages[{len(self.sizes)}]"
+                "out_of_range", "a message size that points past the end of the body", f"messages[{len(self.sizes)}]"
             )
         elif whole and len(self.sizes) == self.count and self.stop != body_size:
             yield spec_violations(
-                "format", "the size of the body is not that of its messages; these count", "body_size"
+                "format",
+                "the size of the body differs from the sum of its messages; the messages are used",
+                "body_size",
             )
         if self.limited:
             yield Problem("limit", "error", f"the first {len(self.sizes)} messages are shown", "messages")

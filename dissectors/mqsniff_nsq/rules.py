@@ -71,7 +71,7 @@ class UnknownRow:
         self._count = 0 if read.command else self._count + 1
         if self._count != self._most:
             return []
-        detail = "as many unknown commands in a row as unknown_max: what follows is bytes until a known one"
+        detail = "unknown_max unknown commands in a row: bytes up to the next known command are skipped"
         return [Problem("limit", "warning", detail)]
 
 
@@ -148,14 +148,14 @@ def _odd_id(raw: bytes, path: str) -> Problem:
 def _check_number(raw: bytes, path: str, most: int, source: str) -> Iterator[Problem]:
     value = number(raw)
     if value is None:
-        yield spec_violations("format", "no decimal number", path)
+        yield spec_violations("format", "not a decimal number", path)
     elif not 0 <= value <= most:
         yield spec_violations("out_of_range", f"{value} is not within 0 to {most} ({source})", path)
 
 
 def _check_state(name: str, state: State) -> Iterator[Problem]:
     if name in ("IDENTIFY", "AUTH", "SUB") and state.subscribed:
-        yield spec_violations("format", f"{name} behind SUB")
+        yield spec_violations("format", f"{name} after SUB")
     elif name == "SUB" and state.heartbeats_off:
         yield spec_violations("format", "SUB with heartbeats disabled")
     elif name in _MESSAGE_COMMANDS and not state.subscribed:

@@ -57,7 +57,7 @@ class ServerSide:
         message = Message(frame, "nsq", "HEARTBEAT", "push", {"data": tables.HEARTBEAT.decode()}, group=session.group)
         if session.unanswered_heartbeats == 2 and session.client_seen:
             message.problems.append(
-                spec_violations("unmatched", "two heartbeats without a command of the client behind them")
+                spec_violations("unmatched", "two heartbeats without a command of the client after them")
             )
         return message
 

@@ -154,11 +154,11 @@ class NsqSession:
         return self._dissector.identity
 
     def client_fed(self) -> int:
-        """Stream offset behind the client's last byte."""
+        """Stream offset after the client's last byte."""
         return self._dissector.fed(Side.CLIENT)
 
     def placed(self, upgrades: Iterable[Upgrade]) -> list[Upgrade]:
-        """The layers, each beginning no earlier than behind the last frame of a side in the layer before."""
+        """The layers, each beginning no earlier than after the last frame of a side in the layer before."""
         return [
             replace(upgrade, at={side: max(at, self._dissector.passed(side)) for side, at in upgrade.at.items()})
             for upgrade in upgrades

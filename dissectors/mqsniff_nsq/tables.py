@@ -44,7 +44,7 @@ BodyKind = Literal["", "json", "secret", "data", "messages"]
 
 
 class NsqCommand(NamedTuple):
-    """A command of a client: one line, perhaps with a body behind it."""
+    """A command of a client: one line, perhaps with a body after it."""
 
     name: str
     params: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ class Error(NamedTuple):
     code: str
     meaning: str
     fatal: bool = True
-    """Whether nsqd closes the connection behind it."""
+    """Whether nsqd closes the connection after it."""
     cause: str = "protocol error"
     """Close reason of the connection."""
     seen: str = ""

@@ -2,7 +2,7 @@
 
 1. Frames of both sides have the same head, and no command changes the framing.
 2. One frame whose command fits both sizes is proof: about 60 bits agree. A frame with payload fixes fewer bits: it
-   needs a right checksum, or a second frame behind it.
+   needs a right checksum, or a second frame after it.
 3. PING, PONG and closes come from both sides; every other command shows which side is the client.
 """
 

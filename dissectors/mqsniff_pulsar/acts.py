@@ -75,9 +75,9 @@ def _redeliver(message: Message, body: Mapping[str, Any]) -> Iterator[Act]:
     ids = body.get("message_ids")
     if not ids:
         topic = next(iter(message.topics), None)
-        yield Act("nack", "asked for all that is unacknowledged again", topic, last=None, before=True)
+        yield Act("nack", "asked for redelivery of all unacknowledged messages", topic, last=None, before=True)
     for topic, text, _ in _ids(message, ids):
-        yield Act("nack", "asked for it again", topic, message_id=text)
+        yield Act("nack", "asked for redelivery", topic, message_id=text)
 
 
 def _ids(message: Message, ids: Any) -> Iterator[tuple[str | None, str, dict[str, Any]]]:

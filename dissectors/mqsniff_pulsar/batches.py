@@ -109,7 +109,7 @@ def read_slots(plain: bytes, count: int, budget: InflationBudget, note: Note) ->
     elif count > limits.elements_max:
         note(Problem("limit", "error", "a batch of more messages than elements_max", "payload", size=end - at))
     elif at < end:
-        note(Problem("trailing_bytes", "warning", "bytes behind the last message of a batch", "payload", size=end - at))
+        note(Problem("trailing_bytes", "warning", "bytes after the last message of a batch", "payload", size=end - at))
     return slots
 
 

@@ -30,7 +30,7 @@ _SETTLED_BY: Final[tuple[Value, ...]] = ("ACK", "REDELIVER_UNACKNOWLEDGED_MESSAG
 
 _RECORDS: Final[dict[str, tuple[str, str]]] = {
     "single": ("no num_messages_in_batch", "the payload is one record"),
-    "batch": ("num_messages_in_batch", "a record behind each SingleMessageMetadata"),
+    "batch": ("num_messages_in_batch", "a record after each SingleMessageMetadata"),
     "chunk": ("chunk_id, num_chunks_from_msg", "the payload is a piece of a record"),
     "encrypted": ("encryption_keys", "one record that stays as it is"),
     "compacted": ("compacted_batch_indexes, compacted_out", "records of a batch that compaction left"),
@@ -39,7 +39,7 @@ _RECORDS: Final[dict[str, tuple[str, str]]] = {
 """Form of a payload -> (fields of the metadata that show it, content)."""
 
 _SERIALISATIONS: Final[dict[str, str]] = {
-    "protobuf": "commands and metadata, behind uint32 sizes; unknown fields are kept by their numbers",
+    "protobuf": "commands and metadata, after uint32 sizes; unknown fields are kept by their numbers",
     "JSON, Avro": "definitions of schemas: the table of schema types; record values stay as they are",
 }
 

@@ -47,7 +47,7 @@ def _fields(frame: Frame, limits: Limits) -> Iterator[Span]:
 
 
 def _behind(frame: Frame, at: int, limits: Limits) -> Iterator[Span]:
-    """Fields behind the command of SEND and MESSAGE."""
+    """Fields after the command of SEND and MESSAGE."""
     data = frame.data
     try:
         parts = split_payload(data, at, frame.size)

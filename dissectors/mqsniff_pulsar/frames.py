@@ -8,7 +8,7 @@ With payload:  total u32 | command size u32 | BaseCommand | [0x0e02 u16 | size u
 2. ``probe`` accepts a frame if the command's number, the tag of its field and the length of that field agree with both
    sizes. Those of Kafka frames (where API key 0 looks like a command size) and RocketMQ frames do not.
 3. ``follow`` checks the two sizes; only above the size that brokers allow it also checks the command.
-4. Both need at most HEAD_MAX bytes, and bytes behind those that they needed never change their answer.
+4. Both need at most HEAD_MAX bytes, and bytes after those that they needed never change their answer.
 
 Sources: ``Commands`` and ``PulsarDecoder`` of Apache Pulsar; protobuf encoding guide.
 """
@@ -137,7 +137,7 @@ def content_of(data: bytes, start: int, stop: int) -> tuple[int, int] | None:
 
 
 def _long_size(data: bytes, at: int, size: int) -> tuple[int, int]:
-    """(length of several bytes, offset behind it), whose first byte was read; -1 if it has too many bytes."""
+    """(length of several bytes, offset after it), whose first byte was read; -1 if it has too many bytes."""
     for shift in range(7, 7 * COMMAND_SIZE_MAX, 7):
         byte = data[at]
         at += 1
@@ -158,7 +158,7 @@ def _content(data: bytes, start: int, stop: int) -> tuple[int, int] | Probed:
 
 
 def _probe_payload(head: bytes, at: int, size: int) -> Probed:
-    """Size of a frame with payload, by the two bytes behind its command: a magic, or zeros of a metadata size."""
+    """Size of a frame with payload, by the two bytes after its command: a magic, or zeros of a metadata size."""
     if size - at < 4:
         return NO_FRAME
     if at + 2 > HEAD_MAX:
@@ -195,7 +195,7 @@ class Parts(NamedTuple):
     entry: tuple[int, int]
     """BrokerEntryMetadata."""
     checksum: int
-    """Offset of the CRC-32C, which covers all bytes behind it; 0: none."""
+    """Offset of the CRC-32C, which covers all bytes after it; 0: none."""
     metadata: tuple[int, int]
     """MessageMetadata; the payload follows."""
 
@@ -223,9 +223,9 @@ def _u16(data: bytes, at: int) -> int:
 
 
 def _sized(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Span of the bytes behind a size of four bytes."""
+    """Span of the bytes after a size of four bytes."""
     size = _u16(data, at) << 16 | _u16(data, at + 2)
     start = at + 4
     if start + size > end:
-        raise Malformed("length beyond the end")
+        raise Malformed("length past the end")
     return start, start + size

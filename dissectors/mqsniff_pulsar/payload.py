@@ -1,4 +1,4 @@
-"""The parts behind a SEND or MESSAGE command: entry metadata, metadata, checksum and payload.
+"""The parts after a SEND or MESSAGE command: entry metadata, metadata, checksum and payload.
 
 1. The CRC-32C covers the size of the metadata, the metadata and the payload, but not the command and entry metadata. It
    is checked if the frame is whole.
@@ -32,7 +32,7 @@ CODECS: Final[Mapping[str, str]] = {"LZ4": "lz4-block", "ZLIB": "zlib", "ZSTD": 
 
 @dataclass(slots=True)
 class Payload:
-    """The parts behind a command."""
+    """The parts after a command."""
 
     entry: dict[str, Any] | None = None
     """BrokerEntryMetadata."""
@@ -75,12 +75,12 @@ def read_payload(frame: Frame, at: int, limits: Limits) -> tuple[Payload, Undeco
         payload.metadata = _read(payload, "MessageMetadata", data, parts.metadata, limits)
         payload.start, payload.size = parts.metadata[1], frame.size - parts.metadata[1]
     elif frame.whole:
-        payload.problems.append(Problem("missing_field", "error", "no metadata behind the command", "metadata"))
+        payload.problems.append(Problem("missing_field", "error", "no metadata after the command", "metadata"))
         return payload, Undecoded(data[at:])
     return payload, None
 
 
-OTHER_SIZE: Final = "the plain payload is not of uncompressed_size"
+OTHER_SIZE: Final = "the uncompressed payload does not have uncompressed_size bytes"
 
 _PATHS: Final = {"BrokerEntryMetadata": "broker_entry_metadata", "MessageMetadata": "metadata"}
 
@@ -106,7 +106,7 @@ def with_payload(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_sizes(sizes: dict[str, int], data: bytes, parts: Parts) -> None:
-    """Add the sizes in front of the parts."""
+    """Add the sizes before the parts."""
     for name, (start, stop) in (("broker_entry_metadata_size", parts.entry), ("metadata_size", parts.metadata)):
         if stop:
             sizes[name] = stop - start
@@ -118,7 +118,7 @@ def _add_sizes(sizes: dict[str, int], data: bytes, parts: Parts) -> None:
 def _check(payload: Payload, data: bytes, at: int) -> None:
     payload.checksum_ok = crc32c(memoryview(data)[at + 4 :]) == payload.sizes.get("checksum")
     if not payload.checksum_ok:
-        payload.problems.append(Problem("checksum", "error", "the CRC-32C does not fit", "payload"))
+        payload.problems.append(Problem("checksum", "error", "the CRC-32C does not match", "payload"))
 
 
 def is_sealed(metadata: Mapping[str, Any]) -> bool:

@@ -58,7 +58,7 @@ def read_frame(frame: Frame, limits: Limits) -> FrameReading:
     elif stop < frame.size:
         body["undecoded"] = Undecoded(data[stop:])
         size = frame.size - stop
-        problems.append(Problem("trailing_bytes", "warning", "bytes behind the command", "undecoded", size=size))
+        problems.append(Problem("trailing_bytes", "warning", "bytes after the command", "undecoded", size=size))
     return FrameReading(message, body, command, payload)
 
 
@@ -113,7 +113,7 @@ def _fill_error(message: Message, body: dict[str, Any], command: PulsarCommand, 
 
 
 def _open_payload(message: Message, at: int, limits: Limits) -> Payload:
-    """Decode the parts behind the command into the body."""
+    """Decode the parts after the command into the body."""
     frame, body = message.frame, message.body
     payload, unreadable = read_payload(frame, at, limits)
     payload.put_into(body)

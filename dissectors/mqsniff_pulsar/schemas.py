@@ -79,7 +79,7 @@ def _json(data: bytes) -> Any:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
-        raise _Unreadable("a schema definition that is no JSON") from None
+        raise _Unreadable("a schema definition that is not JSON") from None
     if _deeper_than(value, DEPTH_MAX):
         raise _Unreadable("a schema definition nested too deep")
     return value
@@ -135,5 +135,5 @@ def _key_value(data: bytes, properties: Mapping[str, str], limits: Limits) -> An
             raise _Unreadable("a key/value schema inside another")
         both[half] = _definition(kind, data[start:at], {}, limits)
     if at != len(data):
-        raise _Unreadable("bytes behind a key/value schema")
+        raise _Unreadable("bytes after a key/value schema")
     return both

@@ -1,7 +1,7 @@
 """A command in, what it does to messages, members of groups and transactions out: for ``mqsniff trace`` alone.
 
 1. A transaction goes by the unique key of its message, which END_TRANSACTION repeats.
-2. Offsets that are committed stand one behind the last message that was read; a pull may carry one.
+2. Offsets that are committed stand one after the last message that was read; a pull may carry one.
 
 Sources: PullSysFlag, AckMessageProcessor, BatchAck, SendMessageBack and EndTransactionProcessor of apache/rocketmq.
 """
@@ -60,7 +60,7 @@ def _ack(ext: Ext) -> Iterator[Act]:
 
 
 def _change(ext: Ext) -> Iterator[Act]:
-    yield Act("nack", f"asked for it again in {ext.get('invisible_time')} ms", *_popped(ext))
+    yield Act("nack", f"asked for redelivery in {ext.get('invisible_time')} ms", *_popped(ext))
 
 
 def _popped(ext: Ext) -> tuple[Any, None, Any, Any, Any]:
@@ -100,7 +100,7 @@ def _send_back(ext: Ext) -> Iterator[Act]:
     details: LineNotes = tuple(
         (name, value) for name, value in (("delay_level", level), ("retries_max", most)) if value
     )
-    what = "sent back, to be dead at once" if level == -1 else "sent back for another try"
+    what = "sent back to the dead letter topic" if level == -1 else "sent back for another try"
     yield Act("nack", what, ext.get("origin_topic"), message_id=ext.get("origin_msg_id"), details=details)
 
 

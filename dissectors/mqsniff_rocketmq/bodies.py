@@ -119,7 +119,7 @@ def _scalar(value: Any, shape: list[Any], notes: ProblemNotes, path: str) -> Val
     if shape[0] == "bits" and value is not None:
         found = read_bit_set(value) if isinstance(value, str) else None
         if found is None:
-            notes.note("format", "warning", "no set of bits in base64, or one too long to be opened", path)
+            notes.note("format", "warning", "not a bit set in base64, or one that is too long to decode", path)
         else:
             notes.take(len(found))
             return found
@@ -213,7 +213,7 @@ def _read_java_properties(raw: bytes, notes: ProblemNotes, _mentions: Mentions) 
     """Lines of ``key=value`` (MixAll.properties2String); a line without "=" has the value null."""
     text = text_or_bytes(raw)
     if isinstance(text, bytes):
-        raise Malformed("properties that are no UTF-8")
+        raise Malformed("properties that are not UTF-8")
     notes.take(text.count("\n"))
     found: dict[str, Value] = {}
     for line in text.splitlines():
@@ -258,7 +258,7 @@ def _read_register_broker(raw: bytes, notes: ProblemNotes, mentions: Mentions) -
             mappings[str(mapping.get("topic")) if isinstance(mapping, dict) else str(len(mappings))] = mapping
         wrapper["topic_queue_mapping_info_map"] = mappings
     if not parts.ended:
-        notes.note("trailing_bytes", "warning", "bytes behind the last part", PATH)
+        notes.note("trailing_bytes", "warning", "bytes after the last part", PATH)
     return body
 
 

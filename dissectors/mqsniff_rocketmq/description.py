@@ -43,9 +43,9 @@ _FLAGS: Final = (
 
 _RECORDS: Final[dict[str, str]] = {
     "message": "the body is one record, whose properties stand in the header",
-    "message-batch": "a record behind each head; the body of one stored message may be such a batch again",
+    "message-batch": "a record after each head; the body of one stored message may be such a batch again",
     "stored-message": "one record as the broker stores it",
-    "stored-messages": "records as the broker stores them, one behind the other",
+    "stored-messages": "records as the broker stores them, one after another",
 }
 """Kind of a body -> what it holds; the request's and response's body classes name it."""
 

@@ -1,7 +1,7 @@
 """Every field of a frame beside its bytes, for ``mqsniff explain``.
 
 1. Spans tile the frame: each starts where the one before it stopped. Commas, brackets and keys of JSON belong to the
-   field behind them. The last span covers the undecoded bytes.
+   field after them. The last span covers the undecoded bytes.
 2. Paths are those of the message's body; secrets stay wrapped.
 3. The data of a message is one span; if it is compressed, or a batch, its plain bytes have spans inside. Bodies and
    properties of messages are marked as payload.
@@ -75,7 +75,7 @@ def _fields(frame: Frame, part: CodePart, limits: Limits) -> Iterator[Span]:
     data = frame.data
     if len(data) < HEAD_SIZE:
         return
-    yield _number(data, 0, "length", "i", "bytes behind this word")
+    yield _number(data, 0, "length", "i", "bytes after this word")
     word = int.from_bytes(data[4:8], "big")
     stop = HEAD_SIZE + (word & 0xFFFFFF)
     kind = tables().names["serialize_types"].get(str(word >> 24), "")
@@ -216,7 +216,7 @@ def _messages(data: bytes, at: int, kind: str, limits: Limits) -> Iterator[Span]
         for span in _head(data, at, path, _STORED, message.sys_flag):
             yield span
             at = span.stop
-        fits = {True: "CRC fits", False: "CRC does not fit", None: "no CRC"}[message.checksum_ok]
+        fits = {True: "CRC matches", False: "CRC does not match", None: "no CRC"}[message.checksum_ok]
         held = _message_data(data, (at, at + message.body_size), f"{path}.body", message.sys_flag, limits)
         yield held._replace(meaning=f"{held.meaning}, {fits}")
         at += message.body_size

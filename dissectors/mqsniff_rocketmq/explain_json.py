@@ -1,6 +1,6 @@
 """Spans for the scalars of JSON, with the paths and secrets of the decoded body.
 
-1. A span begins behind the one before it: keys and punctuation belong to the scalar behind them.
+1. A span begins after the one before it: keys and punctuation belong to the scalar after them.
 2. An empty object or array is a span of its own.
 """
 

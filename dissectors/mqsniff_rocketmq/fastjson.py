@@ -109,7 +109,7 @@ def read_tolerant(data: bytes, notes: ProblemNotes, path: str, *, cut: bool = Fa
     if not builder.done and not cut:
         raise Malformed("JSON ends too early")
     if builder.done and data[stop:].strip(b" \t\r\n\x00"):
-        notes.note("trailing_bytes", "warning", "bytes behind the end of JSON", path)
+        notes.note("trailing_bytes", "warning", "bytes after the end of JSON", path)
     if builder.twice:
         notes.note("format", "info", "a key stands twice in one object", path)
     return builder.result()

@@ -10,7 +10,7 @@
                        state i32 = 2 | size i32 | offset i64 | epoch i32 | epochStartOffset i64 | confirmOffset i64
                        | size bytes of the commit log, over and over
 
-1. Detection needs offsets that continue where the last piece ended, or a stored message with its magic behind the head;
+1. Detection needs offsets that continue where the last piece ended, or a stored message with its magic after the head;
    and a slave that reports offsets which never fall.
 2. Bytes are counted, not kept: one Skipped for each run without a gap.
 

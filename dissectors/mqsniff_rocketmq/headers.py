@@ -99,7 +99,7 @@ def read_json_header(raw: bytes, notes: ProblemNotes, *, cut: bool = False) -> R
                 return _json_header(found, notes)
     slow = read_tolerant(raw, notes, "", cut=cut)
     if not isinstance(slow, dict):
-        raise Malformed("the header is no JSON object" if raw else CUT)
+        raise Malformed("the header is not a JSON object" if raw else CUT)
     return _json_header(slow, notes)
 
 
@@ -116,7 +116,7 @@ def _json_header(found: dict[str, Any], notes: ProblemNotes) -> RemotingHeader:
         if ext is None or type(ext) is dict:
             header.ext, header.has_ext = ext, True
         else:
-            notes.note("format", "warning", "extFields is no object", "ext_fields")
+            notes.note("format", "warning", "extFields is not a JSON object", "ext_fields")
             fields.setdefault("unknown_fields", {})["extFields"] = ext
     if not type(header.code) is type(header.opaque) is type(header.flag) is int:
         header.code = _number(fields, "code", notes)
@@ -219,4 +219,4 @@ def _read_odd_ext(data: bytes, pos: int, end: int, ext: dict[str, Any], notes: P
         ext[key] = text_or_bytes(data[start:stop])
         pos = stop
     if pos < end and not cut:
-        notes.note("malformed", "warning", "a length of an ext field leads out of the header", "ext_fields")
+        notes.note("malformed", "warning", "the length of an ext field points past the end of the header", "ext_fields")

@@ -49,7 +49,7 @@ KEYS: Final = ("code", "language", "version", "opaque", "flag", "remark", "extFi
 
 STORED_V1: Final = -626843481
 STORED_V2: Final = -626843477
-"""Magics of a stored message, behind its size; V2 has a topic of more than 127 bytes."""
+"""Magics of a stored message, after its size; V2 has a topic of more than 127 bytes."""
 
 _JSON_START: Final = re.compile(rb'\{[ \t\r\n]*"(?:' + "|".join(KEYS).encode() + rb')"[ \t\r\n]*:')
 _JSON_START_MAX: Final = 64

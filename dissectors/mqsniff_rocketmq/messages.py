@@ -113,7 +113,7 @@ def _stored(data: Data, settings: Settings, notes: ProblemNotes, budget: Inflati
     found, stop = read_stored(data.raw, notes, PATH, cut=data.cut)
     for index, message in enumerate(found):
         if message.checksum_ok is False:
-            notes.note("checksum", "error", "the CRC of a message is not its body's", f"{PATH}[{index}].body_crc")
+            notes.note("checksum", "error", "the CRC of a message does not match its body", f"{PATH}[{index}].body_crc")
     heads = [stored_value(message, data.raw) for message in found]
     value: dict[str, Value] = {"size": data.size, "messages": list(heads)}
     _keep_rest(value, data, stop)

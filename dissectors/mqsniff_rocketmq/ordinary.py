@@ -16,7 +16,7 @@ from typing import Final
 from mqsniff.model import Ordinary, OrdinaryAnswers
 
 _NONE: Final = "there is no message yet"
-_AGAIN: Final = "the messages that were there are not for this subscription: the client goes on behind them"
+_AGAIN: Final = "the messages that were there are not for this subscription: the client continues after them"
 _OVER: Final = "the poll's time is over and no message came"
 
 ORDINARY: Final = OrdinaryAnswers(

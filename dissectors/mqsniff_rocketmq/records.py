@@ -1,6 +1,6 @@
 """Record batches of produced and delivered messages.
 
-1. Values and keys are spans of one buffer: the body on the wire, and decompressed bodies behind it.
+1. Values and keys are spans of one buffer: the body on the wire, and decompressed bodies after it.
 2. A body that cannot be decompressed stays compressed, with its codec and a problem.
 3. Offset, queue and message id of a produced record come from the broker's response (``complete``).
 4. A stored message that holds a batch (bits INNER_BATCH and NEED_UNWRAP) gives its inner messages: their queue offsets
@@ -66,7 +66,7 @@ class RecordProperties(Sequence[list[tuple[str, bytes | None]]]):
 
 
 class _Buffer:
-    """The bytes of values and keys: those of the frame, and decompressed ones behind them."""
+    """The bytes of values and keys: those of the frame, and decompressed ones after them."""
 
     def __init__(self, data: bytes, budget: InflationBudget, notes: ProblemNotes) -> None:
         self._parts = [data]

@@ -199,7 +199,7 @@ class RemotingSession:
         message = self._message(reading, name, "oneway" if oneway else "request")
         crc = reading.ext.get("body_crc32")
         if crc and frame.whole and not body_checksum_ok(frame.data[reading.stop :], crc):
-            reading.notes.note("checksum", "error", "bodyCrc32 is not the body's", "ext_fields.body_crc32")
+            reading.notes.note("checksum", "error", "bodyCrc32 does not match the body", "ext_fields.body_crc32")
         self._learn(reading, message)
         if header.opaque is not None:
             context = RemotingRequest(request, reading.ext, message.records)

@@ -118,7 +118,7 @@ def stored_magic(data: bytes, pos: int) -> int:
 
 
 def read_stored(data: bytes, notes: ProblemNotes, path: str, *, cut: bool = False) -> tuple[list[StoredMessage], int]:
-    """(messages, offset behind the last one); ``cut``: the data may end inside a message. Hot: once a message."""
+    """(messages, offset after the last one); ``cut``: the data may end inside a message. Hot: once a message."""
     found: list[StoredMessage] = []
     view, pos, end = memoryview(data), 0, len(data)
     while end - pos >= STORED_MIN:
@@ -164,7 +164,7 @@ def _stored(data: bytes, view: memoryview, pos: int, end: int, magic: int) -> St
 
 
 def read_batch(data: bytes, notes: ProblemNotes, path: str, *, cut: bool = False) -> tuple[list[BatchedMessage], int]:
-    """(messages of a batch, offset behind the last one); ``cut``: the data may end inside a message."""
+    """(messages of a batch, offset after the last one); ``cut``: the data may end inside a message."""
     found: list[BatchedMessage] = []
     pos, end = 0, len(data)
     while end - pos >= BATCH_MIN:

@@ -63,7 +63,7 @@ SUBACK_FAILURE = 0x80  # 3.9.3
 
 
 class Cut(Exception):  # noqa: N818 - it is no error where the capture is cut
-    """A field goes on behind the bytes that are there."""
+    """A field continues after the bytes that are there."""
 
 
 class Fields:
@@ -84,7 +84,7 @@ class Fields:
         return int.from_bytes(self.take(size), "big")
 
     def binary(self) -> bytes:
-        """Bytes behind their length; nothing is taken where they are not whole."""
+        """Bytes after their length; nothing is taken where they are not whole."""
         start = self.at
         try:
             return self.take(self.number(2))
@@ -98,7 +98,7 @@ class Fields:
 
 
 def remaining_length(head: bytes) -> tuple[int, int] | Probed | None:
-    """The value of the remaining length (2.2.3) and the offset behind it; None: more bytes are needed."""
+    """The value of the remaining length (2.2.3) and the offset after it; None: more bytes are needed."""
     value = 0
     for index, byte in enumerate(head[1:5]):
         value |= (byte & 0x7F) << 7 * index
@@ -143,7 +143,7 @@ class Mqtt(FramedDissector):
 
     @classmethod
     def _probe_body(cls, kind: int, flags: int, size: int, body: bytes) -> Probed:
-        """The first bytes behind the head, which many types bind."""
+        """The first bytes after the head, which many types bind."""
         if kind == CONNECT:
             if not PROTOCOL.startswith(body[:7]):
                 return NO_FRAME
@@ -185,7 +185,7 @@ class Mqtt(FramedDissector):
         if fields.more():
             message.body["rest"] = Undecoded(frame.data[fields.at :])
             if frame.whole and not message.problems:
-                message.problems.append(Problem("trailing_bytes", "warning", "bytes behind the last field"))
+                message.problems.append(Problem("trailing_bytes", "warning", "bytes after the last field"))
         if not self.newer and not fits(kind, flags, found[0]):
             odd = "a type, flags or a length that the standard does not have"
             message.problems.append(Problem("out_of_range", "warning", odd))

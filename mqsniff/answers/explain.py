@@ -73,7 +73,7 @@ class Explainer:
         self._places: dict[str, deque[_Place]] = {}
         self._before: NearMessage | None = None
         self._after: dict[str, NearMessage] = {}
-        """The first message behind the packet, by connection and (as '') of any."""
+        """The first message after the packet, by connection and (as '') of any."""
 
     def explain(self, items: Iterable[Item | None]) -> Explanation:
         """Read items until the packet is explained."""
@@ -165,7 +165,7 @@ class Explainer:
         finder = self._finder
         segment = finder.segment
         if finder.problem is not None:
-            return f"it could not be taken apart: {finder.problem.problem.detail}"
+            return f"it could not be decoded: {finder.problem.problem.detail}"
         if segment is None:
             return "it carries no TCP segment"
         if not segment.size:

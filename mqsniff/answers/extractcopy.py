@@ -28,7 +28,7 @@ _SAID: Final[dict[MaskWhy, str]] = {
     "secret": "secrets overwritten",
     "payload": "keys and values overwritten",
     "compressed": "compressed data blanked",
-    "undecoded": "bytes that nobody decoded blanked",
+    "undecoded": "undecoded bytes blanked",
     "layer": "a compressed or encrypted stream blanked",
 }
 _CHECKED: Final = frozenset(("payload", "compressed"))
@@ -220,5 +220,5 @@ class PacketCopy:
         for each in found:
             sizes[each.why] += each.patch.stop - each.patch.start
         for why, size in sizes.items():
-            crc = "; a CRC over them does not fit any more" if why in _CHECKED else ""
+            crc = "; a CRC over them no longer matches" if why in _CHECKED else ""
             yield f"[{_SAID[why]}: {size} bytes{crc}]"

@@ -4,7 +4,7 @@
    is compressed, and what nobody decoded, by zeros.
 2. Bytes that stand in no decoded message may hold anything: they are overwritten, as a packet's place in the stream
    tells, so that what was sent twice is hidden twice; as a whole where it differs from what was decoded.
-3. Behind a layer (TLS, compression) places tell nothing: if anything has to be hidden there, all bytes of that side
+3. Inside a layer (TLS, compression) places tell nothing: if anything has to be hidden there, all bytes of that side
    from the beginning of the layer on are overwritten; else those from which on the layer gave nothing.
 """
 
@@ -94,7 +94,7 @@ class ConnectionMask:
             side.close()
 
     def of_packet(self, listed: ListedPacket, *, raw: bool) -> Iterator[MaskedBytes]:
-        """What is overwritten in a packet, to be asked in their order; ``raw``: bytes that nobody decoded stay."""
+        """What is overwritten in a packet, to be asked in their order; ``raw``: bytes that were not decoded stay."""
         if listed.start < 0:
             if not raw:
                 yield MaskedBytes(PayloadPatch(0, listed.size, 0), "undecoded", -1)
@@ -123,7 +123,7 @@ class ConnectionMask:
                 yield MaskedBytes(patch, hidden.why, hidden.start)
 
     def _layer_hidden_from(self, side: Side, layer: int, *, raw: bool) -> int | None:
-        """The stream offset from which on bytes behind a layer are hidden (rule 3); None: they are shown."""
+        """The stream offset from which on bytes inside a layer are hidden (rule 3); None: they are shown."""
         mask = self._sides[side]
         assert mask.sorted_ranges is not None
         if any(hidden.stop > layer for hidden in mask.hidden):

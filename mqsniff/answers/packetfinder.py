@@ -140,7 +140,7 @@ class PacketFinder:
         return self.covers(frame)
 
     def covers(self, frame: Frame) -> bool:
-        """Whether bytes of a frame stand where those of the packet do; behind a layer only packets tell."""
+        """Whether bytes of a frame stand where those of the packet do; inside a layer only packets tell."""
         assert self._owner is not None
         place = self.place
         if self._owner[1].layered or place is None:

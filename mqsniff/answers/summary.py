@@ -144,7 +144,7 @@ class Summary:
             self._closed(item.connection)
 
     def totals(self, totals: Totals, dropped: int, seconds: float) -> str:
-        """The run in one line; ``dropped`` are packets that the capturing side says it lost."""
+        """The run in one line; ``dropped`` are packets that the capturing host reports as lost."""
         count = self.messages.total()
         protocols = ", ".join(f"{name} {number}" for name, number in self.messages.most_common())
         asides = ((totals.other_packets, "not TCP"), (dropped, "more dropped by the capture"))

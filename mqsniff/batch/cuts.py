@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mqsniff.model import Int64s
 
 REACH_MAX: Final = SNAPLEN_MIN + 64
-"""After this many bytes behind the nominal offset, the largest usual record has ended: the true chain has begun."""
+"""After this many bytes past the nominal offset, the largest usual record has ended: the true chain has begun."""
 FOLLOW_MIN: Final = 256 * KIB
 """How far beyond that chains are followed at first."""
 FOLLOW_MAX: Final = 4 * MIB

@@ -32,7 +32,7 @@ from mqsniff.streams.packets import PacketDecoder
 
 SLICE_PACKETS: Final = 65_536
 """A window may hold half a million packets, and each may be a problem."""
-ACROSS: Final = "IP fragments whose datagram may go on behind the end of the split"
+ACROSS: Final = "IP fragments whose datagram may continue after the end of the split"
 
 
 def scan(split: Split, files: Sequence[InputFile], options: ScanOptions) -> Iterator[Bundle | PieceReport]:

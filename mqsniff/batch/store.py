@@ -157,7 +157,7 @@ class Store:
         Paths may come from a manifest in a folder that another user sent.
         """
         if path.startswith("/") or ".." in path.split("/"):
-            raise StoreError(f"{self.where}: {path} leads out of this folder")
+            raise StoreError(f"{self.where}: {path} points outside of this folder")
         place = self.folder
         if place is None:
             return

@@ -143,7 +143,7 @@ class Commands(click.Group):
 
 
 def _apart(args: list[str]) -> tuple[list[str], list[str]]:
-    """``-q`` in front of everything, which belongs behind the command, and the rest."""
+    """``-q`` before everything, which belongs after the command, and the rest."""
     count = next((place for place, each in enumerate(args) if each not in ("-q", "--quiet")), len(args))
     return args[:count], args[count:]
 

@@ -50,18 +50,18 @@ _batch_options: Final = all_of((
            help=f"Table to write, of {', '.join(TABLES)}; repeatable.  [default: all]"),
     option(_WHAT, "--no-body", is_flag=True, help="Leave the bodies of messages out."),
     option(_WHAT, "--value-bytes", metavar="N", type=click.IntRange(min=0),
-           help="Bytes of a record's key or value that are kept.  [default: all]"),
+           help="Keep at most this many bytes of a record's key or value.  [default: all]"),
     option(_WHAT, "--folders", metavar="NAMES", default="",
            help="Folders in a table, of protocol and day: --folders protocol,day."),
-    option(_WHAT, "--overwrite", is_flag=True, help="Replace what stands in OUT."),
-    option(_WHAT, "--append", is_flag=True, help="Add to what stands in OUT; inputs that were taken are skipped."),
+    option(_WHAT, "--overwrite", is_flag=True, help="Replace the tables in OUT."),
+    option(_WHAT, "--append", is_flag=True, help="Add to the tables in OUT; inputs decoded before are skipped."),
     option(_HOW, "--domain", metavar="PATTERN", default="",
            help="folder, or a regular expression such as 'tap-[0-9]+': files in whose names it finds the same text "
                 "are one capture.  [default: all are one]"),
     option(_HOW, "--cut-from", "cut_from_ns", metavar="TIME", callback=reading(read_time),
-           help="Pass over packets before this time, as if the captures began there; quicker than --from."),
+           help="Skip packets before this time, as if the captures began there; faster than --from."),
     option(_HOW, "--cut-to", "cut_to_ns", metavar="TIME", callback=reading(read_time),
-           help="And over those from this time on."),
+           help="Skip packets from this time on."),
     option(_HOW, "--split-size", metavar="SIZE", default="128m", show_default=True,
            help="Bytes of a capture that one task reads: 64m, 1g."),
     option(_HOW, "--tasks", metavar="N", type=click.IntRange(min=1),
@@ -112,7 +112,7 @@ def _options(given: dict[str, Any]) -> JobOptions:
     from mqsniff.batch.job import SPLIT_SIZE_MIN, JobOptions
 
     if given["overwrite"] and given["append"]:
-        raise click.UsageError("--overwrite replaces what stands there, --append adds to it: choose one")
+        raise click.UsageError("--overwrite replaces the tables there, --append adds to them: choose one")
     folders = tuple(name.strip() for name in given.pop("folders").split(",") if name.strip())
     for name in folders:
         if name not in FOLDERS:
@@ -138,7 +138,7 @@ def _size(text: str) -> int:
     units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
     number, unit = (text[:-1], units[text[-1].lower()]) if text[-1:].lower() in units else (text, 1)
     if not number.isdecimal():
-        raise click.UsageError(f"{text!r} is no size, such as 64m or 1g")
+        raise click.UsageError(f"{text!r} is not a size, such as 64m or 1g")
     return int(number) * unit
 
 

@@ -47,7 +47,7 @@ class ExplainArguments(NamedTuple):
 @option(_SECTION, "--json", "as_json", is_flag=True, help="One JSON object: packet, display_filter, messages, why.")
 @option(_SECTION, "--wide", is_flag=True, help="Show all bytes and values, and cut no line.")
 @option(_SECTION, "--max-bytes", metavar="N", type=click.IntRange(min=0),
-        help="Bytes of a field that are shown.  [default: one row; JSON: all]")  # fmt: skip
+        help="Show at most this many bytes of a field.  [default: one row; JSON: all]")  # fmt: skip
 @option(_SECTION, "--time", type=OneOf("form of times", TIME_MODES), default="utc", show_default=True,
         help="Times in text.")  # fmt: skip
 @option(_SECTION, "--color", type=OneOf("choice", ("auto", "always", "never")), default="auto", show_default=True,
@@ -93,9 +93,9 @@ def read_explain_arguments(arguments: tuple[str, ...]) -> ExplainArguments:
     *files, last = arguments
     name, _, number = last.rpartition(":")
     if not number.isdecimal() or int(number) < 1 or len(number) > 12:
-        raise click.UsageError(f"{last!r} is no number of a packet, such as 113; it stands behind FILE")
+        raise click.UsageError(f"{last!r} is not a packet number, such as 113; it comes after FILE")
     if not files:
-        raise click.UsageError("no FILE in front of the number of the packet")
+        raise click.UsageError("no FILE before the packet number")
     if not name:
         if len(set(files)) > 1:
             raise click.UsageError(f"packet {number} of which file? write it as {Path(files[-1]).name}:{number}")

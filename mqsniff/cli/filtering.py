@@ -48,7 +48,7 @@ def read_time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(_FRACTION.sub("", text, count=1))
     except ValueError:
-        raise ValueError(f"{text!r} is no time, such as 2026-11-21T09:38:50.7Z or 1795253930.7") from None
+        raise ValueError(f"{text!r} is not a time, such as 2026-11-21T09:38:50.7Z or 1795253930.7") from None
     zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     nanoseconds = int(fraction[1][:9].ljust(9, "0")) if fraction else 0
     return int(zoned.timestamp()) * SECOND_NS + nanoseconds
@@ -117,7 +117,7 @@ def read_network(text: str) -> Network:
     try:
         network = ip_network(bare, strict=False)
     except ValueError:
-        raise ValueError(f"{text!r} is no address, such as 10.0.0.7, 10.0.0.0/8 or fe80::1") from None
+        raise ValueError(f"{text!r} is not an address, such as 10.0.0.7, 10.0.0.0/8 or fe80::1") from None
     if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
         return IPv4Network((int(network.network_address) & 0xFFFF_FFFF, network.prefixlen - _MAPPED.prefixlen))
     return network
@@ -128,7 +128,7 @@ def read_connection(text: str) -> str:
     if SHORT_NAME.fullmatch(text):
         return text
     if not _CONNECTION.match(read_name(text)):
-        raise ValueError(f"{text!r} is no name such as c3, no connection_id, nor how one begins: up to 32 hex digits")
+        raise ValueError(f"{text!r} is not a short name such as c3, nor a connection_id or its first hex digits")
     return text.lower()
 
 
@@ -136,7 +136,7 @@ def read_offsets(text: str) -> OffsetRange:
     """One offset (``1200``), a range (``1200-1299``) or one without end (``1200-``)."""
     found = _OFFSETS.match(text)
     if found is None:
-        raise ValueError(f"{text!r} is no offset, such as 1200, 1200-1299 or 1200-")
+        raise ValueError(f"{text!r} is not an offset, such as 1200, 1200-1299 or 1200-")
     first, dash, last = found.groups()
     offsets = OffsetRange(int(first), int(last) if last else OFFSET_MAX if dash else int(first))
     if offsets.last < offsets.first:
@@ -158,7 +158,7 @@ def read_duration(text: str) -> int:
     """A span of time with its unit as nanoseconds: 100ms, 1.5s, 2m."""
     found = _DURATION.match(text)
     if found is None:
-        raise ValueError(f"{text!r} is no span of time, such as 100ms, 1.5s or 250us")
+        raise ValueError(f"{text!r} is not a duration, such as 100ms, 1.5s or 250us")
     return int(Decimal(found[1]) * _UNITS_NS[found[2]])
 
 
@@ -207,7 +207,7 @@ filter_options: Final = all_of((
           shell_complete=complete_protocol, text="kafka, pulsar, rocketmq, nsq, …, as `mqsniff protocols` lists them"),
     _many("--name", into="names", metavar="NAME", read=read_name,
           shell_complete=complete_name,
-          text="Command, such as Fetch or 'PUB*', in any case; an answer goes by its request's name too"),
+          text="Command, such as Fetch or 'PUB*', in any case; an answer is also found by the name of its request"),
     _many("--topic", into="topics", metavar="NAME", read=read_name,
           text="Topic, such as orders or 'orders-*'; Pulsar's also by their last part"),
     _many("--group", into="groups", metavar="NAME", read=read_name,
@@ -231,11 +231,11 @@ filter_options: Final = all_of((
            help="What went wrong: answers with an error, exchanges that failed or had no answer, records that were not "
                 "accepted, connections that were refused, problems of severity error."),
     option(_SECTION, "--slower", "slower_ns", metavar="TIME", callback=reading(read_duration),
-           help="Exchanges on which the broker worked so long (100ms, 1.5s), without what it waited for data or behind "
+           help="Exchanges on which the broker worked so long (100ms, 1.5s), without waiting for data or for "
                 "an earlier answer; requests that waited so long and got no answer."),
     option(_SECTION, "--from", "from_ns", metavar="TIME", callback=reading(_moment),
            help="From this time on: RFC 3339 (UTC without a zone), seconds since 1970, 10:00 (UTC) of the day of the "
-                "first packet, +30s behind that packet, or -5m before the last one (of files)."),
+                "first packet, +30s after that packet, or -5m before the last one (of files)."),
     option(_SECTION, "--to", "to_ns", metavar="TIME", callback=reading(_moment),
            help="Before this time, in the same forms."),
 ))  # fmt: skip

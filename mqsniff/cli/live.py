@@ -41,11 +41,11 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
 @option(_CAPTURE, "-i", "--interface", required=True, metavar="IFACE", shell_complete=_complete,
-        help="Interface to listen on.")  # fmt: skip
+        help="Interface to capture from.")  # fmt: skip
 @option(_CAPTURE, "-f", "--filter", "bpf", metavar="BPF", help="Capture filter, as tcpdump's.")
 @option(_CAPTURE, "--count", "packets", metavar="N", type=click.IntRange(min=1), help="Stop after N packets.")
 @option(_CAPTURE, "--duration", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
-        help="Stop after so many seconds.")  # fmt: skip
+        help="Stop after this many seconds.")  # fmt: skip
 @run_options
 def command(interface: str, bpf: str | None, packets: int | None, duration: float | None, **options: Any) -> int:
     """Decode the packets of an interface until Ctrl-C."""

@@ -1,6 +1,6 @@
 """Times that count from a capture in, filters with the times they mean out: ``10:00``, ``+30s``, ``-5m``.
 
-1. A time of day is of the day of the first packet (UTC); for ``--to`` of the next day, where it would not lie behind
+1. A time of day is of the day of the first packet (UTC); for ``--to`` of the next day, where it would not lie after
    ``--from``.
 2. ``+30s`` counts from the first packet. Its batch is read to know it, and goes on to the run.
 3. ``-5m`` counts back from the last packet: files are read through for it first. A pipe and an interface cannot tell.
@@ -58,7 +58,7 @@ def read_moment(text: str, read_time: Callable[[str], int], read_duration: Calla
         return read_time(text)
     hours, minutes, seconds = (int(part or 0) for part in found.groups()[:3])
     if hours > 24 or minutes > 59 or seconds > 59:
-        raise ValueError(f"{text!r} is no time of a day")
+        raise ValueError(f"{text!r} is not a time of day")
     nanoseconds = int((found[4] or "0").ljust(9, "0"))
     return RelativeTime("midnight", ((hours * 60 + minutes) * 60 + seconds) * SECOND_NS + nanoseconds)
 

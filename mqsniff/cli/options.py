@@ -139,7 +139,7 @@ def _decode_as(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
     for value in values:
         port, _, name = value.partition("=")
         if not port.isdecimal() or not 0 < int(port) < 65_536:
-            raise click.BadParameter(f"{value!r} is no PORT=PROTO, such as 14150=nsq", ctx, param)
+            raise click.BadParameter(f"{value!r} is not PORT=PROTO, such as 14150=nsq", ctx, param)
         if name not in known:
             raise click.BadParameter(unknown("protocol", name, known), ctx, param)
         chosen[int(port)] = name
@@ -221,11 +221,11 @@ decode_options: Final = all_of((
     tls_option,
     option(_DECODING, "--show-secrets", is_flag=True, help="Show passwords, tokens and the like."),
     option(_DECODING, "--show-raw", is_flag=True,
-           help="Show bytes that nobody decoded, not just their size and hash."),
+           help="Show bytes that were not decoded, not just their size and hash."),
     option(_DECODING, "--redact", multiple=True, type=OneOf("part of records", ("payload",)),
-           help="Leave out the keys, values and header values of records, but for their sizes and hashes."),
+           help="Replace keys, values and header values of records by their sizes and hashes."),
     option(_DECODING, "--limit", "limits", multiple=True, metavar="NAME=VALUE", callback=_limits,
-           shell_complete=_complete_limit, help="Change a cap (`mqsniff protocols limits` lists them); repeatable."),
+           shell_complete=_complete_limit, help="Change a limit (`mqsniff protocols limits` lists them); repeatable."),
 ))  # fmt: skip
 """How traffic is read, for every command that decodes."""
 
@@ -240,7 +240,7 @@ run_options: Final = all_of((
                 "tells what they mean)."),
     option(_OUTPUT, "--out", metavar="DIR", type=click.Path(path_type=Path),
            help="Parquet: folder to write to, a folder a table in it."),
-    option(_OUTPUT, "--overwrite", is_flag=True, help="Parquet: replace the tables that stand in the folder."),
+    option(_OUTPUT, "--overwrite", is_flag=True, help="Parquet: replace the tables in the folder."),
     option(_OUTPUT, "-v", "--verbose", is_flag=True,
            help="Text: show every field of a message under it, and what the network did."),
     option(_OUTPUT, "--records", is_flag=True,
@@ -253,11 +253,11 @@ run_options: Final = all_of((
            help="Colours in text; auto: on a terminal, unless NO_COLOR is set."),
     option(_OUTPUT, "--wide", is_flag=True, help="Text on a terminal: wrap long lines instead of cutting them."),
     option(_OUTPUT, "--pager", is_flag=True,
-           help="Text on a terminal: show it with MQSNIFF_PAGER, or less -RS; where that variable is set, always."),
+           help="Text on a terminal: use a pager: $MQSNIFF_PAGER, or less -RS; always, if that variable is set."),
     option(_OUTPUT, "--packets", is_flag=True,
            help="Text: show the number of the packet in which each message begins (#113)."),
     option(_OUTPUT, "--max-bytes", metavar="N", type=click.IntRange(min=0),
-           help="Bytes of a record's key or value that are shown.  [default: 256 in text, else all]"),
+           help="Show at most this many bytes of a record's key or value.  [default: 256 in text, else all]"),
     option(_OUTPUT, "--fail-on", multiple=True, type=OneOf("kind", FAIL_ON), metavar="KIND",
            help="Exit 1 when this was found in what the filters chose: a kind of problem (see mqsniff protocols "
                 "problems), a severity (that one or worse), empty (no message), answer-error (a broker answered with "

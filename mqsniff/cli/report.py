@@ -62,7 +62,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], *, out: str, **option
     """Write one HTML page about captures, to look at and to pass on.
 
     What they hold and how far they can be trusted, traffic, latency, errors, groups and connections over time, and
-    tables that sort and filter; each number has the command that shows the rows behind it. FILE is as for
+    tables that sort and filter; each number has the command that shows the rows after it. FILE is as for
     `mqsniff decode`; filters choose what the page is about.
     """
     from mqsniff.answers.report import TrafficReport

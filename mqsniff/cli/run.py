@@ -87,7 +87,7 @@ def _at_times(source: Source, options: RunOptions) -> tuple[Source, RunOptions]:
 
 
 def _announced(items: Iterator[Item | None]) -> Iterator[Item | None]:
-    """The items; in front of the first row of a capture that can be read, a line says how to get text."""
+    """The items; before the first row of a capture that can be read, a line says how to get text."""
     for item in items:
         if item is not None and not (isinstance(item, ProblemItem) and item.connection is None):
             remark("mqsniff: stdout is no terminal, so it gets NDJSON; for text: -o text --color always | less -RS")

@@ -43,7 +43,7 @@ def _quiet_option() -> SectionedOption:
         is_flag=True,
         expose_value=False,
         callback=_be_quiet,
-        help="Say nothing on stderr but warnings and errors: no totals, no hints.",
+        help="Print only warnings and errors on stderr: no totals, no hints.",
     )
 
 

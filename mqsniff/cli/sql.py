@@ -1,6 +1,6 @@
 """``mqsniff sql FILE… QUERY``: captures or folders of tables in, the result of a query out.
 
-1. What can be known to be wrong is told before anything is decoded: the query is first held against empty tables.
+1. What can be known to be wrong is told before anything is decoded: the query is first compared with empty tables.
 2. Captures are decoded into a folder of their own, only the tables that the query reads; it goes whatever happens.
 3. A signal ends the decoding and the query; half of the tables are not asked.
 4. Captures and folders given together are one set of tables.
@@ -59,7 +59,7 @@ class SqlArguments(NamedTuple):
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-    """Names of queries behind a colon, else files, for the shell."""
+    """Names of queries after a colon, else files, for the shell."""
     if not incomplete.startswith(":"):
         return complete_file(ctx, param, incomplete)
     from mqsniff.answers.queries import named_queries
@@ -153,7 +153,7 @@ def read_arguments(arguments: Sequence[str]) -> SqlArguments:
     else:
         query = last
     if not files:
-        raise click.UsageError(f"no file in front of the query {query!r}")
+        raise click.UsageError(f"no file before the query {query!r}")
     if query is None:
         _check_order(files)
     folders = tuple(Path(file) for file in files if is_table_folder(Path(file)))
@@ -165,10 +165,10 @@ def read_arguments(arguments: Sequence[str]) -> SqlArguments:
 
 
 def _check_order(files: Sequence[str]) -> None:
-    """Raise click.UsageError where a query stands in front of the files."""
+    """Raise click.UsageError where a query stands before the files."""
     for file in files:
         if not _is_there(file) and not is_capture_name(file) and (" " in file or file in TABLES or file[:1] == ":"):
-            raise click.UsageError(f"no file {file!r}; a query stands behind the files: mqsniff sql FILE... {file!r}")
+            raise click.UsageError(f"no file {file!r}; the query comes after the files: mqsniff sql FILE... {file!r}")
 
 
 def _check_inputs(captures: Sequence[str]) -> None:

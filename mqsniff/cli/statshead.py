@@ -80,7 +80,7 @@ class StatsHead:
         """How far the capture can be trusted, the worst first."""
         checks = [row for row in health if row["trust"] is not None]
         if not packets:
-            yield self._said("trust", [("warning", "there is nothing to trust: no packets")])
+            yield self._said("trust", [("warning", "no packets")])
             return
         if not any(row["trust"] in {"bad", "doubtful"} for row in checks):
             yield self._said("trust", [("", "good: nothing is lost, cut, undecoded or seen by one side")])
@@ -100,7 +100,7 @@ class StatsHead:
         if found:
             yield self._said("network", [("warning", ", ".join(found))])
         if not (errors or unanswered or found) and sections["span"][0]["messages"]:
-            yield self._said("errors", [("", "none, and every request that wants an answer has one")])
+            yield self._said("errors", [("", "none; every request that expects an answer has one")])
 
     def _named(self, title: str, counts: Mapping[str, int]) -> Iterator[str]:
         """How many, then the most frequent names, a line each."""
@@ -162,7 +162,7 @@ def _verdict(row: StatRow) -> str:
     if row["check"] == "two_taps":
         return "two taps"
     if row["value"] is None:
-        return f"{_CHECKS[row['check']][1]} (the capture does not tell)"
+        return f"{_CHECKS[row['check']][1]} (the capture does not say)"
     words = _CHECKS[row["check"]][row["value"] != 1]
     share = f" ({share_text(row['share'])})" if row["share"] else ""
     value = size_text(row["value"]) if row["check"].endswith("bytes") else f"{row['value']:,}"

@@ -66,7 +66,7 @@ trace_options: Final = all_of((
     option(_OUTPUT, "--color", type=OneOf("choice", ("auto", "always", "never")), default="auto", show_default=True,
            help="Colours in text; auto: on a terminal, unless NO_COLOR is set."),
     option(_OUTPUT, "--max-bytes", metavar="N", type=click.IntRange(min=0),
-           help="Bytes of a key or value that are shown.  [default: 64]"),
+           help="Show at most this many bytes of a key or value.  [default: 64]"),
     decode_options,
     domain_option,
 ))  # fmt: skip

@@ -37,7 +37,7 @@ class BlockError(ValueError):
 TOO_LARGE: Final = "the plain bytes are more than decompress_max"
 CORRUPT: Final = "the compressed bytes are damaged"
 CUT: Final = "the compressed bytes end too early"
-BEHIND: Final = "bytes behind the end of the compressed ones"
+BEHIND: Final = "bytes after the end of the compressed ones"
 
 
 def decompress(codec: str, data: bytes, cap: int) -> bytes:

@@ -20,7 +20,7 @@ from mqsniff.limits import KIB, Limits
 
 FLUSH: Final = b"\x00\x00\xff\xff"
 """End of a sync flush: length and complement of an empty stored block (RFC 1951 section 3.2.4)."""
-BEHIND_END: Final = "bytes behind the end of the compressed stream"
+BEHIND_END: Final = "bytes after the end of the compressed stream"
 SLICE: Final = 16 * KIB
 """Bytes of input between two copies of the decoder's state; at damage, so many are decoded again."""
 
@@ -35,7 +35,7 @@ class Deflate:
         self._offset = 0  # of the next byte for the decoder
         self._plain = 0  # bytes that came out of it
         self._recent = b""  # the last bytes that went into it
-        self._flush = (0, 0)  # offset and plain bytes behind the last flush, or at the start
+        self._flush = (0, 0)  # offset and plain bytes after the last flush, or at the start
         self._held = b""
         self._dark = False
 
@@ -57,7 +57,7 @@ class Deflate:
     def close(self) -> Iterator[TransformOutput]:
         """Report a clear tail at the end of the stream."""
         if self._held == self._clear_tail and self._held:
-            yield self._end(Dark(self._offset, "trailing_bytes", "clear text behind the compressed stream"))
+            yield self._end(Dark(self._offset, "trailing_bytes", "uncompressed bytes after the compressed stream"))
             return
         yield from self._release()
 
@@ -123,7 +123,7 @@ class Deflate:
                 self._plain += len(plain)
                 yield from pieces(plain[given:], self._piece)
                 offset, made = self._flush
-                yield self._end(Dark(offset if made == self._plain else self._offset, "codec", "no DEFLATE data"))
+                yield self._end(Dark(offset if made == self._plain else self._offset, "codec", "not DEFLATE data"))
                 return
             self._note(byte, len(plain))
             yield from pieces(plain[given:], self._piece)

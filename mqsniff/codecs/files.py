@@ -295,7 +295,7 @@ class DecodedFile:
         if "emory" in error:
             return f"the {self.compression} data needs more memory than codec_memory allows"
         if self._streams:
-            return f"bytes behind the end of the {self.compression} data, or damage, near byte {self._raw.taken}"
+            return f"bytes after the end of the {self.compression} data, or damage, near byte {self._raw.taken}"
         return f"the {self.compression} data is damaged near byte {self._raw.taken}"
 
     def _end(self, why: str) -> None:

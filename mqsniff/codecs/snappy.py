@@ -39,7 +39,7 @@ without a limit one crafted megabyte would take a minute."""
 
 HOLE_OVER_HEAD: Final = Unreadable("undecoded", "bytes were lost, a chunk's head among them")
 HOLE_IN_CHUNK: Final = Unreadable("undecoded", "bytes inside a chunk were lost")
-NO_HEAD: Final = Unreadable("codec", "no head of a Snappy chunk")
+NO_HEAD: Final = Unreadable("codec", "not the header of a Snappy chunk")
 NO_START: Final = Unreadable("undecoded", "the stream does not begin with the Snappy identifier")
 
 
@@ -180,7 +180,7 @@ class Snappy:
             if self._work > SEARCH_WORK + SEARCH_WORK_PER_BYTE * end:
                 search.give_up(end - self._offset)
                 yield from search.account()
-                yield Dark(end, "limit", "the search for a Snappy chunk takes too much work")
+                yield Dark(end, "limit", "the search for a Snappy chunk was given up: too much work")
                 self._dark = True
                 self._input.clear()
                 return False

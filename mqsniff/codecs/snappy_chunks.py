@@ -91,7 +91,7 @@ def may_be_chunk(data: bytes | bytearray, size: int) -> bool:
 def read_chunk(chunk: bytes) -> bytes | Unreadable:
     """The plain bytes of a complete chunk, whose type is not skippable."""
     if chunk[0] == IDENTIFIES:
-        return b"" if chunk == IDENTIFIER else Unreadable("codec", "a Snappy identifier that is none")
+        return b"" if chunk == IDENTIFIER else Unreadable("codec", "a damaged Snappy identifier")
     plain = chunk[HEAD + CHECKSUM :]
     if chunk[0] == COMPRESSED:
         if _block_head(chunk)[0] is None:

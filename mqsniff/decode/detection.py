@@ -4,7 +4,7 @@
 2. A sample is at most ``detect_max`` bytes a side; a connection undecided beyond that is unknown.
 3. TLS, HTTP and others (``foreign``) are named. No event is dropped: the conversation keeps them and replays them
    after the verdict.
-4. Bytes behind a gap are a sample of their own. The bytes before it are judged too, since the peer may have replied to
+4. Bytes after a gap are a sample of their own. The bytes before it are judged too, since the peer may have replied to
    them: captures that cut their packets lose the end of every frame.
 """
 
@@ -30,7 +30,7 @@ _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 ANSWER_MAX = 64
 """Bytes of a peer's first reply that may correct a verdict: a broker refuses HTTP with a message of its protocol."""
 BEFORE_MAX = 8 * KIB
-"""Bytes before a gap that are judged again with each chunk behind it (rule 4)."""
+"""Bytes before a gap that are judged again with each chunk after it (rule 4)."""
 
 
 @dataclass(slots=True)

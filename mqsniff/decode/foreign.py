@@ -117,7 +117,7 @@ def _amqp_start(data: bytes) -> Found:
 
 
 def _amqp_frame(data: bytes) -> Found:
-    """A method frame or a heartbeat with its end octet, and nothing or another frame behind it."""
+    """A method frame or a heartbeat with its end octet, and nothing or another frame after it."""
     if data[:8] == b"\x08\x00\x00\x00\x00\x00\x00\xce":
         return len(data) == 8 or data[8] in (1, 8)
     stop = 7 + _number(data, 3)
@@ -257,7 +257,7 @@ def _postgres_startup(data: bytes) -> Found:
 
 
 def _postgres_answers(data: bytes) -> Found:
-    """Two messages and more of a server, the last one ReadyForQuery, and nothing behind it."""
+    """Two messages and more of a server, the last one ReadyForQuery, and nothing after it."""
     if not _READY.match(data[-6:]) or len(data) == LOOK_MAX:
         return False
     at = count = 0

@@ -138,7 +138,7 @@ class TransformLayer(Layer):
         """Report from which byte on nothing could be decoded, and how many bytes that were."""
         if self._dark is not None:
             dark, self._dark = self._dark, None
-            detail = f"{dark.why}: dark from byte {dark.offset} of the layer on, {self.undecoded} bytes not decoded"
+            detail = f"{dark.why}: {self.undecoded} bytes not decoded, from byte {dark.offset} of the layer on"
             severity = "warning" if dark.kind == "trailing_bytes" else "error"
             problem = Problem(dark.kind, severity, detail, "", self.side, self._plain, self.undecoded)  # type: ignore[arg-type]
             self.notices.append((problem, self._dark_mark))

@@ -5,7 +5,7 @@
    order of their packets.
 3. Each message, exchange, record batch and problem of the connection becomes an Item; the MessageItem comes first.
 4. An exception of a dissector ends the decoding of its connection with an ``internal`` problem; the run goes on.
-5. Every byte fed to the plugin is accounted for: it is decoded in a message, lies behind a hole of one, or was skipped.
+5. Every byte fed to the plugin is accounted for: it is decoded in a message, lies after a hole of one, or was skipped.
    The rest counts as undecoded too, and is reported at the end.
 6. A problem of bytes that a reset cut off says which side reset the connection. It is a warning if a client reset while
    a reply was in flight, which it does not want; in any other case it is an error, since wanted bytes were lost.
@@ -355,7 +355,7 @@ def _release(event: Chunk | Gap) -> int:
 def _note_unmatched(message: Message) -> None:
     """Add an ``unmatched`` problem to a reply without a request, unless its dissector added one."""
     if not any(problem.kind == "unmatched" for problem in message.problems):
-        message.problems.append(Problem("unmatched", "warning", "an answer to no question in the capture"))
+        message.problems.append(Problem("unmatched", "warning", "an answer without its request in the capture"))
 
 
 def _latency(message: Message) -> int | None:

@@ -27,7 +27,7 @@ class ContentSearch:
     """What somebody looks for."""
 
     def __init__(self, wanted: Sequence[str]) -> None:
-        """Raises ValueError for what is no regular expression."""
+        """Raises ValueError for what is not a regular expression."""
         found = [(text, _EXPRESSION.match(text)) for text in wanted]
         self._texts = tuple(text.encode(errors="surrogateescape") for text, expression in found if expression is None)
         self._expressions = tuple((match[1], bool(match[2])) for _, match in found if match is not None)

@@ -1,9 +1,9 @@
 """The items of a run in, the slow exchanges with their messages out: what ``--slower`` means.
 
-1. An exchange is slow when the answering side worked that long on it (``work_ns``): what it waited behind an earlier
+1. An exchange is slow when the answering side worked that long on it (``work_ns``): what it waited for an earlier
    answer, and what the request allowed the broker to hold it, do not count. So is a request that waited that long for
    an answer that never came.
-2. Of a slow exchange the request comes in front of its answer, though others were sent between them: until the answer
+2. Of a slow exchange the request comes before its answer, though others were sent between them: until the answer
    nobody knows that it is slow. Bodies that were let go meanwhile (``handles_max``) are empty.
 3. Problems and records of such messages come along; connections and topics always do.
 4. Memory: one message and what belongs to it.
@@ -52,7 +52,7 @@ class SlowFilter:
         return exchange.ended_ns - exchange.pending.frame.last_ts_ns >= self._least_ns
 
     def _messages(self, item: ExchangeItem) -> Iterator[Item]:
-        """The request, then the answer with what waits behind it."""
+        """The request, then the answer with what waits after it."""
         exchange = item.exchange
         request = None if exchange.pending is None else exchange.pending.message
         if request is not None:

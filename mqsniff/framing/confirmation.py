@@ -1,8 +1,8 @@
 """Strict checks of bytes out of step: whether a frame starts at an offset, and whether the protocol fits.
 
 1. Accept a candidate if another frame, or the exact end of the captured bytes, follows it. A candidate larger than
-   ``search_sure`` needs two frames behind it; a ``ProvenSize`` needs none where the bytes behind it were lost. The
-   first captured byte behind lost ones counts as an exact end too: captures that cut their packets lose the end of
+   ``search_sure`` needs two frames after it; a ``ProvenSize`` needs none where the bytes after it were lost. The
+   first captured byte after lost ones counts as an exact end too: captures that cut their packets lose the end of
    every frame. So does, for one check, the point where the peer starts to send: a side that waits for a reply sends no
    second frame.
 2. Where more bytes are needed, nothing is decided: the caller keeps the bytes and calls again.
@@ -63,7 +63,7 @@ def confirm_frame(
 ) -> tuple[bool, int]:
     """(whether a frame starts at ``at``; if not, the index up to which bytes are needed to try again, 0: never).
 
-    ``beyond``: index of the first captured byte behind the lost ones that ended the run; negative if unknown.
+    ``beyond``: index of the first captured byte after the lost ones that ended the run; negative if unknown.
     """
     head_max = probe_size(prober)
     behind = 0

@@ -62,5 +62,5 @@ def _truncated(frame: Frame) -> Problem:
     elif absent:
         parts.append(f"{absent} of {size} bytes are not there")
     if frame.unread:
-        parts.append(f"{frame.unread} {'behind them' if parts else f'of {size} bytes'} are not decoded")
+        parts.append(f"{frame.unread} {'after them' if parts else f'of {size} bytes'} are not decoded")
     return Problem("truncated", "error", "; ".join(parts), "", frame.side, frame.offset, size - len(frame.data))

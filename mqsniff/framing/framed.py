@@ -112,11 +112,11 @@ class FramedDissector(Dissector):
         return self._requests.left()
 
     def fed(self, side: Side) -> int:
-        """Stream offset behind the last fed byte of a side, bytes held behind a gap not counted."""
+        """Stream offset after the last fed byte of a side, bytes held after a gap not counted."""
         return self._machine.streams[side].end
 
     def passed(self, side: Side) -> int:
-        """Stream offset behind the last frame of a side: no layer can begin before it."""
+        """Stream offset after the last frame of a side: no layer can begin before it."""
         return self._machine.streams[side].position
 
     def may_wait(self, side: Side) -> bool:

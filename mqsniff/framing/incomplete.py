@@ -1,6 +1,6 @@
 """A frame that lost bytes or is too large: takes the bytes of its stream, gives the frame with its holes.
 
-1. Its size is known, so framing goes on behind it.
+1. Its size is known, so framing continues after it.
 2. Its data end at the first missing byte, or at ``frame_max`` bytes; the rest of the frame is not decoded.
 """
 
@@ -38,7 +38,7 @@ class IncompleteFrame:
 
     @property
     def end(self) -> int:
-        """Stream offset behind the frame."""
+        """Stream offset after the frame."""
         return self._frame.offset + self._frame.size
 
     def swallow(self) -> bool:
@@ -51,14 +51,14 @@ class IncompleteFrame:
         return stream.position == self.end
 
     def lose(self, gap: Gap) -> None:
-        """Add a hole for lost bytes; the stream goes on behind them, or at the end of the frame."""
+        """Add a hole for lost bytes; the stream continues after them, or at the end of the frame."""
         start = self._frame.offset
         stop = min(gap.offset + gap.length, self.end) if gap.known else gap.offset
         self._holes.append((gap.offset - start, stop - start))
         self._stream.jump(stop)
 
     def take(self, now: int) -> Frame:
-        """The frame; framing goes on behind its last byte that was seen."""
+        """The frame; framing continues after its last byte that was seen."""
         stream, frame = self._stream, self._frame
         frame.holes = tuple(self._holes)
         lost = sum(stop - start for start, stop in frame.holes)

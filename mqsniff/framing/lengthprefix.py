@@ -1,4 +1,4 @@
-"""Sizes of frames that begin with a number of the bytes behind it, as most binary protocols have them."""
+"""Sizes of frames that begin with a number of the bytes after it, as most binary protocols have them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LengthPrefix:
         self.at = at
         """Offset of the length in the frame."""
         self.stop = at + width
-        """Offset of the first byte behind the length."""
+        """Offset of the first byte after the length."""
         self.uncounted = self.stop if uncounted < 0 else uncounted
         """Bytes of the frame that the length does not count: those before ``stop``, unless said otherwise."""
         self._form = _FORMS.get(width)

@@ -218,7 +218,7 @@ class Machine:
         return None, False
 
     def _end_run(self, stream: StreamBuffer, gap: Gap | None = None) -> Iterator[Event]:
-        """Finish a search at a gap or at the close: a frame may end exactly here, or exactly behind the gap."""
+        """Finish a search at a gap or at the close: a frame may end exactly here, or exactly after the gap."""
         search, owner, limits = self._searches[stream.side], self._owner, self._limits
         beyond = search.expect_behind(owner, limits, gap) if gap is not None and gap.known else -1
         while stream.mode is Mode.SEARCH:
@@ -264,7 +264,7 @@ class Machine:
         yield from self._emit(stream, incomplete.take(self._owner.now))
 
     def _pass_gap(self, stream: StreamBuffer, gap: Gap) -> Iterator[Event]:
-        """Pass lost bytes: stay in step if they lie inside a frame of known size, else search behind them."""
+        """Pass lost bytes: stay in step if they lie inside a frame of known size, else search after them."""
         if stream.mode is Mode.SEARCH:
             yield from self._end_run(stream, gap)
         if stream.mode is Mode.WAIT:
@@ -285,7 +285,7 @@ class Machine:
         search = self._searches[stream.side]
         search.miss(start if gap.known else None)
         stream.jump(gap.offset + gap.length)
-        search.begin("behind a gap")
+        search.begin("after a gap")
 
     def _finish(self, stream: StreamBuffer) -> Iterator[Event]:
         """Finish a closed side, unless it waits for the peer."""

@@ -74,7 +74,7 @@ class PendingRequests:
             if pending.answer is None:
                 pending.answer = message
                 if message.frame.first_ts_ns < pending.frame.last_ts_ns:
-                    message.problems.append(Problem("clock", "warning", "the answer is older than its question"))
+                    message.problems.append(Problem("clock", "warning", "the answer comes before its request"))
             pending.last_answer = message
         message.answers = len(self._answered)
         if self._answered:

@@ -48,7 +48,7 @@ class Search:
         self._missing = False
         self._missing_from: int | None = None
         self._scanned = (-1, 0)
-        """(end of the buffered bytes, offset that ``scan`` gave for them): packets behind ask not again (rule 5)."""
+        """(end of the buffered bytes, offset that ``scan`` gave for them): packets after ask not again (rule 5)."""
 
     # ---- out of step
 
@@ -98,7 +98,7 @@ class Search:
     def find(self, prober: Searcher, limits: Limits, stop: int, run: RunEnd, *, beyond: int = -1) -> bool:
         """Move ``position`` to the first frame that is accepted; false when there is none (yet) before ``stop``.
 
-        ``beyond``: stream offset of the first captured byte behind the lost ones that ended the run; -1 if unknown.
+        ``beyond``: stream offset of the first captured byte after the lost ones that ended the run; -1 if unknown.
         """
         if stop < self._wants and (run is RunEnd.OPEN or (run is RunEnd.PAUSED and stop + 1 < self._wants)):
             return False
@@ -124,7 +124,7 @@ class Search:
         return False
 
     def _scan(self, prober: Searcher, data: bytes, at: int, end: int) -> int:
-        """First index >= ``at`` that is worth a probe; a place beyond ``end`` is remembered for the packets behind."""
+        """First index >= ``at`` that is worth a probe; a place beyond ``end`` is remembered for the packets after."""
         stream = self._stream
         until, offset = self._scanned
         if until == stream.end and stream.base + at <= offset:
@@ -151,7 +151,7 @@ class Search:
     def expect_behind(self, prober: Prober, limits: Limits, gap: Gap) -> int:
         """Before a gap: remember where frames end that seem to begin with a buffered packet (rule 2).
 
-        Returns the stream offset of the first byte behind the gap.
+        Returns the stream offset of the first byte after the gap.
         """
         beyond, stream = gap.offset + gap.length, self._stream
         data, base = stream.data(), stream.base
@@ -174,7 +174,7 @@ class Search:
         return self._skipped()
 
     def unfound(self) -> Skipped | None:
-        """Skip the whole run, since it has no frame, and search on behind it."""
+        """Skip the whole run, since it has no frame, and search on after it."""
         stream = self._stream
         stream.position = stream.end
         skipped = self._skipped()

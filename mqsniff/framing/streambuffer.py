@@ -3,7 +3,7 @@
 1. All offsets are stream offsets; only ``data`` and ``base`` know of the buffer.
 2. ``position`` is where the next frame starts; bytes before it are dropped at the next join.
 3. Small chunks are kept in a list and joined when enough is there, so that a large frame costs one copy.
-4. Bytes and gaps behind a gap are held, in order, while the side waits for its peer.
+4. Bytes and gaps after a gap are held, in order, while the side waits for its peer.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class StreamBuffer:
         self.wants = self.position + size
 
     def head(self, size: int, skip: int = 0) -> bytes:
-        """Up to ``size`` bytes, ``skip`` bytes behind ``position``."""
+        """Up to ``size`` bytes, ``skip`` bytes after ``position``."""
         at = self.position - self.base + skip
         if self._tail and len(self._buffer) < at + size:
             self.data()
@@ -157,7 +157,7 @@ class StreamBuffer:
         )
 
     def size_release(self, frame: Frame) -> int:
-        """Ordinal of the packet whose byte showed the size of the frame; that byte may be behind the frame."""
+        """Ordinal of the packet whose byte showed the size of the frame; that byte may be after the frame."""
         if self.size_seen_at < self.position:
             return frame.release
         at, self.size_seen_at = self.size_seen_at, -1

@@ -10,7 +10,7 @@ ActKind: TypeAlias = Literal["commit", "ack", "nack", "extend", "member", "begin
 """``commit``: a group has read what stands up to an offset; ``ack``, ``nack`` (deliver it again, or reject it),
 ``extend`` (give more time): of delivered records; ``member``: joins, leaves and assignments of the message's group;
 ``begin``, ``transaction``, ``end``: the first, any other and the last step of a transaction; ``marker``: how a
-transaction ended, as it stands in a partition behind its records (offset ``last``, ``producer_id`` in the details)."""
+transaction ended, as it stands in a partition after its records (offset ``last``, ``producer_id`` in the details)."""
 
 
 class Act(NamedTuple):

@@ -41,14 +41,14 @@ class ConnectionInfo:
     out_of_order_segments: int = 0
     duplicate_packets: int = 0
     sides_seen: str = "both"
-    """both, client or server: whose packets are in the capture."""
+    """sides with packets in the capture: both, client or server."""
     handshake_seen: bool = False
     close_reason: str | None = None
     open_at_end: bool = False
     forgotten: bool = False
     """Whether it was forgotten, after silence or by a limit; no column."""
     layer_starts: dict[Side, int] = field(default_factory=dict)
-    """By side: the stream offset from which on its bytes pass a layer (TLS, compression); offsets behind it are those
+    """By side: the stream offset from which on its bytes pass a layer (TLS, compression); offsets after it are those
     of plain bytes. No column."""
     unread_at: dict[Side, int] = field(default_factory=dict)
     """By side: the stream offset from which on a layer may have given nothing for its bytes; no column."""

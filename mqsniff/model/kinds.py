@@ -24,35 +24,35 @@ PROBLEM_KINDS: Final[dict[ProblemKind, KindOfProblem]] = {
         "capture whole packets (tcpdump -s 0) and look at gap problems of the same side",
     ),
     "gap": KindOfProblem(
-        "bytes of a side that the capture lost",
+        "bytes of one side that are missing in the capture",
         "capture with a larger buffer (tcpdump -B), a narrower filter, or on the host itself; see gap_grace_packets",
     ),
     "overlap": KindOfProblem(
-        "bytes sent again that differ from those sent first; the first ones count",
+        "retransmitted bytes that differ from the first ones; the first ones are used",
         "a broken or hostile sender, or two connections in one: look at both packets",
     ),
     "checksum": KindOfProblem(
-        "a checksum of the protocol that does not fit its bytes",
-        "damaged on its way or at its sender; nothing where the capture lost bytes of the same message",
+        "a checksum of the protocol that does not match its bytes",
+        "damaged on the network or by the sender; ignore it if the capture lost bytes of the same message",
     ),
     "limit": KindOfProblem(
-        "a limit was hit, so something is left out",
+        "a limit was reached, so something is left out",
         "raise the limit that the detail names with --limit: `mqsniff protocols limits`",
     ),
     "unknown_code": KindOfProblem(
         "a command, error, type or language that the specification does not name",
-        "all of it is kept by its number; a newer release, or a fork of the protocol",
+        "it is kept as a number; a newer release, or a fork of the protocol",
     ),
     "unknown_version": KindOfProblem(
         "a version of a message or batch that is not known",
         "its bytes are kept undecoded; `mqsniff protocols NAME` says which versions are known",
     ),
     "trailing_bytes": KindOfProblem(
-        "bytes behind the end of a message or field",
+        "bytes after the end of a message or field",
         "all before them is decoded; a newer release, or a fault of the sender",
     ),
     "missing_field": KindOfProblem(
-        "a field that must be there is not",
+        "a required field is missing",
         "a fault of the sender, or a newer or older release without this field",
     ),
     "out_of_range": KindOfProblem(
@@ -61,34 +61,34 @@ PROBLEM_KINDS: Final[dict[ProblemKind, KindOfProblem]] = {
     ),
     "unmatched": KindOfProblem(
         "an answer without its request, or a piece without the others",
-        "usual where a capture begins in the middle or lost packets; else raise pending_max",
+        "usual if the capture begins in the middle of a connection or lost packets; else raise pending_max",
     ),
     "codec": KindOfProblem(
         "compressed data that cannot be opened",
         "damaged, of an unknown codec, or more than decompress_max; the detail says which",
     ),
     "format": KindOfProblem(
-        "bytes that should hold a format of their own and do not; they are shown as bytes",
-        "nothing, where a client writes its own format into such a field",
+        "bytes that do not have the format expected there; they are shown as bytes",
+        "nothing, if the client writes its own format into this field",
     ),
     "tls": KindOfProblem(
         "encrypted bytes, which are not decrypted",
         "capture where it is plain text, such as behind a proxy that ends TLS",
     ),
     "clock": KindOfProblem(
-        "times that run backwards: an answer before its request",
-        "latencies of it are null; packets of several taps were joined, or the clock was set",
+        "time runs backwards: an answer before its request",
+        "its latencies are null; captures of several taps were merged, or the clock was changed",
     ),
     "undecoded": KindOfProblem(
-        "bytes that are not decoded: an unknown protocol, or bytes before the first frame that was found",
+        "bytes that are not decoded: an unknown protocol, or bytes before the first frame that could be found",
         "name the protocol with --decode-as PORT=PROTO; begin the capture before the connections",
     ),
     "input": KindOfProblem(
-        "a capture file that is damaged, cut, or of a form that cannot be read",
-        "all before the damage is decoded; repair or take the capture again",
+        "a capture file that is damaged, cut, or in a format that cannot be read",
+        "everything before the damage is decoded; repair the file or capture again",
     ),
     "internal": KindOfProblem(
-        "a fault of mqsniff or of a plugin; the message is kept as far as it went",
+        "a bug in mqsniff or in a plugin; the message is kept as far as it was decoded",
         "report it with the capture, or the packet that the problem names",
     ),
     "retransmission": KindOfProblem(
@@ -100,7 +100,7 @@ PROBLEM_KINDS: Final[dict[ProblemKind, KindOfProblem]] = {
         "look at the application that reads: it is slower than its peer",
     ),
     "stall": KindOfProblem(
-        "bytes were held up until others that were lost, or late, came",
+        "bytes waited for earlier bytes that were lost or late",
         "look at the path between the hosts, and at exchanges of the same connection and time",
     ),
 }

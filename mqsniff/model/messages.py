@@ -15,7 +15,7 @@ class Frame:
 
     ``data`` is what can be read from its start: all ``size`` bytes, or fewer when the frame has a hole, was cut by the
     end of the capture or by a limit. ``holes`` are the (start, stop) ranges, relative to the frame, that the capture
-    lost; ``unread`` bytes of it were captured behind the first hole or the limit: they are not decoded.
+    lost; ``unread`` bytes of it were captured after the first hole or the limit: they are not decoded.
     """
 
     side: Side
@@ -32,7 +32,7 @@ class Frame:
 
     @property
     def captured(self) -> int:
-        """Number of captured bytes: the readable ones, and those behind a hole."""
+        """Number of captured bytes: the readable ones, and those after a hole."""
         return len(self.data) + self.unread
 
     @property
@@ -75,7 +75,7 @@ class OpenedBytes(NamedTuple):
 class Skipped:
     """Bytes that belong to no frame: undecoded, and why.
 
-    ``length`` is their extent in the stream. ``lost`` of these were not captured: they lie in gaps or behind the end.
+    ``length`` is their extent in the stream. ``lost`` of these were not captured: they lie in gaps or after the end.
     """
 
     side: Side

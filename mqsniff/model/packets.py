@@ -98,7 +98,7 @@ class SegmentBatch:
     start: Int64s
     """Index of the first payload byte in ``buffer``."""
     stop: Int64s
-    """Index behind the last captured payload byte."""
+    """Index after the last captured payload byte."""
     size: Int64s
     """Payload bytes on the wire: more than ``stop - start`` where the snap length cut the packet."""
     ip_id: Int64s

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class ProvenSize(int):
-    """A size from ``probe`` whose head alone proves the frame, even if the bytes behind it were lost."""
+    """A size from ``probe`` whose head alone proves the frame, even if the bytes after it were lost."""

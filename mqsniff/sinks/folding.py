@@ -2,7 +2,7 @@
 
 1. The first of equal errors is a line as ever. Each further one that follows at once is counted, with its request.
 2. What follows at once: the same request again on the same connection, and the same error to it. A request is held back
-   until its answer is known, if it is like the one that failed; whatever else comes is told behind what was held.
+   until its answer is known, if it is like the one that failed; whatever else comes is told after what was held.
 3. A live view must not wait: there ``is_due`` says when what was held is told, though nothing came.
 """
 

@@ -1,4 +1,4 @@
-"""Connections in, how a line of text calls them out: c1, c2, … and their ends, with an arrow for who sent it.
+"""Connections in, how a line of text calls them out: c1, c2, … and their ends, with an arrow for its sender.
 
 1. The short name is the connection's place in the run (``ConnectionInfo.number``): ``--connection c3`` finds it again.
 2. A wide line has both ends, client left; a narrow one the short name and the server's port. The line at the open has

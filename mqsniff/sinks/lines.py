@@ -1,4 +1,4 @@
-"""A message, a problem, a connection's end or a record in; what a text line tells of it behind its columns out.
+"""A message, a problem, a connection's end or a record in; what a text line tells of it after its columns out.
 
 1. What matters stands first: error, the answer's latency, topics, group, the dissector's notes, size, correlation.
 2. Labels are ``name=value``, so that lines can be searched; a value that is no plain word is quoted.
@@ -26,7 +26,7 @@ _ENDINGS: Final = {"rst": "RESET", "keepalive missed": "TIME-OUT"}
 
 
 def message_parts(message: Message, latency_ns: int | None, shown: Redaction) -> list[TextPart]:
-    """A message behind its name."""
+    """A message after its name."""
     parts: list[TextPart] = []
     if (error := error_text(message)) is not None:
         parts.append(("failure", "  " + error))
@@ -104,7 +104,7 @@ def packets(frame: Frame) -> str:
 
 
 def problem_parts(noticed: ProblemItem, captures: Captures) -> list[TextPart]:
-    """A problem behind its kind; one without a connection names its capture."""
+    """A problem after its kind; one without a connection names its capture."""
     problem = noticed.problem
     about = f" in {safe(noticed.message.name)}" if noticed.message is not None else ""
     text = f"  {problem.severity}{about}: {safe(problem.detail)}"

@@ -81,7 +81,7 @@ class Paint:
 
 
 def _codes() -> dict[Role, tuple[str, str]]:
-    """What stands before and behind the text of a role."""
+    """What stands before and after the text of a role."""
     from rich.color import ColorSystem  # noqa: PLC0415  # only a terminal needs rich
     from rich.style import Style  # noqa: PLC0415  # as above
 

@@ -58,7 +58,7 @@ _BAD: Final = frozenset(("error", "partial", "unanswered", "failed"))
 def row_parts(
     table: TableName, row: Row, shown: Redaction, when: Callable[[int], str], *, several: bool
 ) -> list[TextPart]:
-    """A row behind the columns of its line; ``several``: it may be of one of several captures."""
+    """A row after the columns of its line; ``several``: it may be of one of several captures."""
     names = names_of(table)
     times, payloads = frozenset(names_of(table, "timestamp")), frozenset(names_of(table, "payload"))
     parts: list[TextPart] = []

@@ -1,6 +1,6 @@
 """Items as text for people: a line a message, one at a connection's open and at its close, problems as lines.
 
-1. Columns: time, connection (client left, server right, an arrow for who sent it), protocol, name; then what matters,
+1. Columns: time, connection (client left, server right, an arrow for its sender), protocol, name; then what matters,
    the most important first: error or missing answer, latency, topics, group, the rest.
 2. In a pipe a line depends on the items before it alone; only a terminal cuts lines to its width, or wraps them, and
    colours them.
@@ -318,7 +318,7 @@ class TextSink:
     ) -> None:
         """A line about a moment that may lie before the line before it.
 
-        ``told_behind``: behind how many parts the moment is named; None where they name it themselves.
+        ``told_behind``: after how many parts the moment is named; None where they name it themselves.
         """
         stamp_ns = ts_ns
         if ts_ns is not None and self._now_ns is not None and ts_ns < self._now_ns:

@@ -26,7 +26,7 @@ def domain_finder(pattern: str) -> Callable[[str], str]:
     try:
         expression = re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
 
     def find(name: str) -> str:
         match = expression.search(name)

@@ -4,7 +4,7 @@ Source: draft-ietf-opsawg-pcapng, sections 4.3 (enhanced), 4.4 (simple) and appe
 
 1. Everything is a NumPy column; no Python code runs per packet.
 2. Simple and obsolete blocks are converted to the layout of enhanced ones.
-3. A captured length beyond the end of its block is cut.
+3. A captured length past the end of its block is cut.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 2. It decodes clean bytes only. For odd or damaged bytes (a null that is not allowed, text that is no UTF-8, a false
    length) it raises one of FALLBACK_ERRORS, and the caller uses ``interpret``.
 3. What it returns, ``interpret`` returns too, without a problem.
-4. Adjacent fields of fixed width, with a length or count behind them, are one ``unpack_from``. A varint of one byte is
+4. Adjacent fields of fixed width, with a length or count after them, are one ``unpack_from``. A varint of one byte is
    read in line. An array of structs is a loop, or one ``iter_unpack`` if the struct has a fixed width.
-5. Slices are not compared with ``end`` one by one: the position only grows, reads behind the end of ``data`` raise, and
+5. Slices are not compared with ``end`` one by one: the position only grows, reads past the end of ``data`` raise, and
    the position is compared with ``end`` once, at the end.
 
 The generated code is hot. On one core of an AMD EPYC, CPython 3.11: Metadata responses 40 to 60 MB/s (interpreted
@@ -179,7 +179,7 @@ class _Writer:
     # ---- structs
 
     def struct(self, layout: Struct, wanted: str) -> str:
-        """Read a struct as a dict and advance ``p`` behind it; returns the dict's variable."""
+        """Read a struct as a dict and advance ``p`` after it; returns the dict's variable."""
         values = {item.name: self.item(item) for item in layout.items}
         tags = self.fixed("B", f"{wanted}_tags") if layout.flexible else ""
         self.settle()

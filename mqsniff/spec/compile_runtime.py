@@ -1,6 +1,6 @@
 """Functions that compiled decoders call in rare cases: long varints, long arrays, unknown tagged fields.
 
-1. Arguments are what the compiled code has read already: the first byte of a varint, and the position behind it.
+1. Arguments are what the compiled code has read already: the first byte of a varint, and the position after it.
 2. They raise Malformed if ``interpret`` has to decode the bytes.
 """
 
@@ -15,12 +15,12 @@ from mqsniff.spec.wire import STRING_MAX, Extent, Malformed, uuid_text
 
 
 def long_length(data: bytes, pos: int, length: int, end: int) -> tuple[int, int]:
-    """Read the rest of a compact length: (n + 1, position behind it); Malformed for null and for a false length."""
+    """Read the rest of a compact length: (n + 1, position after it); Malformed for null and for a false length."""
     if length == 0:
         raise Malformed("null")
     length, pos = wire.read_uvarint(data, pos - 1, end)
     if length == 0 or length - 1 > end - pos:
-        raise Malformed("length beyond the end")
+        raise Malformed("length past the end")
     return length, pos
 
 
@@ -33,7 +33,7 @@ def long_text_length(data: bytes, pos: int, length: int, end: int) -> tuple[int,
 
 
 def integers(letter: str, data: bytes, pos: int, count: int, end: int) -> tuple[list[int], int]:
-    """Read an array of integers of any count: (values, position behind them)."""
+    """Read an array of integers of any count: (values, position after them)."""
     stop = pos + count * struct.calcsize(letter)
     if stop > end or count < 0:
         raise Malformed("more elements than bytes")
@@ -59,7 +59,7 @@ def taken(room: int, count: int) -> int:
 
 
 def unknown_tags(data: bytes, pos: int, count: int, end: int, room: int) -> tuple[dict[str, bytes], int, int]:
-    """Read a tagged block of unknown tags: (tags, position behind it, budget left)."""
+    """Read a tagged block of unknown tags: (tags, position after it, budget left)."""
     count, pos = wire.read_tag_count(data, pos - 1, end)
     room = taken(room, count)
     tags: dict[str, bytes] = {}

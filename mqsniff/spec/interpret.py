@@ -64,7 +64,7 @@ def interpret(
 ) -> DecodedBody:
     """Decode field by field; byte spans are appended to ``spans`` where a list is given.
 
-    ``broken`` says where damage ended it. Bytes behind the last field are left to the caller.
+    ``broken`` says where damage ended it. Bytes after the last field are left to the caller.
     """
     reader = _StructReader(data, window, spans, limits)
     body: dict[str, Any] = {}

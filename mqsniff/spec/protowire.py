@@ -173,7 +173,7 @@ class _ProtoReader:
         """A length; Malformed if more than the bytes left."""
         size = self.read_varint()
         if size > self.end - self.pos:
-            raise Malformed("length beyond the end")
+            raise Malformed("length past the end")
         return size
 
     def take(self, size: int) -> bytes:
@@ -306,7 +306,7 @@ class _ProtoReader:
         self.span(value, "unknown field")
 
     def skip_group(self, number: int) -> None:
-        """Skip to behind the end of this group; inner groups must close in order."""
+        """Skip past the end of this group; inner groups must close in order."""
         open_groups = [number]
         while open_groups:
             inner, wire_type = self.read_tag()

@@ -1,6 +1,6 @@
 """Primitive readers of generated binary protocols.
 
-1. A reader is ``read_x(data, pos, end) -> (value, next position)`` and reads no byte at or behind ``end``, which is at
+1. A reader is ``read_x(data, pos, end) -> (value, next position)`` and reads no byte at or after ``end``, which is at
    most the length of ``data``.
 2. Bytes that cannot be read raise Malformed with a short fixed text, without bytes or numbers of the traffic.
 3. A length is compared with the bytes left before it is used, so that a false length takes no memory.
@@ -103,7 +103,7 @@ def read_float64(data: bytes, pos: int, end: int) -> tuple[float, int]:
 
 
 def _take(pos: int, end: int, size: int) -> int:
-    """The position behind ``size`` bytes; Malformed if they are not there."""
+    """The position after ``size`` bytes; Malformed if they are not there."""
     stop = pos + size
     if stop > end:
         raise Malformed(CUT)

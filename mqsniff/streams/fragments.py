@@ -103,7 +103,7 @@ class _Train:
         is_behind_end = self.total is not None and stop > self.total
         is_end_before_others = not fragment.more and index < len(self.offsets)
         if is_behind_end or is_end_before_others:
-            return Problem("malformed", "error", "IP fragment behind the end of its datagram")
+            return Problem("malformed", "error", "IP fragment after the end of its datagram")
         return None
 
     def joined(self) -> Datagram:

@@ -2,7 +2,7 @@
 
 1. An IP packet ends where its header says, so padding of the link layer is cut off. A length of 0 (segmentation
    offload, jumbograms) means up to the end of the packet.
-2. A length beyond the end of the packet is malformed, except inside a tunnel: mirror ports and cloud taps may wrap only
+2. A length past the end of the packet is malformed, except inside a tunnel: mirror ports and cloud taps may wrap only
    the first bytes of a packet.
 3. Only protocols that can carry TCP are read further (``CARRIERS``); their fragments are reassembled, the rest is
    skipped.

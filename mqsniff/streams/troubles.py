@@ -52,7 +52,7 @@ def came_late(ordering: Ordering, me: Direction, span_ns: int, offset: int) -> N
     if span_ns >= 0:
         _stalled(ordering, me, span_ns)
         if span_ns >= ordering.limits.stall_ns:
-            detail = f"bytes came {_milliseconds(span_ns)} after those behind them"
+            detail = f"bytes came {_milliseconds(span_ns)} after the bytes that follow them"
             _report(ordering, me, _Trouble("stall", detail, offset))
 
 

@@ -77,7 +77,7 @@ def _leaves(value: Any, shown: Redaction) -> Iterator[tuple[bytes, HiddenWhy]]:
 
 
 def _found(raw: bytes, data: bytes, start: int, stop: int) -> tuple[int, int] | None:
-    """Where bytes stand in a field: at its end, as behind a length, else the first place."""
+    """Where bytes stand in a field: at its end, as after a length, else the first place."""
     if stop - len(raw) >= start and data.endswith(raw, start, stop):
         return stop - len(raw), stop
     at = data.find(raw, start, stop)

@@ -51,7 +51,7 @@ def _time(name: str, doc: str, *, nullable: bool = True) -> Column:
 
 _KEY: Final = (
     _text("connection_id", "hash of the capture domain, the tunnel, the 5-tuple and the connection's first packet"),
-    _text("side", "who sent it: client or server"),
+    _text("side", "sender: client or server"),
     _int("stream_offset", "bytes that this side sent before it, after TLS and decompression of the transport", "bytes"),
 )
 _WHO: Final = (
@@ -72,12 +72,14 @@ _PLACE: Final = (
 )
 _ERROR: Final = (
     _int(
-        "error_code", "code as the wire says it: own error, else the first one inside; 0 for none, null without a field"
+        "error_code", "error code of the message, else the first one inside it; 0 for none, null without such a field"
     ),
     _text("error_name", "name of the code in its specification"),
 )
 
-_BEYOND: Final = Column("beyond_int64", "json", "numbers of the row that no int64 holds, by column, which is null then")
+_BEYOND: Final = Column(
+    "beyond_int64", "json", "numbers of the row that do not fit into int64, by column, which is null then"
+)
 
 _CONNECTIONS: Final = (
     _KEY[0]._replace(nullable=False),
@@ -94,7 +96,7 @@ _CONNECTIONS: Final = (
         "(`mqsniff protocols` lists all); else unknown",
         nullable=False,
     ),
-    _text("detected_by", "how the protocol was found: content, port or user"),
+    _text("detected_by", "how the protocol was detected: content, port or user"),
     _text("outcome", "established, refused, no answer or mid-stream", nullable=False),
     _time("first_ts", "first packet", nullable=False),
     _time("last_ts", "last packet", nullable=False),
@@ -105,25 +107,25 @@ _CONNECTIONS: Final = (
     _int("gap_bytes", "bytes that the capture lost", "bytes", nullable=False),
     _int(
         "undecoded_bytes",
-        "captured bytes that nobody decoded, those behind a hole in a message too",
+        "captured bytes that were not decoded, also those after a hole in a message",
         "bytes",
         nullable=False,
     ),
     _int("retransmitted_segments", "segments that were sent again", "segments", nullable=False),
     _int("out_of_order_segments", "segments that came before an earlier one", "segments", nullable=False),
-    _int("duplicate_packets", "packets that the tap saw twice", "packets", nullable=False),
-    _text("sides_seen", "both, client or server: whose packets are in the capture", nullable=False),
+    _int("duplicate_packets", "packets that were captured twice", "packets", nullable=False),
+    _text("sides_seen", "sides with packets in the capture: both, client or server", nullable=False),
     _bool("handshake_seen", "whether the TCP handshake is in the capture")._replace(nullable=False),
     _text("close_reason", "fin, rst, or the protocol's own cause where it was seen"),
-    _bool("open_at_end", "whether nothing that was captured ended it, also where it was idle too long")._replace(
-        nullable=False
-    ),
+    _bool(
+        "open_at_end", "whether the capture shows no end of it; true also if it was given up after idle_after"
+    )._replace(nullable=False),
     _int("client_rtt_ns", "round trip between tap and client in the handshake", "ns"),
     _int("server_rtt_ns", "round trip between tap and server in the handshake", "ns"),
-    _text("client_software", "what the client says it is"),
-    _text("server_software", "what the server says it is"),
-    _text("user", "who logged in"),
-    _text("mechanism", "how: SASL mechanism, authentication method"),
+    _text("client_software", "name and version that the client reports"),
+    _text("server_software", "name and version that the server reports"),
+    _text("user", "user that logged in"),
+    _text("mechanism", "SASL mechanism or authentication method"),
     _text("tls_version", "TLS version that was agreed on"),
     _text("tls_cipher", "cipher suite that was agreed on"),
     _text("tls_alpn", "application protocol that was agreed on"),
@@ -145,12 +147,12 @@ _CONNECTIONS: Final = (
     _int("server_zero_windows", "times that the server announced a window of zero: it took no more bytes"),
     _int("client_longest_stall_ns", "longest time that bytes of the client were held up; null where none were", "ns"),
     _int("server_longest_stall_ns", "longest time that bytes of the server were held up; null where none were", "ns"),
-    _text("tls_certificate_subject", "whom the server's certificate names; TLS 1.3 shows it to those with keys only"),
-    _text("tls_certificate_issuer", "who issued it; nobody checked either"),
-    _text("tls_client_certificate_subject", "whom the client's certificate names, if it sent one"),
-    _text("tls_client_certificate_issuer", "who issued it"),
+    _text("tls_certificate_subject", "subject of the server's certificate; with TLS 1.3 only known with keys"),
+    _text("tls_certificate_issuer", "issuer of the server's certificate; neither is verified"),
+    _text("tls_client_certificate_subject", "subject of the client's certificate, if it sent one"),
+    _text("tls_client_certificate_issuer", "issuer of the client's certificate"),
     _bool("tls_resumed", "whether a TLS session was resumed; null where it was not seen"),
-    _text("tls_keys", "used, missing or wrong: what became of the keys of TLS; null where nothing was encrypted"),
+    _text("tls_keys", "keys of TLS: used, missing or wrong; null where nothing was encrypted"),
 )
 
 _MESSAGES: Final = (
@@ -168,11 +170,11 @@ _MESSAGES: Final = (
     _text("name", "command or frame, as the specification names it", nullable=False),
     _int("version", "Kafka: version of the API"),
     _text("kind", "request, response, oneway or push", nullable=False),
-    _text("correlation", "what ties an answer to its request"),
+    _text("correlation", "value that matches an answer to its request"),
     Column("topics", "texts", "topics that it names, as on the wire"),
     Column("topic_ids", "texts", "topic ids that it names"),
     *_ERROR,
-    _int("error_count", "errors that it carries; codes of the normal course are none; null without such a field"),
+    _int("error_count", "number of errors in it; codes of normal operation do not count; null without such a field"),
     Column("body", "json", "every field that was on the wire", nullable=False),
     _int("problems", "how many rows of the table problems belong to it", nullable=False),
     _BEYOND,
@@ -185,7 +187,7 @@ _EXCHANGES: Final = (
     _text("protocol", "protocol of the messages", nullable=False),
     _text("name", "name of the request"),
     _int("version", "Kafka: version of the API"),
-    _text("correlation", "what ties the answer to its request"),
+    _text("correlation", "value that matches the answer to its request"),
     _time("request_ts", "first byte of the request"),
     _time("response_ts", "first byte of the answer"),
     _text("request_capture", "input that holds the request's first packet"),
@@ -198,13 +200,13 @@ _EXCHANGES: Final = (
     _int("response_stream_offset", "where the answer starts in its side's stream", "bytes"),
     _int("latency_ns", "last byte of the request to first byte of the answer", "ns"),
     _int("total_ns", "first byte of the request to last byte of the answer", "ns"),
-    _int("queue_ns", "time that it stood behind the answer before its own", "ns"),
+    _int("queue_ns", "time that it waited for the answer before its own", "ns"),
     _int("wait_limit_ns", "how long the request allowed the broker to hold it", "ns"),
     _bool("held", "whether the broker let it wait; null without a limit or an answer, and of settlements"),
     _int("throttle_ns", "how long the broker says it throttled", "ns"),
     _text(
         "status",
-        "ok (all that tells success was read; a code of the normal course is success too), partial, error, oneway, "
+        "ok (all that reports success was read; a code of normal operation is success too), partial, error, oneway, "
         "unanswered (no answer, or not to its end), pending (the capture ended before), lost (by the capture), unseen "
         "(its side was not captured, or the answer cannot be read) or unasked",
         nullable=False,
@@ -218,7 +220,7 @@ _EXCHANGES: Final = (
     _int("credit", "settlement: how many the client had asked for"),
     _text("settled_by", "settlement: what ended it"),
     Column("topic_ids", "texts", "topic ids that request and answer name"),
-    _bool("timed_out", "settlement: true where its time ran out, so that the broker delivers it again"),
+    _bool("timed_out", "settlement: true if its time ran out, so that the broker delivers it again"),
     _int(
         "work_ns",
         "latency_ns without queue_ns and without the wait: of a held request what it took beyond its limit, else null",
@@ -239,7 +241,7 @@ _PARTITIONS: Final = (
     _int("partition", "partition or queue"),
     _int("offset", "asked, committed or base offset"),
     *_ERROR,
-    _int("high_watermark", "offset behind the last record that consumers may see"),
+    _int("high_watermark", "offset after the last record that consumers may see"),
     _int("log_start_offset", "first offset that is kept"),
     _int("leader_epoch", "epoch of the partition's leader"),
     _int("batches", "record batches in it"),
@@ -260,20 +262,20 @@ _RECORDS: Final = (
     _int("partition", "partition or queue"),
     _int("offset", "the broker's offset, for produced records from its answer"),
     _text("message_id", "the broker's message id, for produced records from its answer"),
-    _int("client_offset", "offset that stood in the produce request"),
+    _int("client_offset", "offset in the produce request"),
     _text("ack", "acked, failed, none or unseen"),
     _time("record_ts", "timestamp of the record itself: as its client sent it, or as readers get it"),
     _time("deliver_at_ts", "not to be delivered before"),
     Column("key", "payload", "key of the record"),
-    _text("key_encoding", "how key stands here: utf8, base64, redacted or cut"),
+    _text("key_encoding", "encoding of key here: utf8, base64, redacted or cut"),
     Column("value", "payload", "value of the record"),
-    _text("value_encoding", "how value stands here: utf8, base64, redacted or cut"),
+    _text("value_encoding", "encoding of value here: utf8, base64, redacted or cut"),
     _int("value_size", "length of the whole value", "bytes"),
     Column("headers", "headers", "headers or properties of the record; redacted, a value is its size and hash as JSON"),
     _text("schema_id", "id or version of the schema that the value was written with"),
     _text("unique_key", "key that the client made to find the record again"),
     _text("codec", "how the batch was compressed"),
-    _bool("checksum_ok", "whether the batch's checksum fits; null when there is none to check"),
+    _bool("checksum_ok", "whether the batch's checksum matches; null without a checksum"),
     _int("base_offset", "first offset of the batch"),
     _int("producer_id", "id of an idempotent or transactional producer"),
     _int("producer_epoch", "epoch of that producer"),
@@ -288,19 +290,19 @@ _RECORDS: Final = (
     _time(
         "store_ts", "when the broker stored it: for produced records from its answer; Kafka: topics with append times"
     ),
-    _bool("before_asked", "whether it stands before the offset that its reader asked for"),
+    _bool("before_asked", "whether its offset is lower than the one that its reader asked for"),
     _int("leader_epoch", "epoch of the partition's leader that wrote its batch"),
     _time("event_ts", "Pulsar: time that the application gave the event"),
     _time("publish_ts", "Pulsar: when its producer published it"),
     _text("producer_name", "Pulsar: name of its producer"),
     _text("replicated_from", "Pulsar: cluster that it was replicated from"),
-    _int("chunk_id", "Pulsar: which piece of a message in chunks it is, from 0"),
-    _int("chunk_count", "Pulsar: how many pieces that message has"),
+    _int("chunk_id", "Pulsar: number of the chunk, from 0"),
+    _int("chunk_count", "Pulsar: number of chunks of the message"),
     Column("decoded", "json", "what a record of an internal topic holds; null for other topics and unknown formats"),
     Column("ordering_key", "payload", "Pulsar: key by which it is ordered in place of key"),
-    _text("ordering_key_encoding", "how ordering_key stands here: utf8, base64, redacted or cut"),
-    _bool("null_partition_key", "Pulsar: whether its producer said that it has no key; null: said nothing"),
-    _bool("partition_key_b64_encoded", "Pulsar: whether its key stood in base64 on the wire; null: not said"),
+    _text("ordering_key_encoding", "encoding of ordering_key here: utf8, base64, redacted or cut"),
+    _bool("null_partition_key", "Pulsar: whether its producer marked it as without a key; null: not marked"),
+    _bool("partition_key_b64_encoded", "Pulsar: whether its key was base64 on the wire; null: unknown"),
     _int("slot_metadata_size", "Pulsar: length of the metadata before it in its batch", "bytes"),
     _text(
         "left_out",
@@ -312,7 +314,7 @@ _RECORDS: Final = (
     _text("timestamp_type", "Kafka: who set record_ts on the wire, CreateTime or LogAppendTime; null without a time"),
     _int("crc", "Kafka: checksum on the wire, of the message (magic 0 and 1) or of its batch (magic 2)"),
     _int("attributes", "Kafka: attributes of the message (magic 0 and 1) or of its batch (magic 2)"),
-    _int("message_size", "Kafka: size that a message of magic 0 or 1 tells, which counts from its CRC on", "bytes"),
+    _int("message_size", "Kafka: size field of a message of magic 0 or 1; it counts from the CRC on", "bytes"),
     _BEYOND,
 )
 
@@ -320,7 +322,7 @@ _TOPICS: Final = (
     _text("protocol", "protocol that has these ids", nullable=False),
     _text("topic_id", "id of the topic", nullable=False),
     _text("name", "name of the topic", nullable=False),
-    _time("first_ts", "when the traffic first told", nullable=False),
+    _time("first_ts", "when the traffic first showed it", nullable=False),
 )
 
 _PROBLEMS: Final = (
@@ -329,12 +331,12 @@ _PROBLEMS: Final = (
     *_PLACE,
     _text(
         "severity",
-        "error: data lost or wrong; warning: odd, all kept; info: a rule bent, or what the network did",
+        "error: data lost or wrong; warning: unusual, all kept; info: a violated rule, or the network",
         nullable=False,
     ),
-    _text("kind", "which of the closed list of kinds", nullable=False),
+    _text("kind", "kind of problem", nullable=False),
     _text("path", "where in the message"),
-    _text("detail", "what is odd; never payload", nullable=False),
+    _text("detail", "what is wrong; never payload", nullable=False),
     _int("size", "bytes that it concerns", "bytes"),
     _text("protocol", "protocol of the connection"),
     _text("name", "name of the message that it belongs to"),

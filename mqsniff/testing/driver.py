@@ -119,7 +119,7 @@ def _release(event: Chunk | Gap) -> int:
 
 
 def _take_back(ranges: list[tuple[int, int]], offset: int) -> None:
-    """Forget what lies behind an offset."""
+    """Forget what lies after an offset."""
     ranges[:] = [(start, min(stop, offset)) for start, stop in ranges if start < offset]
 
 

@@ -112,6 +112,6 @@ def _dotted(oid: bytes) -> str:
 
 
 def _escaped(text: str) -> str:
-    """With backslashes in front of what would read as another part (RFC 4514 section 2.4)."""
+    """With backslashes before what would read as another part (RFC 4514 section 2.4)."""
     shown = "".join(f"\\{c}" if c in '"+,;<>\\' else c for c in text)
     return f"\\{shown}" if shown[:1] in ("#", " ") else shown

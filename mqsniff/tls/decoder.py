@@ -5,7 +5,7 @@ Sources: RFC 8446 sections 2, 4, 5 and 6, RFC 5246 sections 6 and 7.
 1. Sides come in the order of cause. A client's records wait for the server's hello, which tells how they are protected;
    early data waits until it is known whether the server took it. What waits is bounded.
 2. Plain bytes have the mark of the packet that completed their record.
-3. What cannot be opened becomes a hole of unknown size; what opens behind it goes on. ``why_not`` tells the reason.
+3. What cannot be opened becomes a hole of unknown size; what opens after it goes on. ``why_not`` tells the reason.
 4. Without keys the same walk tells the facts of the hellos, and that nothing was read.
 """
 
@@ -124,7 +124,7 @@ class TlsDecoder:
             return (
                 "records that a loss cut, or that do not open"
                 if not side.opener.exhausted
-                else (f"no record behind a loss opened within {self._limits.tls_trials_max} tries")
+                else (f"no record after a loss opened within {self._limits.tls_trials_max} tries")
             )
         if side.opener.refused:
             return "the secrets that the key log has for it do not open its records"
@@ -228,7 +228,7 @@ class TlsDecoder:
         side.waiting_size += len(chunk.data)
 
     def _pass_clear(self, side: RecordSide, cursor: RecordCursor) -> None:
-        """Clear text behind TLS, or instead of it."""
+        """Clear text after TLS, or instead of it."""
         side.mode = "clear"
         self._lost_hello(side)
         for piece in cursor.clear():
@@ -240,7 +240,7 @@ class TlsDecoder:
         self._lost_hello(side)
 
     def _candidate(self, side: RecordSide, cursor: RecordCursor) -> None:
-        """Open what may be a record; if it does not open, search on behind its first byte."""
+        """Open what may be a record; if it does not open, search on after its first byte."""
         at = cursor.at
         record = cursor.record()
         if side.opener.exhausted or not self._is_record(side, record):
@@ -335,7 +335,7 @@ class TlsDecoder:
         opener = side.opener
         if opener.lost:
             number, tries = opened.number, opener.trials
-            text = f"decrypted again behind a loss, from record {number} on, which was found by {tries} tries"
+            text = f"decrypted again after a loss, from record {number} on, which was found by {tries} tries"
             self._tell(side, "info", text, record.mark)
         opener.settled()
         if side.hole is not None and opener.hides_nothing(opened):

@@ -3,7 +3,7 @@
 Sources: RFC 8446 sections 4 and 5.1, RFC 5246 section 7.4, RFC 5077 (tickets), RFC 5746 (renegotiation).
 
 1. Messages may share a record and may go over several.
-2. A ClientHello behind a ServerHello begins a new handshake: a renegotiation, or one behind a HelloRetryRequest.
+2. A ClientHello after a ServerHello begins a new handshake: a renegotiation, or one after a HelloRetryRequest.
 3. Up to TLS 1.2 a session is resumed if the server changes ciphers without a ServerHelloDone; in 1.3 if it took a PSK.
 """
 
@@ -119,7 +119,7 @@ class Handshakes:
         if agreed.server is not None and agreed.version < TLS_1_3:
             self.agreed = TlsAgreement(self._keys)  # a renegotiation
         elif agreed.client is not None:
-            said.early = agreed.client.early  # behind a HelloRetryRequest
+            said.early = agreed.client.early  # after a HelloRetryRequest
         self.agreed.client = said
 
     def _server_hello(self, body: bytes) -> None:

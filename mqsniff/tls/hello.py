@@ -153,7 +153,7 @@ def read_encrypted_extensions(body: bytes, facts: TlsFacts) -> bool:
 
 
 def first_certificate(body: bytes, *, context: bool) -> bytes | None:
-    """The first certificate of a Certificate message; ``context``: TLS 1.3 puts one in front of the list."""
+    """The first certificate of a Certificate message; ``context``: TLS 1.3 puts one before the list."""
     at = 1 + _number(body, 0, 1) if context else 0
     size = _number(body, at + 3, 3)
     data = body[at + 6 : at + 6 + size]

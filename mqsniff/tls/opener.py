@@ -4,7 +4,7 @@ Sources: RFC 8446 sections 4.6.3 and 5.3, RFC 5246 section 6.1.
 
 1. A side goes up a ladder of protections: early data, handshake, application data and one more for each KeyUpdate; up
    to TLS 1.2 one for each ChangeCipherSpec.
-2. A record that the next sequence number does not open is tried with later protections; behind lost or damaged records
+2. A record that the next sequence number does not open is tried with later protections; after lost or damaged records
    with later numbers too. What opens a record is right, since records are authenticated.
 3. Tries since the last success are bounded.
 """
@@ -67,7 +67,7 @@ class Opener:
         return self._trials
 
     def hides_nothing(self, opened: Opened) -> bool:
-        """Whether no data can have been lost in front of a record: it is one of a handshake, or the first behind it."""
+        """Whether no data can have been lost before a record: it is one of a handshake, or the first after it."""
         rung = self._ladder[self._rung]
         if isinstance(rung, Aead13):
             return rung.name == "handshake" or (rung.name == "traffic" and opened.number == 0)
@@ -79,7 +79,7 @@ class Opener:
         self._slack = max(self._slack, slack) if self.lost or slack else 0
 
     def follow(self, rung: Protection, number: int, ladder: list[Protection]) -> None:
-        """Go on behind a record that was opened without this."""
+        """Go on after a record that was opened without this."""
         names = [each.name if isinstance(each, Aead13) else "" for each in ladder]
         self._ladder = ladder
         self._rung = names.index(rung.name) if isinstance(rung, Aead13) and rung.name in names else 0
@@ -103,7 +103,7 @@ class Opener:
             self._ladder, self._rung, self._number, self._slack = [following], 0, 0, 0
 
     def lose(self, length: int | None) -> None:
-        """Lost bytes: so many records at most; None: nobody knows how many."""
+        """Lost bytes: this many records at most; None: unknown number."""
         self.lost = True
         self._slack += self._trials_max if length is None else length // RECORD_MIN + 1
         for rung in self._ladder:
@@ -149,7 +149,7 @@ class Opener:
         return self._search_updated(head, body) if self._slack else None
 
     def _search_updated(self, head: bytes, body: bytes) -> Opened | None:
-        """Try the secrets behind KeyUpdates that were lost."""
+        """Try the secrets after KeyUpdates that were lost."""
         rung: Protection | None = self._ladder[-1]
         for _ in range(UPDATES_MAX):
             rung = rung.following() if rung is not None else None

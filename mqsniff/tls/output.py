@@ -16,7 +16,7 @@ class Plain(NamedTuple):
 
 
 class Hole(NamedTuple):
-    """Plain bytes are missing here; nobody knows how many, or so many where they were clear text."""
+    """Plain bytes are missing here; unknown number, or so many where they were clear text."""
 
     side: Side
     size: int | None

@@ -111,7 +111,7 @@ class Aead12(_Aead):
 
 
 class Aead13(_Aead):
-    """Records of TLS 1.3: the type stands behind the content, zeros may follow (RFC 8446 section 5.2)."""
+    """Records of TLS 1.3: the type comes after the content, zeros may follow (RFC 8446 section 5.2)."""
 
     def __init__(self, suite: Suite, secret: bytes, name: str) -> None:
         keys = traffic_keys(suite, secret)

@@ -3,9 +3,9 @@
 Source: RFC 8446 section 5.1, RFC 5246 section 6.2.
 
 1. Records are followed by the lengths in their heads. Bytes that can be no record are clear text where that may be: at
-   the start, where a peer that was to begin TLS did not, and behind an alert, since a server may say in clear text why
+   the start, where a peer that was to begin TLS did not, and after an alert, since a server may say in clear text why
    it refused.
-2. A loss inside a record costs that record. Behind one that hides where records begin, heads are searched; a candidate
+2. A loss inside a record costs that record. Inside one that hides where records begin, heads are searched; a candidate
    is right if it opens.
 3. Records that nobody reads are passed over without being kept.
 """
@@ -85,7 +85,7 @@ class RecordSide:
         self.handshake = bytearray()
         """Handshake bytes of an incomplete message."""
         self.size = 0
-        """Bytes that TLS had, clear text behind it apart."""
+        """Bytes that TLS had, plain bytes after it apart."""
         self.used = 0
         """Bytes of these in records that were read."""
         self.skip = 0
@@ -124,7 +124,7 @@ class RecordSide:
             self.opener.skip(self._tail)
 
     def lose(self, length: int | None, *, searched: bool) -> None:
-        """Lost bytes (rule 2); ``searched``: records are searched behind them."""
+        """Lost bytes (rule 2); ``searched``: records are searched after them."""
         rest, self._rest, self._tail = self._rest, b"", b""
         self.handshake.clear()
         self.may_be_clear = False
@@ -175,7 +175,7 @@ class RecordCursor:
         return marks[self._mark]
 
     def record(self) -> TlsRecord:
-        """The whole record that begins here, and step behind it."""
+        """The whole record that begins here, and step past it."""
         start, stop = self.at, self.at + self.size
         self.at = stop
         body = self.data[start + HEAD_SIZE : stop]

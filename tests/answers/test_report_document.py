@@ -1,4 +1,4 @@
-"""What a page of ``mqsniff report`` holds: numbers of ``stats``, times in buckets, and the rows behind its numbers."""
+"""What a page of ``mqsniff report`` holds: numbers of ``stats``, times in buckets, and the rows after its numbers."""
 
 from __future__ import annotations
 

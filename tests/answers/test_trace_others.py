@@ -243,7 +243,7 @@ def test_a_connection_joined_in_the_middle_says_so():
     done = CliRunner().invoke(main, ["decode", str(MIDSTREAM), "-o", "ndjson", "--table", "connections"])
     joined = next(row for row in map(json.loads, done.stdout.splitlines()) if row["outcome"] == "mid-stream")
     (trace,) = traced(MIDSTREAM, "--connection", joined["connection_id"][:12])
-    assert told(trace)[0] == "seen from here on: its beginning is not in the capture"
+    assert told(trace)[0] == "first seen here: its beginning is not in the capture"
     assert trace["not_seen"][0].startswith("the beginning of ")
 
 

@@ -332,7 +332,7 @@ def test_a_capture_of_one_side_says_so(tmp_path):
 
 
 def test_clocks_that_disagree_are_told(tmp_path):
-    """The consumer's tap is half a second behind the producer's."""
+    """The consumer's tap is half a second after the producer's."""
     early, late = tmp_path / "consumer.pcap", tmp_path / "producer.pcap"
     opening = [client(nsqcraft.MAGIC + nsqcraft.line("SUB", "orders", "ch")), server(nsqcraft.response(b"OK"))]
     delivered = segments([*opening, server(nsqcraft.message(nsqcraft.ids(1)[0], b"body"))])

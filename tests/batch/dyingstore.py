@@ -12,7 +12,7 @@ class Killed(Exception):  # noqa: N818  # it says what happened
 
 
 class DyingFiles(fs.FileSystemHandler):
-    """A local file system that dies behind its first ``left`` changes; without ``renames`` it cannot move."""
+    """A local file system that dies after its first ``left`` changes; without ``renames`` it cannot move."""
 
     def __init__(self, left: int = 1 << 30, *, renames: bool = True) -> None:
         self.local = fs.LocalFileSystem()

@@ -75,7 +75,7 @@ def test_small_files_share_a_split_and_compressed_ones_count_as_what_they_become
 
 
 def test_a_domain_pattern_that_is_none_is_an_error(archive):
-    with pytest.raises(InputError, match=r"--domain: '\(' is no regular expression"):
+    with pytest.raises(InputError, match=r"--domain: '\(' is not a regular expression"):
         planned(archive, domain="(")
 
 

@@ -35,7 +35,7 @@ def three(tmp_path):
 
 
 def finish(planned, before_scan):
-    """A job up to the prefix; what happens to the files behind the plan happens in ``before_scan``."""
+    """A job up to the prefix; what happens to the files after the plan happens in ``before_scan``."""
     before_scan()
     reports, todo = [], planned.splits
     while True:

@@ -61,7 +61,7 @@ def test_nothing_is_written_or_deleted_through_a_link(tmp_path: Path) -> None:
                 change()
         assert [stored.path for stored in store.files()] == ["own/link"]
     for path in ("../away/deep/mine", "own/../../away/deep/mine", str(away / "deep" / "mine")):
-        with pytest.raises(StoreError, match="leads out of this folder"):
+        with pytest.raises(StoreError, match="points outside of this folder"):
             store.delete(path)
     store.delete("own/link")
     store.delete_tree("own")

@@ -78,7 +78,7 @@ def test_java_that_is_too_old_is_told_with_its_version(tmp_path: Path) -> None:
         ((CAPTURE, "out", "--split-size", "10"), "at least 1024 bytes"),
         ((CAPTURE, "out", "--from", "+30s"), "give a date"),
         ((CAPTURE, "out", "--connection", "c1"), "batch takes their connection_id"),
-        ((CAPTURE, "out", "--domain", "("), "--domain: '(' is no regular expression"),
+        ((CAPTURE, "out", "--domain", "("), "--domain: '(' is not a regular expression"),
         (("/nosuch/a.pcap", "out"), "/nosuch/a.pcap: no such file or directory"),
         (("/nosuch/*.pcap", "out"), "/nosuch/*.pcap: no captures there"),
         (("s3x://me:secret@bucket/a", "out"), "s3x://bucket/a: "),

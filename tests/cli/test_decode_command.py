@@ -129,9 +129,9 @@ def test_an_unknown_port_is_decoded_as_the_user_says(tmp_path):
 @pytest.mark.parametrize(
     ("option", "value", "told"),
     [
-        ("--decode-as", "x=nsq", "'x=nsq' is no PORT=PROTO"),
+        ("--decode-as", "x=nsq", "'x=nsq' is not PORT=PROTO"),
         ("--decode-as", "4150", "no protocol ''; there are"),
-        ("--decode-as", "70000=nsq", "is no PORT=PROTO"),
+        ("--decode-as", "70000=nsq", "is not PORT=PROTO"),
         ("--decode-as", "4150=smtp", "no protocol 'smtp'; there are"),
         ("--limit", "frame_max=10", "frame_max=10 is too small; its least value is 65536 bytes"),
         ("--limit", "idle_ns=99999999999999999999", "is too large; its greatest value is "),
@@ -321,10 +321,10 @@ def test_values_of_filters_are_read_as_they_are_written(sample, option, value, c
 @pytest.mark.parametrize(
     ("option", "value", "told"),
     [
-        ("--from", "noon", "'noon' is no time, such as 2026-11-21T09:38:50.7Z or 1795253930.7"),
+        ("--from", "noon", "'noon' is not a time, such as 2026-11-21T09:38:50.7Z or 1795253930.7"),
         ("--from", "nan", "'nan' is no time"),
-        ("--host", "broker", "'broker' is no address, such as 10.0.0.7, 10.0.0.0/8 or fe80::1"),
-        ("--offset", "9-x", "'9-x' is no offset, such as 1200, 1200-1299 or 1200-"),
+        ("--host", "broker", "'broker' is not an address, such as 10.0.0.7, 10.0.0.0/8 or fe80::1"),
+        ("--offset", "9-x", "'9-x' is not an offset, such as 1200, 1200-1299 or 1200-"),
         ("--key", "0x123", "'0x123' has an odd number of hex digits"),
         ("--port", "0", "0 is not in the range"),
         ("--where", "latency_ns > 5", "it fits --table exchanges"),

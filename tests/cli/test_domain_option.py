@@ -37,4 +37,4 @@ def test_captures_of_different_domains_have_connections_of_their_own(taps):
 def test_a_pattern_that_is_none_is_a_usage_error(taps):
     done = CliRunner().invoke(main, ["decode", "--domain", "(", *taps])
     assert done.exit_code == 2
-    assert "is no regular expression" in done.stderr
+    assert "is not a regular expression" in done.stderr

@@ -1,4 +1,4 @@
-"""What can be written behind a filter, and what it means."""
+"""What can be written after a filter, and what it means."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_time_is_exact(text, ts_ns):
     "text", ["", "now", "09:38", "nan", "inf", "1e30", "1e999999999", "1795253930701", "2026-13-01"]
 )
 def test_what_is_no_time_is_refused(text):
-    with pytest.raises(ValueError, match="is no time, such as"):
+    with pytest.raises(ValueError, match="is not a time, such as"):
         read_time(text)
 
 
@@ -62,7 +62,7 @@ def test_an_address_is_read_as_packets_carry_it(text, network):
 
 @pytest.mark.parametrize("text", ["", "broker", "10.0.0.7:9092", "10.0.0.0/33", "[]", "::g"])
 def test_what_is_no_address_is_refused(text):
-    with pytest.raises(ValueError, match="is no address, such as"):
+    with pytest.raises(ValueError, match="is not an address, such as"):
         read_network(text)
 
 
@@ -75,7 +75,7 @@ def test_offsets_are_one_a_range_or_all_from_one(text, offsets):
 
 @pytest.mark.parametrize("text", ["", "-", "-5", "x", "1.5", "5-x", "20-17", "9" * 5000, "\u0661"])
 def test_what_is_no_range_of_offsets_is_refused(text):
-    with pytest.raises(ValueError, match=r"is no offset, such as|ends before it begins"):
+    with pytest.raises(ValueError, match=r"is not an offset, such as|ends before it begins"):
         read_offsets(text)
 
 

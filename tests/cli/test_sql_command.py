@@ -27,7 +27,7 @@ COUNT = "select name, count(*) as n from messages group by all order by name"
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path, monkeypatch):
-    """Where captures are decoded to; empty again behind every test."""
+    """Where captures are decoded to; empty again after every test."""
     home = tmp_path / "temporary"
     home.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(home))
@@ -213,9 +213,9 @@ def test_queries_with_names_are_listed_and_asked(sample):
     [
         (["missing.pcap"], "missing.pcap: no such file"),
         (["missing.pcap", "messages"], "missing.pcap: no such file"),
-        (["select 1 as one", "{sample}"], "a query stands behind the files: mqsniff sql FILE... 'select 1 as one'"),
-        ([":slow", "{sample}"], "a query stands behind the files"),
-        (["messages", "{sample}"], "a query stands behind the files"),
+        (["select 1 as one", "{sample}"], "the query comes after the files: mqsniff sql FILE... 'select 1 as one'"),
+        ([":slow", "{sample}"], "the query comes after the files"),
+        (["messages", "{sample}"], "the query comes after the files"),
         (["{sample}", ":slw"], "no query ':slw', did you mean :slow?"),
     ],
 )
@@ -314,7 +314,7 @@ def test_a_mistake_is_told_before_anything_is_decoded(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["select 1"], "no file in front of the query 'select 1'"),
+        (["select 1"], "no file before the query 'select 1'"),
         (["-o", "parquet", "x.pcap", "select 1"], "-o parquet and --out FILE [--overwrite] belong together"),
         (["--out", "y.parquet", "x.pcap", "select 1"], "belong together"),
         (["--overwrite", "x.pcap", "select 1"], "belong together"),

@@ -173,7 +173,7 @@ def test_poor_captures_explain_themselves():
     assert re.search(r"^tls .*100 %", done.stdout, re.MULTILINE)
     empty = run(PCAPS / "broken/head-only.pcap")
     assert empty.exit_code == 0
-    assert "there is nothing to trust: no packets" in empty.stdout
+    assert "no packets" in empty.stdout
     cut = run(PCAPS / "broken/record-cut.pcap")
     assert re.search(r"^trust +bad: 1 damaged place", cut.stdout, re.MULTILINE)
 

@@ -151,7 +151,7 @@ def test_damage_costs_no_more_than_a_piece_of_good_bytes(opened, codec):
 def test_bytes_behind_the_end_are_named_and_cost_nothing(opened, codec):
     source = opened(COMPRESS[codec](PLAIN) + b"this is no compressed data, whatever the codec")
     assert read_all(source) == PLAIN
-    assert source.failure.startswith(f"bytes behind the end of the {codec} data")
+    assert source.failure.startswith(f"bytes after the end of the {codec} data")
 
 
 @every_codec

@@ -186,7 +186,7 @@ def test_bytes_behind_the_end_of_the_stream_are_named():
     for parts in ([stream + b"more"], [stream, b"more"], [stream + b"m", b"ore"]):
         plain, others = run(Deflate(LIMITS), parts)
         assert plain == b"the end"
-        assert others == [Dark(len(stream), "trailing_bytes", "bytes behind the end of the compressed stream")]
+        assert others == [Dark(len(stream), "trailing_bytes", "bytes after the end of the compressed stream")]
     assert run(Deflate(LIMITS), [stream]) == (b"the end", [])
 
 

@@ -232,7 +232,7 @@ def test_a_stream_that_never_was_snappy_is_accounted_for():
 
 def test_clear_text_behind_the_last_chunk_loses_no_message():
     stream = IDENTIFIER + plain_chunk(b"RDY 0\n")
-    why = "no head of a Snappy chunk"
+    why = "not the header of a Snappy chunk"
     assert run([stream, b"CLS\n"]) == [
         b"RDY 0\n",
         Lost(len(stream), 0, None, "codec", why),

@@ -94,7 +94,7 @@ def test_what_kind_of_iterable_a_dissector_returns_means_nothing(collect):
 
 
 class Hoarding(ToyMq):
-    """Gives back what waited in pieces, as a side does that had to wait behind gaps."""
+    """Gives back what waited in pieces, as a side does that had to wait after gaps."""
 
     def hand_back(self, side, offset):
         return [
@@ -141,7 +141,7 @@ def test_a_loss_below_a_layer_is_a_gap_above_it():
     out, info = run(chunk(b"U\x00" + flip(b"F\x05ab")), gap(6, 2), chunk(flip(b"eF\x00"), 8))
     assert out[:4] == [("U", 0, b""), ("gap", 0), ("F", 2, b"ab"), ("truncated", 3)]
     assert out[4] == ("F", 9, b"")
-    assert info.undecoded_bytes == 1  # the byte behind the hole
+    assert info.undecoded_bytes == 1  # the byte after the hole
 
 
 def test_a_dark_layer_says_how_much_stayed_dark():

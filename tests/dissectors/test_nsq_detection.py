@@ -23,8 +23,8 @@ def middle(data: bytes, *starts: int) -> Sample:
 VERDICTS = [
     ("the opening alone", Nsq, Sample(MAGIC), NOTHING, Verdict.MAYBE),
     ("part of the opening", Nsq, Sample(b"  "), NOTHING, Verdict.MORE),
-    ("a command behind it", Nsq, Sample(MAGIC + identify()), NOTHING, Verdict.YES),
-    ("an odd command behind it", Nsq, Sample(MAGIC + b"HELLO\n"), NOTHING, Verdict.MAYBE),
+    ("a command after it", Nsq, Sample(MAGIC + identify()), NOTHING, Verdict.YES),
+    ("an odd command after it", Nsq, Sample(MAGIC + b"HELLO\n"), NOTHING, Verdict.MAYBE),
     (
         "and an answer in frames",
         Nsq,
@@ -54,7 +54,7 @@ VERDICTS = [
     ("a middle of nothing that is known", Nsq, middle(b"x" * 100), NOTHING, Verdict.MORE),
     ("lines of NATS", Nsq, middle(b"SUB orders 1\r\nSUB orders 2\r\nPING\r\n"), NOTHING, Verdict.MORE),
     ("nsqlookupd's opening", Nsqlookupd, Sample(b"  V1"), NOTHING, Verdict.MAYBE),
-    ("a command behind it", Nsqlookupd, Sample(b"  V1PING\n"), NOTHING, Verdict.YES),
+    ("a command after it", Nsqlookupd, Sample(b"  V1PING\n"), NOTHING, Verdict.YES),
     ("refused by an nsqd", Nsqlookupd, Sample(b"  V1PING\n"), Sample(error("E_BAD_PROTOCOL")), Verdict.NO),
     (
         "a bad opening that nsqlookupd refused",

@@ -22,7 +22,7 @@ MILLISECONDS = st.integers(0, 3_600_000)
 
 
 def decoded(data: bytes) -> Message:
-    """The one message that an encoder's bytes are, behind a subscription so that no state is bent."""
+    """The one message that an encoder's bytes are, after a subscription so that no state is bent."""
     driver = Driver(Nsq).run(chunks([client(MAGIC, line("SUB", "t", "c")), client(data)]))
     assert driver.skipped == []
     (message,) = driver.messages[2:]

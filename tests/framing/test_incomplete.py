@@ -49,8 +49,8 @@ def test_a_gap_inside_a_head_skips_the_head():
 @pytest.mark.parametrize(
     ("limit", "events", "unread", "detail"),
     [
-        (99, [chunk(b"F\x05a"), gap(3, 2), chunk(b"de", 5)], 2, "2 of 7 bytes were lost by the capture; 2 behind them"),
-        (99, [chunk(b"F\x05a"), gap(3, 2), chunk(b"d", 5)], 1, "2 of 7 bytes were lost by the capture; 1 behind them"),
+        (99, [chunk(b"F\x05a"), gap(3, 2), chunk(b"de", 5)], 2, "2 of 7 bytes were lost by the capture; 2 after them"),
+        (99, [chunk(b"F\x05a"), gap(3, 2), chunk(b"d", 5)], 1, "2 of 7 bytes were lost by the capture; 1 after them"),
         (99, [chunk(b"F\x05a"), gap(3, 9)], 0, "4 of 7 bytes were lost by the capture"),
         (99, [chunk(b"F\x05a")], 0, "4 of 7 bytes are not there"),
         (5, [chunk(b"F\x08abcdefgh")], 5, "5 of 10 bytes are not decoded"),

@@ -1,4 +1,4 @@
-"""Sizes told by a length in front of each frame."""
+"""Sizes told by a length before each frame."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def test_a_run_that_could_read_nothing_leaves_the_folder_as_it_was(tmp_path, cap
 
 
 def test_tables_are_written_and_filled_without_pandas(tmp_path):
-    pytest.importorskip("pandas")  # pyarrow imports it behind one's back, which costs more than a small capture
+    pytest.importorskip("pandas")  # pyarrow imports it after one's back, which costs more than a small capture
     paths = capture(tmp_path, fetcher(topics={TOPIC_ID: record_batch(b"v", key=b"k")}), asker({TOPIC_ID: "orders"}))
     assert imported(("pyarrow", "pandas"), "decode", "-o", "parquet", "--out", tmp_path / "out", *paths) == ["pyarrow"]
     assert pq.read_table(tmp_path / "out" / "records")["topic"].to_pylist() == ["orders"]

@@ -22,5 +22,5 @@ def test_a_file_belongs_to_the_domain_that_its_name_tells(pattern, name, domain)
 
 
 def test_a_pattern_that_is_none_is_an_error():
-    with pytest.raises(ValueError, match="is no regular expression"):
+    with pytest.raises(ValueError, match="is not a regular expression"):
         domain_finder("(")

@@ -1,4 +1,4 @@
-"""The runtime's fast path and the slow interpreter held against each other and against what the runtime itself says."""
+"""The runtime's fast path and the slow interpreter compared with each other and against what the runtime itself says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers by table: what they read, where they stop, and that nothing behind ``end`` is touched."""
+"""Readers by table: what they read, where they stop, and that nothing after ``end`` is touched."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ LINKS = {
 }
 FRAGMENT = "fragment"
 DPKT_FAULTS = (IndexError, AttributeError)
-"""A label stack that ends with the packet; other IPv6 extension headers behind a fragment header."""
+"""A label stack that ends with the packet; other IPv6 extension headers after a fragment header."""
 
 
 def segment_of(captured: Captured) -> Segment | str | None:
@@ -110,7 +110,7 @@ def _segment(tunnel: str, ip: Any, layer: Any, captured: Captured) -> Segment:
 
 
 def _ip_payload(ip: Any, captured: Captured) -> int:
-    """Bytes behind the IP headers, by the length that these tell, else by that of the packet on the wire."""
+    """Bytes after the IP headers, by the length that these tell, else by that of the packet on the wire."""
     if isinstance(ip, dpkt.ip.IP):
         heads, told = ip.hl * 4, ip.len
     else:

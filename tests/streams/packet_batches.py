@@ -42,7 +42,7 @@ class Segment(NamedTuple):
 
 
 def batch_of(packets: Iterable[Captured | bytes], ordinal: int = 0, kind: type = bytes) -> PacketBatch:
-    """One window; 0xEE stands between packets (never behind the last), so that a byte read too far shows."""
+    """One window; 0xEE stands between packets (never after the last), so that a byte read too far shows."""
     rows = [packet if isinstance(packet, Captured) else Captured(packet) for packet in packets]
     buffer, starts = b"", []
     for row in rows:

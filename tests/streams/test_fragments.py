@@ -71,7 +71,7 @@ def test_overlapping_fragments_are_one_problem_and_no_datagram(pieces):
         pytest.param([piece(8, 8)], id="empty"),
         pytest.param([Fragment("k", b"", 65_528, 8, False, bytes(8))], id="beyond the largest packet"),
         pytest.param([Fragment("k", b"", 0, 70_000, True, b"")], id="larger than the largest packet"),
-        pytest.param([piece(8, 16, total=16), piece(16, 24)], id="behind the last"),
+        pytest.param([piece(8, 16, total=16), piece(16, 24)], id="after the last"),
         pytest.param([piece(16, 24), piece(8, 16, total=16)], id="the last before another"),
         pytest.param([piece(8, 16, total=16), piece(16, 24, total=24)], id="two ends"),
     ],

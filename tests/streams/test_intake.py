@@ -109,7 +109,7 @@ def test_a_copy_is_known_among_the_last_segments_only_and_whatever_the_batches()
 
 CLASHES = {
     "in delivered bytes": ([a(0, b"hello"), a(0, b"heLLo")], b"hello", 2, 3),
-    "in delivered bytes, with new ones behind": ([a(0, b"hello"), a(3, b"LO you")], b"hello you", 3, 6),
+    "in delivered bytes, with new ones after": ([a(0, b"hello"), a(3, b"LO you")], b"hello you", 3, 6),
     "in waiting bytes": ([a(5, b"you"), a(5, b"yOu"), a(0, b"hello")], b"helloyou", 6, 2),
     "in waiting bytes, with new ones before": ([a(5, b"you"), a(0, b"helloYou")], b"helloyou", 5, 3),
 }

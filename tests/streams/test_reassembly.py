@@ -74,7 +74,7 @@ def test_payload_that_repeats_an_acknowledgement_confirms_it():
     me.acknowledge(120, sender(50), 1)
     me.acknowledge(120, sender(50, 10), 2)
     me.acknowledge(110, sender(50), 3)
-    assert passed(me) == [(120, 1)], "an empty segment sent before the payload, captured behind it"
+    assert passed(me) == [(120, 1)], "an empty segment sent before the payload, captured after it"
     me.acknowledge(110, sender(60), 4)
     assert passed(me) == [(110, 4)]
 

@@ -75,7 +75,7 @@ def bulk(count: int, acknowledged: int = 2) -> list[Packet]:
 def runs_of(
     packets: list[Packet], limits: Limits | None = None, turns: tuple[int, ...] = ()
 ) -> list[tuple[int, int, bool]]:
-    """(first row, row behind the last, fast) of each run of one flow."""
+    """(first row, row after the last, fast) of each run of one flow."""
     sheet = FlowSortedBatch(to_batch(packets), turns, limits or Limits())
     (group,) = sheet.groups
     return [(run.first, run.stop, bool(run.fast)) for run in sheet.runs(group)]

@@ -69,7 +69,7 @@ def test_a_copy_by_the_tap_and_a_keep_alive_probe_are_no_trouble():
 def test_bytes_that_fill_a_hole_late_are_a_stall_and_reordering_is_not():
     packets = [*handshake(), at(10, a(0, DATA)), at(12, a(200, DATA)), at(52, a(100, DATA)), at(53, b(0, ack=300))]
     tale = play_one(packets)
-    assert told(tale) == [(6, "bytes came 40.000 ms after those behind them")]
+    assert told(tale) == [(6, "bytes came 40.000 ms after the bytes that follow them")]
     assert tale.notes == [("stall", 100, None)]
     assert tale.facts.longest_stall_ns == (40 * MILLISECOND_NS, None)
     packets[5] = at(13, packets[5])

@@ -58,7 +58,7 @@ def in_blocks(batches, shown):
 
 
 def with_headers(made, headers, *, placed=False):
-    """A batch with headers as pairs, or as places behind its data."""
+    """A batch with headers as pairs, or as places after its data."""
     made.headers = headers
     if placed:
         places = []

@@ -406,7 +406,7 @@ def test_records_behind_a_loss_are_decrypted(case, options):
     assert done.holes == [Side.CLIENT]
     (told,) = [problem for problem in done.problems if problem.severity == "info"]
     assert re.fullmatch(
-        r"TLS: decrypted again behind a loss, from record \d+ on, which was found by \d+ tries", told.detail
+        r"TLS: decrypted again after a loss, from record \d+ on, which was found by \d+ tries", told.detail
     )
 
 
@@ -461,7 +461,7 @@ def test_the_search_is_bounded_and_says_so():
     assert decode(pieces, written.tape.keys).plain[Side.CLIENT] == b"y" * 1000
     done = decode(pieces, written.tape.keys, limits=Limits(tls_trials_max=64))
     assert done.plain[Side.CLIENT] == b""
-    assert done.decoder.why_not(Side.CLIENT) == "no record behind a loss opened within 64 tries"
+    assert done.decoder.why_not(Side.CLIENT) == "no record after a loss opened within 64 tries"
 
 
 def test_a_damaged_record_costs_itself():

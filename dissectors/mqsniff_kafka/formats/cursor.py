@@ -1,6 +1,6 @@
 """A cursor with readers, for formats that no generator made.
 
-1. Reading behind the end raises Malformed, and so does a count for which too few bytes are left: it buys no memory.
+1. Reading past the end raises Malformed, and so does a count for which too few bytes are left: it buys no memory.
 2. Numbers are big endian; strings have an int16 length, bytes and arrays an int32 length; negative means null.
 
 Sources: Apache Kafka, ``protocol/types/Type.java``; Java, ``DataInput`` for modified UTF-8.
@@ -97,7 +97,7 @@ class Cursor:
     def finish(self) -> None:
         """Malformed if bytes are left."""
         if self.left:
-            raise Malformed("bytes behind the last field")
+            raise Malformed("bytes after the last field")
 
 
 def modified_utf8(raw: bytes) -> str | bytes:

@@ -1,7 +1,7 @@
 """Decodes a structure by the layout that consumes all bytes; Malformed if none does.
 
 1. If a version has several layouts, today's is taken if it fits exactly, else the first one that does.
-2. After an int16 version: a newer version than known is read as the newest, as Kafka's clients do; the bytes behind
+2. After an int16 version: a newer version than known is read as the newest, as Kafka's clients do; the bytes after
    that are kept under ``unread``.
 3. Bytes that do not fit their version may fit an older one: kafka-go writes subscriptions of version 1 with the fields
    of version 0.

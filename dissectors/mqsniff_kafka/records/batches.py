@@ -152,7 +152,7 @@ def lone_amounts(data: bytes, start: int, stop: int, head: dict[str, Any]) -> Re
 
 
 def _read_next(reading: RecordDataReading, pos: int) -> int:
-    """Read the batch at ``pos``; returns the offset behind it."""
+    """Read the batch at ``pos``; returns the offset after it."""
     if reading.stop - pos <= MAGIC_AT:
         reading.cut = reading.stop - pos
         return reading.stop
@@ -210,7 +210,7 @@ def _batch_of(reading: RecordDataReading, pos: int, stop: int, *, whole: bool) -
     if whole:
         head["checksum_ok"] = crc32c(memoryview(reading.data)[pos + CHECKED_FROM : stop]) == head["crc"]
         if not head["checksum_ok"]:
-            reading.note("checksum", "error", "the CRC-32C does not fit", "crc")
+            reading.note("checksum", "error", "the CRC-32C does not match", "crc")
     head["records"] = count
     return Batch(
         head,
@@ -273,7 +273,7 @@ def _walk(reading: RecordDataReading, batch: Batch, partial: Partial, count: int
     if walked.why is not None and not ended_early:
         reading.note("malformed", "error", walked.why, f"records[{walked.records}]", size=stop - walked.stop)
     elif walked.records == batch.head["records"] and walked.stop < stop:
-        reading.note("trailing_bytes", "warning", "bytes behind the last record", "records", size=stop - walked.stop)
+        reading.note("trailing_bytes", "warning", "bytes after the last record", "records", size=stop - walked.stop)
     return walked
 
 

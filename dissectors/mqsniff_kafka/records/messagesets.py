@@ -2,7 +2,7 @@
 
     offset int64 | size int32 | crc uint32 | magic int8 | attributes int8 | timestamp int64 (magic 1) | key | value
 
-1. ``size`` counts from the checksum on; the checksum, a CRC-32, covers all bytes behind it.
+1. ``size`` counts from the checksum on; the checksum, a CRC-32, covers all bytes after it.
 2. The value of a compressed message (a wrapper) is a message set. Its offsets are absolute (magic 0) or relative (magic
    1): the wrapper has the absolute offset of the last message. Some versions of librdkafka write 0, then the base is 0.
    If the last message is missing, the base is unknown, and the records have no offsets.
@@ -67,7 +67,7 @@ class LegacyMessage(NamedTuple):
 
 
 def read_messages(reading: RecordDataReading, pos: int) -> int:
-    """Read the wrapper, or the run of plain messages, at ``pos``; returns the offset behind it.
+    """Read the wrapper, or the run of plain messages, at ``pos``; returns the offset after it.
 
     There are at least 17 bytes at ``pos``, with magic 0 or 1.
     """
@@ -92,7 +92,7 @@ def read_messages(reading: RecordDataReading, pos: int) -> int:
 
 
 def _first(reading: RecordDataReading, pos: int) -> LegacyMessage | int:
-    """The message at ``pos``; if it cannot be read, notes why and returns the offset behind it."""
+    """The message at ``pos``; if it cannot be read, notes why and returns the offset after it."""
     data, end = reading.data, reading.stop
     stop = _stop(data, pos)
     if stop < pos + OVERHEAD + SIZE_MIN[0]:
@@ -161,7 +161,7 @@ def read_message(data: bytes, pos: int, end: int) -> LegacyMessage:
 
 
 def _read_span(data: bytes, pos: int, there: int, stop: int) -> tuple[tuple[int, int], int]:
-    """((start, stop) of bytes with a length, offset behind them), in a message that ends at ``stop``."""
+    """((start, stop) of bytes with a length, offset after them), in a message that ends at ``stop``."""
     size, pos = read_length(data, pos, there, compact=False)
     if size == -1:
         return (-1, -1), pos
@@ -202,7 +202,7 @@ def _note_checksums(reading: RecordDataReading, run: list[LegacyMessage]) -> Non
     wrong = [index for index, message in enumerate(run) if message.checksum_ok is False]
     if wrong:
         path = f"messages[{wrong[0]}].crc"
-        reading.note("checksum", "error", f"the CRC-32 of {len(wrong)} of {len(run)} messages does not fit", path)
+        reading.note("checksum", "error", f"the CRC-32 of {len(wrong)} of {len(run)} messages does not match", path)
 
 
 def _columns(
@@ -302,7 +302,7 @@ def _opened(reading: RecordDataReading, data: bytes, wrapper: LegacyMessage, dep
     """Open a wrapper in ``data`` at nesting level ``depth``; ``path``: its path, for problems."""
     start, stop = wrapper.value
     if wrapper.checksum_ok is False:
-        reading.note("checksum", "error", "the CRC-32 of the wrapper does not fit", f"{path}crc")
+        reading.note("checksum", "error", "the CRC-32 of the wrapper does not match", f"{path}crc")
     if start < 0:
         reading.note("malformed", "error", "a compressed message without a value", f"{path}value")
         return _Opened(b"", [], complete=False, wrapped=[])

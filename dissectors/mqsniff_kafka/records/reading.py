@@ -41,7 +41,7 @@ class Batch:
     start: int
     """Offset of its first byte in the data."""
     stop: int
-    """Offset behind its last captured byte."""
+    """Offset after its last captured byte."""
     first_offset: int = 0
     last_offset: int = -1
     """It takes up the offsets from first to last, with those of compacted records; none if last is below first."""
@@ -61,7 +61,7 @@ class RecordDataReading:
     start: int
     stop: int
     lost: bool
-    """Whether the capture lost bytes of the field behind ``stop``."""
+    """Whether the capture lost bytes of the field after ``stop``."""
     open_records: bool
     plain_left: int
     """Bytes that compressed batches may still become."""
@@ -128,7 +128,7 @@ class RecordDataReading:
         return self.stop
 
     def pass_over(self, pos: int, stop: int) -> int:
-        """Leave a batch of known size undecoded; returns the offset behind it."""
+        """Leave a batch of known size undecoded; returns the offset after it."""
         head: dict[str, Any] = {"magic": self.data[pos + 16], "undecoded": Undecoded(self.data[pos:stop])}
         self.batches.append(Batch(head, pos, stop))
         return stop

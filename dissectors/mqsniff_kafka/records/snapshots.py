@@ -38,7 +38,7 @@ from mqsniff_kafka.records.walk import walk
 # ---- batches that are not whole yet
 
 TRIES: Final = 256
-"""Offsets whose checksum is tried: each may cost a pass over all bytes behind it."""
+"""Offsets whose checksum is tried: each may cost a pass over all bytes after it."""
 
 _MAY_BE_BATCH: Final = re.compile(rb"\x00[\x00-\xff]{7}\x00[\x00-\xff]{7}\x02(?=[\x00-\xff]{4}\x00[\x00-\x7f])")
 """Offset, length, epoch, magic, checksum, attributes."""
@@ -52,7 +52,7 @@ class BegunRecords:
     """Number of records that were given."""
     _head: dict[str, Any] | None = None
     _parts: list[bytes] = field(default_factory=list)
-    """Its bytes behind these records; all of its bytes until its head is whole."""
+    """Its bytes after these records; all of its bytes until its head is whole."""
     _size: int = 0
     _wants: int = HEAD.size
     """Number of bytes that the next attempt needs; 0: no attempt."""
@@ -77,7 +77,7 @@ class BegunRecords:
             self._wants = _record_size(rest)
 
     def _give(self, reading: RecordDataReading, head: dict[str, Any], rest: bytes) -> int:
-        """Add the whole records to the reading; returns the offset behind them."""
+        """Add the whole records to the reading; returns the offset after them."""
         walked = walk(rest, 0, len(rest), min(head["records"] - self.given, reading.records_left))
         if walked.records:
             records = records_of(reading, head, rest, walked)

@@ -48,7 +48,7 @@ class WalkedRecords(NamedTuple):
     places: array[int]
     """Places of all headers, as in ``HeaderSpans``."""
     stop: int
-    """Offset behind the last record."""
+    """Offset after the last record."""
     why: str | None = None
     """What is wrong with the bytes at ``stop``."""
     cut: bool = False
@@ -110,7 +110,7 @@ def _forget(flat: list[int], places: list[int]) -> None:
 def _stride(  # noqa: C901, PLR0915, PLR0917  # rule 1
     data: bytes, pos: int, end: int, count: int, flat: list[int], places: list[int]
 ) -> int:
-    """Append up to ``count`` records to ``flat``; returns the offset behind the last one that it could read."""
+    """Append up to ``count`` records to ``flat``; returns the offset after the last one that it could read."""
     last = pos
     headers = len(places) // 4
     try:
@@ -213,7 +213,7 @@ def _runs_out(data: bytes, pos: int, end: int) -> bool:
 
 
 def read_record(data: bytes, pos: int, end: int, places: list[int]) -> tuple[Record, int]:
-    """Read one record: (it, offset behind it); appends its headers to ``places``."""
+    """Read one record: (it, offset after it); appends its headers to ``places``."""
     size, pos = read_varint(data, pos, end)
     stop = pos + size
     if size < RECORD_MIN - 1:
@@ -234,7 +234,7 @@ def read_record(data: bytes, pos: int, end: int, places: list[int]) -> tuple[Rec
 
 
 def _read_span(data: bytes, pos: int, end: int) -> tuple[int, int, int]:
-    """Read a length and skip its bytes: (start, stop, offset behind them); -1 twice for null."""
+    """Read a length and skip its bytes: (start, stop, offset after them); -1 twice for null."""
     size, pos = read_varint(data, pos, end)
     if size == -1:
         return -1, -1, pos
@@ -249,7 +249,7 @@ def _read_span(data: bytes, pos: int, end: int) -> tuple[int, int, int]:
 
 
 def _place_headers(data: bytes, pos: int, end: int, places: list[int]) -> int:
-    """Append the places of the headers whose count is at ``pos``; returns the offset behind them.
+    """Append the places of the headers whose count is at ``pos``; returns the offset after them.
 
     IndexError if ``data`` ends inside them.
     """

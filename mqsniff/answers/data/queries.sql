@@ -1,6 +1,6 @@
 -- :slow
 -- The slowest exchanges, by the time that the broker worked on them.
--- What a request waited behind an earlier answer (queue_ns) is taken off. Left out is what the broker held until there was
+-- What a request waited for an earlier answer (queue_ns) is taken off. Left out is what the broker held until there was
 -- data, a member or the end of the wait that the request allowed: that is waiting.
 select request_ts, client, server, protocol, name, topics,
        work_ns / 1e6 as work_ms, latency_ns / 1e6 as latency_ms, queue_ns / 1e6 as queue_ms

@@ -3,7 +3,7 @@
 1. The page is one file: it opens offline, and its content-security policy lets nothing in or out.
 2. Sections are those of ``TrafficStats``; what is beside them here is time, and is bounded: buckets, kept names, and
    the connections that say most. What is left out is counted together and named so.
-3. Each number has the command that shows the rows behind it (``rowsbehind``).
+3. Each number has the command that shows the rows after it (``rowsbehind``).
 """
 
 from mqsniff.answers.report.collecting import TrafficReport

@@ -1,4 +1,4 @@
-"""A number of the page in, the command that shows the rows behind it out.
+"""A number of the page in, the command that shows the rows after it out.
 
 1. A command is that of the run with other words: ``mqsniff decode FILE… OPTIONS -o ndjson --table T --where C``.
 2. ``C`` is the condition of the row and that of the column. The page puts both together; ``command_for`` is its twin.

@@ -4,7 +4,7 @@
    its partition, whoever asked.
 2. Where a request names no group, its reader is of the group that its client names elsewhere (client id and address
    together); of several, of the one that has something to do with the topic, if that is one.
-3. A position is the last offset that was asked for, or the one behind the last record that was delivered.
+3. A position is the last offset that was asked for, or the one after the last record that was delivered.
 4. A commit that is answered counts unless the answer refuses it, others at once.
 5. Lag is the end less the position, ``commit_lag`` the end less the commit; unknown where one of both is.
 6. Memory: ``stats_rows_max`` groups, and ten times as many partitions in all.
@@ -132,7 +132,7 @@ class GroupStats:
         offsets[place] = offset
 
     def delivered(self, connection: ConnectionInfo, message: Message, batch: RecordBatch) -> None:
-        """Move the position of a reader behind what it got. Hot: once a batch."""
+        """Move the position of a reader after what it got. Hot: once a batch."""
         constant = batch.constant
         if message.protocol not in self._positioned or constant.get("direction") != "deliver" or not batch.count:
             return
@@ -200,7 +200,7 @@ class GroupStats:
         return found
 
     def _behind(self, offsets: Mapping[PartitionPlace, int]) -> int | None:
-        """How far these offsets are behind the ends of their partitions, in all."""
+        """How far these offsets are after the ends of their partitions, in all."""
         return _sum(max(0, self._ends[place] - offset) for place, offset in offsets.items() if place in self._ends)
 
     def _assign_readers(self) -> None:

@@ -113,19 +113,19 @@ class HealthStats:
             says = f"the capturing side says that it dropped {dropped} packets"
             return [_check("dropped_packets", dropped, "bad", says, of=run.packets + dropped)]
         if not told or silent:
-            says = "the capture does not tell: only gaps below show what was lost"
+            says = "the capture does not say: only the gaps below show what was lost"
             return [_check("dropped_packets", None, "unknown", says)]
         return [_check("dropped_packets", 0, "good", "")]
 
     def _lost(self, run: RunFacts) -> list[StatRow]:
         sums = self.sums
         gaps = f"{sums.with_gaps} connections lack bytes: messages of them are missing or cut, answers may be lost"
-        cut = "packets are cut by the snap length: what lies behind is missing (capture with -s 0)"
-        undecoded = "captured bytes that nobody decoded; the reasons are below"
+        cut = "packets are cut by the snap length: the rest of them is missing (capture with -s 0)"
+        undecoded = "captured bytes that were not decoded; the reasons are below"
         encrypted = "a part of the undecoded bytes: TLS that is not opened"
         share = sums.undecoded / sums.size if sums.size else 0.0
         trust: Trust = "good" if not sums.undecoded else "bad" if share >= _DOUBTFUL_UNDECODED else "doubtful"
-        damaged = "what stands there, or behind it, could not be read"
+        damaged = "the data there, or after it, could not be read"
         faults = sum(tally.count for key, tally in self._problems if key is not None and key[0] == "input")
         return [
             _check("damaged_captures", faults, _bad_if(faults), damaged),
@@ -138,11 +138,13 @@ class HealthStats:
     def _seen_in_part(self) -> list[StatRow]:
         sums = self.sums
         one_sided = "connections of which one side was captured: no latency, no answers"
-        mid = "connections that began before the capture: what they agreed on before is unknown"
-        doubled = "packets that are there twice; copies are not counted"
+        mid = "connections that began before the capture: their negotiation is unknown"
+        doubled = "packets that were captured twice; copies are not counted"
         share = sums.doubled / sums.packets if sums.packets else 0.0
         taps = "two taps saw the same packets: latencies are those of the first copy"
-        forgotten = "connections that were given up, for a silence or a limit: what came later counts as new ones"
+        forgotten = (
+            "connections that were given up after a silence or at a limit; later packets count as new connections"
+        )
         return [
             _check("one_sided_connections", sums.one_sided, _bad_if(sums.one_sided), one_sided, of=sums.connections),
             _check("mid_stream_connections", sums.mid_stream, _doubt_if(sums.mid_stream), mid, of=sums.connections),
@@ -153,8 +155,8 @@ class HealthStats:
 
     def _clock(self, run: RunFacts) -> list[StatRow]:
         jumps = sum(tally.count for key, tally in self._problems if key is not None and key[0] == "clock")
-        back = "packets older than the one before them: several taps, or a clock that was set"
-        answers = "answers older than their requests, and other signs of a wrong clock: their latency is unknown"
+        back = "packets with an earlier time than the one before: several taps, or a changed clock"
+        answers = "answers earlier than their requests, and other signs of a wrong clock: their latency is unknown"
         return [
             _check("backward_packets", run.backward_packets, _doubt_if(run.backward_packets), back, of=run.packets),
             _check("clock_jumps", jumps, _bad_if(jumps), answers),

@@ -127,7 +127,7 @@ class ConnectionTracer:
 def _beginning(connection: ConnectionInfo, opened_ns: int | None) -> Iterator[TraceStep]:
     """The handshake, as far as the capture shows it."""
     if connection.outcome == "mid-stream":
-        what = "seen from here on: its beginning is not in the capture"
+        what = "first seen here: its beginning is not in the capture"
         yield TraceStep(connection.first_ts_ns, "tcp", what, connection, connection.first_packet)
         return
     yield TraceStep(connection.first_ts_ns, "tcp", "handshake begins", connection, connection.first_packet)

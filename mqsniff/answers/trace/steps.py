@@ -127,7 +127,7 @@ def step_of(connection: ConnectionInfo, message: Message, kind: StepKind, what: 
 
 
 def time_order(step: TraceStep) -> tuple[int, int, bool]:
-    """Sort key of steps: what follows from others of the same packet stands behind them."""
+    """Sort key of steps: what follows from others of the same packet comes after them."""
     return step.ts_ns, step.packet or 0, step.kind in ("stored", "marker")
 
 

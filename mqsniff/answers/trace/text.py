@@ -200,7 +200,7 @@ def _arrow(step: TraceStep) -> str:
 
 
 def _short(text: str) -> str:
-    """A member's name, whose UUID is told by its beginning."""
+    """A member's name, whose UUID is reported by its beginning."""
     return _UUID.sub(r"\1…", text)
 
 

@@ -114,7 +114,7 @@ class TransactionTracer:
             self._place(item.message, item.batch, trace)
 
     def _place(self, message: Message, batch: RecordBatch, trace: Trace) -> None:
-        """Remember where records of a transaction lie: its marker comes behind them."""
+        """Remember where records of a transaction lie: its marker comes after them."""
         offsets, producer = column_of(batch, "offset"), batch.constant.get("producer_id")
         if not offsets or offsets[-1] is None or len(self._places) >= self._records_max:
             return

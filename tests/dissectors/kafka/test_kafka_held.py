@@ -67,7 +67,7 @@ def test_a_fetch_was_held_where_it_came_late_with_nothing_that_was_there(after: 
 @pytest.mark.parametrize(
     ("watermark", "given", "held"),
     [
-        (5, {}, True),  # nothing behind the offset that was asked for, as far as anybody knew
+        (5, {}, True),  # nothing after the offset that was asked for, as far as anybody knew
         (6, {}, False),
         (6, {"min_bytes": 2}, True),
         (6, {"isolation_level": 1}, True),

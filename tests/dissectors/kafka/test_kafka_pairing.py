@@ -1,4 +1,4 @@
-"""Responses whose ids repeat, behind losses: the request that each is for, or no pair; never a wrong one."""
+"""Responses whose ids repeat, after losses: the request that each is for, or no pair; never a wrong one."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_no_response_is_paired_with_another_request(depth: int, ids: int, all_pa
 
 
 def behind_a_loss(*said: Say, lost: int) -> list[Message]:
-    """What a server says behind a loss of its first bytes."""
+    """What a server says after a loss of its first bytes."""
     return [
         message
         for message in Driver(Kafka).run(chunks(said, holes=([], [(0, lost)]))).messages

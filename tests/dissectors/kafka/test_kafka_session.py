@@ -1,4 +1,4 @@
-"""Responses that a search finds behind a loss, or on a connection that was joined in the middle: which are believed."""
+"""Responses that a search finds after a loss, or on a connection that was joined in the middle: which are believed."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _plain(value: Any, data: bytes) -> Any:
 
 
 def _in_order(struct: Struct, body: dict[str, Any], data: bytes) -> Iterator[Any]:
-    """The values of a body as its bytes stand, arrays behind their counts, as Kafka would tell them."""
+    """The values of a body as its bytes stand, arrays after their counts, as Kafka would tell them."""
     for item in struct.items:
         value = body[item.name]
         many = value if item.array and value is not None else [value]

@@ -115,7 +115,7 @@ DAMAGED = [
     ),
     ("metadata that is none", struct.pack(">I", 2) + b"\xff\xff" + b"rest", 1, None, 0),
     ("a negative payload_size", batch((b"", {"payload_size": -1})), 1, [("malformed", "payload[0].payload_size")], 0),
-    ("bytes behind the last", batch((b"a", {})) + b"xyz", 1, [("trailing_bytes", "payload")], 1),
+    ("bytes after the last", batch((b"a", {})) + b"xyz", 1, [("trailing_bytes", "payload")], 1),
     ("no messages at all", b"", 0, [], 0),
     ("fewer than none", b"abc", -5, [("trailing_bytes", "payload")], 0),
 ]

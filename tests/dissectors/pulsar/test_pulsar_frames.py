@@ -31,16 +31,16 @@ NOT_PULSAR = [
     ("rocketmq in JSON", ROCKETMQ),
     ("rocketmq in its own serialization", ROCKETMQ_BINARY),
     ("a command size beyond the frame", struct.pack(">II", 9, 6) + PING[8:]),
-    ("bytes behind a command without payload", struct.pack(">II", 10, 5) + PING[8:] + b"x"),
+    ("bytes after a command without payload", struct.pack(">II", 10, 5) + PING[8:] + b"x"),
     ("another field than the command's", struct.pack(">II", 9, 5) + b"\x08\x12\x9a\x01\x00"),
     ("a number that no command has", struct.pack(">II", 9, 5) + b"\x08\x29\xca\x02\x00"),
     ("a length that does not fit", struct.pack(">II", 9, 5) + b"\x08\x12\x92\x01\x01"),
     ("a frame larger than any", struct.pack(">II", 1 << 30, 5) + PING[8:]),
     (
-        "a SEND with other bytes behind it",
+        "a SEND with other bytes after it",
         framed(command("SEND", producer_id=1, sequence_id=1), b"\x01\x02\x03\x04\x05"),
     ),
-    ("a SEND with nothing behind it", framed(command("SEND", producer_id=1, sequence_id=1))),
+    ("a SEND with nothing after it", framed(command("SEND", producer_id=1, sequence_id=1))),
     ("text", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
 ]
 

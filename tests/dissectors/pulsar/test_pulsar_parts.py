@@ -171,7 +171,7 @@ CHUNKED = [
     ("a message of one chunk", [chunk(0, 1)], [], [b"0"]),
     ("one missing", [chunk(0), chunk(2)], ["unmatched"], []),
     (
-        "one missing and more behind it",
+        "one missing and more after it",
         [chunk(0, 4, total_chunk_msg_size=40), chunk(2, 4), chunk(3, 4)],
         ["unmatched"],
         [],
@@ -240,7 +240,7 @@ def test_messages_that_never_end_are_told_where_they_stopped():
     chunks = Chunks(Limits(message_problems_max=2), keeps=True)
     for number in range(4):
         chunks.add(1, piece(chunk(0, uuid=str(number)), at=number))
-    chunks.add(1, piece(chunk(1, uuid="behind a hole"), at=9))
+    chunks.add(1, piece(chunk(1, uuid="after a hole"), at=9))
     found = [(problem.kind, problem.severity, problem.offset) for problem in chunks.unfinished()]
     assert found == [("unmatched", "info", 0), ("unmatched", "info", 1), ("limit", "info", None)]
     assert list(chunks.unfinished()) == []

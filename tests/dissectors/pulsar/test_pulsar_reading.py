@@ -84,7 +84,7 @@ MISFITS = [
         {"topic": "t", "request_id": 1, "base_command": {"unknown_fields": {"2004": b"x"}}},
         [],
     ),
-    ("the number behind the field", field(2, b"\x0a\x01c") + b"\x08\x02", "CONNECT", {"client_version": "c"}, []),
+    ("the number after the field", field(2, b"\x0a\x01c") + b"\x08\x02", "CONNECT", {"client_version": "c"}, []),
 ]
 
 
@@ -198,7 +198,7 @@ def test_a_changed_command_leaves_the_checksum_right():
 
 
 BROKEN_PAYLOADS = [
-    ("nothing behind the command", b"", "missing_field"),
+    ("nothing after the command", b"", "missing_field"),
     ("too little for a size", b"\x00\x00", "missing_field"),
     ("metadata longer than the frame", b"\x00\x00\x01\x00abc", "malformed"),
     ("entry metadata longer than the frame", b"\x0e\x02\x00\x00\x01\x00abc", "malformed"),

@@ -60,7 +60,7 @@ def test_spans_tile_every_frame_and_agree_with_its_body(name):
 def test_the_header_is_named_field_by_field():
     ((_, spans),) = explained(client(json_frame(310, 7, {"b": "orders", "x": "y"}, b"hello")))
     assert [(span.path, span.value, span.meaning) for span in spans] == [
-        ("length", spans[0].value, "bytes behind this word"),
+        ("length", spans[0].value, "bytes after this word"),
         ("serialize_type", 0, "JSON"),
         ("header_size", spans[2].value, ""),
         ("code", 310, "SEND_MESSAGE_V2"),
@@ -140,7 +140,7 @@ def test_messages_are_explained_to_their_properties():
     }
     assert found["born_host"] == (8, "10.1.2.3:50123", "")
     assert found["queue_offset"] == (8, 5, "")
-    assert found["body"] == (4, b"five", "message data, CRC fits")
+    assert found["body"] == (4, b"five", "message data, CRC matches")
     assert found["topic"] == (7, "orders", "")
     assert found["properties.TAGS"] == (7, "A", "")
 

@@ -93,7 +93,7 @@ def test_null_and_absent_and_empty_ext_fields_stay_different():
 
 
 ODD = {
-    "a newline behind it": (b'{"code":1,"flag":0,"opaque":2}\n', 1, []),
+    "a newline after it": (b'{"code":1,"flag":0,"opaque":2}\n', 1, []),
     "a number as text": (b'{"code":"1","flag":0,"opaque":2}', 1, [("format", "code")]),
     "a number that is none": (b'{"code":"one","flag":0,"opaque":2}', None, [("format", "code")]),
     "a key twice": (b'{"code":1,"code":3,"flag":0,"opaque":2}', 3, [("format", "")]),
