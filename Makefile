@@ -62,8 +62,9 @@ data: .venv/ready  ## the data of dissectors/ is what proto/ says, docs/tables.m
 docs: .venv/ready  ## the site, in build/site; a warning is an error
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html docs build/site
 
-pictures: .venv/ready  ## the pictures of the README: real sessions in a terminal
+pictures: .venv/ready  ## the pictures of the README; those of the report: make pictures CAPTURES=DIR, with Chromium
 	$(BIN)/python docs/build_pictures.py
+	$(if $(CAPTURES),$(BIN)/python docs/build_report_pictures.py $(CAPTURES))
 
 notebooks: .venv/ready  ## the notebooks of examples/, run in a kernel, with their results
 	$(BIN)/python examples/run_notebooks.py

@@ -19,6 +19,13 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = {"mqsniff", "mqsniff_kafka", "mqsniff_nsq", "mqsniff_pulsar", "mqsniff_rocketmq"}
 DATA = {
     "mqsniff/answers/data/queries.sql",
+    *(
+        f"mqsniff/answers/report/data/{name}"
+        for name in (
+            *("page.html", "report.css", "uplot.LICENSE", "uplot.css", "uplot.js"),
+            *("base.js", "charts.js", "graph.js", "latency.js", "main.js", "tables.js", "timelines.js"),
+        )
+    ),
     "mqsniff_kafka/data/kafka.jsonl",
     "mqsniff_kafka/data/otlp.binpb",
     "mqsniff_pulsar/data/pulsar.binpb",

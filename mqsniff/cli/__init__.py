@@ -25,7 +25,19 @@ from mqsniff import __version__
 from mqsniff.answers.captures import is_capture_name
 from mqsniff.cli.talk import open_standard_streams, say, was_missed
 
-COMMANDS: Final = ("decode", "live", "stats", "trace", "explain", "extract", "sql", "batch", "check", "protocols")
+COMMANDS: Final = (
+    "decode",
+    "live",
+    "stats",
+    "report",
+    "trace",
+    "explain",
+    "extract",
+    "sql",
+    "batch",
+    "check",
+    "protocols",
+)
 
 SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -18,13 +19,17 @@ from mqsniff.cli.filtering import filter_options, where_option
 from mqsniff.cli.known import OneOf
 from mqsniff.cli.options import RunOptions, decode_options
 from mqsniff.cli.sections import SectionedCommand, option
-from mqsniff.cli.talk import say, tell_key_logs
+from mqsniff.cli.talk import remark, say, tell_key_logs
 from mqsniff.tables.schemas import TABLES
 
 if TYPE_CHECKING:
+    from mqsniff.answers.stats import RunFacts
     from mqsniff.answers.stats.keeping import StatRow
+    from mqsniff.cli.choice import CountedChain
     from mqsniff.cli.statsgrid import GridLines
-    from mqsniff.dissector import Settings
+    from mqsniff.dissector import Dissector, Settings
+    from mqsniff.model import Item
+    from mqsniff.pipeline import Pipeline
 
 BY: Final = ("broker", "client", "topic", "connection")
 TOP: Final = 5
@@ -51,6 +56,14 @@ class Collected(NamedTuple):
     code: int
     ended: bool = False
     """Whether a signal ended it."""
+
+
+class EndedRun(NamedTuple):
+    """How a run ended, and what it knows beside its items."""
+
+    facts: RunFacts
+    code: int
+    by_signal: bool
 
 
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
@@ -113,7 +126,25 @@ def _lines(color: str) -> GridLines:
 
 def _collected(files: tuple[str, ...], options: RunOptions, by: Any) -> Collected | None:
     """Everything counted; None where no input could be read."""
-    from mqsniff.answers.stats import TrafficStats, facts_of
+    from mqsniff.answers.stats import TrafficStats
+
+    counted: list[TrafficStats] = []
+
+    def begin(known: list[type[Dissector]]) -> Callable[[Item], None]:
+        counted.append(TrafficStats(known, options.limits, by))
+        return counted[0].take
+
+    ended = counted_run(files, options, begin)
+    if ended is None:
+        return None
+    return Collected(counted[0].rows(ended.facts), ended.code, ended.by_signal)
+
+
+def counted_run(
+    files: tuple[str, ...], options: RunOptions, begin: Callable[[list[type[Dissector]]], Callable[[Item], None]]
+) -> EndedRun | None:
+    """A run whose items go to what ``begin`` returns; None where no input could be read."""
+    from mqsniff.answers.stats import facts_of
     from mqsniff.cli.choice import filter_chain
     from mqsniff.cli.pluginwatch import watched_plugins
     from mqsniff.cli.progress import Progress
@@ -131,14 +162,13 @@ def _collected(files: tuple[str, ...], options: RunOptions, by: Any) -> Collecte
         keys=options.tls_keys,
     )
     choice = filter_chain(options, pipeline.captures)
-    known = [entry.dissector for entry in load_dissectors() if entry.dissector is not None]
-    stats = TrafficStats(known, options.limits, by)
+    take = begin([entry.dissector for entry in load_dissectors() if entry.dissector is not None])
     started, code = time.monotonic(), 0
     try:
         with ended_by_sigterm(), progress, watched_plugins(pipeline.captures):
             for item in choice.of(pipeline.items()):
                 if item is not None:
-                    stats.take(item)
+                    take(item)
     except KeyboardInterrupt as interrupt:
         code = code_of(interrupt)
     unreadable = [capture for capture in pipeline.captures if capture.unreadable]
@@ -147,13 +177,18 @@ def _collected(files: tuple[str, ...], options: RunOptions, by: Any) -> Collecte
     if unreadable and len(unreadable) == len(pipeline.captures):
         return None
     tell_key_logs(options.tls_keys)
+    _say_totals(pipeline, choice, time.monotonic() - started)
+    return EndedRun(facts_of(pipeline), code or (2 if unreadable else 0), bool(code))
+
+
+def _say_totals(pipeline: Pipeline, choice: CountedChain, seconds: float) -> None:
+    """Say what there was, and why there may be little of it."""
     dropped = sum(capture.dropped for capture in pipeline.captures)
-    say(choice.everything.totals(pipeline.totals, dropped, time.monotonic() - started))
+    remark(choice.everything.totals(pipeline.totals, dropped, seconds))
     for sentence in choice.sentences():
-        say(sentence)
+        remark(sentence)
     if (explanation := choice.everything.explanation(pipeline.totals)) is not None:
-        say(explanation)
-    return Collected(stats.rows(facts_of(pipeline)), code or (2 if unreadable else 0), bool(code))
+        remark(explanation)
 
 
 def _settings(options: RunOptions) -> Settings:

@@ -6,18 +6,19 @@ cells are counted under commands and clients when the connection ends, or when s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal, TypeAlias
 
 from mqsniff.answers.stats.clients import ClientStats
 from mqsniff.answers.stats.commands import FAILED, CommandStats, named
-from mqsniff.answers.stats.groups import GroupStats
+from mqsniff.answers.stats.groups import GroupKey, GroupStats
 from mqsniff.answers.stats.health import HealthStats, RunFacts
 from mqsniff.answers.stats.hosts import HostStats
 from mqsniff.answers.stats.keeping import CellKey, StatRow
 from mqsniff.answers.stats.network import NetworkStats
 from mqsniff.answers.stats.protocols import ProtocolStats
 from mqsniff.answers.stats.rebalances import NewsPlace
+from mqsniff.answers.stats.sketch import LatencySketch
 from mqsniff.answers.stats.topics import TopicStats
 from mqsniff.dissector import Dissector
 from mqsniff.limits import Limits
@@ -28,6 +29,7 @@ from mqsniff.model import (
     Exchange,
     ExchangeItem,
     Item,
+    MemberNews,
     Message,
     MessageItem,
     PartitionItem,
@@ -61,11 +63,17 @@ class TrafficStats:
     """Everything that is counted of a run; ``by``: what commands are counted by, beside their names."""
 
     def __init__(
-        self, dissectors: Iterable[type[Dissector]] = (), limits: Limits | None = None, by: By | None = None
+        self,
+        dissectors: Iterable[type[Dissector]] = (),
+        limits: Limits | None = None,
+        by: By | None = None,
+        watch: Callable[[str, MemberNews, NewsPlace], object] | None = None,
     ) -> None:
+        """``watch`` gets what members of groups do, with the protocol, as it is counted."""
         known = tuple(dissectors)
         limit = (limits or Limits()).stats_rows_max
         self._by = by
+        self._watch = watch
         self._commands = CommandStats(limit, by)
         self._all_commands = self._commands if by is None else CommandStats(limit)
         """Commands by nothing: what protocols are summed up from."""
@@ -115,6 +123,15 @@ class TrafficStats:
             "network": self._network.rows(),
             "health": self._health.rows(run),
         }
+
+    def lags(self) -> dict[GroupKey, tuple[int | None, int | None]]:
+        """The (lag, commit lag) of each group by now."""
+        return self._groups.lags()
+
+    def durations(self) -> dict[tuple[str, str], tuple[LatencySketch, LatencySketch]]:
+        """Of each command (protocol, name): how long brokers worked, and how long they waited."""
+        tallies = self._all_commands.tallies
+        return {(key[1], key[2]): (tally.work, tally.waits) for key, tally in tallies.kept.items()}
 
     def _message(self, connection: ConnectionInfo, message: Message) -> None:
         tally = self._open.get(connection.connection_id)
@@ -170,6 +187,8 @@ class TrafficStats:
                     self._hosts.told(half.protocol, news)
                 else:
                     self._groups.told(half.protocol, news, place)
+                    if self._watch is not None:
+                        self._watch(half.protocol, news, place)
         except Exception as error:  # noqa: BLE001  # the border of the plugin
             fault = f"{type(error).__name__} in {teller.__name__}.news at {half.name}"
             self._health.noticed(Problem("internal", "error", fault))

@@ -148,25 +148,37 @@ def named(exchange: Exchange) -> Message | None:
 
 def durations(exchange: Exchange) -> tuple[int | None, int | None]:
     """How long the replying side worked, or else how long it held the request (rule 3); at most one of the two."""
-    if exchange.status not in TIMED:
-        return None, None
-    pending = exchange.pending
-    if exchange.work_ns is not None and not (pending is not None and pending.held):
-        return exchange.work_ns, None
-    if exchange.latency_ns is None:
-        return None, None
-    return None, max(0, exchange.latency_ns - (exchange.queue_ns or 0) - (exchange.work_ns or 0))
+    worked = worked_ns(exchange)
+    return (worked, None) if worked is not None else (None, waited_ns(exchange))
 
 
 def error_of(exchange: Exchange) -> str | None:
     """What the error of an exchange is called; None where it did not fail."""
+    return error_name_of(exchange) if is_failure(exchange) else None
+
+
+def is_failure(exchange: Exchange) -> bool:
+    """Whether it counts as an error: a request that failed, or a failing answer that nobody asked for."""
     status = exchange.status
-    if status in FAILED or (status == "unasked" and exchange.answer is not None and exchange.answer.failed):
-        return _error_name(exchange)
-    return None
+    return status in FAILED or (status == "unasked" and exchange.answer is not None and exchange.answer.failed)
 
 
-def _error_name(exchange: Exchange) -> str:
+def waited_ns(exchange: Exchange) -> int | None:
+    """How long the broker held its answer on purpose; None for an exchange that says nothing about it."""
+    if exchange.latency_ns is None or exchange.status not in TIMED:
+        return None
+    return max(0, exchange.latency_ns - (exchange.queue_ns or 0) - (exchange.work_ns or 0))
+
+
+def worked_ns(exchange: Exchange) -> int | None:
+    """How long the broker worked; None for what it held, and where no time is known."""
+    if exchange.status not in TIMED or (exchange.pending is not None and exchange.pending.held):
+        return None
+    return exchange.work_ns
+
+
+def error_name_of(exchange: Exchange) -> str:
+    """What the error of a failed exchange is called."""
     for message in _verdicts(exchange):
         if message is not None and message.error_name:
             return message.error_name

@@ -182,6 +182,27 @@ class GroupStats:
         found = [self._row(key, tally) for key, tally in self._groups]
         return sorted(found, key=lambda row: (-(row["lag"] or row["commit_lag"] or 0), row["protocol"], row["group"]))
 
+    def lags(self) -> dict[GroupKey, tuple[int | None, int | None]]:
+        """The (lag, commit lag) of each group by now; nothing changes, as later messages may name a reader's group."""
+        positions = {key: tally.positions for key, tally in self._groups.kept.items()}
+        for reader, offsets in self._readers.items():
+            groups = self._groups_of.get(reader, set())
+            for place, offset in offsets.items():
+                fitting = [group for group in groups if len(groups) == 1 or self._reads(group, place)]
+                if len(fitting) == 1:
+                    positions[fitting[0]] = positions.get(fitting[0], {}) | {place: offset}
+        found = {}
+        for key, read in positions.items():
+            tally = self._groups.kept.get(key)
+            lags = self._behind(read), self._behind(tally.commits if tally is not None else {})
+            if lags != (None, None):
+                found[key] = lags
+        return found
+
+    def _behind(self, offsets: Mapping[PartitionPlace, int]) -> int | None:
+        """How far these offsets are after the ends of their partitions, in all."""
+        return _sum(max(0, self._ends[place] - offset) for place, offset in offsets.items() if place in self._ends)
+
     def _assign_readers(self) -> None:
         """Give positions of clients to the group that they turned out to be of."""
         for reader, offsets in self._readers.items():

@@ -59,6 +59,18 @@ class LatencySketch:
             for below, above, place in zip(low, high, places, strict=True)
         ]
 
+    def steps(self, per_octave: int = 4) -> list[tuple[int, int]]:
+        """(least duration, how many) of steps that grow: so many for each doubling, for a drawing; rising."""
+        found: dict[int, int] = {}
+        for key, count in self._buckets.items():
+            shift = key >> _BITS
+            low = key if shift == 0 else (key - (shift << _BITS)) << shift
+            octave = max(low.bit_length() - 1, 0)
+            part = ((low - (1 << octave)) * per_octave >> octave) if low else 0
+            start = ((per_octave + part) << octave) // per_octave if low else 0
+            found[start] = found.get(start, 0) + count
+        return sorted(found.items())
+
     def _at(self, ranks: list[int]) -> list[int]:
         """The durations of some ranks, which rise."""
         found: list[int] = []
