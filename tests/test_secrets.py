@@ -58,6 +58,7 @@ LINES = (
     Line("sql {file} {keys} {shown} -o table 'from records'"),
     Line("stats {file} {keys} {shown} --all"),
     Line("stats {file} {keys} {shown} --json"),
+    Line("report {file} {keys} {shown} --out {out}/page.html"),
     Line("trace {file} {keys} {shown} --topic * -n 50"),
     Line("trace {file} {keys} {shown} --connection c1 --json"),
     Line("explain {file} {packet} {keys} {shown} --wide --color always", shows=True),

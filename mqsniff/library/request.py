@@ -27,6 +27,7 @@ from mqsniff.model import Item
 from mqsniff.pipeline import Pipeline, Source
 from mqsniff.sources.domains import domain_finder
 from mqsniff.sources.files import FileSource
+from mqsniff.tables.hashkey import HashKey, HashKeyError
 from mqsniff.tables.schemas import TableName
 from mqsniff.tables.values import Redaction, escaped
 from mqsniff.tls.keylog import KeyLog
@@ -50,6 +51,8 @@ class DecodeOptions(TypedDict, total=False):
     """Show bytes that were not decoded, not just their size and hash."""
     redact: str | Iterable[str]
     """``"payload"`` leaves out keys, values and header values of records, but for their sizes and hashes."""
+    hash_key: PathName
+    """A file with the key of the hashes of what is not shown; without it the key is random for each ``read``."""
     max_bytes: int
     """Show at most this many bytes of a record's key or value."""
     limit: Mapping[str, int]
@@ -217,7 +220,19 @@ def _redaction(values: dict[str, Any]) -> Redaction:
             raise OptionError(f"redact: {unknown('part of records', str(part), ('payload',))}")
     most = _at_least("max_bytes", values.pop("max_bytes", None), 0)
     secrets, raw = bool(values.pop("show_secrets", False)), bool(values.pop("show_raw", False))
-    return Redaction(secrets, raw, "payload" not in parts, most)
+    return Redaction(secrets, raw, "payload" not in parts, most, _hash_key(values.pop("hash_key", None)))
+
+
+def _hash_key(file: PathName | None) -> HashKey:
+    """The key in a file, or a random one."""
+    if file is None:
+        return HashKey.random()
+    try:
+        return HashKey.of_file(file)
+    except OSError as error:
+        raise OptionError(f"hash_key: {fspath(file)}: {error.strerror or error}") from None
+    except HashKeyError as error:
+        raise OptionError(f"hash_key: {fspath(file)} {error}") from None
 
 
 def _at_least(name: str, value: Any, least: int) -> int | None:

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 import pytest
-from batch.inprocess import InProcess
 from click.testing import CliRunner
+from inprocess import InProcess
 
 from mqsniff.batch.driver import run_job
 from mqsniff.batch.job import JobOptions
@@ -63,6 +63,12 @@ def extracted(capture: Path, options: Options, folder: Path) -> Ran:
     topic, _ = topic_of(capture)
     done = invoke("extract", capture, "--topic", topic, "--decrypted", "-w", folder / "o.pcapng", *options)
     return Ran(topic.encode() in (folder / "o.pcapng").read_bytes(), done.stderr)
+
+
+def reported(capture: Path, options: Options, folder: Path) -> Ran:
+    page = folder / "page.html"
+    done = invoke("report", capture, "--out", page, *options)
+    return Ran(topic_of(capture)[0] in (page.read_text() if page.exists() else ""), done.stderr)
 
 
 def checked(capture: Path, options: Options, folder: Path) -> Ran:
@@ -125,6 +131,7 @@ HOW: Final[dict[str, Callable[[Path, Options, Path], Ran]]] = {
     "sql": lambda capture, options, _: shows(
         topic_of(capture)[0], "sql", capture, "select topic from records", *options, "-o", "csv"
     ),
+    "report": reported,
     "batch": in_batch,
     "check": checked,
 }

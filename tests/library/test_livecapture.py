@@ -75,7 +75,7 @@ def test_stopping_from_another_thread_ends_the_iteration():
 def test_a_capture_that_is_closed_before_it_is_read_leaves_no_socket():
     rows = loopback()
     rows.close()
-    assert rows._source._socket.ins.fileno() == -1
+    assert [ring.socket.fileno() for ring in rows._source._rings] == [-1]
 
 
 def test_what_cannot_be_meant_is_told_at_once():

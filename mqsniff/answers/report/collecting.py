@@ -55,7 +55,7 @@ LinkKey = tuple[str, str, str | None]
 """(client, server, topic)."""
 TIMED_OUT: Final = "(timed out)"
 """In place of an error: a delivery that was not settled in time."""
-ErrorKey = tuple[str, str, str | None]
+ErrorSeriesKey = tuple[str, str, str | None]
 """(protocol, command, error); None for the error where there was no answer."""
 DurationPair = tuple[LatencySketch, LatencySketch]
 
@@ -79,7 +79,7 @@ class TrafficReport:
         self.protocols: KeptTallies[str, TimedSeries[list[int]]] = KeptTallies(NAMES, amount_series)
         self.topics: KeptTallies[str, TimedSeries[list[int]]] = KeptTallies(NAMES, amount_series)
         self.clients: KeptTallies[str, TimedSeries[list[int]]] = KeptTallies(NAMES, amount_series)
-        self.errors: KeptTallies[ErrorKey, TimedSeries[list[int]]] = KeptTallies(NAMES, amount_series)
+        self.errors: KeptTallies[ErrorSeriesKey, TimedSeries[list[int]]] = KeptTallies(NAMES, amount_series)
         self.network: KeptTallies[str, TimedSeries[list[int]]] = KeptTallies(NAMES, amount_series)
         self.latency: KeptTallies[tuple[str, str], TimedSeries[DurationPair]] = KeptTallies(COMMANDS, duration_series)
         self.lags: KeptTallies[GroupKey, TimedSeries[list[int | None]]] = KeptTallies(NAMES, level_series)

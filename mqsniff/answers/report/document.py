@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from mqsniff.answers.report.collecting import TIMED_OUT, ErrorKey, TrafficReport
+from mqsniff.answers.report.collecting import TIMED_OUT, ErrorSeriesKey, TrafficReport
 from mqsniff.answers.report.links import graph_of
 from mqsniff.answers.report.members import lives_of
 from mqsniff.answers.report.page import escaped_json
@@ -152,14 +152,14 @@ def _total(series: TimedSeries[list[int]]) -> int:
     return sum(cell[0] for cell in series.cells.values())
 
 
-def _error_words(key: ErrorKey) -> str:
+def _error_words(key: ErrorSeriesKey) -> str:
     _, name, error = key
     if error == TIMED_OUT:
         return f"{name} delivered, and its time ran out"
     return f"{name} without an answer" if error is None else f"{name} {error}"
 
 
-def _error_condition(key: ErrorKey) -> str | None:
+def _error_condition(key: ErrorSeriesKey) -> str | None:
     if key[2] == TIMED_OUT:
         return f"{equals('protocol', key[0])} and {equals('name', key[1])} and link = 'settlement' and timed_out"
     return None if key[2] == NAMELESS else failure_condition(*key)
