@@ -108,3 +108,10 @@ def test_every_file_that_contributing_names_is_there():
     named = {name.rstrip(".") for name in named} - {"dissectors/mqsniff_"}
     assert len(named) > 30
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_decisions_have_numbers_of_their_own():
+    files = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    numbers = [file.name.partition("-")[0] for file in files]
+    assert len(numbers) == len(set(numbers))
+    assert [file.name for file in files if not file.read_text().startswith(f"# {file.name[:3]}: ")] == []
