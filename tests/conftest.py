@@ -5,7 +5,16 @@ Hypothesis has no deadline: tests never assert on time, and a busy machine is no
 
 from __future__ import annotations
 
+import signal
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("mqsniff", deadline=None)
 settings.load_profile("mqsniff")
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_raises():
+    """Spark and other libraries put handlers of their own in its place."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

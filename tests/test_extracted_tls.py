@@ -35,6 +35,8 @@ MOVED = frozenset(
     )
 )
 """Columns that name packets, or tell of messages before."""
+UNKNOWN_WORDS = "nsq/nsq-1.3.0-tls-required.pcap"
+"""Has a line of text before TLS that is no command: what it says is overwritten, and is then another line."""
 CUT = MOVED | {"stream_offset", "request_stream_offset", "response_stream_offset"}
 """Where plain bytes between messages are missing, unknown number: offsets after them count less."""
 OF_TLS = frozenset(
@@ -98,8 +100,10 @@ def test_what_was_decrypted_goes_out_encrypted_and_decodes_alike(tmp_path, name,
     keys = keys_of(name)
     if name == DSB:
         filters = (*filters, "--with-keys")
+    if name == UNKNOWN_WORDS:
+        filters = (*filters, "--raw")
     out, talk = extracted(tmp_path, name, *filters)
-    filters = tuple(each for each in filters if each != "--with-keys")
+    filters = tuple(each for each in filters if each not in ("--with-keys", "--raw"))
     chosen = rows(PCAPS / name, *keys, *filters, tables=DATA, without=CUT)
     assert chosen - rows(out, *keys, tables=DATA, without=CUT) == Counter()
     if chosen and name.startswith(("kafka", "pulsar")):
