@@ -113,7 +113,7 @@ class Commands(click.Group):
         extra["standalone_mode"] = False
         open_standard_streams()
         code = self._exit_code(args, prog_name or "mqsniff", extra)
-        sys.exit(code or (2 if was_missed() else 0))
+        sys.exit(2 if code in (0, 1) and was_missed() else code)
 
     def _exit_code(self, args: Sequence[str] | None, prog_name: str, extra: dict[str, Any]) -> int:
         """Run and report an error; returns the exit code."""

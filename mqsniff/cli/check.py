@@ -31,8 +31,8 @@ that lies beside it. docs/ci.md shows all of it.
 
 \b
 Examples:
-  mqsniff check pcaps                    exit 1 if a row differs or a golden lacks
-  mqsniff check --update pcaps           write the goldens; read git diff then
+  mqsniff check pcaps              exit 1 if a row differs or a golden lacks
+  mqsniff check --update pcaps     write the goldens; read git diff then
   mqsniff check --ignore exchanges.latency_ns --ignore 'body.*_epoch' pcaps
   mqsniff check --expect ci.toml test-run.pcap     no golden: statements hold
   mqsniff check --junit report.xml pcaps           for a CI system

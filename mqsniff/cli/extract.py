@@ -31,7 +31,7 @@ Examples:
   mqsniff extract big.pcap --key user-17 --redact payload -w share.pcapng
   mqsniff extract day-*.pcap --connection 8e6438 -w one.pcapng
   mqsniff extract big.pcap --topic orders --save values/
-  mqsniff extract tls.pcap --tls-keys keys.log --topic orders --decrypted -w plain.pcapng
+  mqsniff extract tls.pcap --tls-keys keys.log --decrypted -w plain.pcapng
 """
 
 _SECTION: Final = "Output"

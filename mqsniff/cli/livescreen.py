@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from mqsniff.cli.talk import say
 from mqsniff.tables.escape import safe
 
 _KEPT_LINES: Final = 200
@@ -76,4 +77,4 @@ class LiveScreen:
         if self._stderr is not None:
             sys.stderr = self._stderr
             for line in self._talk.lines:
-                sys.stderr.write(f"{line}\n")
+                say(line)

@@ -23,7 +23,7 @@ Examples:
   mqsniff protocols tls       how it is known, and what is shown of it
   mqsniff protocols problems  the kinds of problems, and what to do about each
   mqsniff protocols limits    their ranges, and when to change them
-  mqsniff protocols --seen pcaps      what of it the captures in pcaps exercise
+  mqsniff protocols --seen pcaps   what the captures in pcaps exercise
   mqsniff protocols --json    all of it for programs, and all tables' columns
 """
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 EPILOG: Final = """\b
 Examples:
-  mqsniff report capture.pcapng                     report.html about all of it
+  mqsniff report capture.pcapng                report.html about all of it
   mqsniff report day-*.pcap.zst --out day.html
   mqsniff report --topic orders --from 10:00 x.pcap
 

@@ -62,7 +62,7 @@ def test_a_collector_gets_the_path_of_otlp_unless_it_has_one():
     [
         (["--interval", "5s"], "--interval belongs to --summary"),
         (["--summary", "--interval", "10ms"], "its least value is 1s"),
-        (["--summary", "--interval", "soon"], "'soon' is no span of time"),
+        (["--summary", "--interval", "soon"], "'soon' is not a duration"),
         (["--metrics-topics", "5"], "--metrics-topics belongs to --metrics and --otlp"),
         (["--summary", "-o", "ndjson"], "it does not go with -o ndjson"),
         (["--metrics", ":9420"], "':9420' is no address with a port"),
