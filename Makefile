@@ -96,7 +96,7 @@ tls-truth: .venv/ready  ## what TLS hides, ours beside tshark's with the same ke
 	PYTHONPATH=. $(BIN)/python tests/truth_tls.py $(CAPTURES)
 
 same-rows: .venv/ready  ## rows of decode against those of batch, capture by capture: make same-rows CAPTURES=DIR
-	PYTHONPATH=. $(BIN)/python tests/batch/same_rows.py $(CAPTURES)
+	PYTHONPATH=.:tests $(BIN)/python tests/batch/same_rows.py $(CAPTURES)
 
 bench: .venv/ready  ## speed and memory; needs tshark for the comparison
 	$(BIN)/python benchmarks/run.py
