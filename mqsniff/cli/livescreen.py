@@ -39,10 +39,10 @@ class HeldTalk(io.TextIOBase):
 
 
 class LiveScreen:
-    """Shows one page after the other."""
+    """Shows one page after the other on a terminal."""
 
-    def __init__(self) -> None:
-        self._console = Console(highlight=False)
+    def __init__(self, terminal: TextIO) -> None:
+        self._console = Console(file=terminal, highlight=False)
         self._live = Live(
             console=self._console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
         )

@@ -66,6 +66,8 @@ class LiveWatch:
         self._interfaces: Sequence[InterfaceCounts] = ()
         self._told: set[str] = set()
         self._open = ExitStack()
+        self._stdout = sys.stdout
+        """Taken before decoding begins: then ``sys.stdout`` is where prints of plugins go."""
 
     def count_interfaces(self, counts: Sequence[InterfaceCounts]) -> None:
         """Tell of these interfaces, which somebody else counts."""
@@ -81,13 +83,13 @@ class LiveWatch:
             from mqsniff.answers.stats.recent import SLICES, RecentStats
 
             interval_s = (self._options.interval_ns or INTERVAL_NS) / SECOND_NS
-            terminal = sys.stdout.isatty()
+            terminal = self._stdout.isatty()
             slices = min(SLICES, max(1, int(interval_s / SLICE_LEAST_S))) if terminal else 1
             self._recent = RecentStats(known, self._limits, interval_s / slices, slices)
             if terminal:
                 from mqsniff.cli.livescreen import LiveScreen
 
-                self._screen = self._open.enter_context(LiveScreen())
+                self._screen = self._open.enter_context(LiveScreen(self._stdout))
         if self._endpoint is not None or self._exporter is not None:
             from mqsniff.answers.metrics.meters import TrafficMeters
             from mqsniff.answers.metrics.snapshots import SnapshotDesk
@@ -162,7 +164,7 @@ class LiveWatch:
         assert self._recent is not None
         figures = self._recent.figures()
         if self._screen is None:
-            click.echo(period_line(figures, self._name, time.time(), self._notes))
+            click.echo(period_line(figures, self._name, time.time(), self._notes), file=self._stdout)
         else:
             lines = self._lines(self._screen.width)
             self._screen.show(page(figures, self._name, lines, self._screen.height, self._notes))
@@ -172,18 +174,18 @@ class LiveWatch:
         from mqsniff.cli.livepage import page
 
         width = None
-        if sys.stdout.isatty():
+        if self._stdout.isatty():
             import shutil
 
             width = shutil.get_terminal_size().columns
         for line in page(figures, self._name, self._lines(width), None, self._notes):
-            click.echo(line, color=True)
+            click.echo(line, file=self._stdout, color=True)
 
     def _lines(self, width: int | None) -> GridLines:
         from mqsniff.cli.outputs import wants_color
         from mqsniff.cli.statsgrid import GridLines
 
-        return GridLines(color=wants_color(self._options.color, terminal=sys.stdout.isatty()), width=width)
+        return GridLines(color=wants_color(self._options.color, terminal=self._stdout.isatty()), width=width)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from terminal import on_terminal, piped
 from tinycapture import INVALID, NSQ, PUB, conversation, pcap
 
 from mqsniff.cli import main
@@ -167,3 +168,25 @@ def test_text_and_csv_are_the_same_with_and_without_metrics(output, capsys):
     watched(kafka, output=output, metrics=("127.0.0.1", 0))
     assert capsys.readouterr().out == plain
     assert len(plain.splitlines()) > 50
+
+
+FOLLOWED = ["--summary", "--interval", "1s", "--idle", "2s"]
+
+
+def test_lines_of_a_summary_go_to_stdout_while_packets_are_decoded(sample):
+    with piped("live", "--follow", str(sample), *FOLLOWED) as process:
+        out, err = process.communicate()
+    lines = [line for line in out.decode().splitlines() if "packets/s" in line and "commands:" in line]
+    assert lines, (out, err)
+    assert "PUB" in lines[0]
+    assert b"printed" not in err
+
+
+def test_a_summary_is_a_page_on_a_terminal(sample):
+    done = on_terminal("live", "--follow", str(sample), *FOLLOWED, columns=100)
+    assert "\x1b[?1049h" in done.shown  # the other screen of the terminal
+    during, _, after = done.shown.partition("\x1b[?1049l")
+    for page in (during, after):
+        assert "COMMAND" in page
+        assert "E_INVALID" in page
+    assert "printed" not in done.talk
