@@ -22,7 +22,7 @@ public final class RocketClient {
             String body = "order " + index;
             Message message = new Message(topic, "tag", "key-" + index, body.getBytes(StandardCharsets.UTF_8));
             SendResult stored = producer.send(message, 10_000);
-            log("produced", stored.getMessageQueue().getQueueId(), stored.getQueueOffset(), "key-" + index, body);
+            log("produced", topic, stored.getMessageQueue().getQueueId(), stored.getQueueOffset(), "key-" + index, body);
         }
         consume(topic, arguments[1], count);
         producer.shutdown();
@@ -37,7 +37,7 @@ public final class RocketClient {
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt each : messages) {
                 String body = new String(each.getBody(), StandardCharsets.UTF_8);
-                log("read", each.getQueueId(), each.getQueueOffset(), each.getKeys(), body);
+                log("read", topic, each.getQueueId(), each.getQueueOffset(), each.getKeys(), body);
                 read.countDown();
             }
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
@@ -47,9 +47,9 @@ public final class RocketClient {
         consumer.shutdown();
     }
 
-    private static synchronized void log(String what, int queue, long offset, String key, String body) {
+    private static synchronized void log(String what, String topic, int queue, long offset, String key, String body) {
         System.out.printf(
-            "{\"what\":\"%s\",\"partition\":%d,\"offset\":%d,\"key\":\"%s\",\"value\":\"%s\"}%n",
-            what, queue, offset, key, body);
+            "{\"what\":\"%s\",\"topic\":\"%s\",\"partition\":%d,\"offset\":%d,\"key\":\"%s\",\"value\":\"%s\"}%n",
+            what, topic, queue, offset, key, body);
     }
 }
