@@ -207,6 +207,7 @@ autoCreateTopicEnable=true
 storePathRootDir={home}/store-{number}
 mappedFileSizeCommitLog=16777216
 diskMaxUsedSpaceRatio=99
+syncBrokerMemberGroupPeriod=3000
 """
 
 

@@ -88,6 +88,7 @@ public final class RocketAdmin {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(GROUP);
         consumer.setNamesrvAddr(NAMES);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setPullInterval(3000);
         consumer.subscribe(TOPIC, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt each : messages) {
@@ -158,7 +159,19 @@ public final class RocketAdmin {
         sent("GET_HAS_UNIT_SUB_TOPIC_LIST", () -> api.getHasUnitSubTopicList(false, 8000));
         sent("GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST", () -> api.getHasUnitSubUnUnitTopicList(false, 8000));
         admin.createAndUpdateKvConfig("LAB", "colour", "blue");
+        sent("PUT_KV_CONFIG,GET_KV_CONFIG", () -> admin.getKVConfig("LAB", "colour"));
         sent("GET_KVLIST_BY_NAMESPACE", () -> admin.getKVListByNamespace("LAB"));
+        sent("DELETE_KV_CONFIG", () -> {
+            admin.deleteKvConfig("LAB", "colour");
+            return null;
+        });
+        sent("QUERY_TOPIC_CONSUME_BY_WHO", () -> admin.queryTopicConsumeByWho(TOPIC));
+        sent("GET_TOPIC_STATS_INFO", () -> admin.examineTopicStats(TOPIC));
+        sent("CLEAN_UNUSED_TOPIC", () -> admin.cleanUnusedTopicByAddr(BROKER));
+        sent("DELETE_TOPIC_IN_NAMESRV", () -> {
+            admin.deleteTopicInNameServer(Set.of(NAMES), "spare");
+            return null;
+        });
         sent("UPDATE_AND_CREATE_STATIC_TOPIC", () -> {
             TopicQueueMappingDetail mapping = new TopicQueueMappingDetail("fixed", 1, broker, 1);
             admin.createStaticTopic(BROKER, "TBW102", topic("fixed", 1), mapping, false);

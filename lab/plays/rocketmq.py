@@ -12,7 +12,7 @@ from lab.processes import CLIENTS, captured, compiled, java, rocketmq, run
 from lab.scenarios import RECORDS, Take, scenario
 
 _FEW: Final = 6
-_SLAVE_FETCHES_S: Final = 14.0
+_SLAVE_FETCHES_S: Final = 22.0
 """A slave asks its master every 10 s."""
 _OF_A_SLAVE: Final = (
     *(
