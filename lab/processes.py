@@ -54,7 +54,7 @@ _PULSAR_OPENS: Final = (
     "jdk.management/com.sun.management.internal",
 )
 """Packages that Pulsar reads by reflection, as its own start script opens them."""
-_REGISTERS_S: Final = 5.0
+_REGISTERS_S: Final = 10.0
 """Time in which a broker that listens gets known to its name server, or its own namespaces."""
 _SETTLE_S: Final = 1.5
 """Time in which tcpdump writes what it holds."""

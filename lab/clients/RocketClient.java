@@ -12,9 +12,17 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /** Sends COUNT messages to TOPIC and consumes them as GROUP; logs each as a line of JSON. */
 public final class RocketClient {
-    public static void main(String[] arguments) throws Exception {
-        String topic = arguments[0];
-        int count = Integer.parseInt(arguments[2]);
+    public static void main(String[] arguments) {
+        try {
+            play(arguments[0], arguments[1], Integer.parseInt(arguments[2]));
+            System.exit(0);
+        } catch (Exception failure) {  // the threads of clients would go on for ever
+            failure.printStackTrace();
+            System.exit(1);
+        }
+    }
+
+    private static void play(String topic, String group, int count) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("lab-producers");
         producer.setNamesrvAddr("127.0.0.1:9876");
         producer.start();
@@ -24,7 +32,7 @@ public final class RocketClient {
             SendResult stored = producer.send(message, 10_000);
             log("produced", topic, stored.getMessageQueue().getQueueId(), stored.getQueueOffset(), "key-" + index, body);
         }
-        consume(topic, arguments[1], count);
+        consume(topic, group, count);
         producer.shutdown();
     }
 
