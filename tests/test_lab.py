@@ -78,6 +78,14 @@ def test_a_record_too_few_or_too_many_is_noticed(capture):
     assert outcomes(capture, more) == ([True, False], [True, False])
 
 
+def test_a_record_that_a_server_refused_is_not_asked_for():
+    row = {"table": "records", "control": None, "ack": "failed", "topic": "t", "topic_id": None, "direction": "produce"}
+    rows = [{**row, "partition": 0, "offset": None, "key": None, "value": b"v"}]
+    told = {"records": {"t": {"produce": []}}, "counts": [], "errors": []}
+    assert truth_lab.check(told, rows)[1][1:3] == (0, 0)
+    assert truth_lab.check(told, [{**rows[0], "ack": "acked"}])[1][1:3] == (0, 1)
+
+
 def test_a_wrong_count_and_what_was_never_said_are_noticed(capture):
     truth = Truth()
     truth.counts("two PUBs", 2, "messages", name="PUB")

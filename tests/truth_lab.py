@@ -1,6 +1,6 @@
 """Truth of captures of the laboratory: what the logs of its clients say, compared with the rows.
 
-1. ``records`` by topic: what was produced is there and nothing else; what was read was delivered. Partition, offset,
+1. ``records`` by topic: what brokers took is there and nothing else; what was read was delivered. Partition, offset,
    key and value are compared, where the client knows them.
 2. ``counts``: so many rows of a table have these values. ``commands``: sent at least once. ``errors``: a server
    told them.
@@ -28,7 +28,7 @@ def _records(truth: Mapping[str, Any], by_table: Mapping[str, list[Row]]) -> Ite
     names = {row["topic_id"]: row["name"] for row in by_table["topics"]}
     seen: dict[tuple[str, str], list[tuple[Any, ...]]] = defaultdict(list)
     for row in by_table["records"]:
-        if not row["control"]:
+        if not row["control"] and row["ack"] != "failed":
             topic = row["topic"] or names.get(row["topic_id"])
             seen[topic, row["direction"]].append((row["partition"], row["offset"], row["key"], row["value"]))
     for topic, logged in truth["records"].items():
