@@ -20,6 +20,10 @@ CACHE: Final = Path(os.environ.get("MQSNIFF_LAB_CACHE") or Path.home() / ".cache
 PINS: Final = Path(__file__).with_name("pins.json")
 
 KAFKA: Final = {"newest": "4.4.0", "3.9": "3.9.1", "2.8": "2.8.2"}
+STREAMS: Final = "4.3.1"
+"""The newest Kafka Streams in Maven Central: 4.4.0 is not there."""
+FRANZ: Final = "1.22.2"
+"""franz-go, as ``clients/franz/go.mod`` and its ``go.sum`` pin it."""
 NSQ: Final = "1.3.0"
 ROCKETMQ: Final = {"newest": "5.5.0", "4.9": "4.9.7"}
 PULSAR: Final = "4.2.4"
@@ -49,6 +53,12 @@ def kafka_jars(version: str) -> Path:
     logger = "1.7.36" if version < "4" else "2.0.16"
     broker = ("org.apache.kafka", f"kafka_{_KAFKA_SCALA}", version)
     return jars(f"kafka-{version}", [broker, ("org.slf4j", "slf4j-simple", logger)])
+
+
+def streams_jars() -> Path:
+    """The folder with the jars of Kafka Streams."""
+    library = ("org.apache.kafka", "kafka-streams", STREAMS)
+    return jars(f"kafka-streams-{STREAMS}", [library, ("org.slf4j", "slf4j-simple", "2.0.16")])
 
 
 def rocketmq_jars(version: str) -> Path:
@@ -102,6 +112,21 @@ def go_programs(module: str, version: str, packages: Sequence[str]) -> Path:
     return folder
 
 
+def go_client() -> Path:
+    """The Go client of ``clients/franz``, built here; its go.sum has the checksums of all modules."""
+    source = Path(__file__).with_name("clients") / "franz"
+    folder = CACHE / f"franz-go-{FRANZ}-{_digest(source)[:8]}"
+    if not folder.is_dir():
+        _need("go", "install Go, https://go.dev/dl")
+        with tempfile.TemporaryDirectory() as place:
+            environment = dict(os.environ, GOFLAGS="-modcacherw -mod=readonly")
+            _run(
+                ["go", "build", "-trimpath", "-buildvcs=false", "-o", f"{place}/built/sweep", "."], source, environment
+            )
+            _keep(Path(place, "built"), folder)
+    return folder / "sweep"
+
+
 def nsq_programs() -> Path:
     """nsqd, nsqlookupd and the clients that come with them (go-nsq)."""
     names = ("nsqd", "nsqlookupd", "to_nsq", "nsq_tail")
@@ -128,6 +153,14 @@ def _keep(made: Path, folder: Path) -> None:
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=CACHE))
     shutil.copytree(made, draft, dirs_exist_ok=True)
     draft.rename(folder)
+
+
+def _digest(folder: Path) -> str:
+    """SHA-256 of the names and contents of the files in a folder."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def _check(folder: Path, *, is_built: bool = False) -> None:

@@ -10,13 +10,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 from urllib.request import urlopen
 
-from lab.downloads import LabError, kafka_jars, nsq_programs, pulsar_jars, rocketmq_jars
+from lab.downloads import LabError, nsq_programs, pulsar_jars, rocketmq_jars
+from lab.scenarios import Take
 
+CLIENTS: Final = Path(__file__).with_name("clients")
 _PATIENCE_S: Final = 90.0
 _LISTENS: Final = "0A"
 """State of a listening socket in /proc/net/tcp."""
@@ -52,7 +54,7 @@ _PULSAR_OPENS: Final = (
     "jdk.management/com.sun.management.internal",
 )
 """Packages that Pulsar reads by reflection, as its own start script opens them."""
-_REGISTERS_S: Final = 5.0
+_REGISTERS_S: Final = 10.0
 """Time in which a broker that listens gets known to its name server, or its own namespaces."""
 _SETTLE_S: Final = 1.5
 """Time in which tcpdump writes what it holds."""
@@ -68,27 +70,40 @@ def listens(port: int) -> bool:
     return False
 
 
+def start(
+    command: Sequence[str], log: Path, port: int, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a server and wait until its port listens; LabError if it never does."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=log.parent, env=environment)
+    until = time.monotonic() + _PATIENCE_S
+    while not listens(port):
+        if process.poll() is not None or time.monotonic() > until:
+            raise LabError(f"{Path(command[0]).name} does not listen on {port}: {_reason(log)}")
+        time.sleep(0.1)
+    return process
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Stop a server in order, or after 20 s at once."""
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 @contextmanager
 def server(
     command: Sequence[str], log: Path, port: int, environment: Mapping[str, str] | None = None
 ) -> Iterator[None]:
     """Run a server from when its port listens to the end of the block; LabError if it never does."""
-    with log.open("ab") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=log.parent, env=environment)
+    process = start(command, log, port, environment)
     try:
-        until = time.monotonic() + _PATIENCE_S
-        while not listens(port):
-            if process.poll() is not None or time.monotonic() > until:
-                raise LabError(f"{Path(command[0]).name} does not listen on {port}: {_reason(log)}")
-            time.sleep(0.1)
         yield
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        stop(process)
 
 
 def _await_page(address: str) -> None:
@@ -111,25 +126,10 @@ def _reason(log: Path) -> str:
 
 
 @contextmanager
-def captured(path: Path, expression: str) -> Iterator[None]:
+def captured(one: Take, expression: str) -> Iterator[None]:
     """Capture the loopback of this namespace during the block; LabError if the kernel dropped packets."""
-    command = [
-        "tcpdump",
-        "-i",
-        "lo",
-        "-s",
-        "0",
-        "-B",
-        "65536",
-        "-U",
-        "-n",
-        "-Z",
-        "root",
-        "-w",
-        str(path),
-        *expression.split(),
-    ]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    options = ["-i", "lo", "-s", "0", "-B", "65536", "-U", "-n", "-Z", "root", "-w", str(one.capture)]
+    process = subprocess.Popen(["tcpdump", *options, *expression.split()], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     process.stderr.readline()  # "listening on lo": from here on nothing is missed
     time.sleep(0.3)
@@ -139,20 +139,22 @@ def captured(path: Path, expression: str) -> Iterator[None]:
     finally:
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=20)
-    dropped = next((line for line in told.splitlines() if "dropped by kernel" in line), "0")
-    if int(dropped.split()[0]):
-        raise LabError(f"tcpdump: {dropped}")
+    counts = {line.partition(" ")[2]: int(line.partition(" ")[0]) for line in told.splitlines() if line[:1].isdigit()}
+    if counts.get("packets dropped by kernel"):
+        raise LabError(f"tcpdump: {counts['packets dropped by kernel']} packets dropped by kernel")
+    one.truth.packets(counts["packets captured"])
 
 
 def run(command: Sequence[str], *, given: str | None = None, seconds: float = 120) -> str:
     """Run a client to its end; its stdout. LabError if it fails."""
     try:
         done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        raise LabError(f"{Path(command[0]).name}: not done after {seconds:g} s") from None
+    except subprocess.TimeoutExpired as late:
+        told = (late.stdout or b"").decode(errors="replace").strip()[-200:]
+        raise LabError(f"{Path(command[0]).name}: not done after {seconds:g} s; {told}") from None
     if done.returncode:
         raise LabError(
-            f"{' '.join(command[:4])}: exit {done.returncode}: {(done.stderr or done.stdout).strip()[-300:]}"
+            f"{' '.join(command[:4])}: exit {done.returncode}: {(done.stderr or done.stdout).strip()[-600:]}"
         )
     return done.stdout
 
@@ -167,90 +169,66 @@ def nsqd(work: Path, port: int = 4150) -> Iterator[None]:
         yield
 
 
-def java(jars: Path, main: str, *arguments: str, heap: str = "512m", home: Path | None = None) -> list[str]:
-    """The command of a Java program out of a folder of jars; ``home``: what it takes for the user's home."""
+def java(
+    jars: Path, main: str, *arguments: str, heap: str = "512m", home: Path | None = None, more: Sequence[Path] = ()
+) -> list[str]:
+    """The command of a Java program out of a folder of jars and ``more``; ``home``: what it takes for a home."""
     return [
         "java",
         f"-Xmx{heap}",
         "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
         "-Djava.net.preferIPv4Stack=true",
         *([f"-Duser.home={home}"] if home is not None else ()),
         "-cp",
-        f"{jars}/*",
+        ":".join((f"{jars}/*", *map(str, more))),
         main,
         *arguments,
     ]
 
 
-@contextmanager
-def kafka(work: Path, version: str, port: int = 9092) -> Iterator[Path]:
-    """A real Kafka of one node, KRaft where it has that and else with ZooKeeper; gives its jars."""
-    jars, home = kafka_jars(version), work / "kafka"
-    home.mkdir()
-    common = f"""listeners=PLAINTEXT://127.0.0.1:{port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-log.dirs={home}/logs
-num.partitions=3
-offsets.topic.replication.factor=1
-offsets.topic.num.partitions=3
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-transaction.state.log.num.partitions=3
-group.initial.rebalance.delay.ms=0
-"""
-    properties = home / "server.properties"
-    if version < "3":
-        zookeeper = home / "zookeeper.properties"
-        zookeeper.write_text(
-            f"dataDir={home}/zookeeper\nclientPort=2181\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
-        )
-        properties.write_text(f"broker.id=0\nzookeeper.connect=127.0.0.1:2181\n{common}")
-        keeper = java(jars, "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(zookeeper))
-        with (
-            server(keeper, work / "zookeeper.log", 2181),
-            server(java(jars, "kafka.Kafka", str(properties)), work / "kafka.log", port),
-        ):
-            yield jars
-        return
-    roles = f"""process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{port + 1}
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
-"""
-    both = common.replace("listeners=PLAINTEXT", f"listeners=CONTROLLER://127.0.0.1:{port + 1},PLAINTEXT", 1)
-    properties.write_text(roles + both)
-    run(java(jars, "kafka.tools.StorageTool", "format", "-t", "bXFzbmlmZi1sYWItMDAwMQ", "-c", str(properties)))
-    with server(java(jars, "kafka.Kafka", str(properties)), work / "kafka.log", port):
-        yield jars
+def compiled(work: Path, jars: Sequence[Path], *sources: str) -> Path:
+    """A folder with the classes of Java programs of ``lab/clients``."""
+    classes = work / "classes"
+    paths = ":".join(f"{folder}/*" for folder in jars)
+    run(["javac", "-nowarn", "-cp", paths, "-d", str(classes), *(str(CLIENTS / source) for source in sources)])
+    return classes
 
 
-@contextmanager
-def rocketmq(work: Path, version: str) -> Iterator[Path]:
-    """A real RocketMQ: a name server and a broker; gives their jars."""
-    jars, home = rocketmq_jars(version), work / "rocketmq"
-    home.mkdir()
-    configuration = home / "broker.conf"
-    configuration.write_text(f"""brokerClusterName=lab
+_ROCKETMQ: Final = """brokerClusterName=lab
 brokerName=broker-a
+brokerId={number}
+brokerRole={role}
 brokerIP1=127.0.0.1
-listenPort=10911
+brokerIP2=127.0.0.1
+listenPort={port}
 namesrvAddr=127.0.0.1:9876
 autoCreateTopicEnable=true
-storePathRootDir={home}/store
+storePathRootDir={home}/store-{number}
 mappedFileSizeCommitLog=16777216
 diskMaxUsedSpaceRatio=99
-""")
-    (home / "conf").mkdir()
+syncBrokerMemberGroupPeriod=3000
+"""
+
+
+@contextmanager
+def rocketmq(work: Path, version: str, *, slave: bool = False) -> Iterator[Path]:
+    """A real RocketMQ: a name server and a broker, a slave of that too; gives their jars."""
+    jars, home = rocketmq_jars(version), work / "rocketmq"
+    (home / "conf").mkdir(parents=True)
     for name in ("namesrv", "broker"):  # 4.9 does not start without
         (home / "conf" / f"logback_{name}.xml").write_text(_LOGBACK)
     environment = dict(os.environ, ROCKETMQ_HOME=str(home))
-    names = java(jars, "org.apache.rocketmq.namesrv.NamesrvStartup", home=home)
-    broker = java(jars, "org.apache.rocketmq.broker.BrokerStartup", "-c", str(configuration), heap="1g", home=home)
-    with (
-        server(names, work / "namesrv.log", 9876, environment),
-        server(broker, work / "broker.log", 10911, environment),
-    ):
+    roles = [(0, "ASYNC_MASTER", 10911), (1, "SLAVE", 11911)] if slave else [(0, "ASYNC_MASTER", 10911)]
+    with ExitStack() as running:
+        names = java(jars, "org.apache.rocketmq.namesrv.NamesrvStartup", home=home)
+        running.enter_context(server(names, work / "namesrv.log", 9876, environment))
+        for number, role, port in roles:
+            configuration = home / f"broker-{number}.conf"
+            configuration.write_text(_ROCKETMQ.format(number=number, role=role, port=port, home=home))
+            main = "org.apache.rocketmq.broker.BrokerStartup"
+            broker = java(jars, main, "-c", str(configuration), heap="1g", home=home)
+            running.enter_context(server(broker, work / f"broker-{number}.log", port, environment))
         time.sleep(_REGISTERS_S)
         yield jars
 

@@ -23,6 +23,7 @@ EXPECTED = tomllib.loads((PCAPS / "expected_problems.toml").read_text())
 TRUTHS = {capture.name: (capture, truth) for capture, truth in truths_under([PCAPS])}
 BROKEN = runpy.run_path(str(PCAPS / "broken" / "make_broken.py"))
 UNREADABLE = BROKEN["unreadable"]()
+SIZE_MAX = 25_000_000
 README = (PCAPS / "README.md").read_text()
 
 every_sample = pytest.mark.parametrize("name", SAMPLES)
@@ -92,3 +93,7 @@ def test_what_is_no_capture_is_told_in_words_and_the_others_are_read(tmp_path, n
     messages = sum(isinstance(item, MessageItem) for item in pipeline.items())
     assert {info.name: info.unreadable for info in pipeline.captures if info.unreadable} == {str(path): said}
     assert messages == 41
+
+
+def test_samples_and_goldens_are_small_enough_to_be_cloned():
+    assert sum(path.stat().st_size for path in PCAPS.rglob("*") if path.is_file()) < SIZE_MAX

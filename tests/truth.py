@@ -70,6 +70,8 @@ def protocol_of(capture: Path, truth: dict[str, Any]) -> str | None:
     """Name of the adapter for a capture: told by its truth, else by its own name."""
     if truth.get("foreign"):
         return "foreign"
+    if truth.get("lab"):
+        return "lab"
     told = (str(truth.get("protocol") or "").lower(), capture.name.lower())
     return next((name for text in told for name in PROTOCOLS if text.startswith(name)), None)
 

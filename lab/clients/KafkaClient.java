@@ -31,7 +31,7 @@ public final class KafkaClient {
                 String key = index % 3 == 2 ? null : "customer-" + index % 7;
                 String value = "order " + index;
                 RecordMetadata stored = producer.send(new ProducerRecord<>(topic, key, value)).get();
-                log("produced", stored.partition(), stored.offset(), key, value);
+                log("produced", topic, stored.partition(), stored.offset(), key, value);
             }
         }
     }
@@ -50,19 +50,19 @@ public final class KafkaClient {
             consumer.subscribe(List.of(topic));
             while (read < count && System.currentTimeMillis() < until) {
                 for (ConsumerRecord<String, String> each : consumer.poll(Duration.ofMillis(500))) {
-                    log("read", each.partition(), each.offset(), each.key(), each.value());
+                    log("read", each.topic(), each.partition(), each.offset(), each.key(), each.value());
                     read++;
                 }
             }
             consumer.commitSync();
-            System.out.println("{\"what\":\"committed\"}");
+            System.out.println("{\"what\":\"sent\",\"commands\":[\"OffsetCommit\"]}");
         }
     }
 
-    private static void log(String what, int partition, long offset, String key, String value) {
+    private static void log(String what, String topic, int partition, long offset, String key, String value) {
         String quoted = key == null ? "null" : '"' + key + '"';
         System.out.printf(
-            "{\"what\":\"%s\",\"partition\":%d,\"offset\":%d,\"key\":%s,\"value\":\"%s\"}%n",
-            what, partition, offset, quoted, value);
+            "{\"what\":\"%s\",\"topic\":\"%s\",\"partition\":%d,\"offset\":%d,\"key\":%s,\"value\":\"%s\"}%n",
+            what, topic, partition, offset, quoted, value);
     }
 }

@@ -12,9 +12,17 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /** Sends COUNT messages to TOPIC and consumes them as GROUP; logs each as a line of JSON. */
 public final class RocketClient {
-    public static void main(String[] arguments) throws Exception {
-        String topic = arguments[0];
-        int count = Integer.parseInt(arguments[2]);
+    public static void main(String[] arguments) {
+        try {
+            play(arguments[0], arguments[1], Integer.parseInt(arguments[2]));
+            System.exit(0);
+        } catch (Exception failure) {  // the threads of clients would go on for ever
+            failure.printStackTrace();
+            System.exit(1);
+        }
+    }
+
+    private static void play(String topic, String group, int count) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("lab-producers");
         producer.setNamesrvAddr("127.0.0.1:9876");
         producer.start();
@@ -22,9 +30,9 @@ public final class RocketClient {
             String body = "order " + index;
             Message message = new Message(topic, "tag", "key-" + index, body.getBytes(StandardCharsets.UTF_8));
             SendResult stored = producer.send(message, 10_000);
-            log("produced", stored.getMessageQueue().getQueueId(), stored.getQueueOffset(), "key-" + index, body);
+            log("produced", topic, stored.getMessageQueue().getQueueId(), stored.getQueueOffset(), "key-" + index, body);
         }
-        consume(topic, arguments[1], count);
+        consume(topic, group, count);
         producer.shutdown();
     }
 
@@ -37,7 +45,7 @@ public final class RocketClient {
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt each : messages) {
                 String body = new String(each.getBody(), StandardCharsets.UTF_8);
-                log("read", each.getQueueId(), each.getQueueOffset(), each.getKeys(), body);
+                log("read", topic, each.getQueueId(), each.getQueueOffset(), each.getKeys(), body);
                 read.countDown();
             }
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
@@ -47,9 +55,9 @@ public final class RocketClient {
         consumer.shutdown();
     }
 
-    private static synchronized void log(String what, int queue, long offset, String key, String body) {
+    private static synchronized void log(String what, String topic, int queue, long offset, String key, String body) {
         System.out.printf(
-            "{\"what\":\"%s\",\"partition\":%d,\"offset\":%d,\"key\":\"%s\",\"value\":\"%s\"}%n",
-            what, queue, offset, key, body);
+            "{\"what\":\"%s\",\"topic\":\"%s\",\"partition\":%d,\"offset\":%d,\"key\":\"%s\",\"value\":\"%s\"}%n",
+            what, topic, queue, offset, key, body);
     }
 }

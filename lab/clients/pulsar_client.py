@@ -9,7 +9,7 @@ import sys
 import pulsar
 
 COUNT = int(sys.argv[1])
-done = {"produced": [], "acknowledged": 0, "negative": 0, "redelivered": 0}
+done = {"produced": [], "acknowledged": 0, "negative": 0, "redelivered": 0, "packed": 0}
 client = pulsar.Client("pulsar://127.0.0.1:6650", logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, "/dev/null"))
 consumer = client.subscribe(
     "orders",
@@ -23,6 +23,14 @@ for number in range(COUNT):
     body = f"order {number}"
     stored = producer.send(body.encode(), partition_key=f"key-{number % 5}")
     done["produced"].append([stored.ledger_id(), stored.entry_id(), body])
+for codec in (pulsar.CompressionType.ZLib, pulsar.CompressionType.SNAPPY):
+    name = f"packed-{codec.name.lower()}"
+    packer = client.create_producer("packed", producer_name=name, compression_type=codec)
+    packer.send(f"{name}: {'order, ' * 40}".encode())
+    done["packed"] += 1
+    packer.close()
+standby = client.subscribe("packed", "failover", consumer_type=pulsar.ConsumerType.Failover)
+standby.close()
 while done["acknowledged"] < COUNT:
     message = consumer.receive(20_000)
     again = message.redelivery_count() > 0

@@ -1,6 +1,7 @@
 """``mqsniff check DIR…``: compares every capture below folders with its golden, or with expectations, for CI.
 
-1. Captures are checked in processes of their own (``--jobs``); results are shown in the order of their names.
+1. Captures are checked in processes of their own (``--jobs``), with ``--hash-key`` too; results are shown in the
+   order of their names.
 2. ``--update`` writes no golden of a capture whose expectations fail, so that it cannot bless a wrong decode.
 3. Exit codes: 0 all passed; 1 a row differs, a golden lacks or an expectation fails; 2 a file cannot be read.
 """
@@ -100,7 +101,7 @@ def command(
     page = CheckPage(paths, shown=None if verbose else DIFFERENCES_SHOWN, silent=as_json)
     try:
         tasks = [task_of(capture, paths, ignore, expect, tls_keys, update=update) for capture in captures]
-        jobs = 1 if hash_key is not None else jobs or _jobs_for(captures)  # a key is never sent to a process
+        jobs = jobs or _jobs_for(captures)
         results = []
         for checked in page.watched(run_tasks(tasks, jobs, hash_key), len(tasks)):
             page.show(checked)
@@ -171,20 +172,31 @@ def task_of(
 
 
 def run_tasks(tasks: Sequence[CheckTask], jobs: int, hash_key: HashKey | None = None) -> Iterator[Checked]:
-    """The results of tasks, in their order; with a key in this process."""
+    """The results of tasks, in their order; processes read the key from a private file, as it is never pickled."""
     if jobs == 1 or len(tasks) == 1:
         for task in tasks:
             yield run_task(task, hash_key)
         return
     from concurrent.futures import ProcessPoolExecutor
+    from functools import partial
     from multiprocessing import get_context
 
-    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=get_context("spawn")) as pool:
+    from mqsniff.batch.taskkeys import TaskKeys
+
+    keys = TaskKeys([], hash_key)
+    work = partial(_run_with_key_file, key_file=keys.write_hash_key() if hash_key is not None else "")
+    with keys, ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=get_context("spawn")) as pool:
         try:
-            yield from pool.map(run_task, tasks)
+            yield from pool.map(work, tasks)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _run_with_key_file(task: CheckTask, key_file: str) -> Checked:
+    from mqsniff.tables.hashkey import HashKey
+
+    return run_task(task, HashKey.of_file(key_file) if key_file else None)
 
 
 def run_task(task: CheckTask, hash_key: HashKey | None = None) -> Checked:

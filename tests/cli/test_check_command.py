@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -10,6 +12,9 @@ from click.testing import CliRunner
 from tinycapture import INVALID, NSQ, conversation, pcap
 
 from mqsniff.cli import main
+from mqsniff_nsq.frames import Delivered
+
+PCAPS = Path(__file__).parents[2] / "pcaps"
 
 
 def run(*arguments):
@@ -185,3 +190,20 @@ def test_a_golden_is_not_updated_while_expectations_fail(folder):
 def test_update_and_expect_exclude_each_other(folder, tmp_path):
     (tmp_path / "e.toml").write_text("[[expect]]\nerrors = 0\n")
     assert run("--update", "--expect", tmp_path / "e.toml", folder).exit_code == 2
+
+
+def test_a_changed_dissector_is_told_by_message_and_field(tmp_path, monkeypatch):
+    sample = PCAPS / "nsq" / "lab-nsq-requeue.pcap"
+    for name in (sample.name, f"{sample.name}.golden.ndjson"):
+        shutil.copy(sample.with_name(name), tmp_path / name)
+    junit = tmp_path / "report.xml"
+    assert run(tmp_path).exit_code == 0
+    right = Delivered.fields.fget
+    monkeypatch.setattr(Delivered, "fields", property(lambda head: {**right(head), "attempts": head.attempts + 1}))
+    done = run("--junit", junit, tmp_path)
+    assert done.exit_code == 1
+    lines = done.stdout.splitlines()
+    assert lines[1].startswith("  ~ messages: nsq MESSAGE push (127.0.0.1:")
+    assert lines[2] == "      body.attempts: 1 -> 2"
+    (failure,) = ET.parse(junit).getroot().iter("failure")
+    assert "body.attempts: 1 -> 2" in failure.text

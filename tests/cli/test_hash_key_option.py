@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import shutil
 import subprocess
 from pathlib import Path
@@ -112,3 +113,20 @@ def test_goldens_are_those_of_the_key_that_wrote_them(tmp_path, key_file):
     assert "hmac_sha256" in differing.stdout
     assert run("check", "--update", copy).exit_code == 0
     assert run("check", copy).exit_code == 0
+
+
+def test_goldens_are_checked_by_several_processes_with_the_key_too(tmp_path, key_file, monkeypatch):
+    for name in ("a.pcap", "b.pcap"):
+        shutil.copy(CAPTURE, tmp_path / name)
+    assert run("check", "--update", "--hash-key", key_file, tmp_path).exit_code == 0
+    started = []
+    pool = concurrent.futures.ProcessPoolExecutor
+
+    def count(workers: int, **more: object) -> concurrent.futures.ProcessPoolExecutor:
+        started.append(workers)
+        return pool(workers, **more)
+
+    monkeypatch.setattr(concurrent.futures, "ProcessPoolExecutor", count)
+    done = run("check", "--hash-key", key_file, "--jobs", "2", tmp_path)
+    assert (done.exit_code, started) == (0, [2])
+    assert run("check", "--jobs", "2", tmp_path).exit_code == 1
