@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toyframes import beads, chunk, gap, run, told, toy
+from toyframes import Beads, beads, chunk, gap, run, told, toy
 
+from mqsniff.dissector import NEED, LayerChange, Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Event, Gap, Mark, Message, Side, Skipped, Upgrade
 
@@ -168,3 +169,18 @@ def test_a_side_that_goes_on_in_another_layer_is_handed_over():
 
 def test_a_layer_that_nobody_takes_is_passed_over():
     assert run(beads(), chunk(b"LF\x00F\x00")) == [("upgrade",), ("skipped", 0, 1), ("F", 1, b"", 2), ("F", 3, b"", 2)]
+
+
+def test_a_layer_begins_with_the_packet_that_has_its_sign():
+    class Signed(Beads):
+        """ "L" is the sign of a layer with the two bytes after it."""
+
+        def frame_size(self, side, head):
+            if head[:1] == b"L":
+                return LayerChange("toy", 3) if len(head) == 3 else NEED
+            return super().frame_size(side, head)
+
+    dissector = Signed(Settings(Limits()))
+    marks = [Mark(0, 10, 1, 1), Mark(2, 20, 2, 2), Mark(4, 30, 3, 3), Mark(5, 40, 4, 4)]
+    found = [(dissector.now, *told([event])) for event in dissector.feed(Chunk(Side.CLIENT, 0, b"F\0LabF", marks))]
+    assert [row[:2] for row in found[:2]] == [(1, ("F", 0, b"", 2)), (3, ("upgrade",))]
