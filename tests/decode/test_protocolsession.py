@@ -9,9 +9,22 @@ from toymq import ToyMq, chunk, flip, gap, make_xor
 
 from mqsniff.decode.layers import Layers
 from mqsniff.decode.session import ProtocolSession, SessionEnd
-from mqsniff.dissector import NO_FRAME, USUAL, WAIT_PEER, LayerChange, Settings
+from mqsniff.dissector import NO_FRAME, USUAL, WAIT_PEER, WITH_RECORDS, LayerChange, Settings
 from mqsniff.limits import Limits
-from mqsniff.model import Chunk, ConnectionInfo, ExchangeItem, Gap, Mark, MessageItem, ProblemItem, Side, Upgrade
+from mqsniff.model import (
+    Chunk,
+    ConnectionInfo,
+    ExchangeItem,
+    Gap,
+    Mark,
+    Message,
+    MessageItem,
+    ProblemItem,
+    RecordBatch,
+    RecordItem,
+    Side,
+    Upgrade,
+)
 from mqsniff.spec.wire import Malformed
 
 
@@ -323,3 +336,25 @@ def test_a_side_that_is_open_goes_on_in_the_layer_after_its_peer_closed():
         ("F", 2, b"ab"),
         ("F", 6, b""),
     ]
+
+
+class Publishing(ToyMq):
+    """Its requests have records."""
+
+    def decode(self, frame):
+        for event in super().decode(frame):
+            if isinstance(event, Message) and frame.side is Side.CLIENT:
+                event.records = (RecordBatch(b"ab", 2),)
+            yield event
+
+
+@pytest.mark.parametrize("wanted", [WITH_RECORDS, WITH_RECORDS - {"exchanges"}])
+def test_records_go_out_with_the_answer_whether_or_not_exchanges_are_wanted(wanted):
+    info = ConnectionInfo("id", "", "10.0.0.1", 1, "", 7777, 0, 1)
+    talking = ProtocolSession(Publishing(Settings()), Settings(wanted=wanted), info)
+    talking.begin(in_step=True)
+    asked = [*talking.take(chunk(b"F\0"))]
+    answered = [*talking.take(chunk(b"F\0", side=Side.SERVER, packet=1))]
+    assert [type(item) for item in asked] == [MessageItem]
+    assert [item.batch.constant["ack"] for item in answered if isinstance(item, RecordItem)] == ["acked"]
+    assert any(isinstance(item, ExchangeItem) for item in answered) is ("exchanges" in wanted)

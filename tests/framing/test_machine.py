@@ -72,6 +72,15 @@ def test_surrendered_bytes_are_not_decoded():
     assert told(events) == []
 
 
+@pytest.mark.parametrize("start", [2, 3])
+def test_what_is_handed_back_keeps_each_mark_once(start):
+    dissector, marks = toy(), [Mark(0, 10, 1, 1), Mark(2, 20, 2, 2), Mark(3, 30, 3, 3)]
+    events = iter(dissector.feed(Chunk(Side.CLIENT, 0, b"U\0F\x05", marks)))
+    assert told([next(events), next(events)]) == [("U", 0, b"", 2), ("upgrade",)]
+    (back,) = dissector.hand_back(Side.CLIENT, start)
+    assert (back.offset, back.data, back.marks) == (start, b"F\x05"[start - 2 :], marks[start - 1 :])
+
+
 def test_marks_give_each_frame_its_packets():
     marks = [Mark(0, 10, 1, 1), Mark(3, 20, 2, 2), Mark(5, 30, 3, 3)]
     frames = [e.frame for e in toy().feed(Chunk(Side.CLIENT, 0, b"F\x02abF\x00", marks))]
@@ -184,3 +193,11 @@ def test_a_layer_begins_with_the_packet_that_has_its_sign():
     marks = [Mark(0, 10, 1, 1), Mark(2, 20, 2, 2), Mark(4, 30, 3, 3), Mark(5, 40, 4, 4)]
     found = [(dissector.now, *told([event])) for event in dissector.feed(Chunk(Side.CLIENT, 0, b"F\0LabF", marks))]
     assert [row[:2] for row in found[:2]] == [(1, ("F", 0, b"", 2)), (3, ("upgrade",))]
+
+
+def test_a_step_that_waits_may_be_found_when_the_peer_speaks():
+    dissector = toy()
+    dissector.start(Side.CLIENT, in_step=False)
+    assert run(dissector, chunk(b"?W\0"), close=False) == []
+    said = run(dissector, chunk(b"F\0", side=Side.SERVER), chunk(b"R\0", 2, Side.SERVER), close=False)
+    assert said == [("skipped", 0, 1), ("F", 0, b"", 2), ("R", 2, b"", 2), ("W", 1, b"", 2)]

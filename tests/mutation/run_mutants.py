@@ -183,10 +183,10 @@ def _import_libraries() -> None:
     import pytest  # noqa: F401
 
 
-def outcomes(bench: Bench, mutants: list[Mutant], *, wide: bool) -> Iterator[tuple[Mutant, str, str]]:
+def outcomes(bench: Bench, mutants: list[Mutant], tests: list[str], *, wide: bool) -> Iterator[tuple[Mutant, str, str]]:
     """(mutant, "killed", "elsewhere" or "survived", the test that failed) for each mutant of one room's tests."""
     for module, group in groupby(mutants, key=lambda mutant: mutant.module):
-        rings = [tests_of(module), *([[test] for test in WIDE] if wide else [])]
+        rings = [tests or tests_of(module), *([[test] for test in WIDE] if wide else [])]
         allowed: dict[int, float] = {}
         source = (ROOT / module).read_text()
         for mutant in group:
@@ -219,6 +219,7 @@ def main() -> None:
     parser.add_argument("modules", nargs="+", metavar="MODULE", help="files or folders")
     parser.add_argument("--sample", type=int, default=40, help="so many mutants of all modules together")
     parser.add_argument("--seed", type=int, default=1, help="another number takes other mutants")
+    parser.add_argument("--tests", nargs="+", default=[], help="run these test files instead of those of the room")
     parser.add_argument("--wide", action="store_true", help="run survivors against laws, goldens and conversations too")
     options = parser.parse_args()
     known = reasons()
@@ -229,7 +230,7 @@ def main() -> None:
     _import_libraries()
     with TemporaryDirectory(prefix="mutants-") as folder:
         rest = [mutant for mutant in chosen if mutant.key not in known]
-        for mutant, what, why in outcomes(Bench(Path(folder)), rest, wide=options.wide):
+        for mutant, what, why in outcomes(Bench(Path(folder)), rest, options.tests, wide=options.wide):
             counts[what] += 1
             print(f"{what:9} {mutant.module}:{mutant.line} {mutant.kind} {why}", file=sys.stderr, flush=True)
             if what == "survived":
