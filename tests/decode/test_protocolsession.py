@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toymq import ToyMq, chunk, flip, gap, make_xor
 
 from mqsniff.decode.layers import Layers
+from mqsniff.decode.observer import LayersView
 from mqsniff.decode.session import ProtocolSession, SessionEnd
 from mqsniff.dissector import NO_FRAME, USUAL, WAIT_PEER, WITH_RECORDS, LayerChange, Settings
 from mqsniff.limits import Limits
@@ -19,6 +22,7 @@ from mqsniff.model import (
     Mark,
     Message,
     MessageItem,
+    Problem,
     ProblemItem,
     RecordBatch,
     RecordItem,
@@ -358,3 +362,39 @@ def test_records_go_out_with_the_answer_whether_or_not_exchanges_are_wanted(want
     assert [type(item) for item in asked] == [MessageItem]
     assert [item.batch.constant["ack"] for item in answered if isinstance(item, RecordItem)] == ["acked"]
     assert any(isinstance(item, ExchangeItem) for item in answered) is ("exchanges" in wanted)
+
+
+@pytest.mark.parametrize(("own", "kinds"), [("checksum", ["checksum", "unmatched"]), ("unmatched", ["unmatched"])])
+def test_an_answer_to_nothing_is_unmatched_once(own, kinds):
+    class Noting(ToyMq):
+        def decode(self, frame):
+            for event in super().decode(frame):
+                event.problems.append(Problem(own, "warning", "said by the dissector"))
+                yield event
+
+    out, _ = run(chunk(b"F\0", side=Side.SERVER), dissector=Noting)
+    assert [kind for kind, size in out[1:-1] if size is None] == kinds
+
+
+class Watching:
+    """An observer that notes what came out of layers."""
+
+    def __init__(self):
+        self.opened = []
+
+    def see_opened(self, info, side, below, above):
+        self.opened.append((info.connection_id, side, below, above))
+
+
+def test_an_observer_is_shown_which_bytes_gave_which():
+    watching, info = Watching(), ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 7777, 0, 1)
+    layers = Layers(Limits(), view=LayersView(watching, info))
+    layers.push(Upgrade({Side.CLIENT: 2}, "deflate"))
+    deflate = zlib.compressobj(wbits=-15)
+    data = deflate.compress(b"first") + deflate.flush(zlib.Z_SYNC_FLUSH)
+    data2 = deflate.compress(b"second") + deflate.flush(zlib.Z_SYNC_FLUSH)
+    for at, part in ((2, data[:1]), (3, data[1:]), (2 + len(data), data2)):
+        list(layers.through(chunk(part, at), 0))
+    first = min(below[0] for _, _, below, _ in watching.opened)
+    assert (first, watching.opened[0][0], watching.opened[0][3][0]) == (2, "id", 2)
+    assert watching.opened[-1] == ("id", Side.CLIENT, (2 + len(data), 2 + len(data) + len(data2)), (7, 13))

@@ -8,6 +8,7 @@ from mqsniff.model import RecordBatch
 from mqsniff.testing.conversations import START_NS, STEP_NS, chunks, client, server
 from mqsniff.testing.driver import Driver
 from mqsniff_nsq import Nsq
+from mqsniff_nsq.publishing import Messages
 
 ID = "18a2f48040acf000"
 
@@ -67,3 +68,9 @@ def test_partitions_count_what_was_carried():
         ({"topic": "a", "records": 1, "wire_bytes": 2},),
         ({"topic": "b", "records": 3, "wire_bytes": 6},),
     ]
+
+
+def test_of_several_messages_of_a_wrong_size_the_first_is_named():
+    sizes = [1, 1 << 21, 1 << 21]
+    problems = list(Messages(3, sizes=sizes, starts=[0] * 3, stop=9).check(9, whole=True))
+    assert [problem.path for problem in problems] == ["messages[1]"]

@@ -74,7 +74,8 @@ def tests_of(module: str, root: Path = ROOT) -> list[str]:
         folder, pattern = f"tests/{room}", "test_*.py"
     else:
         folder, pattern = "tests", f"test_{name}.py"
-    files = [path for path in sorted((root / folder).glob(pattern)) if not any(map(path.match, NEEDS_SPARK))]
+    named = {*(root / folder).glob(pattern), *(root / "tests").rglob(f"test_{name}.py")}
+    files = [path for path in sorted(named) if not any(map(path.match, NEEDS_SPARK))]
     files.sort(key=lambda path: name not in path.stem)
     return [str(path.relative_to(root)) for path in files]
 

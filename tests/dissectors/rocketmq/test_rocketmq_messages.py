@@ -414,3 +414,30 @@ def test_bodies_of_a_connection_become_no_more_than_their_bytes_and_the_free_one
     read_four = [read_messages("stored-messages", data, run, notes, budget).records for _ in range(4)]
     assert [len(batch.data) for records in read_four for batch in records] == [len(raw) + 50_000] + [len(raw)] * 3
     assert [problem.kind for problem in notes.problems] == ["limit"] * 3
+
+
+def test_messages_that_no_consumer_reads_have_another_reader():
+    content, _ = read("stored-messages", stored(b"one"), records="replica")
+    assert [row["reader"] for row in rows(content.records[0])] == ["replica"]
+    content, _ = read("stored-messages", stored(b"one"), records="other")
+    assert [row["reader"] for row in rows(content.records[0])] == ["other"]
+
+
+def test_the_smallest_message_has_neither_body_nor_topic_nor_properties():
+    raw = stored(b"", topic="")
+    content, problems = read("stored-messages", raw * 2)
+    assert (len(content.value["messages"]), problems) == (2, [])
+    assert [row["value"] for row in rows(content.records[0])] == [b"", b""]
+
+
+def test_inner_messages_beyond_the_records_of_a_connection_are_told():
+    run = Settings(Limits(records_free=2, record_cost=1 << 20), wanted=WITH_RECORDS)
+    notes = ProblemNotes(run.limits)
+    raw = stored(batch_message(b"one") * 3, sys_flag=0xC0)
+    content = read_messages(
+        "stored-messages", Data(raw, len(raw), {}, "consumer"), run, notes, InflationBudget(run.limits)
+    )
+    assert [row["value"] for row in rows(content.records[0])] == [b"one"] * 2
+    assert [(problem.kind, problem.severity, problem.path) for problem in notes.problems] == [
+        ("limit", "error", "body.inner")
+    ]
