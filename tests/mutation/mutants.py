@@ -135,19 +135,8 @@ class _Finder:
     def changes(self) -> Iterator[_Change]:
         """Every change, some of which give the same text."""
         for node in _mutable(ast.parse(self._data)):
+            yield from self._of_operators(node)
             match node:
-                case ast.Compare():
-                    yield from self._comparison(node)
-                case ast.BinOp() if not self._is_type(node):
-                    yield from self._operator("arithmetic", node.left, node.right, ARITHMETIC[type(node.op)])
-                case ast.AugAssign():
-                    yield from self._augmented(node)
-                case ast.BoolOp():
-                    word, other = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
-                    for left, right in pairwise(node.values):
-                        yield from self._operator("boolean", left, right, (word, other))
-                case ast.UnaryOp(op=ast.Not()):
-                    yield self._replaced("boolean", node, self._text(node.operand))
                 case ast.If() | ast.While() | ast.IfExp():
                     yield from self._negated(node.test)
                 case ast.comprehension():
@@ -159,6 +148,21 @@ class _Finder:
                     yield from self._swapped(node)
             if isinstance(node, ast.stmt):
                 yield from self._deleted(node)
+
+    def _of_operators(self, node: ast.AST) -> Iterator[_Change]:
+        match node:
+            case ast.Compare():
+                yield from self._comparison(node)
+            case ast.BinOp() if not self._is_type(node):
+                yield from self._operator("arithmetic", node.left, node.right, ARITHMETIC[type(node.op)])
+            case ast.AugAssign():
+                yield from self._augmented(node)
+            case ast.BoolOp():
+                word, other = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
+                for left, right in pairwise(node.values):
+                    yield from self._operator("boolean", left, right, (word, other))
+            case ast.UnaryOp(op=ast.Not()):
+                yield self._replaced("boolean", node, self._text(node.operand))
 
     def _at(self, line: int, column: int) -> int:
         return self._lines[line - 1] + column
@@ -210,7 +214,8 @@ class _Finder:
         first = node.args[:2]
         if len(first) < 2 or any(isinstance(argument, ast.Starred) for argument in first):
             return
-        if isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "max", "min"):
+        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        if name in ("isinstance", "max", "maximum", "min", "minimum"):
             return
         left, right = first
         (start, left_stop), (right_start, stop) = self._span(left), self._span(right)

@@ -32,6 +32,8 @@ ROOT = Path(__file__).parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 COPIED = ("mqsniff", "dissectors", "tests")
 NEEDS_SPARK = ("test_spark_*", "test_batch_tls*", "test_batch_secrets*", "test_daemon*")
+ALSO = {"tests/tables": ("tests/test_tables_page.py",)}
+"""Tests of a room that lie elsewhere."""
 WIDE = ("tests/test_samples.py", "tests/test_pipeline.py", "tests/test_conversations.py", "tests/test_laws.py")
 SPARE_CPU_SECONDS = 10
 WALL_SECONDS_MAX = 600
@@ -64,7 +66,7 @@ def modules_of(names: list[str]) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in found]
 
 
-def tests_of(module: str, root: Path = ROOT) -> list[str]:
+def room_tests(module: str) -> list[str]:
     """The test files of a module's room, those of the module first."""
     room, *_, name = Path(module).with_suffix("").parts[1:]
     if module.startswith("dissectors/"):
@@ -74,10 +76,11 @@ def tests_of(module: str, root: Path = ROOT) -> list[str]:
         folder, pattern = f"tests/{room}", "test_*.py"
     else:
         folder, pattern = "tests", f"test_{name}.py"
-    named = {*(root / folder).glob(pattern), *(root / "tests").rglob(f"test_{name}.py")}
+    named = {*(ROOT / folder).glob(pattern), *(ROOT / "tests").rglob(f"test_{name}.py")}
     files = [path for path in sorted(named) if not any(map(path.match, NEEDS_SPARK))]
+    files += [ROOT / path for path in ALSO.get(folder, ())]
     files.sort(key=lambda path: name not in path.stem)
-    return [str(path.relative_to(root)) for path in files]
+    return [str(path.relative_to(ROOT)) for path in files]
 
 
 class Bench:
@@ -178,28 +181,28 @@ def _import_libraries() -> None:
     import cryptography.hazmat.primitives.ciphers.aead  # noqa: F401
     import google.protobuf.descriptor_pool  # noqa: F401
     import hypothesis.strategies  # noqa: F401
-    import numpy  # noqa: F401
+    import numpy as np  # noqa: F401
     import orjson  # noqa: F401
     import pyarrow.parquet  # noqa: F401
     import pytest  # noqa: F401
 
 
 def outcomes(bench: Bench, mutants: list[Mutant], tests: list[str], *, wide: bool) -> Iterator[tuple[Mutant, str, str]]:
-    """(mutant, "killed", "elsewhere" or "survived", the test that failed) for each mutant of one room's tests."""
+    """(mutant, "killed", "elsewhere" or "survived", the test that failed) for each; ``tests``: run these instead."""
+    allowed: dict[frozenset[str], float] = {}
     for module, group in groupby(mutants, key=lambda mutant: mutant.module):
-        rings = [tests or tests_of(module), *([[test] for test in WIDE] if wide else [])]
-        allowed: dict[int, float] = {}
+        rings = [tests or room_tests(module), *([[test] for test in WIDE] if wide else [])]
         source = (ROOT / module).read_text()
         for mutant in group:
             what, why = "survived", ""
-            for ring, tests in enumerate(rings):
-                if ring not in allowed:
+            for number, ring in enumerate(rings):
+                if (key := frozenset(ring)) not in allowed:
                     bench.write(module, source)
-                    allowed[ring] = 3 * _unharmed(bench, tests)
+                    allowed[key] = 3 * _unharmed(bench, ring)
                 bench.write(module, mutant.source)
-                run = bench.run(tests, allowed[ring])
+                run = bench.run(ring, allowed[key])
                 if not run.passed:
-                    what, why = "elsewhere" if ring else "killed", run.why
+                    what, why = "elsewhere" if number else "killed", run.why
                     break
             yield mutant, what, why
         bench.write(module, source)
