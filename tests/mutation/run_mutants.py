@@ -68,7 +68,8 @@ def modules_of(names: list[str]) -> list[str]:
 
 def room_tests(module: str) -> list[str]:
     """The test files of a module's room, those of the module first."""
-    room, *_, name = Path(module).with_suffix("").parts[1:]
+    parts = Path(module).with_suffix("").parts[1:]
+    room, name = parts[0], parts[-1]
     if module.startswith("dissectors/"):
         protocol = room.removeprefix("mqsniff_")
         folder, pattern = "tests/dissectors", f"**/test_{protocol}_*.py"
