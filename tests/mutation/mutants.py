@@ -63,16 +63,22 @@ class Mutant(NamedTuple):
     """The lines that differ, as they were; stripped."""
     added: tuple[str, ...]
     """The lines that differ, as they are; stripped."""
+    function: str
+    """Name of the innermost function or class around it; empty outside of all."""
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """Its name in the list of equivalent mutants: module, lines as they were, lines as they are."""
-        return self.module, "\n".join(self.removed), "\n".join(self.added)
+    def key(self) -> tuple[str, str, str, str]:
+        """Its name in the list of equivalent mutants: module, function, lines as they were, lines as they are."""
+        return self.module, self.function, *self._texts
+
+    @property
+    def _texts(self) -> tuple[str, str]:
+        return "\n".join(self.removed), "\n".join(self.added)
 
     @property
     def rank(self) -> bytes:
         """Place in the order of which a sample takes the first ones."""
-        return sha256("\0".join((*self.key, self.kind)).encode()).digest()
+        return sha256("\0".join((self.module, *self._texts, self.kind)).encode()).digest()
 
 
 class _Change(NamedTuple):
@@ -87,6 +93,7 @@ class _Change(NamedTuple):
 def mutants_of(module: str, source: str) -> list[Mutant]:
     """All mutants of a module, in the order of their lines; a few are no Python (``sample`` takes none of them)."""
     data = source.encode()
+    functions = _functions(source)
     found: dict[str, Mutant] = {}
     for change in sorted(_Finder(data).changes(), key=lambda change: (change.start, change.stop, change.text)):
         mutated = (data[: change.start] + change.text.encode() + data[change.stop :]).decode()
@@ -94,7 +101,7 @@ def mutants_of(module: str, source: str) -> list[Mutant]:
             continue
         line = data.count(b"\n", 0, change.start) + 1
         removed, added = _difference(source, mutated)
-        found[mutated] = Mutant(module, line, change.kind, mutated, removed, added)
+        found[mutated] = Mutant(module, line, change.kind, mutated, removed, added, functions.get(line, ""))
     return list(found.values())
 
 
@@ -103,6 +110,15 @@ def sample(mutants: list[Mutant], size: int, seed: int) -> list[Mutant]:
     ranked = sorted(mutants, key=lambda mutant: sha256(b"%d" % seed + mutant.rank).digest())
     chosen = islice((mutant for mutant in ranked if _is_python(mutant.source)), size)
     return sorted(chosen, key=lambda mutant: (mutant.module, mutant.line))
+
+
+def _functions(source: str) -> dict[int, str]:
+    """The innermost function or class of each line that has one."""
+    names: dict[int, str] = {}
+    for node in ast.walk(ast.parse(source)):  # outer ones come first
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), node.name)
+    return names
 
 
 def _is_python(source: str) -> bool:

@@ -51,10 +51,10 @@ class TestRun(NamedTuple):
     cpu_seconds: float
 
 
-def reasons() -> dict[tuple[str, str, str], str]:
+def reasons() -> dict[tuple[str, str, str, str], str]:
     """The equivalent mutants by their keys, with their reasons."""
     entries = tomllib.loads(EQUIVALENT.read_text())["mutant"]
-    return {(entry["module"], entry["line"], entry["becomes"]): entry["reason"] for entry in entries}
+    return {(entry["module"], entry["function"], entry["line"], entry["becomes"]): entry["reason"] for entry in entries}
 
 
 def modules_of(names: list[str]) -> list[str]:

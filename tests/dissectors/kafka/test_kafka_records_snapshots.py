@@ -82,6 +82,14 @@ def test_a_piece_tells_its_batches_and_what_it_begins() -> None:
     assert (row["wire_bytes"], row["batches"]) == (5, 1)
 
 
+def test_records_of_a_snapshot_were_read_by_a_follower_of_its_partition() -> None:
+    for message in answers(dialogue([len(SNAPSHOT) // 2])):
+        assert message.records
+        for batch in message.records:
+            told = {"topic": LOG, "partition": 0, "reader": "follower", "direction": "deliver"}
+            assert batch.constant.items() >= told.items()
+
+
 def test_a_piece_whose_predecessor_was_not_seen_is_read_from_its_first_whole_batch_on() -> None:
     said = dialogue([50, 120])
     found = answers(said[:2] + said[4:])[1]
