@@ -92,9 +92,7 @@ def test_records_of_a_snapshot_were_read_by_a_follower_of_its_partition() -> Non
 
 
 def test_topic_records_of_a_snapshot_teach_their_names() -> None:
-    (record,) = [
-        value for value in RECORDS if value[1] == 2
-    ]  # frame version | TopicRecord | version | name | id | tags
+    (record,) = [value for value in RECORDS if value[1] == 2]  # frame version | type | version | name | id | tags
     name, topic_id = record[4:8].decode(), base64.urlsafe_b64encode(record[8:24]).decode().rstrip("=")
     taught = [pair for message in answers(dialogue([len(SNAPSHOT) // 2])) for pair in message.teaches]
     assert taught == [(topic_id, name)]

@@ -16,7 +16,7 @@ from mqsniff.tables.schemas import names_of
 from mqsniff_pulsar.batches import read_slots
 from mqsniff_pulsar.messages import message_type
 from mqsniff_pulsar.payload import is_plain
-from mqsniff_pulsar.records import place, record_batch
+from mqsniff_pulsar.records import place, record_batch, time_ns
 
 LIMITS = Limits()
 PLAIN = b"the same words again and again, " * 40
@@ -307,3 +307,10 @@ def test_a_batch_of_more_messages_than_a_limit_says_which_and_what_is_left(eleme
     assert len(read.starts) == 2
     assert told in problem.detail
     assert (problem.kind, problem.size) == ("limit", len(batch(*slots[2:])))
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "expected"), [(1, 1_000_000), (0, None), (-1, None), (None, None), ("1", None)]
+)
+def test_a_time_that_is_none_is_no_time(milliseconds, expected):
+    assert time_ns(milliseconds) == expected
