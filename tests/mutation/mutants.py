@@ -271,6 +271,8 @@ def _is_skipped(node: ast.AST) -> bool:
             return True
         case ast.Assign(targets=[ast.Name(id=name)]) if name in LEFT_ALONE:
             return True
+        case ast.AnnAssign(annotation=ast.Name(id="TypeAlias")):
+            return True
         case ast.Assign(value=ast.Call(func=ast.Name(id="TypeVar" | "ParamSpec" | "NewType"))):
             return True
         case ast.Call(func=ast.Name(id="cast" | "NamedTuple" | "TypedDict")):
