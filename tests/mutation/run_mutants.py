@@ -38,6 +38,8 @@ WIDE = ("tests/test_samples.py", "tests/test_pipeline.py", "tests/test_conversat
 SPARE_CPU_SECONDS = 10
 WALL_SECONDS_MAX = 600
 MEMORY_MAX = 8 << 30
+CHILD_FAILED = 70
+"""Exit code of a child that could not run pytest at all."""
 
 
 class TestRun(NamedTuple):
@@ -110,11 +112,14 @@ class Bench:
         if os.WIFSIGNALED(status):
             return TestRun(passed=False, why=signal.Signals(os.WTERMSIG(status)).name, cpu_seconds=used)
         code = os.WEXITSTATUS(status)
+        if code == CHILD_FAILED:
+            self.show_log()
+            sys.exit("the tests could not be run")
         return TestRun(code == 0, self._failure(code), used)
 
     def _be_child(self, tests: list[str], cpu_seconds: int, *, writes_bytecode: bool) -> None:
         """Become the process that runs tests; never returns."""
-        code = 70
+        code = CHILD_FAILED
         try:
             os.setsid()
             os.chdir(self._root)
