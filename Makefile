@@ -3,11 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 CAPTURES ?= ../shared/captures
 ROUNDS ?= 6
+SAMPLE ?= 40
+SEED ?= 1
 WHEEL := $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheels .
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
 LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py
 
-.PHONY: lock audit signals sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows bench clean
+.PHONY: lock audit signals mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
@@ -41,6 +43,9 @@ signals: .venv/ready  ## end every command at random moments, and look what it l
 test: .venv/ready  ## the tests, goldens of pcaps/ included
 	$(BIN)/pytest
 	$(BIN)/mqsniff check pcaps
+
+mutants: .venv/ready  ## faults that no test notices: make mutants MODULE=mqsniff/framing SAMPLE=40 SEED=1
+	$(BIN)/python tests/mutation/run_mutants.py $(MODULE) --sample $(SAMPLE) --seed $(SEED) $(MUTANTS)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -159,6 +159,11 @@ class Writer:
             for block in self._tables.take(chosen):
                 self._files.write(block)
 
+    def write_waiting(self) -> None:
+        """Write the rows that wait: only then are the records of internal topics among them decoded."""
+        for block in self._tables.waiting():
+            self._files.write(block)
+
     def close(self) -> TaskResult:
         """Close all parts; returns the result."""
         for block in self._tables.rest():
@@ -205,6 +210,7 @@ class Reducer:
         try:
             for _, flow in groupby(self._counted(bundles), key=attrgetter("flow")):
                 self._flow(flow)
+            self._writer.write_waiting()
             while self._internal.faults:
                 self._writer.take(
                     ProblemItem(None, Problem("internal", "error", self._internal.faults.pop()), None, None)

@@ -27,8 +27,10 @@ from mqsniff.batch.store import Store, StoreError
 from mqsniff.filters.itemfilter import Filters
 from mqsniff.limits import MIB
 from mqsniff.tables.schemas import TABLES, arrow_schema
+from mqsniff_nsq import Nsq
 
 ONE, OTHER = PCAPS / "nsq" / "nsq-1.3.0-auth.pcap", PCAPS / "kafka" / "kafka-3.9.1-portreuse-rua.pcap"
+PUBLISHED = PCAPS / "nsq" / "nsq-1.3.0-go-req-touch.pcap"
 
 
 class Broken(InProcess):
@@ -155,6 +157,30 @@ def test_a_folder_with_files_of_somebody_else_is_refused(tmp_path: Path) -> None
     (tmp_path / "messages" / "part-00000.parquet").write_bytes(b"mine")
     with pytest.raises(CommitError, match="holds files of another program"):
         job([ONE], tmp_path)
+
+
+def test_a_folder_that_holds_other_files_but_no_tables_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "messages").mkdir()
+    others = [tmp_path / "README", tmp_path / "messages" / "notes.txt"]
+    for path in others:
+        path.write_text("mine")
+    job([ONE], tmp_path)
+    assert rows(tmp_path, "messages")
+    assert [path.read_text() for path in others] == ["mine"] * len(others)
+
+
+def test_a_plugin_that_raises_in_records_of_an_internal_topic_is_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(Nsq, "internal_topic", lambda _: True)
+    monkeypatch.setattr(Nsq, "decode_record", broken)
+    job([PUBLISHED], tmp_path)
+    found = [row for row in rows(tmp_path, "problems") if row["kind"] == "internal"]
+    assert [row["detail"] for row in found] == ["RuntimeError in the records of an internal topic of nsq"]
+    assert len(rows(tmp_path, "records")) > 1
 
 
 @pytest.mark.parametrize("step", ["reduce", "rewrite"])

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tinycapture import conversation, pcap
+from tinycapture import OK, conversation, pcap
 
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
-from mqsniff.model import ClosedItem, ConnectionInfo, MessageItem, ProblemItem
+from mqsniff.model import ClosedItem, ConnectionInfo, MessageItem, ProblemItem, Side
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
+from mqsniff.testing.conversations import client, lost, segments, server, write_pcap
 
 HTTP = b"GET /ping HTTP/1.1\r\nHost: broker:4150\r\n\r\n"
 HELLO = b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03" + bytes(193)
@@ -72,3 +74,23 @@ def test_bytes_before_the_protocol_was_known_are_counted_once(tmp_path):
     assert names == ["FIN", "FIN", "HEARTBEAT", "FIN"]
     assert info.undecoded_bytes == 160_000
     assert [problem.split(" bytes")[0] for problem in problems] == ["unknown protocol: 160000"]
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_problem_of_a_stream_has_its_side(tmp_path, side):
+    packets = segments([client(b"  V2"), server(OK)], fin=None)
+    index = 3 if side is Side.CLIENT else 4
+    other = replace(packets[index], data=bytes(len(packets[index].data)), ts_ns=packets[-1].ts_ns + 1000)
+    write_pcap(tmp_path / "one.pcap", [*packets, other])
+    items = list(Pipeline(FileSource([str(tmp_path / "one.pcap")], Limits()), Settings()).items())
+    found = [item.problem for item in items if isinstance(item, ProblemItem)]
+    assert [(problem.kind, problem.side) for problem in found if problem.kind == "overlap"] == [("overlap", side)]
+
+
+def test_a_side_whose_first_bytes_were_lost_is_not_judged_by_what_follows_as_its_beginning(tmp_path):
+    fins = [client(b"FIN 18a2f48040acf00%d\n" % number) for number in range(3)]
+    packets = segments([client(b"PUB t\n\0\0\0\x60", b"x" * 90), client(b"y" * 6), *fins], fin=None)
+    write_pcap(tmp_path / "one.pcap", lost(packets, 3))
+    items = list(Pipeline(FileSource([str(tmp_path / "one.pcap")], Limits()), Settings()).items())
+    assert [item.message.name for item in items if isinstance(item, MessageItem)] == ["FIN"] * 3
+    assert [item.connection.protocol for item in items if isinstance(item, ClosedItem)] == ["nsq"]

@@ -218,6 +218,24 @@ def test_records_that_wait_too_many_go_out_without_their_answer(limit):
     assert (batch.columns, batch.constant) == ({}, {}), "what went out is final"
 
 
+@pytest.mark.parametrize("limit", ["records_wait_max", "records_wait_size"])
+def test_as_many_records_as_may_wait_do(limit):
+    exchanges = Exchanges(replace(Limits(), **{limit: 2}))
+    assert list(exchanges.records_of(produce(question(1, 1), 2)[0], [])) == []  # two records, of two bytes
+
+
+def test_records_that_go_out_make_room_for_others():
+    exchanges = Exchanges(replace(Limits(), records_wait_max=2))
+    for number in range(3):
+        pending = question(number, number)
+        message, _ = produce(pending, 2)
+        assert list(exchanges.records_of(message, [])) == []
+        assert (exchanges.state_size, len(exchanges.waiting)) == (2, 1)
+        answer = response(number, number, pending)
+        assert len(list(exchanges.records_of(answer, exchanges.of(answer)))) == 1
+        assert (exchanges.state_size, len(exchanges.waiting)) == (0, 0)
+
+
 def test_records_are_unseen_when_the_connection_ends_first():
     exchanges, pending = Exchanges(Limits()), question(1, 1)
     message, batch = produce(pending)

@@ -193,3 +193,10 @@ def test_what_a_dissector_is_sure_of_beats_a_name_that_stood_on_one_frame(tmp_pa
     dialogue = [client(b"*1\r\n$4\r\nPING\r\n"), client(nsq), server(b"\x00\x00\x00\x06\x00\x00\x00\x00OK" * 4)]
     protocol, _, _, _, messages = told(tmp_path, dialogue, handshake=False)
     assert (protocol, messages > 0) == ("nsq", True)
+
+
+@pytest.mark.parametrize("changed", [b"", b"x"])
+def test_a_request_of_zookeeper_is_its_frame_and_no_byte_more(changed):
+    asked = b"\x00\x00\x00\x13\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x06/admin\x01"
+    found = name_foreign(asked + changed, from_start=False)
+    assert found == (None if changed else ("zookeeper", True))

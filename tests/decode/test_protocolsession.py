@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toymq import ToyMq, chunk, flip, gap, make_xor
 
 from mqsniff.decode.layers import Layers
+from mqsniff.decode.observer import LayersView
 from mqsniff.decode.session import ProtocolSession, SessionEnd
-from mqsniff.dissector import NO_FRAME, USUAL, WAIT_PEER, LayerChange, Settings
+from mqsniff.dissector import NO_FRAME, USUAL, WAIT_PEER, WITH_RECORDS, LayerChange, Settings
 from mqsniff.limits import Limits
-from mqsniff.model import Chunk, ConnectionInfo, ExchangeItem, Gap, Mark, MessageItem, ProblemItem, Side, Upgrade
+from mqsniff.model import (
+    Chunk,
+    ConnectionInfo,
+    ExchangeItem,
+    Gap,
+    Mark,
+    Message,
+    MessageItem,
+    Problem,
+    ProblemItem,
+    RecordBatch,
+    RecordItem,
+    Side,
+    Upgrade,
+)
+from mqsniff.spec.wire import Malformed
 
 
 def talk(dissector: type[ToyMq] = ToyMq) -> tuple[ProtocolSession, ConnectionInfo]:
@@ -247,3 +265,136 @@ def test_without_exchanges_an_answer_to_nothing_is_unmatched_all_the_same():
     out = [row for at, side in enumerate(sides) for row in told(talking.take(chunk(b"F\x00", at // 2 * 2, side, at)))]
     assert out == [("F", 0, b""), ("F", 0, b""), ("F", 2, b""), ("unmatched", None), ("F", 2, b"")]
     assert told(talking.end(SessionEnd(0), seen=(True, True))) == [("exchange", "unanswered")]
+
+
+@pytest.mark.parametrize(("where", "status"), [((0, 5, Side.SERVER), "lost"), ((2, 5, Side.CLIENT), "unanswered")])
+def test_a_question_whose_answer_the_capture_lost_is_lost(where, status):
+    out, _ = run(chunk(b"F\0"), gap(*where))
+    assert [row for row in out if row[0] == "exchange"] == [("exchange", status)]
+
+
+def test_a_gap_before_a_question_lost_no_answer_to_it():
+    out, _ = run(gap(0, 5, Side.SERVER), chunk(b"F\0"))
+    assert [row for row in out if row[0] == "exchange"] == [("exchange", "unanswered")]
+
+
+@pytest.mark.parametrize(("asked", "replied", "latency"), [(1, 4, 3), (1, 1, 0), (4, 1, None)])
+def test_an_answer_tells_its_latency(asked, replied, latency):
+    talking, _ = talk()
+    events = chunk(b"F\x01q", packet=asked), chunk(b"F\x01a", side=Side.SERVER, packet=replied)
+    items = [item for event in events for item in talking.take(event) if isinstance(item, MessageItem)]
+    assert [item.latency_ns for item in items] == [None, latency]
+
+
+def test_the_latency_is_of_the_request_that_has_its_first_answer():
+    class Twice(ToyMq):
+        """Every question gets two answers."""
+
+        def expect_reply(self, key, *more, **options):
+            return super().expect_reply(key, *more, **options | {"expects": 2})
+
+    talking, _ = talk(Twice)
+    events = [chunk(b"F\0"), chunk(b"F\0", side=Side.SERVER, packet=5), chunk(b"F\0", 2, Side.SERVER, packet=9)]
+    items = [item for event in events for item in talking.take(event) if isinstance(item, MessageItem)]
+    assert [item.latency_ns for item in items] == [None, 5, None]
+
+
+class Damaged(ToyMq):
+    """Cannot decode its "B" frames."""
+
+    def decode(self, frame):
+        if frame.data[:1] == b"B":
+            raise Malformed("no such thing")
+        return super().decode(frame)
+
+
+def test_lost_bytes_of_a_frame_that_cannot_be_decoded_are_not_undecoded():
+    events = chunk(b"F\0B\x05a"), gap(5, 2, packet=1), chunk(b"deF\0", 7, packet=2)
+    out, info = run(*events, dissector=Damaged)
+    assert [row for row in out if row[0] != "exchange"] == [
+        ("F", 0, b""),
+        ("malformed", 7),
+        ("undecoded", 5),
+        ("F", 9, b""),
+    ]
+    assert info.undecoded_bytes == 5
+
+
+class Upgrading(Patient):
+    """Waits for the server, whose "U" switches a layer on for both sides: from byte 2 of either."""
+
+    def decode(self, frame):
+        for event in super().decode(frame):
+            yield Upgrade(dict.fromkeys(Side, 2), make_xor) if isinstance(event, Upgrade) else event
+
+
+def test_a_side_that_is_open_goes_on_in_the_layer_after_its_peer_closed():
+    talking, _ = talk(Upgrading)
+    out = told(talking.take(chunk(b"F\0" + flip(b"F\x02a"))))
+    out += told(talking.take(chunk(b"U\0", side=Side.SERVER, packet=1)))
+    out += told(talking.close(Side.SERVER))
+    out += told(talking.take(chunk(flip(b"bF\0"), 5, packet=2)))
+    assert [row for row in out if row[0] != "exchange"] == [
+        ("F", 0, b""),
+        ("U", 0, b""),
+        ("F", 2, b"ab"),
+        ("F", 6, b""),
+    ]
+
+
+class Publishing(ToyMq):
+    """Its requests have records."""
+
+    def decode(self, frame):
+        for event in super().decode(frame):
+            if isinstance(event, Message) and frame.side is Side.CLIENT:
+                event.records = (RecordBatch(b"ab", 2),)
+            yield event
+
+
+@pytest.mark.parametrize("wanted", [WITH_RECORDS, WITH_RECORDS - {"exchanges"}])
+def test_records_go_out_with_the_answer_whether_or_not_exchanges_are_wanted(wanted):
+    info = ConnectionInfo("id", "", "10.0.0.1", 1, "", 7777, 0, 1)
+    talking = ProtocolSession(Publishing(Settings()), Settings(wanted=wanted), info)
+    talking.begin(in_step=True)
+    asked = [*talking.take(chunk(b"F\0"))]
+    answered = [*talking.take(chunk(b"F\0", side=Side.SERVER, packet=1))]
+    assert [type(item) for item in asked] == [MessageItem]
+    assert [item.batch.constant["ack"] for item in answered if isinstance(item, RecordItem)] == ["acked"]
+    assert any(isinstance(item, ExchangeItem) for item in answered) is ("exchanges" in wanted)
+
+
+@pytest.mark.parametrize(("own", "kinds"), [("checksum", ["checksum", "unmatched"]), ("unmatched", ["unmatched"])])
+def test_an_answer_to_nothing_is_unmatched_once(own, kinds):
+    class Noting(ToyMq):
+        def decode(self, frame):
+            for event in super().decode(frame):
+                event.problems.append(Problem(own, "warning", "said by the dissector"))
+                yield event
+
+    out, _ = run(chunk(b"F\0", side=Side.SERVER), dissector=Noting)
+    assert [kind for kind, size in out[1:-1] if size is None] == kinds
+
+
+class Watching:
+    """An observer that notes what came out of layers."""
+
+    def __init__(self):
+        self.opened = []
+
+    def see_opened(self, info, side, below, above):
+        self.opened.append((info.connection_id, side, below, above))
+
+
+def test_an_observer_is_shown_which_bytes_gave_which():
+    watching, info = Watching(), ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 7777, 0, 1)
+    layers = Layers(Limits(), view=LayersView(watching, info))
+    layers.push(Upgrade({Side.CLIENT: 2}, "deflate"))
+    deflate = zlib.compressobj(wbits=-15)
+    data = deflate.compress(b"first") + deflate.flush(zlib.Z_SYNC_FLUSH)
+    data2 = deflate.compress(b"second") + deflate.flush(zlib.Z_SYNC_FLUSH)
+    for at, part in ((2, data[:1]), (3, data[1:]), (2 + len(data), data2)):
+        list(layers.through(chunk(part, at), 0))
+    first = min(below[0] for _, _, below, _ in watching.opened)
+    assert (first, watching.opened[0][0], watching.opened[0][3][0]) == (2, "id", 2)
+    assert watching.opened[-1] == ("id", Side.CLIENT, (2 + len(data), 2 + len(data) + len(data2)), (7, 13))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+from dataclasses import replace
 
 import pytest
 
-from mqsniff.decode.proxyhead import ProxyHead, read_head
+from mqsniff.decode.proxyhead import ProxyHead, read_head, without_head
+from mqsniff.model import Mark
+from mqsniff.streams.events import StreamChunk
 
 V1 = b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n"
 SIGNATURE = bytes.fromhex("0d0a0d0a000d0a515549540a")
@@ -63,3 +66,27 @@ def test_every_prefix_asks_for_more(whole):
 )
 def test_other_bytes_are_no_head(data):
     assert read_head(data) is False
+
+
+@pytest.mark.parametrize(
+    ("cuts", "expected"),
+    [
+        ([(0, b"headdata")], [(4, b"data", [4, 6])]),
+        ([(0, b"head"), (4, b"data")], [(4, b"data", [4, 6])]),
+        ([(0, b"hea"), (3, b"ddata")], [(4, b"data", [3, 6])]),
+        ([(0, b"he"), (2, b"addata")], [(4, b"data", [3, 6])]),
+        ([(4, b"da"), (6, b"ta")], [(4, b"da", [4]), (6, b"ta", [6])]),
+    ],
+)
+def test_bytes_of_a_head_are_left_out_and_the_others_keep_their_packets(cuts, expected):
+    places = [0, 3, 4, 6] if any(at == 4 for at, _ in cuts) else [0, 3, 6]
+    if cuts == [(0, b"headdata")]:
+        places = [0, 4, 6]
+    events = [
+        StreamChunk(1, at, data, [Mark(place, place, place, place) for place in places if at <= place < at + len(data)])
+        for at, data in cuts
+    ]
+    events = [replace(event, marks=event.marks or [Mark(event.offset, 0, 0, 0)]) for event in events]
+    kept = list(without_head(events, 1, 4))
+    assert [(event.offset, event.data, [mark.offset for mark in event.marks]) for event in kept] == expected
+    assert list(without_head(events, 0, 4)) == events

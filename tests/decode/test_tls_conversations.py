@@ -86,6 +86,7 @@ def test_without_keys_a_connection_is_dark_and_says_so_once(tmp_path):
     assert [problem.detail for problem in done.problems] == [f"TLS: {total} bytes not decrypted"]
     info = done.connection
     assert (info.protocol, info.tls_keys, info.tls_resumed) == ("tls", "missing", False)
+    assert (info.client_plain_bytes, info.server_plain_bytes, info.undecoded_bytes) == (None, None, total)
     assert info.tls_certificate_subject == r"CN=broker.example,O=Queues\, Inc.,C=DE"
 
 

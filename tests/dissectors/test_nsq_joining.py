@@ -17,7 +17,7 @@ from mqsniff.model import Chunk, Mark, Side, Upgrade
 from mqsniff.testing.conversations import Say, chunks, client, server, streams
 from mqsniff.testing.driver import Driver, shown
 from mqsniff_nsq import Nsq
-from mqsniff_nsq.joining import packets_of
+from mqsniff_nsq.joining import PLAIN, Joining, packets_of
 
 ONE, TWO, THREE = ids(3)
 FOREIGN = snappy_chunk(b"GET / HTTP/1.1\r\nHost: elsewhere\r\n\r\n")
@@ -192,3 +192,13 @@ def test_a_chunk_falls_apart_into_its_packets():
         (12, b"cd", 2),
         (14, b"ef", 3),
     ]
+
+
+@pytest.mark.parametrize("side", Side)
+def test_a_side_is_held_as_long_as_it_says_no_more_than_detect_max(side):
+    joining = Joining(Limits(detect_max=4096))
+    for packet, (at, size) in enumerate([(0, 4000), (4000, 96)]):
+        joining.hold(Chunk(side, at, b"?" * size, [Mark(at, packet, packet, packet)]))
+        assert joining.verdict() is None
+    joining.hold(Chunk(side, 4096, b"?", [Mark(4096, 2, 2, 2)]))
+    assert joining.verdict() == PLAIN

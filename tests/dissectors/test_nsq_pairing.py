@@ -9,10 +9,11 @@ from nsqcraft import CLOSE_WAIT, HEARTBEAT, MAGIC, OK, auth, dpub, error, identi
 
 from mqsniff.decode.exchanges import Exchanges
 from mqsniff.limits import Limits
-from mqsniff.model import Exchange, Message, Pending, Side
+from mqsniff.model import Exchange, Frame, Message, Pending, Side
 from mqsniff.testing.conversations import STEP_NS, Say, chunks, client, server
 from mqsniff.testing.driver import Driver
 from mqsniff_nsq import Nsq
+from mqsniff_nsq.session import Deliveries
 
 ONE, TWO = "18a2f48040acf000", "18a2f48040acf001"
 OPENING = client(MAGIC, line("SUB", "t", "c"))
@@ -460,3 +461,24 @@ def test_a_gap_inside_a_later_message_hides_no_refusal():
     start = len(OK) + len(first) + 100
     rows = ended(*dialogue, holes=([], [(start, start + 300)]))
     assert rows[0] == (ONE, "ok", "FIN", None, None, "RESPONSE")
+
+
+def test_a_delivery_runs_out_at_the_latest_its_longest_time_after_it_however_often_it_was_extended():
+    deliveries = Deliveries(10)
+    pending = Pending("m", "settlement", Frame(Side.SERVER, 0, 1, b"x", 100, 100, 1, 1, 0))
+    deliveries.add(b"id", 1, pending)
+    assert not deliveries.has_run_out(pending, 1 << 60)
+    deliveries.learn(2, 3)
+    assert [deliveries.has_run_out(pending, 100 + at) for at in (1_999_999, 2_000_000)] == [False, True]
+    deliveries.touch(b"id", 100 + 1_900_000)
+    assert [deliveries.has_run_out(pending, 100 + at) for at in (2_999_999, 3_000_000)] == [False, True]
+    deliveries.learn(2, None)
+    assert [deliveries.has_run_out(pending, 100 + at) for at in (3_899_999, 3_900_000)] == [False, True]
+
+
+def test_late_refusals_of_many_commands_find_them_among_those_that_were_answered():
+    many = [f"18a2f48040acf{number:03x}" for number in range(9)]
+    late = [server(error(f"E_FIN_FAILED FIN {each} failed ID not in flight")) for each in many]
+    asked = [client(line("FIN", each)) for each in many]
+    told = replies(OPENING, server(OK), *asked, *late, limits=Limits(refusals_max=2))
+    assert [status for name, _, status, _ in told if name == "FIN"] == ["error"] * len(many)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from nsqcraft import MAGIC, OK, dpub, line, message, mpub, pub
 
 from mqsniff.model import RecordBatch
 from mqsniff.testing.conversations import START_NS, STEP_NS, chunks, client, server
 from mqsniff.testing.driver import Driver
 from mqsniff_nsq import Nsq
+from mqsniff_nsq.publishing import Messages, deliver_at
 
 ID = "18a2f48040acf000"
 
@@ -67,3 +69,17 @@ def test_partitions_count_what_was_carried():
         ({"topic": "a", "records": 1, "wire_bytes": 2},),
         ({"topic": "b", "records": 3, "wire_bytes": 6},),
     ]
+
+
+def test_of_several_messages_of_a_wrong_size_the_first_is_named():
+    sizes = [1, 1 << 21, 1 << 21]
+    problems = list(Messages(3, sizes=sizes, starts=[0] * 3, stop=9).check(9, whole=True))
+    assert [problem.path for problem in problems] == ["messages[1]"]
+
+
+@pytest.mark.parametrize(
+    ("defer_ms", "after_ns"),
+    [(0, 0), (1, 1_000_000), ((1 << 40) - 1, ((1 << 40) - 1) * 1_000_000), (1 << 40, None), (-1, None), (None, None)],
+)
+def test_a_deferred_message_is_due_after_its_time_unless_nobody_can_mean_it(defer_ms, after_ns):
+    assert deliver_at(START_NS, defer_ms) == (None if after_ns is None else START_NS + after_ns)

@@ -7,10 +7,12 @@ import struct
 import pytest
 from nsqcraft import CLOSE_WAIT, HEARTBEAT, MAGIC, OK, error, frame, identify, line, message, negotiated, pub, response
 
+from mqsniff.dissector import NEED, NO_FRAME
 from mqsniff.model import Side, Undecoded
 from mqsniff.testing.conversations import chunks, client, server
 from mqsniff.testing.driver import Driver
-from mqsniff_nsq import Nsq
+from mqsniff_nsq import Nsq, frames
+from mqsniff_nsq.frames import TEXT_MAX
 
 ID = "18a2f48040acf000"
 
@@ -174,3 +176,23 @@ def test_a_client_that_was_not_captured_misses_no_heartbeat():
     driver = Driver(Nsq).run(chunks([server(OK, HEARTBEAT, HEARTBEAT)]), (Side.SERVER, Side.CLIENT))
     assert driver.problems == []
     assert driver.dissector.identity.close_reason is None
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (struct.pack(">ii", 4 + 26 + 1, 2) + struct.pack(">qH", 1, 1) + b"0123456789abcdef" + b"x", 35),
+        (struct.pack(">ii", 4 + 26 - 1, 2) + struct.pack(">qH", 1, 1) + b"0123456789abcde", NO_FRAME),
+        (struct.pack(">ii", 4 + 26 + 1, 2) + struct.pack(">qH", 1, 1) + b"0123456789abcdeg" + b"x", NO_FRAME),
+        (struct.pack(">ii", 4 + 26 + 1, 2) + struct.pack(">qH", 1, 1) + b"0123456789", NEED),
+        (struct.pack(">ii", 4 + TEXT_MAX, 0) + b'{"a":', 8 + TEXT_MAX),
+        (struct.pack(">ii", 4 + TEXT_MAX + 1, 0) + b'{"a":', NO_FRAME),
+        (struct.pack(">ii", 4 + 2, 0) + b'{"', 10),
+        (struct.pack(">ii", 4 + 2, 0) + b"{", NEED),
+        (struct.pack(">ii", 4 + TEXT_MAX, 1) + b"E_INVALID cannot", 8 + TEXT_MAX),
+        (struct.pack(">ii", 4 + TEXT_MAX + 1, 1) + b"E_INVALID cannot", NO_FRAME),
+    ],
+)
+def test_a_search_takes_what_nsqd_can_send(data, expected):
+    found = frames.probe(data)
+    assert found is expected if expected in (NEED, NO_FRAME) else found == expected

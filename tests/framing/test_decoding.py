@@ -11,6 +11,14 @@ def test_a_frame_that_cannot_be_decoded_skips_only_bytes_that_were_there():
     assert run(toy(), chunk(b"X\xffab")) == [("problem", "malformed", 0, 257), ("skipped", 0, 4)]
 
 
+def test_of_an_undecodable_frame_only_what_lies_behind_its_start_is_skipped():
+    assert run(toy(), chunk(b"F\0X\xffab")) == [
+        ("F", 0, b"", 2),
+        ("problem", "malformed", 2, 257),
+        ("skipped", 2, 4),
+    ]
+
+
 def test_what_is_skipped_of_a_frame_with_a_hole_is_what_was_captured():
     dissector = toy()
     events = [*dissector.feed(chunk(b"X\x05a")), *dissector.gap(gap(3, 2)), *dissector.feed(chunk(b"de", 5))]

@@ -15,6 +15,10 @@ def test_a_frame_cut_by_the_end_goes_out_as_truncated():
     assert run(toy(), chunk(b"F\x04ab")) == [("F", 0, b"ab", 6, "truncated")]
 
 
+def test_a_frame_whose_end_was_lost_is_told_at_the_gap():
+    assert run(toy(), chunk(b"F\x05a"), gap(3, 4), close=False) == [("F", 0, b"a", 7, "truncated")]
+
+
 def test_a_hole_inside_a_frame_keeps_the_side_in_step():
     events = (chunk(b"F\x05a"), gap(3, 2), chunk(b"deF\x01z", 5))
     assert run(toy(), *events) == [("F", 0, b"a", 7, "truncated"), ("F", 7, b"z", 3)]

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toyframes import beads, chunk, gap, run, told, toy
+from toyframes import Beads, beads, chunk, gap, run, told, toy
 
+from mqsniff.dissector import NEED, LayerChange, Settings
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Event, Gap, Mark, Message, Side, Skipped, Upgrade
 
@@ -69,6 +70,15 @@ def test_surrendered_bytes_are_not_decoded():
     back = dissector.hand_back(Side.CLIENT, 2)
     assert [(c.offset, c.data) for c in back if isinstance(c, Chunk)] == [(2, b"F\x00")]
     assert told(events) == []
+
+
+@pytest.mark.parametrize("start", [2, 3])
+def test_what_is_handed_back_keeps_each_mark_once(start):
+    dissector, marks = toy(), [Mark(0, 10, 1, 1), Mark(2, 20, 2, 2), Mark(3, 30, 3, 3)]
+    events = iter(dissector.feed(Chunk(Side.CLIENT, 0, b"U\0F\x05", marks)))
+    assert told([next(events), next(events)]) == [("U", 0, b"", 2), ("upgrade",)]
+    (back,) = dissector.hand_back(Side.CLIENT, start)
+    assert (back.offset, back.data, back.marks) == (start, b"F\x05"[start - 2 :], marks[start - 1 :])
 
 
 def test_marks_give_each_frame_its_packets():
@@ -168,3 +178,26 @@ def test_a_side_that_goes_on_in_another_layer_is_handed_over():
 
 def test_a_layer_that_nobody_takes_is_passed_over():
     assert run(beads(), chunk(b"LF\x00F\x00")) == [("upgrade",), ("skipped", 0, 1), ("F", 1, b"", 2), ("F", 3, b"", 2)]
+
+
+def test_a_layer_begins_with_the_packet_that_has_its_sign():
+    class Signed(Beads):
+        """ "L" is the sign of a layer with the two bytes after it."""
+
+        def frame_size(self, side, head):
+            if head[:1] == b"L":
+                return LayerChange("toy", 3) if len(head) == 3 else NEED
+            return super().frame_size(side, head)
+
+    dissector = Signed(Settings(Limits()))
+    marks = [Mark(0, 10, 1, 1), Mark(2, 20, 2, 2), Mark(4, 30, 3, 3), Mark(5, 40, 4, 4)]
+    found = [(dissector.now, *told([event])) for event in dissector.feed(Chunk(Side.CLIENT, 0, b"F\0LabF", marks))]
+    assert [row[:2] for row in found[:2]] == [(1, ("F", 0, b"", 2)), (3, ("upgrade",))]
+
+
+def test_a_step_that_waits_may_be_found_when_the_peer_speaks():
+    dissector = toy()
+    dissector.start(Side.CLIENT, in_step=False)
+    assert run(dissector, chunk(b"?W\0"), close=False) == []
+    said = run(dissector, chunk(b"F\0", side=Side.SERVER), chunk(b"R\0", 2, Side.SERVER), close=False)
+    assert said == [("skipped", 0, 1), ("F", 0, b"", 2), ("R", 2, b"", 2), ("W", 1, b"", 2)]

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from toyframes import Toy, beads, chunk, gap, run, told, toy
 
-from mqsniff.dissector import Settings, Verdict
+from mqsniff.dissector import NEED, Settings, Verdict
 from mqsniff.framing.streambuffer import StreamBuffer
 from mqsniff.limits import Limits
-from mqsniff.model import Side
+from mqsniff.model import Chunk, Mark, ProvenSize, Side
 
 
 def test_a_middle_start_searches_and_needs_a_second_frame():
@@ -175,3 +175,85 @@ def test_a_frame_that_does_not_begin_with_a_packet_tells_nothing() -> None:
 def test_where_a_frame_was_expected_and_none_starts_the_search_goes_on() -> None:
     events = (chunk(b"F\x09a"), gap(3, 2), chunk(b"d", 5), gap(6, 5), chunk(b"zzF\x00F\x00", 11))
     assert run(toy(in_step=False), *events)[-3:] == [("skipped", 11, 2), ("F", 13, b"", 2), ("F", 15, b"", 2)]
+
+
+class Proven(Toy):
+    """Its "P" frames prove their size: no second one is needed behind them."""
+
+    @classmethod
+    def probe(cls, side, head):
+        if head[:1] == b"P":
+            return ProvenSize(2 + head[1]) if len(head) == 2 else NEED
+        return super().probe(side, head)
+
+    def frame_size(self, side, head):
+        return 2 + head[1] if head[:1] == b"P" and len(head) > 1 else super().frame_size(side, head)
+
+
+def test_a_proven_size_beyond_the_end_is_believed_once_no_more_bytes_come():
+    dissector = Proven(Settings())
+    dissector.start(Side.CLIENT, in_step=False)
+    assert run(dissector, chunk(b"?P\x05ab"), close=False) == []
+    assert told(dissector.gap(gap(5, 2))) == [("skipped", 0, 1)]
+    assert run(dissector, chunk(b"e", 7), close=False) == [("P", 1, b"ab", 7, "truncated")]
+
+
+def test_a_size_that_proves_nothing_beyond_the_end_is_not_believed():
+    dissector = toy(in_step=False)
+    assert run(dissector, chunk(b"?F\x05ab"), gap(5, 2), chunk(b"e", 7)) == [("skipped", 0, 5), ("skipped", 7, 1)]
+
+
+def test_a_search_begins_where_the_first_bytes_stand():
+    assert run(toy(in_step=False), chunk(b"F\0F\0", 10)) == [("F", 10, b"", 2), ("F", 12, b"", 2)]
+    dissector = toy(in_step=False)
+    assert run(dissector, chunk(b"??"), chunk(b"?F\0F\0", 10)) == [
+        ("skipped", 10, 1),
+        ("F", 11, b"", 2),
+        ("F", 13, b"", 2),
+    ]
+
+
+class Undecided(Toy):
+    """Finds "V" frames that it then does not take."""
+
+    @classmethod
+    def probe(cls, side, head):
+        return 2 if head[:1] == b"V" else super().probe(side, head)
+
+
+def test_a_place_that_was_found_in_vain_is_not_found_again():
+    dissector = Undecided(Settings())
+    dissector.start(Side.CLIENT, in_step=False)
+    assert run(dissector, chunk(b"??V\0V\0?F\0F\0"), close=False) == [
+        ("skipped", 0, 2),
+        ("skipped", 2, 5),
+        ("F", 7, b"", 2),
+        ("F", 9, b"", 2),
+    ]
+
+
+class Timed(Toy):
+    """Notes of each candidate when its last byte came."""
+
+    def __init__(self, settings):
+        super().__init__(settings)
+        self.releases = []
+
+    def confirm(self, side, candidate):
+        self.releases.append(candidate.release)
+        return Verdict.YES
+
+
+def test_a_candidate_tells_the_packet_of_its_last_byte():
+    dissector = Timed(Settings())
+    dissector.start(Side.CLIENT, in_step=False)
+    marks = [Mark(0, 1, 1, 1), Mark(3, 2, 2, 2), Mark(5, 3, 3, 3)]
+    list(dissector.feed(Chunk(Side.CLIENT, 0, b"?F\x02abF\0", marks)))
+    assert dissector.releases == [2]
+
+
+def test_of_a_frame_whose_rest_was_lost_the_next_is_expected_wherever_the_search_began():
+    dissector = toy()
+    assert run(dissector, chunk(b"F\0???", packet=1), close=False) == [("F", 0, b"", 2)]
+    run(dissector, chunk(b"?", 5, packet=2), chunk(b"F\x08ab", 6, packet=3), gap(10, 2, packet=4), close=False)
+    assert run(dissector, chunk(b"????F\x01x", 12, packet=5), close=False)[-1] == ("F", 16, b"x", 3)

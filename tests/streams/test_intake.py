@@ -247,6 +247,22 @@ def test_a_segment_far_from_the_stream_is_ignored_and_named():
     assert tale.facts.ignored_segments == 1
 
 
+def test_the_counts_of_a_connection_are_those_of_both_sides():
+    of_a = [a(0, b"hi", ip_id=1), a(0, b"hi", ip_id=1), a(4, b"!", ip_id=2), a(2, b"ho", ip_id=3), a(17 * MIB, b"x")]
+    of_b = [b(0, b"hi", ip_id=1), b(0, b"hi", ip_id=1), b(4, b"!", ip_id=2), b(2, b"ho", ip_id=3), b(17 * MIB, b"x")]
+    of_b += [b(0, b"hi", ip_id=1), b(7, b"!", ip_id=4), b(5, b"ha", ip_id=5), b(19 * MIB, b"x")]
+    again = [a(0, b"hi", ip_id=7), b(0, b"hi", ip_id=7), b(0, b"hi", ip_id=8)]
+    lost = [a(6, b"A"), b(10, b"B")]
+    facts = play_one([*handshake(), *of_a, *of_b, *again, *lost]).facts
+    assert facts.duplicate_packets == 1 + 2
+    assert facts.out_of_order_segments == 1 + 2
+    assert facts.ignored_segments == 1 + 2
+    assert facts.retransmitted_segments == 1 + 2
+    assert facts.gap_bytes == (1, 2)
+    assert facts.sizes == (7, 11)
+    assert facts.packets == (2 + 5 + 1 + 1, 1 + 9 + 2 + 1)
+
+
 def test_noise_is_told_up_to_a_cap_and_counted_beyond_it():
     noise = [a(17 * MIB * n, b"forged") for n in range(1, 21)]
     tale = play_one([*handshake(), a(0, b"hello"), *noise, a(5, b"world")], Limits(oddities_max=3))

@@ -75,3 +75,10 @@ def test_only_the_six_flags_that_the_model_names_are_given():
 
 def test_checksums_are_not_looked_at():
     assert len(decode(bytes(Ether(**MACS) / IP(chksum=1) / TCP(chksum=1)))) == 1
+
+
+@pytest.mark.parametrize(("kept", "shut"), [(14, False), (15, False), (16, True), (17, True), (20, True)])
+def test_a_window_of_zero_is_one_only_where_it_was_captured(kept, shut):
+    data = bytes(IP() / TCP(flags="A", window=0))
+    (found,) = segments(decode(Captured(data[: 20 + kept], 101, wire_size=len(data))))
+    assert bool(found.flags & ZERO_WINDOW) is shut

@@ -9,12 +9,14 @@ import cramjam
 import kafkacraft as craft
 import pytest
 
+from mqsniff.limits import Limits
 from mqsniff.model import Message, RecordBatch
 from mqsniff.testing.conversations import chunks, client, server
 from mqsniff.testing.driver import Driver
 from mqsniff_kafka import Kafka
+from mqsniff_kafka.bodies import read_response_body, version_of
 from mqsniff_kafka.formats import TEXTS, decode_marked
-from mqsniff_kafka.records.data import _count_deliveries
+from mqsniff_kafka.records.data import _count_deliveries, replace_all
 
 PUSH_TELEMETRY, TXN_OFFSET_COMMIT = 72, 28
 COMMIT = "AgAAAYvP5WgAAAAAAQAAAAZ3aW5kb3cAAAGLz+Vn/w=="
@@ -115,3 +117,13 @@ def test_records_without_offsets_were_acquired_nobody_knows_how_often() -> None:
     batch = RecordBatch(b"", 3, columns={"offset": [None, 7, None]})
     _count_deliveries(batch, [{"first_offset": 5, "last_offset": 9, "delivery_count": 2}])
     assert list(batch.columns["attempts"]) == [None, 2, None]
+
+
+@pytest.mark.parametrize(("records", "shown"), [(b"any bytes", {"size": 9}), (b"", {"size": 0}), (None, None)])
+def test_record_data_that_nobody_reads_is_its_size(records, shown):
+    topics = [{"topic": "orders", "partitions": [{"partition_index": 0, "records": records}]}]
+    data = craft.response(craft.FETCH, 4, 7, {"responses": topics})
+    body, problems = read_response_body(version_of(craft.FETCH, 4), data, 8, len(data), Limits())
+    assert problems == []
+    replace_all(body.marks.records, body.value)
+    assert body.value["responses"][0]["partitions"][0]["records"] == shown

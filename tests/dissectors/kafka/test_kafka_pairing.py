@@ -132,3 +132,25 @@ def test_a_hole_inside_an_answer_loses_none() -> None:
         [messages[0]],
         [messages[1]],
     ]
+
+
+def test_of_two_requests_with_an_id_the_one_that_the_body_fits_is_answered() -> None:
+    """Both stood in the capture before the server's loss, so that either answer may be the lost one."""
+    asked = client(request(HEARTBEAT, 4, 7, {"group_id": "g"}), request(METADATA, 12, 7))
+    lost, there = response(HEARTBEAT, 4, 7), response(METADATA, 12, 7, {"cluster_id": "c"})
+    (answer,) = behind_a_loss(asked, server(lost, there), lost=len(lost))
+    assert (answer.name, answer.body["cluster_id"], answer.problems) == ("Metadata", "c", [])
+    assert [(pending.message.name, pending.status) for pending in answer.resolved if pending.message] == [
+        ("Heartbeat", "lost"),
+        ("Metadata", None),
+    ]
+
+
+def test_an_answer_of_an_id_that_was_asked_twice_goes_to_the_first_where_both_fit_and_nothing_was_lost() -> None:
+    asked = client(request(METADATA, 12, 7), request(METADATA, 12, 7))
+    answers = [response(METADATA, 12, 7, {"cluster_id": name}) for name in "ab"]
+    messages = Driver(Kafka).run(chunks([asked, server(*answers)])).messages
+    assert [[pending.message for pending in message.resolved] for message in messages[2:]] == [
+        [messages[0]],
+        [messages[1]],
+    ]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from record_craft import HEAD, PACKINGS, SOME, XERIAL, Plain, batch, kafka_python_reads, message_set, patched, wrapper
 from record_reading import expected, kinds, read, rows
 
+from mqsniff.model import PayloadChecksum
 from mqsniff_kafka.records import batches as module
 from mqsniff_kafka.records.batches import read_batches
 
@@ -54,6 +55,7 @@ def test_the_head_has_every_field_of_the_wire() -> None:
         "records": 4,
     }
     assert found.records is None
+    assert type(found.head["crc"]) is PayloadChecksum  # hidden where payload is
 
 
 def test_attributes_are_named_beside_their_number() -> None:
@@ -218,6 +220,15 @@ def test_of_a_batch_without_its_end_the_head_is_told_as_far_as_it_goes() -> None
     told = {"cut_by": "broker", "offset": 0, "message_size": len(message) - 12, "crc": crc, "magic": 1}
     assert read(message[:17]).cut_off("broker") == {**told, "size": 17}
     assert read(message[:26]).cut_off("broker") == {**told, "size": 26, **named}
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize(("kept", "named"), [(17, 0), (18, 3), (25, 3), (26, 4), (27, 4)])
+def test_of_a_message_without_its_end_the_head_is_told_as_far_as_it_goes(magic: int, kept: int, named: int) -> None:
+    told = read(message_set(SOME[:1], magic)[:kept]).cut_off("broker")
+    assert told is not None
+    names = ["attributes", "timestamp_type", "codec", *(["timestamp"] if magic else [])]
+    assert [name for name in told if name in (*names, "timestamp")] == names[:named]
 
 
 def test_a_batch_that_the_capture_cut_gives_its_whole_records() -> None:

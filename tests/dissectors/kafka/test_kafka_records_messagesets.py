@@ -173,9 +173,19 @@ def test_a_wrapper_that_the_capture_cut_gives_its_whole_messages() -> None:
     chance = random.Random(5)
     records = tuple(Plain(at, b"k", chance.randbytes(200)) for at in range(100))
     inner = message_set(records, 0)
-    found = rows(read(wrapper(gzip.compress(inner), 0, 1, 99)[:15000], lost=True))
+    reading = read(wrapper(gzip.compress(inner), 0, 1, 99)[:15000], lost=True)
+    found = rows(reading)
+    assert kinds(reading) == [("truncated", "batches[0].value")]
     assert [row[3] for row in found] == [one.value for one in records][: len(found)]
     assert 50 < len(found) < 100
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("kept", range(17, 38))
+def test_a_wrapper_of_which_the_capture_kept_little_is_told_by_its_head(magic: int, kept: int) -> None:
+    reading = read(wrapper(gzip.compress(message_set(SOME, magic)), magic, 1, 99)[:kept], lost=True)
+    assert rows(reading) == []
+    assert reading.batches or reading.cut_off("broker")
 
 
 def test_messages_of_a_cut_wrapper_of_magic_1_have_no_offsets_as_nobody_knows_the_last_one() -> None:

@@ -71,6 +71,18 @@ def test_a_damaged_batch_is_not_kept(openings) -> None:
     assert len(openings) == 2
 
 
+@pytest.mark.parametrize(
+    ("behind", "count", "kind"), [(b"xyz", 4, "trailing_bytes"), (b"", 5, "malformed"), (b"", 3, "trailing_bytes")]
+)
+def test_what_is_odd_about_a_batch_is_told_each_time(behind: bytes, count: int, kind: str) -> None:
+    raw = batch()
+    odd = patched(raw, gzip.compress(raw[HEAD:] + behind, mtime=0), attributes=1, count=count)
+    first, again = read(odd), read(odd)
+    assert [found for found, _ in kinds(first)] == [kind]
+    assert kinds(again) == kinds(first)
+    assert rows(again) == rows(first)
+
+
 def test_the_batches_used_last_stay_within_the_bound() -> None:
     raw = batch()[HEAD:]
     opened = OpenedBatch(b"x", raw, walk(raw, 0, len(raw), 4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import random
 from itertools import pairwise
 from typing import Any
@@ -80,6 +81,21 @@ def test_a_piece_tells_its_batches_and_what_it_begins() -> None:
     assert (held(second)["size"], len(held(second)["batches"]), held(second)["begun"]) == (5, 1, 0)
     (row,) = second.partitions
     assert (row["wire_bytes"], row["batches"]) == (5, 1)
+
+
+def test_records_of_a_snapshot_were_read_by_a_follower_of_its_partition() -> None:
+    for message in answers(dialogue([len(SNAPSHOT) // 2])):
+        assert message.records
+        for batch in message.records:
+            told = {"topic": LOG, "partition": 0, "reader": "follower", "direction": "deliver"}
+            assert batch.constant.items() >= told.items()
+
+
+def test_topic_records_of_a_snapshot_teach_their_names() -> None:
+    (record,) = [value for value in RECORDS if value[1] == 2]  # frame version | type | version | name | id | tags
+    name, topic_id = record[4:8].decode(), base64.urlsafe_b64encode(record[8:24]).decode().rstrip("=")
+    taught = [pair for message in answers(dialogue([len(SNAPSHOT) // 2])) for pair in message.teaches]
+    assert taught == [(topic_id, name)]
 
 
 def test_a_piece_whose_predecessor_was_not_seen_is_read_from_its_first_whole_batch_on() -> None:

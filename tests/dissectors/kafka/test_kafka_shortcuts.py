@@ -9,6 +9,7 @@ import pytest
 
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
+from mqsniff.model import PayloadChecksum
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
@@ -127,6 +128,8 @@ def test_a_lone_batch_has_the_head_that_batches_have(fields):
     head = lone_head(data, 0, len(data))
     assert [head] == by_batches(data)
     assert list(head) == list(by_batches(data)[0])
+    assert [*map(type, head.values())] == [*map(type, by_batches(data)[0].values())]
+    assert type(head["crc"]) is PayloadChecksum
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 from handmade import captures, connection
-from pulsarcraft import SUBSCRIBE, ack, batch, deliver, ended, frame, message, names, run, still_open
+from pulsarcraft import SUBSCRIBE, ack, batch, deliver, encoded, ended, frame, message, names, run, still_open
 
 from mqsniff.decode.exchanges import Exchanges
 from mqsniff.limits import Limits
 from mqsniff.model import Side
-from mqsniff.tables.rows import exchange_row
+from mqsniff.tables.rows import exchange_row, record_rows
+from mqsniff.tables.values import Redaction
 from mqsniff.testing.conversations import Say, client, server
 
 
@@ -243,3 +244,35 @@ def test_open_questions_are_limited():
     driver = run(SUBSCRIBE, deliver(*range(100)), limits=limits)
     assert len(list(driver.dissector.unanswered())) == 20
     assert len(driver.dissector._session._consuming._consumers._known[1].unsettled) == 20
+
+
+def records_of(entry: bytes, *slots: tuple[bytes, dict], **more):
+    said = message(batch(*slots) if slots else b"v", entry=entry, **more)
+    return run(SUBSCRIBE, server(said)).messages[-1].records[0]
+
+
+def test_a_delivery_with_only_the_time_of_the_broker_has_no_offset():
+    delivered = records_of(encoded("BrokerEntryMetadata", broker_timestamp=1_700_000_000_000))
+    assert delivered.constant["store_ts"] == 1_700_000_000_000_000_000
+    assert "offset" not in delivered.constant | delivered.columns
+
+
+def test_a_delivery_with_only_an_index_has_no_time_of_the_broker():
+    delivered = records_of(encoded("BrokerEntryMetadata", index=9))
+    assert (delivered.constant["store_ts"], delivered.constant["offset"]) == (None, 9)
+
+
+def test_the_index_of_an_entry_is_that_of_its_last_message():
+    slots = [(b"value", {})] * 3
+    delivered = records_of(encoded("BrokerEntryMetadata", index=9), *slots, num_messages_in_batch=3)
+    assert delivered.columns["offset"] == [7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("index", "offset", "beyond"), [((1 << 63) - 1, (1 << 63) - 1, None), (1 << 63, None, {"offset": 1 << 63})]
+)
+def test_an_index_that_a_column_cannot_hold_is_beyond_it(index, offset, beyond):
+    driver = run(SUBSCRIBE, server(message(b"v", entry=encoded("BrokerEntryMetadata", index=str(index)))))
+    delivery = driver.messages[-1]
+    (row,) = record_rows(connection(), delivery, delivery.records[0], captures(), Redaction())
+    assert (row["offset"], row["beyond_int64"]) == (offset, beyond)

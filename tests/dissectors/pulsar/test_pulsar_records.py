@@ -13,8 +13,10 @@ from pulsarcraft import batch, encoded
 from mqsniff.codecs.inflation import InflationBudget
 from mqsniff.limits import KIB, Limits
 from mqsniff.tables.schemas import names_of
+from mqsniff_pulsar.batches import read_slots
 from mqsniff_pulsar.messages import message_type
-from mqsniff_pulsar.records import place, record_batch
+from mqsniff_pulsar.payload import is_plain
+from mqsniff_pulsar.records import place, record_batch, time_ns
 
 LIMITS = Limits()
 PLAIN = b"the same words again and again, " * 40
@@ -264,3 +266,51 @@ def test_payloads_become_no_more_plain_bytes_than_their_bytes_and_the_free_ones_
     made = [records(metadata, zlib.compress(bytes(50_000)), budget=budget) for _ in range(3)]
     assert [problems for _, problems in made] == [[], [("limit", "error")], [("limit", "error")]]
     assert [batch.values is None for batch, _ in made] == [False, True, True]
+
+
+def test_a_message_without_an_event_time_has_that_of_its_publication():
+    made, _ = records({}, b"v")
+    assert (made.constant["record_ts"], made.constant["event_ts"]) == (1_700_000_000_000_000_000, None)
+
+
+def test_a_plain_payload_of_another_size_than_the_told_one_is_odd_and_kept():
+    made, problems = records({"uncompressed_size": 3}, b"four")
+    assert (values(made), problems) == ([b"four"], [("codec", "warning")])
+    assert records({"uncompressed_size": 4}, b"four")[1] == []
+
+
+@pytest.mark.parametrize(
+    ("metadata", "plain"),
+    [
+        ({}, True),
+        ({"compression": "NONE", "chunk_id": 0}, True),
+        ({"compression": "LZ4"}, False),
+        ({"encryption_keys": [{"key": "k"}]}, False),
+        ({"encryption_keys": [{"key": "k"}], "compression": "NONE"}, False),
+        ({"encryption_keys": [{"key": "k"}], "compression": "LZ4"}, False),
+        ({"chunk_id": 0, "compression": "LZ4"}, False),
+    ],
+)
+def test_a_payload_is_plain_if_it_is_neither_compressed_nor_encrypted(metadata, plain):
+    assert is_plain(metadata) is plain
+
+
+@pytest.mark.parametrize(
+    ("elements", "free", "told"), [(2, 2, "elements_max"), (3, 2, "records_start"), (2, 3, "elements_max")]
+)
+def test_a_batch_of_more_messages_than_a_limit_says_which_and_what_is_left(elements, free, told):
+    limits = Limits(elements_max=elements, records_free=free, records_start=free)
+    slots, problems = [(b"v%d" % n, {}) for n in range(4)], []
+    plain = batch(*slots)
+    read = read_slots(plain, 4, InflationBudget(limits), problems.append)
+    (problem,) = problems
+    assert len(read.starts) == 2
+    assert told in problem.detail
+    assert (problem.kind, problem.size) == ("limit", len(batch(*slots[2:])))
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "expected"), [(1, 1_000_000), (0, None), (-1, None), (None, None), ("1", None)]
+)
+def test_a_time_that_is_none_is_no_time(milliseconds, expected):
+    assert time_ns(milliseconds) == expected

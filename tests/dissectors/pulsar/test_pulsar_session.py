@@ -368,3 +368,11 @@ def test_what_the_broker_takes_is_what_connected_says():
     assert noted(driver) == [("out_of_range", "warning")]
     assert driver.dissector.identity.close_reason == "too large"
     assert driver.messages[-1].body["payload"]["size"] == 200_000
+
+
+def test_of_two_requests_with_one_id_the_first_is_answered_first():
+    lookups = [frame("LOOKUP", topic=TOPIC, request_id=4), frame("PARTITIONED_METADATA", topic=TOPIC, request_id=4)]
+    answer = frame("LOOKUP_RESPONSE", request_id=4, response="Connect", broker_service_url="pulsar://b:6650")
+    driver = run(client(connect()), server(connected()), client(*lookups), server(answer))
+    assert ("LOOKUP", "LOOKUP_RESPONSE", None) in ended(driver)
+    assert still_open(driver) == ["PARTITIONED_METADATA"]

@@ -199,6 +199,23 @@ def test_a_message_that_is_a_batch_inside_gives_its_inner_messages():
         ]
 
 
+def test_inner_messages_have_the_properties_of_their_own():
+    inner = batch_message(b"one", properties(UNIQ_KEY="1")) + batch_message(b"two", properties(TAGS="B", KEYS="b"))
+    content, _ = read("stored-messages", stored(inner, properties(UNIQ_KEY="outer", KEYS="outer"), sys_flag=0xC0))
+    assert [(row["headers"], row["key"], row["unique_key"]) for row in rows(content.records[0])] == [
+        ([("UNIQ_KEY", b"1")], None, "1"),
+        ([("TAGS", b"B"), ("KEYS", b"b")], b"b", None),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", properties(TAGS="A"), properties(TAGS="A", MYKEYS="x"), properties(KEYS_="x")])
+def test_a_message_without_keys_has_no_key(text):
+    (row,) = rows(read("stored-messages", stored(b"hello", text))[0].records[0])
+    assert (row["key"], row["value"]) == (None, b"hello")
+    (row,) = rows(read("message", batch_message(b"one", text), {"batch": True}, records="produced")[0].records[0])
+    assert (row["key"], row["value"]) == (None, b"one")
+
+
 def test_transactions_are_told_by_their_flag():
     flags = (0, 4, 8, 12)
     content, _ = read("stored-messages", b"".join(stored(b"x", sys_flag=flag) for flag in flags))
@@ -214,6 +231,14 @@ def test_times_that_nobody_can_mean_are_none():
     assert time_ns(BORN) == BORN * MS
     assert time_ns(1 << 62) is None
     assert time_ns("soon") is None
+    assert time_ns(True) is None
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_times_are_those_that_fit_a_column_of_nanoseconds(sign):
+    last = 9_223_372_036_853  # whole milliseconds, in nanoseconds below 2**63
+    assert time_ns(sign * last) == sign * last * MS
+    assert time_ns(sign * (last + 2)) is None
 
 
 @pytest.mark.parametrize(
@@ -341,6 +366,21 @@ def test_a_response_that_tells_less_fills_in_less(told):
     assert all(row.get("message_id") is None and "offset" not in row for row in rows(content.records[0]))
 
 
+def test_one_id_for_a_batch_is_that_of_all_its_messages():
+    content, _ = read(
+        "message-batch", batch_message(b"one") + batch_message(b"two"), {"queue_id": 1}, records="produced"
+    )
+    complete(content.records[0], {"msg_id": "A"})
+    assert [row["message_id"] for row in rows(content.records[0])] == ["A", "A"]
+
+
+def test_a_batch_without_messages_has_no_id():
+    content, _ = read("message-batch", b"", {"queue_id": 1}, records="produced")
+    for batch in content.records:
+        complete(batch, {"msg_id": "A"})
+        assert "message_id" not in batch.constant
+
+
 def test_records_are_made_only_when_they_are_asked_for():
     notes = ProblemNotes(Limits())
     for kind, raw in (
@@ -374,3 +414,30 @@ def test_bodies_of_a_connection_become_no_more_than_their_bytes_and_the_free_one
     read_four = [read_messages("stored-messages", data, run, notes, budget).records for _ in range(4)]
     assert [len(batch.data) for records in read_four for batch in records] == [len(raw) + 50_000] + [len(raw)] * 3
     assert [problem.kind for problem in notes.problems] == ["limit"] * 3
+
+
+def test_messages_that_no_consumer_reads_have_another_reader():
+    content, _ = read("stored-messages", stored(b"one"), records="replica")
+    assert [row["reader"] for row in rows(content.records[0])] == ["replica"]
+    content, _ = read("stored-messages", stored(b"one"), records="")
+    assert [row["reader"] for row in rows(content.records[0])] == ["other"]
+
+
+def test_the_smallest_message_has_neither_body_nor_topic_nor_properties():
+    raw = stored(b"", topic="")
+    content, problems = read("stored-messages", raw * 2)
+    assert (len(content.value["messages"]), problems) == (2, [])
+    assert [row["value"] for row in rows(content.records[0])] == [b"", b""]
+
+
+def test_inner_messages_beyond_the_records_of_a_connection_are_told():
+    run = Settings(Limits(records_free=2, record_cost=1 << 20), wanted=WITH_RECORDS)
+    notes = ProblemNotes(run.limits)
+    raw = stored(batch_message(b"one") * 3, sys_flag=0xC0)
+    content = read_messages(
+        "stored-messages", Data(raw, len(raw), {}, "consumer"), run, notes, InflationBudget(run.limits)
+    )
+    assert [row["value"] for row in rows(content.records[0])] == [b"one"] * 2
+    assert [(problem.kind, problem.severity, problem.path) for problem in notes.problems] == [
+        ("limit", "error", "body.inner")
+    ]

@@ -747,3 +747,14 @@ def test_the_problems_of_one_message_are_bounded_and_what_is_left_out_is_told():
     driver = run(client(json_frame(310, 1, dict.fromkeys("cdefghj", "x"))), message_problems_max=3)
     (message,) = driver.messages
     assert [problem.kind for problem in message.problems] == ["format", "format", "limit"]
+
+
+def test_of_two_requests_with_one_opaque_the_first_is_answered_first():
+    asked = [json_frame(34, 7, body=b"{}"), json_frame(34, 7, body=b"{}")]
+    messages = Driver(RocketMQ).run(chunks([client(*asked), server(answer(7), answer(7))])).messages
+    assert [[pending.message for pending in message.resolved] for message in messages] == [
+        [],
+        [],
+        [messages[0]],
+        [messages[1]],
+    ]
