@@ -222,7 +222,7 @@ class Limits:
         "tunnels inside each other: a packet may consist of nothing but their headers",
         "raise it for a `limit` problem that names tunnels")
     elements_max: int = _count(1 << 20, 1000, 1 << 31,
-        "array elements and unknown tags of one message (Pulsar: nested messages count as four): two bytes may make one",
+        "array elements and unknown tags of one message (Pulsar: nested messages count as four): two bytes make one",
         "raise it for a `limit` problem of a message that has more elements")
     message_problems_max: int = _count(100, 1, 1 << 20,
         "problems noted in one message: a body may be wrong in every byte",
