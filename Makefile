@@ -5,11 +5,12 @@ CAPTURES ?= ../shared/captures
 ROUNDS ?= 6
 SAMPLE ?= 40
 SEED ?= 1
+STREAMS ?= 1000
 WHEEL := $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheels .
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
 LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py
 
-.PHONY: lock audit signals mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows bench clean
+.PHONY: lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
@@ -39,6 +40,9 @@ audit:  ## known holes in the pinned dependencies; needs the network
 
 signals: .venv/ready  ## end every command at random moments, and look what it leaves: make signals ROUNDS=6
 	$(BIN)/python tests/signals_at_random.py $(ROUNDS)
+
+differential: .venv/ready  ## reassembly beside tshark's, on mangled connections: make differential STREAMS=1000
+	$(BIN)/python tests/streams/differential.py $(STREAMS)
 
 test: .venv/ready  ## the tests, goldens of pcaps/ included
 	$(BIN)/pytest

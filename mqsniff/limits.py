@@ -98,6 +98,12 @@ class Limits:
     capture_free: int = _bytes(16 * MIB, 64 * KIB, 1024 * TIB,
         "bytes of a compressed capture beyond capture_ratio: equal packets are no attack",
         "as capture_ratio")
+    capture_row_cost: int = _count(3, 1, 1 << 20,
+        "bytes of a compressed capture that pay a row: a message of its own leaves more, however well it compresses",
+        "lower it for a `limit` problem that names it: what follows is read then")
+    capture_rows_free: int = _count(1 << 18, 1, 1 << 48,
+        "rows of compressed captures beyond capture_row_cost: equal messages are no attack",
+        "raise it for a `limit` problem that names it: what follows is read then")
     codec_memory: int = _bytes(256 * MIB, MIB, 2 * GIB,
         "bytes of history that a compressed capture may ask its decoder to hold",
         "raise it where an input is said to need more, such as `zstd --long=31`")
@@ -216,7 +222,7 @@ class Limits:
         "tunnels inside each other: a packet may consist of nothing but their headers",
         "raise it for a `limit` problem that names tunnels")
     elements_max: int = _count(1 << 20, 1000, 1 << 31,
-        "array elements and unknown tags of one message: every two bytes may become an object",
+        "array elements and unknown tags of one message (Pulsar: nested messages count as four): two bytes make one",
         "raise it for a `limit` problem of a message that has more elements")
     message_problems_max: int = _count(100, 1, 1 << 20,
         "problems noted in one message: a body may be wrong in every byte",

@@ -23,6 +23,7 @@ from mqsniff.decode.observer import RunObserver
 from mqsniff.decode.openstate import COUNTED_PACKETS, OpenState
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import Settings
+from mqsniff.limits import Limits
 from mqsniff.model import (
     CaptureInfo,
     ClosedItem,
@@ -45,6 +46,10 @@ from mqsniff.streams.flows import FlowEvents, FlowTable
 from mqsniff.streams.packets import PacketDecoder
 from mqsniff.tls.keylog import TLS_KEY_LOG, KeyLog, KeyRing
 from mqsniff.topics import TopicDirectory
+
+CONNECTION_ROWS: Final = 4
+"""Rows that opening or closing a connection costs, nearly."""
+ROWS_SPENT: Final = "the compressed captures become more rows than capture_row_cost and capture_rows_free allow"
 
 SLICE_PACKETS: Final = 8192
 """Packets of one slice; their items may be in memory together."""
@@ -111,6 +116,7 @@ class Pipeline:
         self._topics = TopicDirectory(limit=settings.limits.topics_max)
         self._internal = InternalTopics(self._context.registry.dissectors)
         self._numbered = 0
+        self._rows = RowBudget(settings.limits)
         self.totals = Totals()
         self._last_ns = -(1 << 63)
 
@@ -154,6 +160,9 @@ class Pipeline:
                     yield from self._bound_state(batch.ordinal + stop)
             yield from self._faults()
             yield None
+            if self._rows.are_spent(self.captures):
+                yield self._notice(Problem("limit", "error", ROWS_SPENT))
+                break
         for odd in self._decoder.close():
             yield self._notice(replace(odd.problem, ts_ns=odd.ts_ns, packet=odd.packet))
         for events in self._flows.end():  # all released by the end, the oldest connection first
@@ -219,7 +228,9 @@ class Pipeline:
 
     def _merged(self, placed: list[Iterator[Placed]]) -> Iterator[Item]:
         """Items in order of release, then of the connections' first packets; names are known from here on."""
+        budget = self._rows
         for _, _, item in placed[0] if len(placed) == 1 else heapq.merge(*placed):
+            budget.rows += 1
             if isinstance(item, MessageItem):
                 message = item.message
                 if message.teaches:
@@ -237,6 +248,7 @@ class Pipeline:
                 self._topics.fill_records(item.message.protocol, item.batch)
                 item.batch = self._internal.decoded(item.message.protocol, item.batch)
             elif isinstance(item, OpenedItem | ClosedItem):
+                budget.rows += CONNECTION_ROWS
                 self._number(item.connection)
             yield item
 
@@ -257,6 +269,31 @@ class Pipeline:
     def _notice(self, problem: Problem) -> Item:
         self._count(problem)
         return ProblemItem(None, problem, problem.ts_ns, problem.packet)
+
+
+class RowBudget:
+    """Counts rows, and what compressed captures may still become (``capture_row_cost``).
+
+    Captures without compression pay a row with each byte, which is more than they can become: they are not bounded.
+    It protects the process: where a run ends depends on how much is read at once.
+    """
+
+    __slots__ = ("_limits", "_paid", "rows")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._paid = limits.capture_rows_free
+        self.rows = 0
+        """Rows so far; a connection counts as several, which is what it costs."""
+
+    def are_spent(self, captures: Sequence[CaptureInfo]) -> bool:
+        """Whether there are more rows than the bytes read so far pay."""
+        if self.rows > self._paid:
+            cost, free = self._limits.capture_row_cost, self._limits.capture_rows_free
+            bounded = any(capture.compression for capture in captures)
+            paid = sum(capture.taken // (cost if capture.compression else 1) for capture in captures)
+            self._paid = free + paid if bounded else 1 << 63
+        return self.rows > self._paid
 
 
 def _slices(ordinal: int, count: int) -> Iterator[tuple[int, int]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -70,6 +71,12 @@ def is_running(process: int) -> bool:
         return False
 
 
+def is_of_start(said: str) -> bool:
+    """Whether a traceback is of Ctrl-C before the command's first line, while Python itself starts."""
+    *_, last = said.rpartition("Traceback")
+    return said.rstrip().endswith("KeyboardInterrupt") and not re.search(r"/mqsniff/(?!__init__\.py)", last)
+
+
 def faults(name: str, number: signal.Signals, delay: float, home: Path) -> list[str]:
     """What is wrong after a run that got a signal; ``home`` is an empty folder."""
     temporary, out = home / "temporary", home / "out"
@@ -87,7 +94,7 @@ def faults(name: str, number: signal.Signals, delay: float, home: Path) -> list[
     began = time.monotonic()
     said = process.stderr.read().decode(errors="replace")
     code, seconds = process.wait(), time.monotonic() - began
-    found = [f"said: {said[-500:]}"] if "Traceback" in said else []
+    found = [f"said: {said[-500:]}"] if "Traceback" in said and not is_of_start(said) else []
     if not sent:
         return found
     if code not in (0, 1, 128 + number, -number):

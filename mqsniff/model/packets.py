@@ -29,6 +29,8 @@ class CaptureInfo:
     name: str
     format: str = "unknown"
     compression: str = ""
+    taken: int = 0
+    """Bytes of the file read so far, as they are there: compressed or not."""
     packets: int = 0
     dropped: int = 0
     """Packets that the capturing program lost, by its own count (pcapng, kernel)."""

@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Final, NamedTuple
 
 from mqsniff.codecs.files import ByteSource, RawBytes, open_bytes
-from mqsniff.limits import KIB, Limits
+from mqsniff.limits import KIB, MIB, Limits
 from mqsniff.model import CaptureInfo, PacketBatch
 from mqsniff.sources.batches import report
 from mqsniff.sources.heads import HEAD_MIN, HEAD_SIZE, parser_for
@@ -113,6 +113,10 @@ class Stretch(NamedTuple):
     """Whether the end of the bytes is the end of the capture."""
 
 
+COMPRESSED_WINDOW: Final = 2 * MIB
+"""Largest window of a compressed capture: ``capture_rows_free`` is looked at after each."""
+
+
 class CaptureReader:
     """Reads one open capture; the constructor waits for the first bytes.
 
@@ -136,7 +140,9 @@ class CaptureReader:
         stretch = stretch or Stretch()
         self._is_last = stretch.is_last
         self._source = raw if stretch.parser else open_bytes(raw, limits)
-        self._window = ReadWindow(self._source, window, stretch.offset)
+        self._window = ReadWindow(
+            self._source, min(window, COMPRESSED_WINDOW) if self._source.compression else window, stretch.offset
+        )
         self._need = HEAD_MIN
         self._ended = False
         self.over = False
@@ -185,6 +191,7 @@ class CaptureReader:
 
     def _fill(self) -> None:
         self._window.fill(self._need)
+        self._info.taken = self._raw.taken
         self._on_read(self._raw.taken - self._told)
         self._told = self._raw.taken
 

@@ -148,7 +148,7 @@ class MessageType:
     def decode(self, data: bytes, pos: int = 0, end: int | None = None, limits: Limits = DEFAULT_LIMITS) -> DecodedBody:
         """Decode ``data[pos:end]``; never raises on traffic."""
         end = len(data) if end is None else end
-        if end - pos <= limits.elements_max:  # an element takes a byte at least, so the runtime cannot make more
+        if protowire.COST_PER_BYTE * (end - pos) <= limits.elements_max:  # so the runtime cannot make more
             try:
                 return DecodedBody(self.plain(self._parse(data[pos:end])), end)
             except FALLBACK_ERRORS:

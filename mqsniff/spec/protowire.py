@@ -73,6 +73,12 @@ _VARINTS: Final[Mapping[str, Callable[[int], int]]] = {
 }
 
 
+NESTED_COST: Final = 4
+"""Elements that a repeated message counts as: it becomes a dictionary of values, not one value."""
+COST_PER_BYTE: Final = NESTED_COST // 2
+"""Elements that a byte can become at most: an empty message takes a tag and a length."""
+
+
 def interpret(
     shape: MessageType,
     data: bytes,
@@ -118,7 +124,7 @@ class _ProtoReader:
         self.spans = spans
         self.problems: list[Problem] = []
         self.broken: DecodeStop | None = None
-        self.room = min(limits.elements_max, end - pos)
+        self.room = min(limits.elements_max, COST_PER_BYTE * (end - pos))
         self.notes_left = limits.message_problems_max
         self.depth = 0
         self.path = ""
@@ -141,8 +147,8 @@ class _ProtoReader:
         elif self.notes_left == 0:
             self.problems.append(Problem("limit", "warning", "more problems in this message than are noted"))
 
-    def take_room(self) -> None:
-        self.room -= 1
+    def take_room(self, count: int = 1) -> None:
+        self.room -= count
         if self.room < 0:
             raise Malformed("too many elements")
 
@@ -238,7 +244,7 @@ class _ProtoReader:
         if self.depth > DEPTH_MAX:
             raise Malformed("nested too deep")
         if field.repeated:
-            self.take_room()
+            self.take_room(NESTED_COST)
             inner: dict[str, Any] = {}
             elements = into.setdefault(field.name, [])
             path = f"{path}[{len(elements)}]"

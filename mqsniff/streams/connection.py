@@ -179,7 +179,8 @@ class Connection:
             if me.started:
                 return same
             return not peer.started or 0 <= peer.offset_of(segment.ack) <= peer.next
-        if self._reset:  # a client that tries again may use the same number again
+        over = me.ended and peer.ended and not has_copy(me.recent, segment, self._limits)
+        if self._reset or over:  # a client that connects again may use the same number again
             first_ns = self._handshake.syn_ns
             return same and first_ns is not None and segment.ts_ns - first_ns <= self._limits.doubled_ns
         if me.started:

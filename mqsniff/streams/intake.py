@@ -158,7 +158,9 @@ def _fin(ordering: Ordering, me: Direction, segment: Segment, offset: int) -> No
 
 
 def _beyond_end(ordering: Ordering, me: Direction, segment: Segment, size: int) -> None:
-    me.add_beyond(segment.first_seq, segment.first_seq + segment.size & MASK)
+    """Note and report that the last ``size`` bytes of a segment are after the end of the stream."""
+    stop = segment.first_seq + segment.size
+    me.add_beyond(stop - size & MASK, stop & MASK)
     _ignore(ordering, me, "trailing_bytes", f"{size} bytes after the end of the stream", size)
 
 

@@ -612,3 +612,19 @@ def test_a_compressed_capture_that_becomes_too_much_ends_with_a_limit_problem(tm
     assert run(path, *few, "--fail-on", "limit").exit_code == 1
     whole = run(path, "-o", "ndjson", "--table", "problems")
     assert not any(row["kind"] == "limit" for row in rows(whole))
+
+
+@pytest.mark.parametrize(("name", "pack"), [("many.pcap.xz", lzma.compress), ("many.pcap", bytes)])
+def test_a_compressed_capture_that_becomes_too_many_rows_ends_with_a_limit_problem(tmp_path, name, pack):
+    path = tmp_path / name
+    said = [*conversation(NSQ)]
+    path.write_bytes(pack(pcap(said + [said[-1]] * 60_000)))
+    few = ("--limit", "capture_rows_free=2", "--limit", "capture_row_cost=1048576", "-o", "ndjson")
+    cut = run(path, *few)
+    limits = [row["detail"] for row in rows(cut) if row["table"] == "problems" and row["kind"] == "limit"]
+    expected = ["the compressed captures become more rows than capture_row_cost and capture_rows_free allow"]
+    assert limits == (expected if name.endswith("xz") else [])
+    assert any(row["table"] == "connections" for row in rows(cut))
+    assert cut.exit_code == 0
+    assert run(path, *few, "--fail-on", "limit").exit_code == name.endswith("xz")
+    assert not any(row.get("kind") == "limit" for row in rows(run(path, "-o", "ndjson")))

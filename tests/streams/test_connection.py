@@ -180,6 +180,23 @@ def test_the_acknowledgement_of_a_fin_is_none_of_bytes_after_it():
     assert (tale.data(A), tale.data(B)) == (b"bye", b"x")
 
 
+def test_the_acknowledgement_of_bytes_before_the_end_is_none_of_bytes_after_it():
+    packets = [*handshake(), a(0, b"good"), a(4, b"bye", flags=FIN), a(2, b"odbye again"), b(0, ack=6), b(0, ack=7)]
+    tale = play_one([*packets, b(0, b"x", 8)])
+    assert (tale.data(A), tale.data(B), tale.problems) == (b"goodbye", b"x", [("trailing_bytes", 7, 6)])
+
+
+def test_a_new_handshake_with_the_same_numbers_after_the_close_is_another_connection():
+    packets = [*handshake(ip_id=1), a(0, b"one"), *goodbye(3, 0), *handshake(ip_id=9, ms=500), a(0, b"two", ms=501)]
+    old, new = play(packets)
+    assert (old.data(A), new.data(A), new.facts.outcome) == (b"one", b"two", "established")
+
+
+def test_a_copy_of_the_handshake_on_another_interface_after_the_close_is_none():
+    packets = [*handshake(ip_id=1), a(0, b"one"), *goodbye(3, 0), *handshake(ip_id=1, ms=500, interface=1)]
+    assert play_one(packets).data(A) == b"one"
+
+
 def test_a_side_that_closed_and_begins_elsewhere_is_another_connection_once_the_peer_acknowledges():
     elsewhere = 1_000 - 100 * MIB & 0xFFFF_FFFF
     packets = [*handshake(), a(0, b"bye", flags=FIN), a(0, b"lost", isn=elsewhere), b(0, raw_ack=elsewhere + 5)]
