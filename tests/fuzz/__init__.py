@@ -5,3 +5,11 @@
 3. ``guided`` lets atheris (libFuzzer) change them, led by coverage; ``blind`` changes them by chance, without atheris.
 4. What was found is kept in ``findings/``, smallest first; ``test_fuzz_findings`` tries it again.
 """
+
+import sys
+from pathlib import Path
+
+_TESTS = Path(__file__).parents[1]
+for _folder in (_TESTS, _TESTS / "streams", _TESTS / "tls"):  # where the helpers of other tests lie
+    if str(_folder) not in sys.path:
+        sys.path.append(str(_folder))

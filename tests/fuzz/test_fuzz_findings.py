@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS / folder) for folder in ("streams", "tls") if str(TESTS / folder) not in sys.path]
-
-from . import blind, figures, judging  # noqa: E402  # the helpers of other rooms are found by now
-from .judging import Target, judge  # noqa: E402
-from .store import kept  # noqa: E402
-from .targets import targets  # noqa: E402
+from . import blind, figures, judging
+from .judging import Target, judge
+from .store import kept
+from .targets import targets
 
 KEPT = [(name, file) for name in targets() for file in kept(name)]
 FEW = {"where": 4, "reassembly": 40, "probe": 40, "filters": 40, "packets": 60}
