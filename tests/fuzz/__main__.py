@@ -18,13 +18,16 @@ ROOT = Path(__file__).parents[2]
 def main() -> int:
     """Run what was asked for; 1 if something was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("target", nargs="?", help="a target, or 'all', one after the other")
+    parser.add_argument("target", nargs="?", help="a target, 'all' (one after the other), or 'lies'")
     parser.add_argument("--seconds", type=int, default=60, help="how long, for each target (60)")
     parser.add_argument("--until", metavar="HH:MM", help="go round all targets until this time of day (UTC)")
     parser.add_argument("--list", action="store_true", help="targets")
     parser.add_argument("--table", action="store_true", help="sums of the runs so far, as Markdown")
     parser.add_argument(
         "--try", dest="files", nargs="+", metavar="FILE", help="try these inputs, and say what is wrong"
+    )
+    parser.add_argument(
+        "--each", dest="step_of", type=int, default=1, metavar="N", help="of lies: one of N messages (1)"
     )
     parser.add_argument("--as", dest="step", choices=("guided", "replay"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -37,6 +40,10 @@ def main() -> int:
 
         print("\n".join(figures.table()))
         return 0
+    if asked.target == "lies":
+        from . import lies_all
+
+        return lies_all.main(asked.step_of)
     from .targets import targets
 
     if asked.list or asked.target is None:

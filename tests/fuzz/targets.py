@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from . import target_codecs, target_dissectors, target_packets, target_probes, target_texts, target_tls
+from . import target_codecs, target_dissectors, target_packets, target_probes, target_rows, target_texts, target_tls
 from .judging import Target
 
 
@@ -16,7 +16,15 @@ def targets() -> dict[str, Target]:
 
 
 def _all() -> Iterator[Target]:
-    for module in (target_packets, target_probes, target_dissectors, target_codecs, target_tls, target_texts):
+    for module in (
+        target_packets,
+        target_probes,
+        target_dissectors,
+        target_rows,
+        target_codecs,
+        target_tls,
+        target_texts,
+    ):
         yield from module.targets()
 
 

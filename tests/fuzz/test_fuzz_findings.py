@@ -10,7 +10,7 @@ from .store import kept
 from .targets import targets
 
 KEPT = [(name, file) for name in targets() for file in kept(name)]
-FEW = {"where": 4, "reassembly": 40, "probe": 40, "filters": 40, "packets": 60}
+FEW = {"where": 4, "rows": 25, "reassembly": 40, "probe": 40, "filters": 40, "packets": 60}
 """Inputs of targets that take long for each."""
 
 
