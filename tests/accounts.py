@@ -24,7 +24,7 @@ Rows = dict[str, list[Row]]
 
 STRANGERS = {"tls", "unknown", *TITLES}
 SKIPPED = ("undecoded", "truncated")
-OF_LAYERS = ("tls", "codec", "limit", "trailing_bytes")
+OF_LAYERS = ("tls", "codec", "limit", "trailing_bytes", "checksum")
 
 
 def without_message(problems: list[Row], *, layered: bool) -> list[Row]:

@@ -13,6 +13,7 @@ Source: RFC 8446 section 5.1, RFC 5246 section 6.2.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -233,6 +234,13 @@ class RecordCursor:
         for mark, stop in zip(rest.marks, stops, strict=True):
             yield Chunk(rest.side, mark.offset, rest.data[mark.offset - rest.offset : stop - rest.offset], [mark])
 
+    def _behind(self, stop: int) -> bytes:
+        """The next three bytes, as far as the packet has them: the packets after it may come in another chunk."""
+        marks = self._marks
+        later = bisect_left(marks, self._start + stop, key=_offset)
+        end = marks[later].offset - self._start if later < len(marks) else len(self.data)
+        return self.data[stop : min(stop + 3, end)]
+
     def search(self, *, final: bool) -> bool:
         """Step to the next candidate of a record (rule 2); False where there is none yet: what may be one is kept."""
         while True:
@@ -243,7 +251,7 @@ class RecordCursor:
                 return False
             self.at = match.start()
             if self.left >= HEAD_SIZE:
-                behind = self.data[self.at + self.size : self.at + self.size + 3]
+                behind = self._behind(self.at + self.size)
                 if not is_head(self.head) or (len(behind) == 3 and not _HEAD.match(behind)):
                     self.at += 1
                     continue
@@ -254,3 +262,7 @@ class RecordCursor:
                     continue
             self.keep()
             return False
+
+
+def _offset(mark: Mark) -> int:
+    return mark.offset
