@@ -50,7 +50,8 @@ def other_build() -> OtherBuild | None:
     folder = os.environ.get("MQSNIFF_COMPILED")
     if not folder:
         return None
-    environment = os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPATH": folder}
+    home = str(Path(folder).resolve())
+    environment = os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPATH": home}
     script = str(Path(__file__).with_name("rowsof.py"))
     process = subprocess.Popen(
         [sys.executable, script], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -58,7 +59,7 @@ def other_build() -> OtherBuild | None:
     assert process.stdin is not None
     assert process.stdout is not None
     built = process.stdout.readline()
-    assert built.startswith(str(Path(folder).resolve())), built
+    assert built.startswith(home), built
     return OtherBuild(process.stdin, process.stdout)
 
 
