@@ -106,6 +106,8 @@ class RecordSide:
         """Records that were tried with all its secrets since then."""
         self.watched = False
         """Whether anybody wants to know where records begin."""
+        self.rest_edges: list[int] = []
+        """Where packets begin in the bytes that a search has kept."""
         self._rest = b""
         self._rest_mark: Mark | None = None
         self._tail = b""
@@ -159,6 +161,7 @@ class RecordCursor:
         self._marks = chunk.marks
         self._mark = 0
         self._chunk = chunk
+        self._edge_list: list[int] | None = None
         self.at = 0
 
     @property
@@ -236,10 +239,17 @@ class RecordCursor:
 
     def _behind(self, stop: int) -> bytes:
         """The next three bytes, as far as the packet has them: the packets after it may come in another chunk."""
-        marks = self._marks
-        later = bisect_left(marks, self._start + stop, key=_offset)
-        end = marks[later].offset - self._start if later < len(marks) else len(self.data)
+        edges = self._edges()
+        later = bisect_left(edges, self._start + stop)
+        end = edges[later] - self._start if later < len(edges) else len(self.data)
         return self.data[stop : min(stop + 3, end)]
+
+    def _edges(self) -> list[int]:
+        """Stream offsets at which packets begin, those of kept bytes too; found once."""
+        if self._edge_list is None:
+            own = (mark.offset for mark in self._marks[1:])
+            self._edge_list = [*self._owner.rest_edges, self._chunk.offset, *own]
+        return self._edge_list
 
     def search(self, *, final: bool) -> bool:
         """Step to the next candidate of a record (rule 2); False where there is none yet: what may be one is kept."""
@@ -247,7 +257,7 @@ class RecordCursor:
             match = _HEAD.search(self.data, self.at)
             if match is None:
                 self.at = max(self.at, len(self.data) - 2)
-                self.keep()
+                self._keep_searched()
                 return False
             self.at = match.start()
             if self.left >= HEAD_SIZE:
@@ -260,8 +270,13 @@ class RecordCursor:
                 if final:
                     self.at += 1
                     continue
-            self.keep()
+            self._keep_searched()
             return False
+
+    def _keep_searched(self) -> None:
+        """Leave the rest for later, with the edges of its packets."""
+        self._owner.rest_edges = [edge for edge in self._edges() if edge > self.offset]
+        self.keep()
 
 
 def _offset(mark: Mark) -> int:
