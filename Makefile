@@ -6,11 +6,13 @@ ROUNDS ?= 6
 SAMPLE ?= 40
 SEED ?= 1
 STREAMS ?= 1000
+TARGET ?= all
+SECONDS ?= 60
 WHEEL := $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheels .
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
 LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py
 
-.PHONY: lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows bench clean
+.PHONY: fuzz lies lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
@@ -43,6 +45,13 @@ signals: .venv/ready  ## end every command at random moments, and look what it l
 
 differential: .venv/ready  ## reassembly beside tshark's, on mangled connections: make differential STREAMS=1000
 	$(BIN)/python tests/streams/differential.py $(STREAMS)
+
+fuzz: .venv/ready  ## look for inputs that break something, led by coverage: make fuzz TARGET=kafka SECONDS=7200; TARGET=all
+	$(BIN)/pip install --quiet --disable-pip-version-check 'atheris>=3' || echo 'make fuzz: inputs are changed by chance' >&2
+	PYTHONPATH=.:dissectors $(BIN)/python -m tests.fuzz $(TARGET) --seconds $(SECONDS)
+
+lies: .venv/ready  ## every length field of every format says something else, in every way: ten minutes
+	PYTHONPATH=.:dissectors $(BIN)/python -m tests.fuzz lies
 
 test: .venv/ready  ## the tests, goldens of pcaps/ included
 	$(BIN)/pytest

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from crc32c import crc32c
-from struct_encoder import encode, zigzag
+from lengths import zigzag
+from struct_encoder import encode
 
 from mqsniff.spec.schema import FieldLayout, Struct
 from mqsniff.testing.conversations import Say, client, server

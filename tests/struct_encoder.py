@@ -11,6 +11,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any
 
 from hypothesis import strategies as st
+from lengths import Length, Part, honest, sized, uvarint
 
 from mqsniff.model import Secret
 from mqsniff.spec.schema import FieldLayout, Struct
@@ -27,64 +28,57 @@ LETTERS = {
 }
 
 
-def uvarint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
-
-
-def zigzag(number: int, bits: int) -> bytes:
-    return uvarint((number << 1 ^ number >> bits - 1) & (1 << bits) - 1)
-
-
 def encode(layout: Struct, body: dict[str, Any]) -> bytes:
-    out = b"".join(_item(item, body[item.name]) for item in layout.items)
-    return out + _tags(layout, body) if layout.flexible else out
+    return honest(parts(layout, body))
 
 
-def _tags(layout: Struct, body: dict[str, Any]) -> bytes:
+def parts(layout: Struct, body: dict[str, Any]) -> list[Part]:
+    """The bytes of a body, with its lengths and counts apart."""
+    out = [part for item in layout.items for part in _item(item, body[item.name])]
+    return [*out, *_tags(layout, body)] if layout.flexible else out
+
+
+def _tags(layout: Struct, body: dict[str, Any]) -> list[Part]:
     blocks = {item.tag: _item(item, body[item.name]) for item in layout.tagged if item.name in body}
-    blocks |= {int(tag): raw for tag, raw in body.get("unknown_tags", {}).items()}
-    out = uvarint(len(blocks))
+    blocks |= {int(tag): [raw] for tag, raw in body.get("unknown_tags", {}).items()}
+    out: list[Part] = [Length("uvarint", len(blocks))]
     for tag, raw in sorted(blocks.items()):
-        out += uvarint(tag) + uvarint(len(raw)) + raw
+        out += [uvarint(tag), *sized("uvarint", raw)]
     return out
 
 
-def _item(item: FieldLayout, value: Any) -> bytes:
+def _item(item: FieldLayout, value: Any) -> list[Part]:
     if item.array:
         if value is None:
-            return _size(item, -1, "i")
-        return _size(item, len(value), "i") + b"".join(_value(item, element) for element in value)
+            return [_size(item, -1, "i")]
+        return [_size(item, len(value), "i"), *(part for element in value for part in _value(item, element))]
     if item.struct is not None and item.nullable:
         present, null = (b"\x01", b"\x00") if item.tag is not None else (b"\x01", b"\xff")
-        return null if value is None else present + _value(item, value)
+        return [null] if value is None else [present, *_value(item, value)]
     return _value(item, value)
 
 
-def _size(item: FieldLayout, size: int, letter: str) -> bytes:
-    return uvarint(size + 1) if item.compact else struct.pack(">" + letter, size)
+def _size(item: FieldLayout, size: int, letter: str) -> Length:
+    return Length("compact" if item.compact else ">" + letter, size)
 
 
-def _value(item: FieldLayout, value: Any) -> bytes:
+def _value(item: FieldLayout, value: Any) -> list[Part]:
     match item.type:
         case "struct":
             assert item.struct is not None
-            return encode(item.struct, value)
+            return parts(item.struct, value)
         case "bool":
-            return b"\x01" if value else b"\x00"
+            return [b"\x01" if value else b"\x00"]
         case "uuid":
-            return urlsafe_b64decode(value + "==")
+            return [urlsafe_b64decode(value + "==")]
         case "string" | "bytes" | "records":
             letter = "h" if item.type == "string" else "i"
             if value is None:
-                return _size(item, -1, letter)
+                return [_size(item, -1, letter)]
             raw = value.encode() if isinstance(value, str) else value.data if isinstance(value, Secret) else value
-            return _size(item, len(raw), letter) + raw
+            return [_size(item, len(raw), letter), raw]
         case _:
-            return struct.pack(">" + LETTERS[item.type], value)
+            return [struct.pack(">" + LETTERS[item.type], value)]
 
 
 def with_records(body: Any, data: bytes) -> Any:

@@ -34,7 +34,7 @@ _LOOKUPD_JSON: Final = b'{"broadcast_address":'
 _ERRORS: Final = frozenset(code.encode() for code in ERRORS)
 _WORDS: Final = {len(word): word for word in (b"OK", b"CLOSE_WAIT", HEARTBEAT)}
 _LIKELY: Final = re.compile(rb"[\x00-\x04][\x00-\xff]{3}\x00\x00\x00(?:\x00(?:OK|CL|_h|\{)|\x01E_|\x02)")
-_LOOKUPD_LIKELY: Final = re.compile(rb"\x00\x00[\x00-\xff]{2}(?:OK|E_|\{)")
+_LOOKUPD_LIKELY: Final = re.compile(rb"\x00[\x00\x01][\x00-\xff]{2}(?:OK|E_|\{)")
 
 TIMES: Final = range(1_300_000_000_000_000_000, 5_000_000_000_000_000_000)
 """Plausible times of a message, in nanoseconds since 1970: from before nsqd was written to 2128."""
@@ -46,6 +46,8 @@ ODD_MAX: Final = 1 << 20
 """Largest frame of an unknown type that is followed."""
 
 SIZE: Final = LengthPrefix(4, 4, (1 << 31) - 1)
+PROBED: Final = LengthPrefix(4, 4, 0x04FF_FFFF)
+"""As far as ``scan`` looks: nsqd's messages have 1 MiB at most, unless it is configured otherwise."""
 LOOKUPD_SIZE: Final = LengthPrefix(4, 0, ODD_MAX)
 
 
@@ -72,7 +74,7 @@ def read_head(data: bytes) -> tuple[int, int]:
 
 def probe(head: bytes) -> Probed:
     """Size of the frame of nsqd that must start here."""
-    size = SIZE.size(head)
+    size = PROBED.size(head)
     if not isinstance(size, int):
         return size
     if len(head) < HEAD:

@@ -128,7 +128,9 @@ class Nsq(FramedDissector):
     @classmethod
     def scan(cls, side: Side, data: bytes, start: int) -> int:
         """First offset where a frame may start."""
-        return commands.scan(data, start) if side is Side.CLIENT else frames.scan(data, start)
+        found = commands.scan(data, start) if side is Side.CLIENT else frames.scan(data, start)
+        whole = data.find(IDENTIFIER, start, found + len(IDENTIFIER))
+        return whole if whole >= 0 else max(start, min(found, len(data) - len(IDENTIFIER) + 1))
 
     def start(self, side: Side, *, in_step: bool) -> None:
         """Say before the first byte of a side whether the stream was seen from its beginning."""

@@ -31,7 +31,7 @@ from hypothesis import strategies as st
 from mqsniff.dissector import NEED, Dissector, Sample, Verdict
 from mqsniff.framing import FramedDissector
 from mqsniff.limits import KIB, MIB, Limits
-from mqsniff.model import Chunk, Event, Gap, Message, RecordBatch, Side, Skipped
+from mqsniff.model import Chunk, Event, Frame, Gap, Message, RecordBatch, Side, Skipped
 from mqsniff.tables.schemas import names_of
 from mqsniff.testing.conversations import Say, chunks, known, streams
 from mqsniff.testing.driver import Driver, shown
@@ -422,10 +422,15 @@ def claimed_twice_or_never(driver: Driver, side: Side) -> dict[int, int]:
     found: Counter[int] = Counter()
     for _, event in driver.told:
         if isinstance(event, Message) and event.frame.side is side:
-            found.update(range(event.frame.offset, min(end, event.frame.offset + event.frame.size)))
+            found.update(range(event.frame.offset, min(end, event.frame.offset + _reach(event.frame))))
         elif isinstance(event, Skipped) and event.side is side:
             found.update(range(event.offset, min(end, event.offset + event.length)))
     return {offset: found[offset] for offset in fed if found[offset] != 1}
+
+
+def _reach(frame: Frame) -> int:
+    """How far a frame claims the stream: to a loss of unknown size (a hole without length), else to its end."""
+    return next((start for start, stop in frame.holes if start == stop), frame.size)
 
 
 def claimed_bytes(driver: Driver, side: Side) -> int:

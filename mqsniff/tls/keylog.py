@@ -40,8 +40,8 @@ _LABELS: Final = (
     rb"(?:CLIENT|SERVER)_TRAFFIC_SECRET_0|RSA"
 )
 _LINE: Final = re.compile(
-    rb"^(?P<label>" + _LABELS + rb") (?:Session-ID:)?(?P<id>[0-9A-Fa-f]{16,64}) "
-    rb"(?:Master-Key:)?(?P<secret>[0-9A-Fa-f]{2,192})[ \t]*\r?$",
+    rb"^(?P<label>" + _LABELS + rb") (?:Session-ID:)?(?P<id>(?:[0-9A-Fa-f]{2}){8,32}) "
+    rb"(?:Master-Key:)?(?P<secret>(?:[0-9A-Fa-f]{2}){1,96})[ \t]*\r?$",
     re.MULTILINE,
 )
 _KNOWN: Final = re.compile(rb"^(?:" + _LABELS + rb") ", re.MULTILINE)
@@ -216,7 +216,7 @@ class KeyLog:
         """(label, what it is about, secret) of every line."""
         for place in self._index.places():
             line = self._line(place)
-            if line is not None and not len(line["secret"]) % 2 and not len(line["id"]) % 2:
+            if line is not None:
                 yield line["label"].decode(), bytes.fromhex(line["id"].decode()), bytes.fromhex(line["secret"].decode())
 
     def copy_to(self, out: IO[bytes]) -> None:

@@ -13,6 +13,7 @@ Source: RFC 8446 section 5.1, RFC 5246 section 6.2.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -105,6 +106,8 @@ class RecordSide:
         """Records that were tried with all its secrets since then."""
         self.watched = False
         """Whether anybody wants to know where records begin."""
+        self.rest_edges: list[int] = []
+        """Where packets begin in the bytes that a search has kept."""
         self._rest = b""
         self._rest_mark: Mark | None = None
         self._tail = b""
@@ -158,6 +161,7 @@ class RecordCursor:
         self._marks = chunk.marks
         self._mark = 0
         self._chunk = chunk
+        self._edge_list: list[int] | None = None
         self.at = 0
 
     @property
@@ -233,17 +237,31 @@ class RecordCursor:
         for mark, stop in zip(rest.marks, stops, strict=True):
             yield Chunk(rest.side, mark.offset, rest.data[mark.offset - rest.offset : stop - rest.offset], [mark])
 
+    def _behind(self, stop: int) -> bytes:
+        """The next three bytes, as far as the packet has them: the packets after it may come in another chunk."""
+        edges = self._edges()
+        later = bisect_left(edges, self._start + stop)
+        end = edges[later] - self._start if later < len(edges) else len(self.data)
+        return self.data[stop : min(stop + 3, end)]
+
+    def _edges(self) -> list[int]:
+        """Stream offsets at which packets begin, those of kept bytes too; found once."""
+        if self._edge_list is None:
+            own = (mark.offset for mark in self._marks[1:])
+            self._edge_list = [*self._owner.rest_edges, self._chunk.offset, *own]
+        return self._edge_list
+
     def search(self, *, final: bool) -> bool:
         """Step to the next candidate of a record (rule 2); False where there is none yet: what may be one is kept."""
         while True:
             match = _HEAD.search(self.data, self.at)
             if match is None:
                 self.at = max(self.at, len(self.data) - 2)
-                self.keep()
+                self._keep_searched()
                 return False
             self.at = match.start()
             if self.left >= HEAD_SIZE:
-                behind = self.data[self.at + self.size : self.at + self.size + 3]
+                behind = self._behind(self.at + self.size)
                 if not is_head(self.head) or (len(behind) == 3 and not _HEAD.match(behind)):
                     self.at += 1
                     continue
@@ -252,5 +270,14 @@ class RecordCursor:
                 if final:
                     self.at += 1
                     continue
-            self.keep()
+            self._keep_searched()
             return False
+
+    def _keep_searched(self) -> None:
+        """Leave the rest for later, with the edges of its packets."""
+        self._owner.rest_edges = [edge for edge in self._edges() if edge > self.offset]
+        self.keep()
+
+
+def _offset(mark: Mark) -> int:
+    return mark.offset

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nsqcraft import HEARTBEAT, MAGIC, OK, error, identify, line, message, mpub, negotiated, pub, sized
 
+from mqsniff.codecs.snappy_chunks import IDENTIFIER
 from mqsniff.dissector import NEED, Sample, Verdict
 from mqsniff.model import Side
 from mqsniff_nsq import Nsq, Nsqlookupd
@@ -136,3 +137,21 @@ def test_a_scan_finds_a_command_inside_a_word_that_is_none():
     data = b"DPUB 5f0\n\0\0\0\x05hello" + bytes(1000)
     assert Nsq.probe(Side.CLIENT, data[1:]) == 17
     assert Nsq.scan(Side.CLIENT, data, 0) == 1
+
+
+@pytest.mark.parametrize(
+    ("dissector", "side", "frame"),
+    [
+        (Nsq, Side.CLIENT, IDENTIFIER),
+        (Nsq, Side.SERVER, IDENTIFIER),
+        (Nsq, Side.SERVER, message(ID, b"")),
+        (Nsq, Side.SERVER, b"\x30" + message(ID, b"x" * 40)[1:]),
+        (Nsqlookupd, Side.SERVER, (65_536).to_bytes(4, "big") + b"E_INVALID " + b"x" * 40),
+    ],
+)
+def test_a_scan_stops_wherever_probe_finds_a_frame(dissector, side, frame):
+    data = b"\xee" * 7 + frame + b"\xee" * 40
+    if isinstance(dissector.probe(side, data[7:]), int):
+        assert dissector.scan(side, data, 0) <= 7
+    else:
+        assert frame.startswith(b"\x30"), "a message of 800 MB is none"

@@ -7,7 +7,8 @@ import random
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from struct_encoder import bodies, encode, some_body, uvarint
+from lengths import uvarint
+from struct_encoder import bodies, encode, some_body
 from toy_layouts import FIELDS, TOYS, toy
 
 from mqsniff.spec.compile import FALLBACK_ERRORS, compile_struct, source

@@ -6,7 +6,8 @@ import time
 import tracemalloc
 
 import pytest
-from struct_encoder import encode, uvarint
+from lengths import uvarint
+from struct_encoder import encode
 from toy_layouts import TOYS, toy
 
 from mqsniff.limits import MIB, Limits

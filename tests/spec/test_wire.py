@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from struct_encoder import uvarint, zigzag
+from lengths import uvarint, zigzag
 
 from mqsniff.spec import wire
 from mqsniff.spec.wire import Malformed

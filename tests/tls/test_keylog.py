@@ -45,6 +45,16 @@ def test_the_secrets_of_a_client_random(log, form):
     assert (found.lines, found.damaged) == (3, 0)
 
 
+@pytest.mark.parametrize(
+    "odd", [f"CLIENT_RANDOM {ONE.hex()} {MASTER.hex()}a", f"CLIENT_RANDOM {ONE.hex()[1:]} {MASTER.hex()}"]
+)
+def test_a_line_with_half_a_byte_is_none_and_does_not_hide_a_good_one(odd):
+    found = KeyLog(f"{odd}\n{line('CLIENT_RANDOM', ONE, MASTER)}".encode())
+    assert found.find(ONE) == {"CLIENT_RANDOM": MASTER}
+    assert [about for _, about, _ in found.all()] == [ONE]
+    assert (found.lines, found.damaged) == (1, 1)
+
+
 def test_older_lines_of_nss():
     text = f"RSA 0011223344556677 {MASTER.hex()}\nRSA Session-ID:{OTHER.hex()} Master-Key:{MASTER.hex()}\n"
     found = KeyLog(text.encode())
