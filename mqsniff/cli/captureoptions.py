@@ -145,7 +145,7 @@ capture_options: Final = all_of((
     option(_CAPTURE, "--snaplen", metavar="SIZE", callback=reading(read_size),
            help="Bytes of a packet that are captured.  [default: 240KiB, which is all of it]"),
     option(_CAPTURE, "--buffer", metavar="SIZE", callback=reading(read_size),
-           help="Memory in which packets wait for decoding; more bridges longer bursts.  [default: 64MiB]"),
+           help="Memory in which packets wait for decoding; more bridges longer bursts.  [default: 48MiB]"),
     option(_CAPTURE, "--count", "packet_count", metavar="N", type=click.IntRange(min=1), help="Stop after N packets."),
     option(_CAPTURE, "--duration", "duration_ns", metavar="SPAN", callback=reading(_read_seconds),
            help="Stop after a time: 60 (seconds), 10m."),

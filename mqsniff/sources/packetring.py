@@ -33,7 +33,7 @@ RETIRE_MS: Final = 8
 """Age at which a block is ours though it is not full: how late a packet of a silent interface comes.
 
 A smaller age would give blocks that are nearly empty, and a ring of them is full after a shorter pause of ours."""
-BUFFER: Final = 64 * MIB
+BUFFER: Final = 48 * MIB
 PACKETS: Final = 4096
 """Packets after which a batch ends, when it has not by its bytes."""
 
