@@ -52,7 +52,6 @@ _GROUP: Final = 6
 _PROTOCOL: Final = {table: names_of(table).index("protocol") for table in TABLES}
 _TOPIC: Final = PARTITION_COLUMNS.index("topic")
 _TOPIC_ID: Final = PARTITION_COLUMNS.index("topic_id")
-_PARTITION_TEXT: Final = (_CLIENT_ID, _GROUP, _TOPIC, _TOPIC_ID)
 _TOPICS: Final = {"messages": MESSAGE_COLUMNS.index("topics"), "exchanges": EXCHANGE_COLUMNS.index("topics")}
 _TOPIC_IDS: Final = {"messages": MESSAGE_COLUMNS.index("topic_ids"), "exchanges": EXCHANGE_COLUMNS.index("topic_ids")}
 
@@ -209,7 +208,7 @@ class ArrowTables:
         for values in partition_values(item.connection, item.message):
             if values[_TOPIC_ID]:
                 self._name_one(values, waiting)
-            width = sum([_width(values[at]) for at in _PARTITION_TEXT])
+            width = _named_width(values) + _width(values[_TOPIC])
             waiting.add_fitting(values, width, self._shown)
             if waiting.full:
                 yield waiting.block()
@@ -265,7 +264,13 @@ class ArrowTables:
 def _shared_width(values: RowValues, table: Literal["messages", "exchanges"]) -> int:
     """Characters of the text in a row that its message may not say itself."""
     topics = values[_TOPICS[table]]
-    return _width(values[_CLIENT_ID]) + _width(values[_GROUP]) + (_width(topics) if topics else 0)
+    return _named_width(values) + (_width(topics) if topics else 0)
+
+
+def _named_width(values: RowValues) -> int:
+    """Characters of client id and group."""
+    client_id, group = values[_CLIENT_ID], values[_GROUP]
+    return (len(client_id) if isinstance(client_id, str) else 0) + (len(group) if isinstance(group, str) else 0)
 
 
 def _width(value: Any) -> int:

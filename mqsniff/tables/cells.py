@@ -14,6 +14,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from operator import length_hint
 from typing import Any, Final, assert_never
 
 import numpy as np
@@ -31,6 +32,8 @@ _SHARED_MIN: Final = 64
 """Values that a column has at least where shared text is looked for."""
 _SAMPLE: Final = 256
 """Values that tell whether it is worth it."""
+_SHORT: Final = 8
+"""Numbers of a part: an array for each of them costs as much as eight numbers."""
 
 
 def array_of(values: Sequence[Any], kind: ColumnType) -> pa.Array:
@@ -108,6 +111,9 @@ def repeated(value: Any, kind: ColumnType, count: int) -> pa.Array:
 
 def numbers_of(parts: Iterable[Iterable[int]]) -> Int64s:
     """The integers of many parts, concatenated."""
+    parts = list(parts)
+    if _are_short(parts):
+        return np.frombuffer(array("q", chain.from_iterable(parts)), np.int64)
     return np.frombuffer(b"".join(map(_packed, parts)), np.int64)
 
 
@@ -121,6 +127,12 @@ def numbers_array(parts: Iterable[Sequence[Any]], kind: ColumnType) -> pa.Array:
 
 def _numbers_or_none(parts: Iterable[Sequence[Any]]) -> tuple[Int64s, Bools | None]:
     """(integers of many parts, concatenated; which of them are null)."""
+    parts = list(parts)
+    if _are_short(parts):
+        try:
+            return np.frombuffer(array("q", chain.from_iterable(parts)), np.int64), None
+        except (TypeError, OverflowError):  # one of them has something else, or none
+            pass
     packed: list[memoryview] = []
     holes: list[tuple[int, Bools]] = []
     at = 0
@@ -139,6 +151,11 @@ def _numbers_or_none(parts: Iterable[Sequence[Any]]) -> tuple[Int64s, Bools | No
     for start, own in holes:
         where[start : start + len(own)] = own
     return joined, where
+
+
+def _are_short(parts: Sequence[Iterable[Any]]) -> bool:
+    """Whether it is cheaper to go through many parts number by number than part by part."""
+    return len(parts) > 1 and sum(map(length_hint, parts)) < _SHORT * len(parts)
 
 
 def _packed(numbers: Iterable[int]) -> memoryview:

@@ -39,6 +39,7 @@ from mqsniff.tables.rowvalues import (
     EXCHANGE_COLUMNS,
     MESSAGE_COLUMNS,
     PARTITION_COLUMNS,
+    SIDES,
     Captures,
     Row,
     exchange_values,
@@ -70,6 +71,7 @@ _CONNECTION_COLUMNS: Final = names_of("connections")
 _CONNECTION_FIELDS: Final = tuple(f.name for f in fields(ConnectionInfo) if f.name in _CONNECTION_COLUMNS)
 _IDENTITY_FIELDS: Final = tuple(f.name for f in fields(Identity) if f.name in _CONNECTION_COLUMNS)
 _RECORD_COLUMNS: Final = names_of("records")
+_NO_RECORD: Final[Row] = dict.fromkeys(_RECORD_COLUMNS)
 _RECORD_NAMES: Final = frozenset(_RECORD_COLUMNS)
 _RECORD_NUMBERS: Final = frozenset(names_of("records", "int64", "timestamp"))
 
@@ -125,19 +127,28 @@ def record_constants(
 ) -> Row:
     """The values that all rows of ``records`` of one batch share; None in the other columns."""
     frame = message.frame
-    common: Row = dict.fromkeys(_RECORD_COLUMNS)
-    common |= _key_and_who(connection, message)
-    common |= {
-        "capture": captures[packet_capture(frame.first_packet)].name,
-        "packet": packet_number(frame.first_packet),
-        "ts": frame.first_ts_ns,
-        "ts_ns": frame.first_ts_ns,
-        "protocol": message.protocol,
-    }
-    common |= {name: value for name, value in batch.constant.items() if name in common}
+    packet, ts_ns = frame.first_packet, frame.first_ts_ns
+    common: Row = _NO_RECORD.copy()
+    common["connection_id"] = connection.connection_id
+    common["side"] = SIDES[frame.side]
+    common["stream_offset"] = frame.offset
+    common["client"] = connection.client
+    common["server"] = connection.server
+    common["client_id"] = message.client_id or connection.identity.client_id
+    common["group"] = message.group
+    common["capture"] = captures[packet_capture(packet)].name
+    common["packet"] = packet_number(packet)
+    common["ts"] = common["ts_ns"] = ts_ns
+    common["protocol"] = message.protocol
+    beyond: list[str] = []
+    for name, value in batch.constant.items():
+        if name in common:
+            common[name] = value
+            if name in _RECORD_NUMBERS and is_beyond(value):
+                beyond.append(name)
     if not shown.payload:
         common["crc"] = None
-    return fitted(common, [name for name in batch.constant if name in _RECORD_NUMBERS])
+    return fitted(common, beyond) if beyond else common
 
 
 def record_columns(batch: RecordBatch, shown: Redaction) -> dict[str, Sequence[Any]]:
@@ -241,15 +252,6 @@ def _who(connection: ConnectionInfo | None, message: Message | None) -> Row:
         "server": connection.server,
         "client_id": (message.client_id if message is not None else None) or identity.client_id,
         "group": message.group if message is not None else identity.group,
-    }
-
-
-def _key_and_who(connection: ConnectionInfo, message: Message) -> Row:
-    return {
-        "connection_id": connection.connection_id,
-        "side": message.frame.side.text,
-        "stream_offset": message.frame.offset,
-        **_who(connection, message),
     }
 
 

@@ -43,7 +43,7 @@ _EXCHANGE_NUMBERS: Final = (
 _SETTLEMENT_COLUMNS: Final = ("attempts", "touches", "in_flight", "credit", "settled_by")
 _NO_SETTLEMENT: Final = (None,) * len(_SETTLEMENT_COLUMNS)
 _NOTHING: Final[dict[str, Any]] = {}
-_SIDES: Final = ("client", "server")
+SIDES: Final = ("client", "server")
 _INT_MIN: Final = -(1 << 63)
 _INT_MAX: Final = (1 << 63) - 1
 
@@ -54,7 +54,7 @@ def message_values(connection: ConnectionInfo, message: Message, captures: Captu
     first, last = frame.first_packet, frame.last_packet
     values: RowValues = [
         connection.connection_id,
-        _SIDES[frame.side],
+        SIDES[frame.side],
         frame.offset,
         connection.client,
         connection.server,
@@ -101,7 +101,7 @@ def exchange_values(connection: ConnectionInfo, exchange: Exchange, captures: Ca
     throttle_ns = pending.throttle_ns if pending is not None else None
     values: RowValues = [
         connection.connection_id,
-        _SIDES[frame.side] if frame is not None else None,
+        SIDES[frame.side] if frame is not None else None,
         frame.offset if frame is not None else None,
         connection.client,
         connection.server,
@@ -172,7 +172,7 @@ def partition_values(connection: ConnectionInfo, message: Message) -> Iterator[R
     frame = message.frame
     common: RowValues = [
         connection.connection_id,
-        _SIDES[frame.side],
+        SIDES[frame.side],
         frame.offset,
         connection.client,
         connection.server,

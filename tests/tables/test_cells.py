@@ -107,3 +107,12 @@ def test_a_long_column_holds_what_each_value_alone_would_be(kind, values):
 def test_diverse_text_with_something_odd_in_it(odd):
     texts = [*map(str, range(300)), odd]
     assert array_of(texts, "text").to_pylist() == [*map(str, range(300)), array_of([odd], "text")[0].as_py()]
+
+
+@pytest.mark.parametrize("last", [[], [7], [None], [1 << 63], list(range(100)), range(3), array("q", [5])])
+def test_many_short_parts_are_one_column(last):
+    parts = [*([number] for number in range(50)), range(2), last]
+    numbers = [number for part in parts for number in part]
+    assert numbers_array(iter(parts), "int64").to_pylist() == array_of(numbers, "int64").to_pylist()
+    if None not in numbers and 1 << 63 not in numbers:
+        assert numbers_of(iter(parts)).tolist() == numbers
