@@ -131,9 +131,11 @@ class _LineBlock:
     def _numbers(self, name: str) -> list[_Part] | None:
         """A column of integers or times."""
         head = HEADS[name]
-        if name == "record_index" and name not in self._block.varying:
-            return [_same(head), _digits(self._block.record_index())]
-        columns = [each.column(name) for each in self._block.held]
+        places = name == "record_index"
+        columns = [
+            range(each.start, each.stop) if places and name not in each.columns else each.column(name)
+            for each in self._block.held
+        ]
         if not all(map(_are_numbers, columns)):
             return None
         numbers = numbers_array(columns, "int64")

@@ -117,11 +117,11 @@ class RecordLines:
         step = max(1, min(BLOCK_ROWS, BLOCK_BYTES // row_size))
         for start in range(0, batch.count, step):
             stop = min(start + step, batch.count)
+            if self._rows + stop - start > BLOCK_ROWS or self._size + row_size * (stop - start) > BLOCK_BYTES:
+                yield from self.rest()
             self._waiting.append(BatchPiece(told, start, stop))
             self._rows += stop - start
             self._size += row_size * (stop - start)
-            if self._rows >= BLOCK_ROWS or self._size >= BLOCK_BYTES:
-                yield from self.rest()
 
     def rest(self) -> Iterator[bytes | memoryview]:
         """The lines of the records that wait."""

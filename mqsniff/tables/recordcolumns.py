@@ -157,7 +157,7 @@ class RecordBlock:
         """The block."""
         special = {**self._payloads(), "headers": self._headers()}
         special |= {name: self._objects(name) for name in _OBJECTS}
-        special["record_index"] = self.record_index()
+        special["record_index"] = self._record_index()
         arrays = [special[name] if name in special else self._plain(column) for name, column in _COLUMNS.items()]
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema("records"))
 
@@ -176,8 +176,7 @@ class RecordBlock:
             return array_of(values, column.type).take(number_array(self.owner))
         return repeated(first, column.type, self.rows)
 
-    def record_index(self) -> pa.Array:
-        """The column ``record_index``."""
+    def _record_index(self) -> pa.Array:
         indexes = (
             each.column("record_index") if "record_index" in each.columns else range(each.start, each.stop)
             for each in self.held
