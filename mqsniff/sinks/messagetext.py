@@ -37,7 +37,7 @@ def message_text(message: Message, latency_ns: int | None, shown: Redaction) -> 
     if message.answered:
         told += _asked(message)
     for label, value in message.notes:
-        told += f"{_label(label)}{value if _is_number(value) else _text(value, shown)}"
+        told += _label(label) + (str(value) if _is_number(value) else _text(value, shown))
     correlation = message.correlation
     if correlation is None:
         return f"{told}  {message.frame.size} B"
