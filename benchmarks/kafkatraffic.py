@@ -6,7 +6,7 @@
    five codecs in turn (or one). In a round the producer has two requests with a full batch a partition on their way,
    then the consumer fetches all of it, so that every record is there twice. Rounds begin until there are so many MB and
    rows; the segments of the connections stand between each other, in bursts.
-3. In ``records`` one segment in a hundred is lost and comes again (``tcptraffic.LossyTcp``). Nothing is missing at last:
+3. In ``records`` one segment in a hundred is lost and comes again (``tcptraffic.LossyTcp``). Nothing is missing then:
    a capture that itself lost one in a hundred would leave hardly a whole response, and nothing to compare.
 
 All print how many Kafka messages and how many rows of records (produced and delivered) they wrote.
