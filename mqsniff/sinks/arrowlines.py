@@ -6,8 +6,9 @@
    each gap between columns that vary, and repeated by an index.
 3. Text is escaped only where a byte that needs it occurs in the block. Binary values, as base64, are made one by one.
 
-Values of 100 bytes in batches of 100 take 1.5 µs per record on one core, the slow twin 8 (``benchmarks/run.py
-kafka-even``). Importing Arrow takes 0.1 s: ``recordlines`` decides when that pays.
+Values of 100 bytes in batches of 100 take 2.3 µs per record on one core, the slow twin 4.5; of 700 bytes with headers,
+in batches of 40, 5.5 and 10. Importing Arrow takes 0.1 s: ``recordlines`` decides when that pays. Smaller blocks than
+4,096 rows are slower (1,024: 3.4 µs).
 """
 
 from __future__ import annotations
