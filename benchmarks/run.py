@@ -19,6 +19,8 @@ SECTIONS = {
     "kafka-messages": "kafkaruns",
     "kafka-records": "kafkaruns",
     "kafka-parquet": "kafkaruns",
+    "kafka-even": "kafkaruns",
+    "kafka-single": "kafkaruns",
     "pulsar": "pieces",
     "rocketmq": "pieces",
     "tls": "tlsruns",

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -94,6 +95,7 @@ def run(
         watcher.begin(pipeline)
         output = output._replace(sink=PairedSink(output.sink, watcher))
     started = time.monotonic()
+    gc.freeze()  # modules and their tables stay: collecting need not look at them again
     try:
         with ended_by_sigterm():
             items = choice.of(pipeline.items(), output.learn)
