@@ -1,0 +1,53 @@
+"""Segments in, which of them are a worker's own out: every worker decides alike, since all see the same packets.
+
+1. All packets of a flow belong to one worker, its connections after each other too.
+2. A flow goes to the worker with the fewest bytes so far when its first packets come.
+3. Memory is bounded: flows beyond ``PLACED_MAX`` go by a checksum of their endpoints; there are then enough of them for
+   shares to be equal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+import numpy as np
+
+from mqsniff.model import FlowKey, SegmentBatch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PLACED_MAX: Final = 16_384
+"""Flows whose worker is remembered."""
+SEGMENT_COST: Final = 256
+"""A segment costs as much as so many bytes of payload, nearly: heads, small messages."""
+
+
+class ConnectionShares:
+    """The worker of each flow."""
+
+    def __init__(self, jobs: int, job: int) -> None:
+        self._job = job
+        self._owners: dict[FlowKey, int] = {}
+        self._loads = [0] * jobs
+
+    def own(self, segments: SegmentBatch) -> NDArray[np.bool_]:
+        """Which segments belong to this worker."""
+        count = len(segments.flows)
+        costs = np.bincount(segments.flow, segments.size + SEGMENT_COST, count).astype(np.int64).tolist()
+        owners = np.empty(count, np.int64)
+        for place, key in enumerate(segments.flows):
+            owner = self._owners.get(key)
+            if owner is None:
+                owner = self._new_owner(key)
+            owners[place] = owner
+            self._loads[owner] += costs[place]
+        own: NDArray[np.bool_] = (owners == self._job)[segments.flow]
+        return own
+
+    def _new_owner(self, key: FlowKey) -> int:
+        if len(self._owners) >= PLACED_MAX:
+            return crc32(repr(key).encode()) % len(self._loads)
+        owner = self._owners[key] = self._loads.index(min(self._loads))
+        return owner
