@@ -19,6 +19,7 @@ SECTIONS = {
     "kafka-messages": "kafkaruns",
     "kafka-records": "kafkaruns",
     "kafka-parquet": "kafkaruns",
+    "jobs": "jobruns",
     "pulsar": "pieces",
     "rocketmq": "pieces",
     "tls": "tlsruns",

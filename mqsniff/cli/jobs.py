@@ -33,6 +33,7 @@ from mqsniff.model import CaptureInfo
 if TYPE_CHECKING:
     from mqsniff.jobs.lines import LineMerge
     from mqsniff.jobs.workers import Workers
+    from mqsniff.model import FlowKey
     from mqsniff.pipeline import Totals
 
 PAYS: Final = 64 * MIB
@@ -136,20 +137,18 @@ class _JobRun:
         """Let workers decode everything; the exit code if a signal ended it."""
         from mqsniff.cli.jobwork import JobTask
         from mqsniff.decode.registry import load_dissectors
-        from mqsniff.jobs.places import SharedPlaces
-        from mqsniff.jobs.share import Share
-        from mqsniff.jobs.teachinglog import TeachingLog
+        from mqsniff.jobs.share import CommonState, Share
         from mqsniff.jobs.workers import WorkerLost, Workers
 
         load_dissectors()
         if self._tables is not None:
             self._tables.begin()
-        places, logs = SharedPlaces(self._jobs), [TeachingLog() for _ in range(self._jobs)]
-        limits, parent = self._options.limits, os.getpid()
+        limits = self._options.limits
+        common = CommonState(self._jobs, self._divided() if _size(self._files) >= PAYS else None)
         task = JobTask(
             self._files,
             self._options,
-            lambda job: Share(job, places, logs, limits, parent),
+            lambda job: Share(job, common, limits),
             None if self._tables is None else self._tables.staging,
         )
         try:
@@ -159,8 +158,17 @@ class _JobRun:
             rest = "no tables were written" if self._tables is not None else "the rows are not complete"
             raise OutputError(f"{error}; {rest}") from None
         finally:
-            for log in logs:
-                log.close()
+            common.close()
+
+    def _divided(self) -> dict[FlowKey, int]:
+        """Which worker gets which connections, by the first packets."""
+        from mqsniff.jobs.affinity import FlowAffinity
+        from mqsniff.jobs.shares import divided
+        from mqsniff.sources.files import FileSource
+
+        limits = self._options.limits
+        affinity = FlowAffinity.of(FileSource(self._files, limits).batches(), limits)
+        return divided(affinity, self._jobs)
 
     def _until_end(self, workers: Workers) -> int:
         """Take everything; after a signal what is there, and its exit code."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,7 @@ from mqsniff.jobs.places import BEFORE, Place, SharedPlaces
 from mqsniff.jobs.shares import ConnectionShares
 from mqsniff.jobs.teachinglog import PlacedTeaching, TeachingLog
 from mqsniff.limits import Limits
-from mqsniff.model import MessageItem, RecordItem, SegmentBatch
+from mqsniff.model import FlowKey, MessageItem, RecordItem, SegmentBatch
 from mqsniff.topics import TopicDirectory, TopicKey
 
 if TYPE_CHECKING:
@@ -46,13 +46,27 @@ class Orphaned(Exception):  # noqa: N818  # likewise
     """The process that puts the rows in order is gone."""
 
 
+class CommonState:
+    """What all workers have in common; to be made before they are."""
+
+    def __init__(self, jobs: int, owners: Mapping[FlowKey, int] | None = None) -> None:
+        """``owners``: the workers of flows that are divided already."""
+        self.places = SharedPlaces(jobs)
+        self.logs = [TeachingLog() for _ in range(jobs)]
+        self.owners = owners
+        self.parent = os.getpid()
+        """The process that puts the rows in order."""
+
+    def close(self) -> None:
+        """Let go of files."""
+        for log in self.logs:
+            log.close()
+
+
 class Share:
     """What one worker does."""
 
-    def __init__(
-        self, job: int, places: SharedPlaces, logs: Sequence[TeachingLog], limits: Limits, parent: int
-    ) -> None:
-        """``parent``: the process that puts the rows in order."""
+    def __init__(self, job: int, common: CommonState, limits: Limits) -> None:
         self.tells_rest = job == 0
         self.place: Place = BEFORE
         """That of the item that was given last."""
@@ -60,10 +74,10 @@ class Share:
         self.on_wait: Callable[[], None] = lambda: None
         """Called before a wait: what is complete has to go out, so that no one waits for it."""
         self._job = job
-        self._places = places
-        self._logs = logs
+        self._places = common.places
+        self._logs = logs = common.logs
         self._others = [other for other in range(len(logs)) if other != job]
-        self._shares = ConnectionShares(len(logs), job)
+        self._shares = ConnectionShares(len(logs), job, common.owners)
         self._connections_max = limits.connections_max // len(logs)
         self._state_max = limits.state_max // len(logs)
         self._stage = -1
@@ -75,7 +89,7 @@ class Share:
         self._waits: Counter[TopicKey] = Counter()
         self.news: deque[PlacedTeaching] = deque()
         """What this worker learned, for who puts the rows in order."""
-        self._parent = parent
+        self._parent = common.parent
 
     # ---- what the pipeline asks
 

@@ -1,18 +1,21 @@
 """Segments in, which of them are a worker's own out: every worker decides alike, since all see the same packets.
 
 1. All packets of a flow belong to one worker, its connections after each other too.
-2. A flow goes to the worker with the fewest bytes so far when its first packets come.
+2. Flows of which the first packets show how much they carry, and which carry the same bytes, are divided before the
+   run (``divided``). Any other goes to the worker with the fewest bytes so far when its first packets come.
 3. Memory is bounded: flows beyond ``PLACED_MAX`` go by a checksum of their endpoints; there are then enough of them for
    shares to be equal.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 import numpy as np
 
+from mqsniff.jobs.affinity import FlowAffinity
 from mqsniff.model import FlowKey, SegmentBatch
 
 if TYPE_CHECKING:
@@ -20,16 +23,34 @@ if TYPE_CHECKING:
 
 PLACED_MAX: Final = 16_384
 """Flows whose worker is remembered."""
+LARGEST: Final = 1.25
+"""Of a worker's share: groups of flows that are larger are taken apart."""
 SEGMENT_COST: Final = 256
 """A segment costs as much as so many bytes of payload, nearly: heads, small messages."""
+
+
+def divided(affinity: FlowAffinity, jobs: int) -> dict[FlowKey, int]:
+    """Which worker gets which flow: groups stay together unless they are larger than a share."""
+    loads = [0] * jobs
+    owners: dict[FlowKey, int] = {}
+    share = sum(affinity.sizes.values()) / jobs
+    groups = affinity.groups()
+    if groups and affinity.size_of(groups[0]) > LARGEST * share:
+        groups = sorted(([key] for keys in groups for key in keys), key=lambda keys: (-affinity.size_of(keys), keys))
+    for keys in groups:
+        owner = loads.index(min(loads))
+        loads[owner] += affinity.size_of(keys) + SEGMENT_COST * len(keys)
+        owners |= dict.fromkeys(keys, owner)
+    return owners
 
 
 class ConnectionShares:
     """The worker of each flow."""
 
-    def __init__(self, jobs: int, job: int) -> None:
+    def __init__(self, jobs: int, job: int, owners: Mapping[FlowKey, int] | None = None) -> None:
+        """``owners``: the workers of flows that are divided already."""
         self._job = job
-        self._owners: dict[FlowKey, int] = {}
+        self._owners = dict(owners or {})
         self._loads = [0] * jobs
 
     def own(self, segments: SegmentBatch) -> NDArray[np.bool_]:
