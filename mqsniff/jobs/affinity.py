@@ -4,7 +4,9 @@
    process opens it once. Flows that carry the same bytes are to go to one worker.
 2. Bytes are compared by samples: places are chosen by their content, so that the same bytes give the same samples
    wherever they stand. Samples that many flows have (heads, names of fields) tell nothing.
-3. Only the first ``LOOKED_AT`` bytes are looked at; the result changes which worker does what, and no row.
+3. A compressed byte costs more than a plain one, since it becomes several: entropy tells them apart. By the bit, bytes
+   of the codecs cost 1 (plain text, 5 bits a byte), 1.7 (snappy, lz4: 6.5 bits), 2.5 (gzip, zstd: 8 bits).
+4. Only the first ``LOOKED_AT`` bytes are looked at; the result changes which worker does what, and no row.
 """
 
 from __future__ import annotations
@@ -33,8 +35,10 @@ _SAMPLE: Final = _WORD * len(_FACTORS)
 _BLOCK: Final = MIB
 _SHARED_BY: Final = 4
 """Flows that may have a sample that counts."""
-_ALIKE: Final = 8
+_ALIKE: Final = 4
 """One sample in so many of a flow is also another's: they belong together."""
+_LOOKED_OF_SEGMENT: Final = 512
+"""Bytes of a segment that are counted for its entropy."""
 _FLOWS_MAX: Final = 4_096
 """Flows that are looked at."""
 
@@ -44,6 +48,8 @@ class FlowAffinity:
 
     def __init__(self) -> None:
         self.sizes: Counter[FlowKey] = Counter()
+        self._bytes: dict[FlowKey, NDArray[np.int64]] = {}
+        """How often each byte was seen."""
         self._holders: dict[int, set[FlowKey]] = defaultdict(set)
 
     @classmethod
@@ -65,12 +71,29 @@ class FlowAffinity:
             if key in self.sizes or len(self.sizes) < _FLOWS_MAX:
                 self.sizes[key] += size
         raw = np.frombuffer(segments.buffer, np.uint8)
+        self._count_bytes(segments, raw)
         for at, hashes in _samples(raw):
             rows = np.searchsorted(segments.start, at, "right") - 1
             inside = (rows >= 0) & (at + _SAMPLE <= segments.stop[rows])
             flows = segments.flow[rows[inside]].tolist()
             for flow, value in zip(flows, hashes[inside].tolist(), strict=True):
                 self._holders[value].add(segments.flows[flow])
+
+    def _count_bytes(self, segments: SegmentBatch, raw: NDArray[np.uint8]) -> None:
+        rows = np.flatnonzero(segments.stop - segments.start >= _SAMPLE)
+        for flow, start, stop in zip(*(part[rows].tolist() for part in _spans(segments)), strict=True):
+            key = segments.flows[flow]
+            seen = np.bincount(raw[start : min(stop, start + _LOOKED_OF_SEGMENT)], minlength=256)
+            self._bytes[key] = self._bytes[key] + seen if key in self._bytes else seen
+
+    def cost(self, key: FlowKey) -> int:
+        """What decoding a flow costs, as bytes of plain text (rule 3)."""
+        seen = self._bytes.get(key)
+        if seen is None:
+            return self.sizes[key]
+        parts = seen[seen > 0] / seen.sum()
+        bits = -float((parts * np.log2(parts)).sum())
+        return int(self.sizes[key] * max(bits - 3, 1) / 2)
 
     def groups(self) -> list[list[FlowKey]]:
         """Pairs of flows that carry the same bytes as one group, then the others alone; the largest first."""
@@ -88,11 +111,15 @@ class FlowAffinity:
                 for key in group[other]:
                     group[key] = group[one]
         found = {id(each): each for each in group.values()}
-        return sorted(found.values(), key=lambda keys: (-self.size_of(keys), keys))
+        return sorted(found.values(), key=lambda keys: (-self.cost_of(keys), keys))
 
-    def size_of(self, keys: list[FlowKey]) -> int:
-        """Bytes of some flows."""
-        return sum(self.sizes[key] for key in keys)
+    def cost_of(self, keys: list[FlowKey]) -> int:
+        """What some flows cost."""
+        return sum(map(self.cost, keys))
+
+
+def _spans(segments: SegmentBatch) -> tuple[NDArray[np.integer], ...]:
+    return segments.flow, segments.start, segments.stop
 
 
 def _samples(raw: NDArray[np.uint8]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]:

@@ -33,13 +33,13 @@ def divided(affinity: FlowAffinity, jobs: int) -> dict[FlowKey, int]:
     """Which worker gets which flow: groups stay together unless they are larger than a share."""
     loads = [0] * jobs
     owners: dict[FlowKey, int] = {}
-    share = sum(affinity.sizes.values()) / jobs
     groups = affinity.groups()
-    if groups and affinity.size_of(groups[0]) > LARGEST * share:
-        groups = sorted(([key] for keys in groups for key in keys), key=lambda keys: (-affinity.size_of(keys), keys))
+    share = sum(map(affinity.cost_of, groups)) / jobs
+    if groups and affinity.cost_of(groups[0]) > LARGEST * share:
+        groups = sorted(([key] for keys in groups for key in keys), key=lambda keys: (-affinity.cost_of(keys), keys))
     for keys in groups:
         owner = loads.index(min(loads))
-        loads[owner] += affinity.size_of(keys) + SEGMENT_COST * len(keys)
+        loads[owner] += affinity.cost_of(keys) + SEGMENT_COST * len(keys)
         owners |= dict.fromkeys(keys, owner)
     return owners
 
