@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     from mqsniff.model import FlowKey
     from mqsniff.pipeline import Totals
 
-PAYS: Final = 64 * MIB
+PAYS: Final = 32 * MIB
 """Bytes of files from which on workers are worth their start."""
 _PACKED: Final = (".gz", ".zst", ".lz4", ".xz", ".bz2")
 _PACKED_RATIO: Final = 5
+_SLOW: Final = ".bz2"
+"""Decompressing it takes longer than decoding what comes out, and every worker would do it."""
 _LOOK_S: Final = 0.2
 _LAST_WORDS_S: Final = 0.5
 """How long workers may take after a signal until their lines are out; those that write files complete them."""
@@ -64,8 +66,10 @@ def jobs_of(files: tuple[str, ...], options: RunOptions) -> int:
         return 1
     if options.jobs is not None:
         return options.jobs
+    if any(file.endswith(_SLOW) for file in files):
+        return 1
     limits, usual = options.limits, Limits()
-    if (limits.connections_max, limits.state_max) < (usual.connections_max, usual.state_max):
+    if limits.connections_max < usual.connections_max or limits.state_max < usual.state_max:
         return 1  # they may be met, and then one process has to do the run
     return len(os.sched_getaffinity(0)) if _size(files) >= PAYS else 1
 
