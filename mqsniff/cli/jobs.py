@@ -245,6 +245,8 @@ class _JobRun:
         """Do the run in one process; what was written stays."""
         from mqsniff.sources.files import FileSource
 
+        if self._tables is not None:
+            self._tables.clear()
         source = FileSource(self._files, self._options.limits, self._progress)
         code = run(source, self._options, self._progress, skip=self._header + self._merge.written)
         return code, source.captures

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -16,6 +17,9 @@ from terminal import COMMAND
 from tinycapture import NSQ, OK, PUB, conversation, pcap
 
 from mqsniff.cli import main
+from mqsniff.cli.jobs import jobs_of
+from mqsniff.cli.options import RunOptions
+from mqsniff.limits import Limits
 from mqsniff.tables.schemas import TABLES
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
@@ -138,6 +142,33 @@ def test_a_query_asks_the_tables_of_all_workers():
 @pytest.mark.parametrize("limit", ["connections_max=40", "state_max=1048576", "topics_max=1"])
 def test_a_limit_of_the_run_acts_as_in_one_process(limit, key):
     same(2, BUSY, BY_ID, "-o", "ndjson", *ALL_TABLES, "--limit", limit, "--hash-key", key)
+
+
+def test_limits_of_the_run_act_as_in_one_process_on_tables_and_csv_too(tmp_path, key):
+    limited = ["--limit", "connections_max=40", "--hash-key", key]
+    same(2, BUSY, "-o", "csv", *limited)
+    done = [run(BUSY, "-o", "parquet", "--out", tmp_path / jobs, "--jobs", jobs, *limited) for jobs in "12"]
+    assert done[0] == done[1]
+    assert rows_of(tmp_path / "1") == rows_of(tmp_path / "2")
+    assert sorted(path.name for path in (tmp_path / "2").iterdir()) == sorted(TABLES)
+
+
+def test_small_files_and_what_is_not_divisible_take_one_process(tmp_path, monkeypatch):
+    wanted = {"decode_as": {}, "show_secrets": False, "show_raw": False, "redact": (), "limits": Limits()}
+    files, options = (str(BUSY),), RunOptions(**wanted, output="ndjson")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    assert jobs_of(files, options) == 1
+    monkeypatch.setattr("mqsniff.cli.jobs.PAYS", 1)
+    assert jobs_of(files, options) == 3
+    assert jobs_of(files, replace(options, jobs=2)) == 2
+    assert jobs_of(files, replace(options, jobs=1)) == 1
+    assert jobs_of(files, replace(options, output="text", jobs=2)) == 1
+    assert jobs_of(("-",), replace(options, jobs=2)) == 1
+    assert jobs_of(files, replace(options, count=3, jobs=2)) == 1
+    assert jobs_of(files, replace(options, limits=Limits(state_max=1 << 20))) == 1
+    slow = tmp_path / "x.pcap.bz2"
+    slow.write_bytes(b"x")
+    assert jobs_of((str(slow),), options) == 1
 
 
 # ---- ends
