@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from terminal import COMMAND
 from tinycapture import NSQ, OK, PUB, conversation, pcap
 
-from mqsniff.cli import main
+from mqsniff.cli import jobwork, main, outputs
 from mqsniff.cli.jobs import jobs_of
 from mqsniff.cli.options import RunOptions
 from mqsniff.limits import Limits
@@ -151,6 +151,18 @@ def test_limits_of_the_run_act_as_in_one_process_on_tables_and_csv_too(tmp_path,
     assert done[0] == done[1]
     assert rows_of(tmp_path / "1") == rows_of(tmp_path / "2")
     assert sorted(path.name for path in (tmp_path / "2").iterdir()) == sorted(TABLES)
+
+
+def test_rows_that_are_out_are_not_written_again(tmp_path, monkeypatch):
+    path, skipped = tmp_path / "twelve.pcap", []
+    ports = range(40_000, 40_012)
+    path.write_bytes(pcap(each for port in ports for each in conversation(NSQ + LOOP[:3000], client=port)))
+    rest = outputs.RestOfRows
+    monkeypatch.setattr(outputs, "RestOfRows", lambda stream, skip: skipped.append(skip) or rest(stream, skip))
+    monkeypatch.setattr(jobwork, "FRAME", 1 << 14)
+    same(2, path, "-o", "ndjson", "--limit", "connections_max=10")
+    assert skipped
+    assert skipped[0] > 0
 
 
 def test_small_files_and_what_is_not_divisible_take_one_process(tmp_path, monkeypatch):
