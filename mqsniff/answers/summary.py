@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from mqsniff.decode.foreign import TITLES
 from mqsniff.model import (
@@ -29,8 +29,6 @@ from mqsniff.tables.times import SECOND_NS
 
 if TYPE_CHECKING:
     from mqsniff.pipeline import Totals
-
-CountedT = TypeVar("CountedT")
 
 _TIMED_OUT: Final = re.compile("TIME(D_)?_?OUT", re.IGNORECASE)
 """What the names of errors that tell of a time-out have in common, in all protocols."""
@@ -326,9 +324,9 @@ def _why_nothing(totals: Totals) -> Iterator[str]:
         yield f"{_counted(totals.packets, 'packet')}, none of them TCP"
 
 
-def _ranked(counter: Counter[CountedT]) -> list[tuple[CountedT, int]]:
+def _ranked(counter: Counter[Any]) -> list[tuple[Any, int]]:
     """What was counted, the most frequent first; ties by name, not by the order in which they came."""
-    return sorted(counter.items(), key=lambda pair: (-pair[1], str(pair[0])))
+    return sorted(counter.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def _counted(number: int, singular: str, plural: str = "") -> str:

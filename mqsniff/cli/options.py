@@ -297,7 +297,7 @@ decode_options: Final = all_of((
 jobs_option: Final = option(
     _DECODING, "--jobs", metavar="N", type=click.IntRange(1, 256),
     help="Processes that decode to NDJSON, CSV, Parquet or for SQL, each the connections of its share; rows and their "
-         "order are those of one. Text, stdin, -n, --where, --connection c3 and times such as +10s take one process.  "
+         "order are those of one. Text, stdin, -n, --where, --connection c3 and times without a date take one.  "
          "[default: the cores for large files, else 1]")  # fmt: skip
 """How many processes decode."""
 
