@@ -53,8 +53,7 @@ def same(jobs, *arguments):
 
 @pytest.mark.parametrize(("place", "sample"), list(enumerate(SAMPLES)), ids=lambda each: getattr(each, "name", ""))
 def test_every_sample_gives_the_same_lines_in_the_same_order(place, sample, key):
-    code, out, _ = same(2 + place % 2, sample, "-o", "ndjson", *ALL_TABLES, "--hash-key", key)
-    assert out or code
+    assert same(2 + place % 2, sample, "-o", "ndjson", *ALL_TABLES, "--hash-key", key)[0] in (0, 2)
 
 
 @pytest.mark.parametrize("jobs", [2, 3])
