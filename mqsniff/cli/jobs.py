@@ -194,7 +194,9 @@ class _JobRun:
             for job in workers.readable(jobs, _LOOK_S):
                 try:
                     merge.lanes[job].receive(workers.channels[job])
-                except EOFError:
+                except (EOFError, OSError):  # also in the middle of a message
+                    if until is not None:
+                        return
                     raise workers.lost(job) from None
                 self._check(merge.lanes[job].report)
             self._write()

@@ -21,6 +21,7 @@ from mqsniff.cli.pluginwatch import foreign_dissectors, watched_plugins
 from mqsniff.jobs.lines import FRAME, LineCollector, LineFrame, send_report
 from mqsniff.jobs.places import AFTER
 from mqsniff.jobs.share import Orphaned, Share, ShareExceeded
+from mqsniff.jobs.workers import whole
 from mqsniff.model import Item
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks import Sink
@@ -61,7 +62,8 @@ class JobTask:
         except Orphaned:
             self._clear(place)
             return
-        send_report(channel, report)
+        with whole():
+            send_report(channel, report)
 
     def _clear(self, place: Path | None) -> None:
         if place is not None:
@@ -109,10 +111,11 @@ class _Work:
         """Send the lines so far: all before the current place."""
         share = self._share
         share.publish()
-        items, lines = self._lines.drain()
-        news = [tuple(each) for each in share.news]
-        share.news.clear()
-        LineFrame(share.place, self._progress, news, items).send(self._channel, lines)
+        with whole():
+            items, lines = self._lines.drain()
+            news = [tuple(each) for each in share.news]
+            share.news.clear()
+            LineFrame(share.place, self._progress, news, items).send(self._channel, lines)
 
     def done(self) -> dict[str, Any]:
         """Do it; the report."""

@@ -14,8 +14,8 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from types import TracebackType
 from typing import Final, Self
@@ -113,6 +113,16 @@ class Workers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.end()
+
+
+@contextmanager
+def whole() -> Iterator[None]:
+    """Send a message inside of this: a signal is raised after it, since half a message could not be taken back."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _do(job: int, task: WorkerTask, channel: Connection) -> None:
