@@ -21,6 +21,7 @@ SECTIONS = {
     "kafka-parquet": "kafkaruns",
     "kafka-even": "kafkaruns",
     "kafka-single": "kafkaruns",
+    "jobs": "jobruns",
     "pulsar": "pieces",
     "rocketmq": "pieces",
     "tls": "tlsruns",
