@@ -22,6 +22,8 @@ SECTIONS = {
     "kafka-even": "kafkaruns",
     "kafka-single": "kafkaruns",
     "jobs": "jobruns",
+    "growth": "growthruns",
+    "marks": "markruns",
     "pulsar": "pieces",
     "rocketmq": "pieces",
     "tls": "tlsruns",
