@@ -36,7 +36,7 @@ def capture_of(kind: str, units: int) -> Capture:
 def measured(kind: str, units: int) -> tuple[Capture, Used]:
     """A run over it."""
     capture = capture_of(kind, units)
-    return capture, run(*ndjson(capture, "records" if kind == "records" else "messages"), "--jobs", "1")
+    return capture, run(*ndjson(capture, "records" if kind == "records" else "messages"))
 
 
 def rows_of(kind: str, last: int) -> list[list[str]]:
