@@ -92,20 +92,20 @@ def run_digest(inputs: Iterable[ManifestInput], options: Mapping[str, Any]) -> s
     return blake2b(plain, digest_size=16).hexdigest()
 
 
-Checkpoint: TypeAlias = dict[str, tuple[int, bytes]]
+ManifestCopies: TypeAlias = dict[str, tuple[int, bytes]]
 """Path of a manifest -> its size, to compare with the file, and a line of JSON with its content."""
 
 
-def encoded_checkpoint(checkpoint: Checkpoint) -> bytes:
+def encoded_checkpoint(checkpoint: ManifestCopies) -> bytes:
     """As JSON lines, compressed."""
     heads = (orjson.dumps([path, size]) for path, (size, _) in checkpoint.items())
     lines = (head + b"\t" + line for head, (_, line) in zip(heads, checkpoint.values(), strict=True))
     return gzip.compress(b"\n".join(lines), compresslevel=1)
 
 
-def decoded_checkpoint(data: bytes | None) -> Checkpoint:
+def decoded_checkpoint(data: bytes | None) -> ManifestCopies:
     """From what ``encoded_checkpoint`` returned; empty for None and for anything else (rule 4)."""
-    checkpoint: Checkpoint = {}
+    checkpoint: ManifestCopies = {}
     try:
         for line in gzip.decompress(data or b"").splitlines():
             head, _, manifest = line.partition(b"\t")
