@@ -1,4 +1,4 @@
-"""The marks that were set for CPU time, against tshark over the same capture: ``python benchmarks/run.py marks``.
+"""CPU time against tshark over the same capture, and by stage: ``python benchmarks/run.py marks`` and ``stages``.
 
 1. K: 800,000 records of 100 bytes in batches of 100. M: a mix of five codecs, sizes and losses. S: 200,000 messages
    with 100,000 batches of one record.
@@ -9,11 +9,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkaruns import RECORD_FIELDS, SEED, fields, ndjson, record_capture, tshark
-from measuring import MQSNIFF, OUTPUT, Capture, Used, builds, has_tshark, made, run, show
+from measuring import HERE, MQSNIFF, OUTPUT, Capture, Used, builds, environment, has_tshark, made, run, show
 
 PASSES = 3
 SLOW_S = 20.0
@@ -87,6 +89,26 @@ def marks(scale: int) -> None:
             rows.append([*named, build.removeprefix("plain, "), *figures])
     told = ", ".join(f"{name}: {each.mb:.0f} MB, {each.messages:,} messages" for name, each in found.items())
     show(f"marks ({told})", COLUMNS, rows)
+
+
+STAGES = ("read", "packets", "streams", "decode", "write")
+STAGED = {"K": "records", "M": "records", "S": "messages"}
+FORMS = {**{f"{name}, NDJSON of {form}": (name, form) for name, form in STAGED.items()}, "S, Parquet": ("S", "parquet")}
+
+
+def stages(scale: int) -> None:
+    """What each stage of a run adds, by ``stages.py``; start-up is not in it."""
+    found = captures(scale)
+    rows: list[list[str]] = []
+    for title, (name, form) in FORMS.items():
+        command = [sys.executable, str(HERE / "stages.py"), str(found[name].path), form]
+        for build, each in builds("plain", command).items():
+            told = subprocess.run(each, stdout=subprocess.PIPE, text=True, check=True, env=environment()).stdout
+            sums = dict(line.split() for line in told.splitlines())
+            before = [0.0, *(float(sums[stage]) for stage in STAGES[:-1])]
+            added = [f"{float(sums[stage]) - less:.2f}" for stage, less in zip(STAGES, before, strict=True)]
+            rows.append([title, build.removeprefix("plain, "), *added, sums["write"]])
+    show("CPU seconds that each stage adds", ("capture and output", "build", *STAGES, "all"), rows)
 
 
 def in_turn(theirs: dict[str, Sequence[str]], ours: dict[str, list[str]]) -> dict[str, Used]:

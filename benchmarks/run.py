@@ -24,6 +24,7 @@ SECTIONS = {
     "jobs": "jobruns",
     "growth": "growthruns",
     "marks": "markruns",
+    "stages": "markruns",
     "pulsar": "pieces",
     "rocketmq": "pieces",
     "tls": "tlsruns",
