@@ -58,7 +58,7 @@ class Elsewhere(InProcess):
         super().__init__()
         self._folder = folder
 
-    def scan(self, *args: Any) -> list[str]:
+    def scan(self, *args: Any) -> list[bytes]:
         with contextlib.chdir(self._folder):
             return super().scan(*args)
 
@@ -235,7 +235,7 @@ def test_bad_inputs_are_rows_and_the_job_goes_on(bad_inputs: Path, tmp_path: Pat
 class Vanishing(InProcess):
     """A file goes between the plan and the scan."""
 
-    def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[str]:
+    def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[bytes]:
         Path(work.files[0].uri).unlink(missing_ok=True)
         return super().scan(work, splits)
 
