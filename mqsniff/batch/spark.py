@@ -26,13 +26,14 @@ from pyspark.sql import functions as F  # noqa: N812  # the field's name for it
 from mqsniff.batch.bundles import BUNDLE_DDL, PiecePlaces
 from mqsniff.batch.commit import Archive, CommitError
 from mqsniff.batch.driver import StageReporter, run_job
+from mqsniff.batch.failures import failure
 from mqsniff.batch.filestats import run_schema
 from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.job import JobOptions, JobReport
 from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.reduce import TaskOutput
-from mqsniff.batch.session import SessionError, described, job_settings, one_line, without_pandas_warning
-from mqsniff.batch.store import Store
+from mqsniff.batch.session import SessionError, described, job_settings, without_pandas_warning
+from mqsniff.batch.store import Store, shown_uri
 from mqsniff.batch.tasks import difference, place_table
 from mqsniff.sinks.outputfolder import is_unicode
 
@@ -79,7 +80,7 @@ def _run(steps: SparkSteps, inputs: Iterable[str], out: str, options: JobOptions
         steps.stage = stage
         on_stage(stage)
 
-    with without_pandas_warning(), _in_one_line():
+    with without_pandas_warning(), _in_one_line(steps, out):
         return run_job(steps, inputs, out, options, begin)
 
 
@@ -110,22 +111,23 @@ class SparkSteps:
 
     def __init__(self, opened: Callable[[], SparkSession]) -> None:
         self._opened = opened
-        self._session: SparkSession | None = None
+        self.session: SparkSession | None = None
         self._settings = contextlib.ExitStack()
         self._scanned: list[DataFrame] = []
         self.stage = ""
 
     @property
     def _spark(self) -> SparkSession:
-        if self._session is None:
-            self._session = self._opened()
-            self._settings.enter_context(job_settings(self._session))
-        return self._session
+        if self.session is None:
+            self.session = self._opened()
+            self._settings.enter_context(job_settings(self.session))
+        return self.session
 
     def stop(self) -> None:
         """Stop the session, if it was opened."""
-        if self._session is not None:
-            self._session.stop()
+        if self.session is not None:
+            with contextlib.suppress(Exception):  # its JVM may be gone
+                self.session.stop()
 
     def check_workers(self) -> None:
         """Check that workers run the same versions as the driver; SessionError if not."""
@@ -264,11 +266,15 @@ def with_keys(output: TaskOutput) -> TaskOutput:
 
 
 @contextlib.contextmanager
-def _in_one_line() -> Iterator[None]:
+def _in_one_line(steps: SparkSteps, out: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise SessionError(f"Spark: {one_line(error)}") from error
+        raise SessionError(f"Spark: {failure(error, steps.session, shown_uri(out))}") from error
+    except ConnectionError as error:  # py4j's, when the JVM is gone
+        raise SessionError(f"Spark: {failure(error)}") from error
+    except OSError as error:
+        raise SessionError(failure(error, out=shown_uri(out))) from error
 
 
 def _sparks_uri(out: str, store: Store, path: str) -> str:
