@@ -1,7 +1,7 @@
 """A folder of very many small captures: ``python benchmarks/manyfiles.py KIND COUNT FOLDER``.
 
-1. ring: one after the other, as a rotating capture leaves them; each holds a request of a connection that goes through all.
-2. overlapping: each begins before any other ends; each holds a connection of its own, a request at both ends of the time.
+1. ring: one after the other, as a rotating capture leaves them: a connection goes through all, a request in each.
+2. overlapping: each begins before any other ends, and holds a connection of its own: a request at both ends.
 
 What commands need for them: ``/usr/bin/time -v mqsniff decode -o ndjson FOLDER > /dev/null``.
 """
