@@ -84,7 +84,6 @@ def test_the_manifest_holds_the_whole_report(tmp_path: Path) -> None:
     again = report.plain()
     assert manifest.report == again | {name: manifest.report[name] for name in ("seconds", "mb_per_second")}
     assert manifest.report["out"] == str(tmp_path / "out")
-    assert manifest.report["mb_per_second"] > 0
 
 
 def test_relative_paths_mean_the_same_for_tasks_that_run_elsewhere(
