@@ -1,26 +1,43 @@
 """Captures as a Spark data source, ``spark.read.format("mqsniff")``: options in, rows of one table out.
 
-1. ``packets`` are read file by file. Other tables need whole connections, but this reader sees only the part that is in
-   one file: the user has to ask for that (``scope=file``). ``mqsniff.batch.spark.frames`` decodes whole connections.
-2. One task per file. A file that cannot be read is a row of ``problems`` only. If no file can be read, a path or glob
-   matches none, or a file is gone or changed since it was listed, the read fails as with any Spark source.
-3. Workers return Arrow batches of bounded size.
-4. Options name files of keys, never keys: Spark shows options. A task finds such a file at its path, or by its name
+1. ``packets`` are read file by file. Other tables need whole connections: ``scope=connection`` decodes all files in one
+   task, as ``decode`` does; ``scope=file`` sees the part of each connection that is in one file. To divide whole
+   connections among tasks, Spark has to move bytes, which a data source cannot: ``mqsniff.batch.spark.frames`` does it.
+2. One task per file. A file that cannot be read is a row of ``problems`` only, unless ``mode`` is FAILFAST. If no file
+   of a path can be read, a path or glob matches none, or a file is gone or changed since it was listed, the read fails
+   as with any Spark source.
+3. Workers return Arrow batches of bounded size, with the columns that were asked for: Spark tells Python sources of
+   filters, but not of columns, so these come by ``option("columns", …)`` or ``schema(…)``.
+4. With ``pushFilters``, a filter of Spark on ``capture``, ``protocol`` or the time of packets makes tasks read less;
+   Spark still applies it.
+5. Options name files of keys, never keys: Spark shows options. A task finds such a file at its path, or by its name
    among the files of the session (``share_keys``). Hashes need ``hashKey``: a random key could only travel in a plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import chain, pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
 
 from mqsniff.batch.inputs import ByteRange, ChangedError, InputError, Listed, Location, list_inputs, names_of, why
+from mqsniff.batch.sourceoptions import PACKETS, SourceRequest, kept_columns
 from mqsniff.limits import MIB, Limits
 from mqsniff.model import PACKET_MASK, CaptureInfo, PacketBatch, Problem, ProblemItem, packet_id
 from mqsniff.sources.capture import CaptureReader
@@ -32,13 +49,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from mqsniff.tables.hashkey import HashKey
-    from mqsniff.tls.keylog import KeyLog
+    from mqsniff.pipeline import Source
 
 NAME: Final = "mqsniff"
-PACKETS: Final = "packets"
-TABLE_NAMES: Final = get_args(TableName)
 BATCH_BYTES: Final = 8 * MIB
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class CaptureDataSource(DataSource):
@@ -52,34 +68,19 @@ class CaptureDataSource(DataSource):
     def schema(self) -> StructType:
         """The columns of the table.
 
-        ValueError for an unknown table or scope, InputError if the path names nothing that can be read.
+        ValueError for options that cannot be meant, InputError if a path names nothing that can be read.
         """
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  # it needs pandas
 
-        table = self._table()
-        _listed(self.options["path"])
-        return from_arrow_schema(_schema(table))
+        request = SourceRequest.of(self.options)
+        _listed(request.paths)
+        return from_arrow_schema(_schema(request.table, request.columns))
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  # Spark's signature
-        """A reader of the files."""
-        return _TableReader(self._table(), self.options.get("path", ""), self._keys())
-
-    def _keys(self) -> KeyFiles:
-        names = self.options.get("tlsKeys", "").split(",")
-        return KeyFiles(tuple(name.strip() for name in names if name.strip()), self.options.get("hashKey", ""))
-
-    def _table(self) -> str:
-        table, scope = self.options.get("table", PACKETS), self.options.get("scope", "")
-        if not self.options.get("path"):
-            raise ValueError('format("mqsniff") needs .load(path): a capture, a folder, a glob or a URI')
-        if table not in (PACKETS, *TABLE_NAMES):
-            raise ValueError(f"no table {table!r}; tables: {PACKETS}, {', '.join(TABLE_NAMES)}")
-        if table != PACKETS and scope != "file":
-            raise ValueError(
-                f"{table} need whole connections, which may span files: use "
-                "mqsniff.batch.spark.frames(spark, inputs), or option('scope', 'file') for each file by itself"
-            )
-        return table
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the files, with the columns of a schema."""
+        request = SourceRequest.of(self.options)
+        reader = _FilteringReader if request.pushes_filters else _TableReader
+        return reader(replace(request, columns=tuple(schema.fieldNames()) or request.columns))
 
 
 def register(spark: SparkSession) -> None:
@@ -87,64 +88,64 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(CaptureDataSource)
 
 
-@dataclass(frozen=True)
-class KeyFiles:
-    """Names of files of keys, as the user gave them."""
+@dataclass
+class _FilePartition(InputPartition):
+    """What one task reads: a file, or all of them."""
 
-    tls: tuple[str, ...] = ()
-    hashes: str = ""
-
-    def key_logs(self) -> list[KeyLog]:
-        """The key logs of TLS, in a task; InputError for a file that cannot be read."""
-        from mqsniff.tls.keylog import KeyLog  # noqa: PLC0415  # only workers decode
-
-        logs = []
-        for name in self.tls:
-            try:
-                logs.append(KeyLog(_place_of("tlsKeys", name)))
-            except OSError as error:
-                raise InputError(f"tlsKeys: {name}: {why(error)}") from None
-        return logs
-
-    def hash_key(self) -> HashKey | None:
-        """The key of hashes, in a task; InputError for a file that cannot be it."""
-        from mqsniff.tables.hashkey import HashKey, HashKeyError  # noqa: PLC0415  # only workers decode
-
-        if not self.hashes:
-            return None
-        try:
-            return HashKey.of_file(_place_of("hashKey", self.hashes))
-        except (OSError, HashKeyError) as error:
-            raise InputError(f"hashKey: {self.hashes}: {why(error) if isinstance(error, OSError) else error}") from None
-
-
-def _place_of(option: str, name: str) -> str:
-    """Where a task finds a file: at its path, or among the files of the session."""
-    from pyspark import SparkFiles  # noqa: PLC0415  # on the worker
-
-    sent = SparkFiles.get(Path(name).name)
-    if not Path(name).exists() and Path(sent).exists():
-        return sent
-    if not Path(name).exists():
-        raise InputError(
-            f"{option}: {name}: no such file where Spark reads; mqsniff.batch.spark.share_keys sends one there"
-        )
-    return name
+    files: tuple[tuple[Location, str], ...]
+    """Places and names."""
 
 
 @dataclass
-class _FilePartition(InputPartition):
-    location: Location
-    name: str
+class _PushedFilters:
+    """What filters of Spark leave to read; nothing that Spark would keep is left out."""
+
+    captures: frozenset[str] | None = None
+    """None: all."""
+    protocols: frozenset[str] | None = None
+    from_ns: int = -(1 << 63)
+    to_ns: int = (1 << 63) - 1
+    """The last time."""
+
+    def push(self, given: Filter, *, packets: bool) -> None:
+        """Take note of a filter, if it is one that saves work."""
+        match given:
+            case EqualTo(("capture",), str(value)):
+                self.captures = _both(self.captures, {value})
+            case In(("capture",), values):
+                self.captures = _both(self.captures, values)
+            case EqualTo(("protocol",), str(value)) if not packets:
+                self.protocols = _both(self.protocols, {value})
+            case GreaterThan((column,), value) | GreaterThanOrEqual((column,), value) if packets:
+                self.from_ns = max(self.from_ns, _bound_ns(column, value, self.from_ns))
+            case LessThan((column,), value) | LessThanOrEqual((column,), value) if packets:
+                self.to_ns = min(self.to_ns, _bound_ns(column, value, self.to_ns, microsecond=999))
+            case _:
+                pass
+
+
+def _both(known: frozenset[str] | None, values: Iterable[str]) -> frozenset[str]:
+    return frozenset(values) if known is None else known & frozenset(values)
+
+
+def _bound_ns(column: str, value: Any, otherwise: int, microsecond: int = 0) -> int:
+    """A bound of time as nanoseconds since 1970; ``ts`` has microseconds, which begin or end later."""
+    if column == "ts_ns" and isinstance(value, int):
+        return value
+    if column == "ts" and isinstance(value, datetime):
+        moment = value if value.tzinfo is not None else value.astimezone(UTC)
+        return (moment - _EPOCH) // _MICROSECOND * 1000 + microsecond
+    return otherwise
 
 
 class _OneFile:
     """A source of the packets of one file."""
 
-    def __init__(self, file: _FilePartition, limits: Limits) -> None:
-        self.captures = [CaptureInfo(0, file.name)]
-        self._location = file.location
+    def __init__(self, location: Location, name: str, limits: Limits, *, fails_fast: bool) -> None:
+        self.captures = [CaptureInfo(0, name)]
+        self._location = location
         self._limits = limits
+        self._fails_fast = fails_fast
 
     def batches(self) -> Iterator[PacketBatch]:
         """The packets in file order; none if the file cannot be read: its CaptureInfo says why."""
@@ -155,6 +156,7 @@ class _OneFile:
             raise InputError(f"{info.name}: {why(error)}") from None
         except OSError as error:
             info.unreadable = why(error)
+            self._check()
             return
         reader = CaptureReader(raw, info, self._limits, self._limits.window)
         try:
@@ -164,32 +166,100 @@ class _OneFile:
                 yield batch
         finally:
             reader.close()
+        self._check()
+
+    def _check(self) -> None:
+        info = self.captures[0]
+        if self._fails_fast and info.unreadable:
+            raise InputError(f"{info.name}: {info.unreadable}")
+
+
+class _AllFiles:
+    """A source of the packets of all files, merged by time as ``decode`` does it."""
+
+    def __init__(self, files: Sequence[tuple[Location, str]], limits: Limits, *, fails_fast: bool) -> None:
+        from mqsniff.sources.files import FileSource  # noqa: PLC0415  # only workers read
+
+        for location, name in files:
+            if location.store:
+                raise InputError(f"{name}: scope=connection reads files of a file system; use frames(spark, inputs)")
+        self._names = {location.path: name for location, name in files}
+        self._source = FileSource(self._names, limits)
+        self._files = files
+        self._fails_fast = fails_fast
+        self.captures = self._source.captures
+
+    def batches(self) -> Iterator[PacketBatch]:
+        """The packets of all files."""
+        for location, name in self._files:
+            try:
+                ByteRange(location).close()
+            except (ChangedError, FileNotFoundError) as error:
+                raise InputError(f"{name}: {why(error)}") from None
+            except OSError:
+                continue  # its row of problems says why
+        for batch in self._source.batches():
+            self._name()
+            yield batch
+        self._name()
+
+    def _name(self) -> None:
+        for info in self.captures:
+            info.name = self._names.get(info.name, info.name)
+            if self._fails_fast and info.unreadable:
+                raise InputError(f"{info.name}: {info.unreadable}")
 
 
 class _TableReader(DataSourceReader):
     """Reads one table of every file."""
 
-    def __init__(self, table: str, path: str, keys: KeyFiles) -> None:
-        self._table = table
-        self._path = path
-        self._keys = keys
+    def __init__(self, request: SourceRequest) -> None:
+        self._request = request
+        self._pushed = _PushedFilters()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One task per file; InputError as in ``schema``, which is not called if the user gives a schema."""
-        files = _listed(self._path)
-        return [
-            _FilePartition(file.location, name)
-            for file, name in zip(files, names_of(f.uri for f in files), strict=True)
-        ]
+        """A task for each file, or one for all; InputError as in ``schema``."""
+        files = _listed(self._request.paths)
+        named = [(file.location, name) for file, name in zip(files, names_of(f.uri for f in files), strict=True)]
+        if self._request.scope == "connection":
+            return [_FilePartition(tuple(named))]
+        chosen = self._pushed.captures
+        kept = [(place, name) for place, name in named if chosen is None or escaped(name) in chosen]
+        return [_FilePartition((each,)) for each in kept] or [_FilePartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one file."""
-        file = cast("_FilePartition", partition)
-        return _packets(file) if self._table == PACKETS else _rows(file, cast("TableName", self._table), self._keys)
+        """The rows of a task."""
+        files, request = cast("_FilePartition", partition).files, self._request
+        source: Source
+        if not files:
+            return
+        if request.scope == "connection" and request.table != PACKETS:
+            source = _AllFiles(files, request.limits, fails_fast=request.fails_fast)
+        else:
+            source = _OneFile(*files[0], request.limits, fails_fast=request.fails_fast)
+        if request.table == PACKETS:
+            yield from _packets(source, request.columns, self._pushed)
+        else:
+            yield from _rows(source, request, self._pushed)
 
 
-def _listed(path: str) -> list[Listed]:
-    """The files that a path names; InputError if none of them can be read."""
+class _FilteringReader(_TableReader):
+    """A reader that gets the filters of a query: Spark refuses one as long as its configuration has this disabled."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Take note of filters that save work; Spark applies all of them."""
+        for given in filters:
+            self._pushed.push(given, packets=self._request.table == PACKETS)
+        return filters
+
+
+def _listed(paths: Sequence[str]) -> list[Listed]:
+    """The files that paths name; InputError if none of those of a path can be read."""
+    found = {file.uri: file for path in paths for file in _readable(path)}
+    return [found[uri] for uri in sorted(found)]
+
+
+def _readable(path: str) -> list[Listed]:
     from mqsniff.batch.plan import inspect_head  # noqa: PLC0415  # only the driver lists
 
     files = list_inputs([path])
@@ -205,11 +275,17 @@ def _listed(path: str) -> list[Listed]:
 
 
 @cache
-def _schema(table: str) -> pa.Schema:
+def _schema(table: str, columns: tuple[str, ...] = ()) -> pa.Schema:
+    """The columns that are wanted, all if none are named."""
     import pyarrow as pa  # noqa: PLC0415  # workers import it when they have work
 
-    if table != PACKETS:
-        return arrow_schema(cast("TableName", table)).remove_metadata()
+    whole = _packet_schema() if table == PACKETS else arrow_schema(cast("TableName", table)).remove_metadata()
+    return pa.schema([whole.field(name) for name in kept_columns(whole.names, columns)])
+
+
+def _packet_schema() -> pa.Schema:
+    import pyarrow as pa  # noqa: PLC0415  # as above
+
     return pa.schema([
         ("capture", pa.string()),
         ("packet", pa.int64()),
@@ -223,13 +299,17 @@ def _schema(table: str) -> pa.Schema:
     ])  # fmt: skip
 
 
-def _packets(file: _FilePartition) -> Iterator[pa.RecordBatch]:
+def _packets(source: Source, columns: tuple[str, ...], pushed: _PushedFilters) -> Iterator[pa.RecordBatch]:
     """The packets of a capture in file order; ``packet`` is 1-based, as Wireshark counts frames."""
     from mqsniff.sources.batches import slice_batch  # noqa: PLC0415  # only workers read
 
-    for batch in _OneFile(file, Limits()).batches():
-        for first, stop in pairwise(_cuts(batch)):
-            yield _packet_rows(file.name, slice_batch(batch, first, stop))
+    schema = _schema(PACKETS, columns)
+    has_data = "data" in schema.names
+    for batch in source.batches():
+        for first, stop in pairwise(_cuts(batch) if has_data else (0, len(batch))):
+            rows = _packet_rows(source.captures[0].name, slice_batch(batch, first, stop), schema, pushed)
+            if len(rows):
+                yield rows
 
 
 def _cuts(batch: PacketBatch) -> list[int]:
@@ -243,47 +323,72 @@ def _cuts(batch: PacketBatch) -> list[int]:
     return [*cuts, len(batch)]
 
 
-def _packet_rows(name: str, batch: PacketBatch) -> pa.RecordBatch:
-    import pyarrow as pa  # noqa: PLC0415  # workers import it when they have work
+def _packet_rows(name: str, batch: PacketBatch, schema: pa.Schema, pushed: _PushedFilters) -> pa.RecordBatch:
+    """The rows of some packets; bytes are copied only if they are wanted, and only of packets that are."""
+    import numpy as np  # noqa: PLC0415  # workers import it when they have work
+    import pyarrow as pa  # noqa: PLC0415  # as above
 
+    kept = np.flatnonzero((batch.ts_ns >= pushed.from_ns) & (batch.ts_ns <= pushed.to_ns))
     view = memoryview(batch.buffer)
-    starts, captured = batch.start.tolist(), batch.caplen.tolist()
-    columns = [
-        pa.repeat(escaped(name), len(batch)),
-        pa.array(batch.packet & PACKET_MASK),
-        pa.array(batch.ts_ns // 1000).cast(pa.timestamp("us", tz="UTC")),
-        pa.array(batch.ts_ns),
-        pa.array(batch.caplen),
-        pa.array(batch.wirelen),
-        pa.array(batch.linktype).cast(pa.int64()),
-        pa.array(batch.interface).cast(pa.int64()),
-        pa.array([bytes(view[at : at + size]) for at, size in zip(starts, captured, strict=True)], pa.binary()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=_schema(PACKETS))
+
+    def bytes_of() -> pa.Array:
+        starts, captured = batch.start[kept].tolist(), batch.caplen[kept].tolist()
+        return pa.array([bytes(view[at : at + size]) for at, size in zip(starts, captured, strict=True)], pa.binary())
+
+    makers = {
+        "capture": lambda: pa.repeat(escaped(name), len(kept)),
+        "packet": lambda: pa.array(batch.packet[kept] & PACKET_MASK),
+        "ts": lambda: pa.array(batch.ts_ns[kept] // 1000).cast(pa.timestamp("us", tz="UTC")),
+        "ts_ns": lambda: pa.array(batch.ts_ns[kept]),
+        "captured": lambda: pa.array(batch.caplen[kept]),
+        "size": lambda: pa.array(batch.wirelen[kept]),
+        "linktype": lambda: pa.array(batch.linktype[kept]).cast(pa.int64()),
+        "interface": lambda: pa.array(batch.interface[kept]).cast(pa.int64()),
+        "data": bytes_of,
+    }
+    return pa.RecordBatch.from_arrays([makers[column]() for column in schema.names], schema=schema)
 
 
-def _rows(file: _FilePartition, table: TableName, keys: KeyFiles) -> Iterator[pa.RecordBatch]:
-    """The rows of a table, decoded from one capture alone."""
-    from mqsniff.dissector import USUAL, WITH_RECORDS, Settings  # noqa: PLC0415  # only workers decode
+def _rows(source: Source, request: SourceRequest, pushed: _PushedFilters) -> Iterator[pa.RecordBatch]:
+    """The rows of a table, decoded from the captures of one task."""
+    from mqsniff.filters.chain import FilterChain  # noqa: PLC0415  # only workers decode
+    from mqsniff.filters.counting import CountingFilter  # noqa: PLC0415  # as above
+    from mqsniff.filters.moments import at_times  # noqa: PLC0415  # as above
     from mqsniff.pipeline import Pipeline  # noqa: PLC0415  # as above
     from mqsniff.tables.arrow import ArrowTables  # noqa: PLC0415  # as above
-    from mqsniff.tables.values import Redaction  # noqa: PLC0415  # as above
 
-    limits = Limits()
-    source = _OneFile(file, limits)
-    settings = Settings(limits, WITH_RECORDS if table == "records" else USUAL)
-    pipeline = Pipeline(source, settings, keys=keys.key_logs())
-    tables = ArrowTables(pipeline.captures, (table,), Redaction(hash_key=keys.hash_key()))
-    schema = _schema(table)
-    for item in chain(pipeline.items(), _unreadable(source.captures[0])):
+    table = cast("TableName", request.table)
+    asked, times = request.filters
+    captures = source.captures
+    try:
+        source, filters = at_times(source, asked, times, None)
+    except ValueError as error:
+        raise InputError(f"option from, to: {error}") from None
+    keys = request.keys
+    pipeline = Pipeline(source, request.settings(), decode_as=request.decode_as, keys=keys.key_logs())
+    tables = ArrowTables(pipeline.captures, (table,), request.shown(keys.hash_key()))
+    schema = _schema(table, request.columns)
+    items = FilterChain(CountingFilter(filters) if filters else None, None, None).of(pipeline.items())
+    for item in chain(items, _unreadable(captures)):
         if item is not None:
             for block in tables.take(item):
-                yield block.rows.cast(schema)
+                yield _shaped(block.rows, schema, pushed)
     for block in tables.rest():
-        yield block.rows.cast(schema)
+        yield _shaped(block.rows, schema, pushed)
 
 
-def _unreadable(info: CaptureInfo) -> Iterator[ProblemItem]:
-    """The problem of a file that cannot be read."""
-    if info.unreadable:
-        yield ProblemItem(None, Problem("input", "error", info.unreadable), None, packet_id(info.index, 0))
+def _shaped(rows: pa.RecordBatch, schema: pa.Schema, pushed: _PushedFilters) -> pa.RecordBatch:
+    """The rows that Spark's filters may keep, with the columns that are wanted."""
+    import pyarrow as pa  # noqa: PLC0415  # as above
+    import pyarrow.compute as pc  # noqa: PLC0415  # as above
+
+    if pushed.protocols is not None and "protocol" in rows.schema.names:
+        rows = rows.filter(pc.is_in(rows["protocol"], pa.array(sorted(pushed.protocols), pa.string())))
+    return rows.select(schema.names).cast(schema)
+
+
+def _unreadable(captures: Sequence[CaptureInfo]) -> Iterator[ProblemItem]:
+    """The problems of files that cannot be read."""
+    for info in captures:
+        if info.unreadable:
+            yield ProblemItem(None, Problem("input", "error", info.unreadable), None, packet_id(info.index, 0))

@@ -173,7 +173,7 @@ class FileSource:
         try:
             for item in inputs:
                 self._look(item)
-            order = capture_order([item.first_ns for item in inputs], [item.info.name for item in inputs])
+            order = capture_order([item.first_ns for item in inputs], [item.name for item in inputs])
             inputs = [inputs[place] for place in order]
             for index, item in enumerate(inputs):
                 item.number(index)
@@ -189,8 +189,8 @@ class FileSource:
         if raw is None:
             return
         self._total = None if raw.size is None or self._total is None else self._total + raw.size
-        once = raw.size is None or item.info.name == STDIN
-        info = item.info if once else CaptureInfo(0, item.info.name)
+        once = raw.size is None or item.name == STDIN
+        info = item.info if once else CaptureInfo(0, item.name)
         on_read = self._count if once else _ignore
         item.reader = CaptureReader(raw, info, self._limits, self._limits.window if once else HEAD_WINDOW, on_read)
         item.held = item.reader.next_batch()
@@ -236,10 +236,11 @@ class FileSource:
 
 
 class _Input:
-    """One input: its name, its rank among all names, and its CaptureInfo."""
+    """One input: its name, its rank among all names, and its CaptureInfo, which may get another name for its rows."""
 
     def __init__(self, rank: int, name: str) -> None:
         self.rank = rank
+        self.name = name
         self.info = CaptureInfo(0, name)
         self.first_ns = NEVER_NS
         self.reader: CaptureReader | None = None
@@ -250,7 +251,7 @@ class _Input:
     def open(self) -> RawFile | None:
         """Open the file; None, with the reason in ``info``, if that fails."""
         try:
-            return RawFile(self.info.name)
+            return RawFile(self.name)
         except OSError as error:
             if error.errno == EMFILE and _more_descriptors():
                 return self.open()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +117,16 @@ def test_frames_are_the_tables_of_captures_without_a_folder_to_name(spark: Any, 
         read(spark, str(tmp_path / "elsewhere"))
 
 
+@contextlib.contextmanager
+def spark_conf(spark: Any, name: str, value: str) -> Iterator[None]:
+    before = spark.conf.get(name, None)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.unset(name) if before is None else spark.conf.set(name, before)
+
+
 def test_the_data_source_gives_packets_and_with_a_scope_the_tables_of_each_file(spark: Any, folder: Path) -> None:
     register(spark)
     captures = spark.read.format("mqsniff")
@@ -125,6 +137,14 @@ def test_the_data_source_gives_packets_and_with_a_scope_the_tables_of_each_file(
     capture = PCAPS / "nsq" / "nsq-1.3.0-auth.pcap"
     alone = captures.option("table", "messages").option("scope", "file").load(str(capture))
     assert alone.where("name = 'AUTH'").count() > 0
+    chosen = captures.option("columns", "ts_ns,capture,size").load([str(capture), str(folder)])
+    assert chosen.columns == ["ts_ns", "capture", "size"]
+    assert chosen.where(f"capture like '%{capture.name}'").count() == captures.load(str(capture)).count()
+    chosen = captures.option("columns", "ts_ns").option("pushFilters", "true").load(str(capture))
+    with spark_conf(spark, "spark.sql.python.filterPushdown.enabled", "true"):
+        times = sorted(row["ts_ns"] for row in chosen.collect())
+        late = chosen.where(f"ts_ns >= {times[len(times) // 2]}")
+        assert late.count() == sum(each >= times[len(times) // 2] for each in times)
 
 
 @pytest.mark.parametrize(
