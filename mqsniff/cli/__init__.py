@@ -22,6 +22,7 @@ from typing import Any, Final, Never
 import click
 
 from mqsniff.answers.captures import is_capture_name
+from mqsniff.cli.signals import code_of
 from mqsniff.cli.talk import open_standard_streams, say, was_missed
 from mqsniff.cli.version import print_version
 
@@ -136,6 +137,10 @@ class Commands(click.Group):
             code = error.exit_code
         except click.Abort:
             code = 130
+        except RuntimeError as error:  # Python before 3.12 makes it of a Ctrl-C while a class is made
+            if not isinstance(error.__cause__, KeyboardInterrupt):
+                raise
+            code = code_of(error.__cause__)
         except OSError as error:  # help and version
             say(f"mqsniff: stdout: {_of_stdout(error).message}")
             code = 2

@@ -351,7 +351,7 @@ class Conversation:
             yield from self._session.take(self._sided(event))
         elif self._opaque is not None:
             if isinstance(event, StreamChunk) and (verdict := self._detect_again(event)) is not None:
-                yield from self._opaque.end()
+                yield from self._opaque.end_before_protocol(turned=verdict.client_direction != self._client)
                 self._opaque = None
                 self._waiting = [event]
                 yield from self._apply_verdict(verdict)
@@ -438,7 +438,8 @@ class Conversation:
         if self._tls is not None:
             yield from self._end_tls(self._tls)
         elif self._session is None and self._opaque is None and not self._over:
-            yield from self._apply_verdict(Detected(self._client, UNKNOWN))
+            last = None if self._detection is None else self._detection.last()
+            yield from self._apply_verdict(last or Detected(self._client, UNKNOWN))
         if self._session is not None:
             for side in Side:
                 if not self._closed[side]:

@@ -6,6 +6,8 @@
    after the verdict.
 4. Bytes after a gap are a sample of their own. The bytes before it are judged too, since the peer may have replied to
    them: captures that cut their packets lose the end of every frame.
+5. Where the start was not captured, a message may begin with any packet. Of tiny packets the last ``STARTS_MAX`` are
+   tried, and beyond as many a verdict is looked for after each eighth more: else cost grows with the square of them.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 ANSWER_MAX = 64
 """Bytes of a peer's first reply that may correct a verdict: a broker refuses HTTP with a message of its protocol."""
+STARTS_MAX = 64
+"""Packets of a stream that is joined late where a message may begin, the last of them (rule 5)."""
 BEFORE_MAX = 8 * KIB
 """Bytes before a gap that are judged again with each chunk after it (rule 4)."""
 
@@ -47,7 +51,7 @@ class Detected:
 class _Half:
     """The sample of one direction."""
 
-    __slots__ = ("_head_open", "before", "data", "from_start", "head", "starts")
+    __slots__ = ("_due", "_head_open", "before", "data", "from_start", "head", "passed_over", "starts")
 
     def __init__(self, *, from_start: bool) -> None:
         self.data = bytearray()
@@ -57,6 +61,9 @@ class _Half:
         """The sample before the first gap, if it holds the start of the stream, and the one before the last gap."""
         self.head: ProxyHead | None = None
         self._head_open = from_start
+        self._due = 0
+        self.passed_over = False
+        """Whether there are packets after which no verdict was looked for."""
 
     def add(self, chunk: StreamChunk) -> None:
         base = chunk.offset - len(self.data)
@@ -71,6 +78,16 @@ class _Half:
             self.head = head
         self._head_open = head is True and len(self.data) < 4096
 
+    def is_due(self, detect_max: int) -> bool:
+        """Whether to look for a verdict now (rule 5)."""
+        count = len(self.starts)
+        if self.from_start or count >= self._due or len(self.data) > detect_max:
+            self._due = count + (count // 8 if count > STARTS_MAX else 1)
+            self.passed_over = False
+            return True
+        self.passed_over = True
+        return False
+
     @property
     def open(self) -> bool:
         """Whether a PROXY head may still be incomplete."""
@@ -80,7 +97,7 @@ class _Half:
         """What waits for a verdict, ``size`` bytes at most."""
         skip = self.head.size if self.head else 0
         data = bytes(self.data[skip : None if size is None else skip + size])
-        starts = tuple(start - skip for start in self.starts if skip <= start < skip + len(data))
+        starts = tuple(start - skip for start in self.starts[-STARTS_MAX:] if skip <= start < skip + len(data))
         return Sample(data, starts or (0,), self.from_start)
 
     def lose(self) -> None:
@@ -89,6 +106,7 @@ class _Half:
             self.before = [*(sample for sample in self.before if sample.from_start), self.sample(BEFORE_MAX)]
         self.data.clear()
         self.starts.clear()
+        self._due, self.passed_over = 0, False
         self.from_start = self._head_open = False
 
 
@@ -114,8 +132,13 @@ class Detection:
 
     def chunk(self, chunk: StreamChunk) -> Detected | None:
         """Take bytes; the verdict when there is one."""
-        self._halves[chunk.direction].add(chunk)
-        return self._decide()
+        half = self._halves[chunk.direction]
+        half.add(chunk)
+        return self._decide() if half.is_due(self._limits.detect_max) else None
+
+    def last(self) -> Detected | None:
+        """A verdict at the end, with the packets after which none was looked for."""
+        return self._decide() if any(half.passed_over for half in self._halves) else None
 
     def reply_to(self, chunk: StreamChunk) -> Detected | None:
         """Take the peer's bytes of a connection that got no dissector; a verdict if they name one."""

@@ -22,7 +22,7 @@ REQUEST_LINE_MAX = 512
 class OpaqueConnection:
     """Counts and names one such connection."""
 
-    __slots__ = ("_bytes", "_first", "_info", "_mark", "_protocol")
+    __slots__ = ("_bytes", "_first", "_info", "_mark", "_protocol", "_starts")
 
     def __init__(self, protocol: str, info: ConnectionInfo) -> None:
         self._protocol = protocol
@@ -30,6 +30,8 @@ class OpaqueConnection:
         self._bytes = [0, 0]
         self._first: list[bytes] = [b"", b""]
         self._mark: Mark | None = None
+        self._starts: list[tuple[int, Mark] | None] = [None, None]
+        """By side, offset and packet of its first byte."""
 
     def rename(self, protocol: str) -> None:
         """Set the protocol of an unknown connection, which later bytes have shown."""
@@ -41,6 +43,7 @@ class OpaqueConnection:
         if isinstance(event, Gap):
             return
         self._mark = self._mark or event.marks[0]
+        self._starts[event.side] = self._starts[event.side] or (event.offset, event.marks[0])
         self._bytes[event.side] += len(event.data)
         if len(self._first[event.side]) < REQUEST_LINE_MAX:
             self._first[event.side] = (self._first[event.side] + event.data)[:REQUEST_LINE_MAX]
@@ -51,19 +54,35 @@ class OpaqueConnection:
         info.undecoded_bytes += total
         if not total or self._mark is None:
             return
-        problem = Problem("undecoded", "warning", self._detail(total), size=total)
+        shown = "; ".join(self._begins(side, side) for side in Side if self._first[side])
+        problem = Problem("undecoded", "warning", self._detail(total, shown), size=total)
         yield ProblemItem(info, problem, self._mark.ts_ns, self._mark.packet)
 
-    def _detail(self, total: int) -> str:
+    def end_before_protocol(self, *, turned: bool) -> Iterator[Item]:
+        """Later bytes have shown a protocol: a problem for each side counts those before, with their place.
+
+        ``turned``: the sides are the other way round than they were taken for.
+        """
+        for taken in Side:
+            start, size = self._starts[taken], self._bytes[taken]
+            if start is not None:
+                offset, mark = start
+                side = taken.peer if turned else taken
+                detail = self._detail(size, self._begins(taken, side))
+                self._info.undecoded_bytes += size
+                problem = Problem("undecoded", "warning", detail, side=side, offset=offset, size=size)
+                yield ProblemItem(self._info, problem, mark.ts_ns, mark.packet)
+
+    def _begins(self, taken: Side, side: Side) -> str:
+        return f"{side.text} begins {self._first[taken][:SHOWN].hex(' ')}"
+
+    def _detail(self, total: int, shown: str) -> str:
         match self._protocol:
             case "http":
                 return f"HTTP ({_request(self._first[Side.CLIENT])}): {total} bytes not decoded"
             case protocol if protocol in TITLES:
                 return f"{TITLES[protocol]}: {total} bytes not decoded"
             case _:
-                shown = "; ".join(
-                    f"{side.text} begins {self._first[side][:SHOWN].hex(' ')}" for side in Side if self._first[side]
-                )
                 return f"unknown protocol: {total} bytes not decoded ({shown})"
 
 

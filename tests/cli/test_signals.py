@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mqsniff.cli import main
 from mqsniff.cli.signals import Terminated, ended_by_sigterm, raise_dropped_again
 
 SAMPLE = next(Path("pcaps").glob("nsq*/*.pcap"))
@@ -99,3 +100,16 @@ def test_a_ctrl_c_in_a_callback_of_an_import_ends_the_command():
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
     assert "ignored" not in done.stderr
+
+
+def test_a_ctrl_c_while_a_class_is_made_ends_the_command_without_a_traceback(monkeypatch, capsys):
+    """Python before 3.12 makes a RuntimeError of it."""
+
+    def importing(_name):
+        raise RuntimeError from KeyboardInterrupt()
+
+    monkeypatch.setattr("mqsniff.cli.import_module", importing)
+    with pytest.raises(SystemExit) as ended:
+        main(["stats", "x.pcap"])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == ""

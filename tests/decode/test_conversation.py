@@ -10,6 +10,7 @@ import pytest
 from tinycapture import OK, conversation, pcap
 
 from mqsniff.dissector import Settings
+from mqsniff.framing import confirmation
 from mqsniff.limits import Limits
 from mqsniff.model import ClosedItem, ConnectionInfo, MessageItem, ProblemItem, Side
 from mqsniff.pipeline import Pipeline
@@ -73,7 +74,7 @@ def test_bytes_before_the_protocol_was_known_are_counted_once(tmp_path):
     info, names, problems = decoded(tmp_path, steps, joined=True)
     assert names == ["FIN", "FIN", "HEARTBEAT", "FIN"]
     assert info.undecoded_bytes == 160_000
-    assert [problem.split(" bytes")[0] for problem in problems] == ["unknown protocol: 160000"]
+    assert [problem.split(" bytes")[0] for problem in problems] == ["unknown protocol: 80000"] * 2  # of each side
 
 
 @pytest.mark.parametrize("side", Side)
@@ -94,3 +95,28 @@ def test_a_side_whose_first_bytes_were_lost_is_not_judged_by_what_follows_as_its
     items = list(Pipeline(FileSource([str(tmp_path / "one.pcap")], Limits()), Settings()).items())
     assert [item.message.name for item in items if isinstance(item, MessageItem)] == ["FIN"] * 3
     assert [item.connection.protocol for item in items if isinstance(item, ClosedItem)] == ["nsq"]
+
+
+def test_a_stream_of_tiny_packets_that_is_joined_late_costs_no_square(tmp_path, monkeypatch):
+    """At each packet all packets before it were tried as starts of messages: 5 MB took hours."""
+    asked = []
+    verdict_at = confirmation.verdict_at
+
+    def counted(*of):
+        asked.append(of)
+        return verdict_at(*of)
+
+    def tries(count):
+        asked.clear()
+        decoded(tmp_path, [("c", b"\0\0")] * count, joined=True)
+        return len(asked)
+
+    monkeypatch.setattr(confirmation, "verdict_at", counted)
+    assert tries(1600) < 3 * tries(800)
+
+
+def test_a_late_stream_of_tiny_packets_that_ends_before_the_next_look_is_looked_at_then(tmp_path):
+    steps = [*[("c", b"\0")] * 200, ("c", b"FIN 18a2f48040acf000\n" * 3)]
+    for more in range(3):
+        info, names, _ = decoded(tmp_path, [*[("c", b"\0")] * more, *steps], joined=True)
+        assert (info.protocol, names) == ("nsq", ["FIN"] * 3)
