@@ -40,10 +40,10 @@ from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.limits import MIB
 from mqsniff.model import CaptureInfo, Item
-from mqsniff.sinks.parts import PartFile, PartFiles, WrittenPart
+from mqsniff.sinks.parts import PartFile, PartFiles, WrittenPart, by_time, moments
 from mqsniff.sinks.topicfill import TopicFill
 from mqsniff.tables.arrow import topics_block
-from mqsniff.tables.schemas import TABLES, TableName, names_of
+from mqsniff.tables.schemas import TABLES, TableName
 from mqsniff.topics import Names, Teaching, TopicDirectory, TopicIds, note_topic, shows_other_names
 
 SMALL: Final = 8 * MIB
@@ -189,7 +189,7 @@ class _Target:
         if file is None:
             path = f"{self._folder}/{name}{self._prefix}-00000.parquet"
             file = self._files[name] = PartFile(self._store.filesystem, self._table, path, self._extra)
-        file.write(rows, self._topic_ids)
+        file.write(by_time(self._table, rows), self._topic_ids)
 
     def _parted(self, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         """(folder, its rows); '' without folders."""
@@ -204,24 +204,8 @@ class _Target:
 
 def _folder_column(rows: pa.Table, table: TableName, folder: Folder) -> pa.ChunkedArray:
     """The name of each row's folder, without its parents."""
-    if folder == "protocol":
-        values = rows["protocol"]
-    else:
-        times = [rows[name] for name in names_of(table, "timestamp") if name in _DAY_OF[table]]
-        values = pc.strftime(pc.coalesce(*times), "%Y-%m-%d")
+    values = rows["protocol"] if folder == "protocol" else pc.strftime(moments(table, rows), "%Y-%m-%d")
     return pc.binary_join_element_wise(pa.scalar(folder), pc.fill_null(values, NOWHERE), "=")
-
-
-_DAY_OF: Final[Mapping[TableName, tuple[str, ...]]] = {
-    "connections": ("first_ts",),
-    "messages": ("ts",),
-    "exchanges": ("request_ts", "response_ts"),
-    "partitions": ("ts",),
-    "records": ("ts",),
-    "topics": ("first_ts",),
-    "problems": ("ts",),
-}
-"""The day of a row is that of the first of these times that is not null."""
 
 
 # ---- the driver's part
