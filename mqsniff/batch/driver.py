@@ -117,17 +117,17 @@ def run_job(
         run = new_run()
         where = out if "://" in out else archive.store.where  # the working folder of a worker is another one
         output = TaskOutput(where, archive.staging(run), run, replace(options, tls_keys=(), hash_key=None))
-        job = _Job(steps, archive, output, on_stage, options, cores=cores)
+        report = JobReport(run, shown_uri(out), recovered=recovered, start_seconds=ready - started)
+        job = _Job(steps, archive, output, on_stage, options, report=report, cores=cores)
         try:
             archive.begin(run)
-            report = job.run(work, listed, tuple(each.run for each in runs) if options.overwrite else ())
+            job.run(work, listed, tuple(each.run for each in runs) if options.overwrite else ())
         except BaseException:
             archive.roll_back(run)
             raise
         finally:
             steps.clean_up()
-    report.out, report.recovered = shown_uri(out), recovered
-    report.seconds, report.start_seconds = time.monotonic() - started, ready - started
+    report.seconds = time.monotonic() - started
     return report
 
 
@@ -195,19 +195,21 @@ class _Job:
         on_stage: StageReporter,
         options: JobOptions,
         *,
+        report: JobReport,
         cores: int,
     ) -> None:
         self._steps = steps
         self._archive = archive
         self._output = output
         self._on_stage = on_stage
-        self._report = JobReport(output.run, "")
+        self._report = report
+        self._begun = time.monotonic()
         self._result = TaskResult()
         self._options = options
         self._cores = cores
         self._shifts: list[PieceShift] = []
 
-    def run(self, work: ScanPlan, listed: Sequence[Listed], replaces: tuple[str, ...]) -> JobReport:
+    def run(self, work: ScanPlan, listed: Sequence[Listed], replaces: tuple[str, ...]) -> None:
         """Scan, decode and publish; raises where it cannot."""
         proven = self._scan(work)
         finalizer = RunFinalizer(self._archive, self._output, proven.captures())
@@ -227,7 +229,6 @@ class _Job:
         published.append(finalizer.files([_file_row(file) for file in proven.files]))
         self._conclude(proven, work.done, published)
         self._archive.publish(self._manifest(listed, proven, published, replaces))
-        return self._report
 
     def _scan(self, work: ScanPlan) -> Prefix:
         """Scan until each piece is proven to begin where the one before it ended."""
@@ -317,6 +318,7 @@ class _Job:
         report.connections, report.messages, report.problems = result.connections, result.messages, result.problems
         report.encrypted = result.encrypted
         report.worker_memory = result.memory
+        report.seconds = report.start_seconds + time.monotonic() - self._begun  # all but publishing
         for part in published:
             report.tables[part.table] += part.rows
 

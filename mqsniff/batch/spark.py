@@ -27,15 +27,16 @@ from pyspark.sql import functions as F  # noqa: N812  # the field's name for it
 from mqsniff.batch.bundles import BUNDLE_DDL, TIME_MIN
 from mqsniff.batch.commit import Archive, CommitError
 from mqsniff.batch.driver import StageReporter, run_job
+from mqsniff.batch.failures import failure
 from mqsniff.batch.filestats import run_schema
 from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.job import JobOptions, JobReport
 from mqsniff.batch.origins import PieceShift
 from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.reduce import TaskOutput
-from mqsniff.batch.session import SessionError, described, job_settings, one_line, without_pandas_warning
+from mqsniff.batch.session import SessionError, described, job_settings, without_pandas_warning
 from mqsniff.batch.splitrows import split_rows, stores_of, table_of
-from mqsniff.batch.store import Store
+from mqsniff.batch.store import Store, shown_uri
 from mqsniff.batch.tasks import difference, rewrite_rows, shift_table
 from mqsniff.sinks.outputfolder import is_unicode
 
@@ -84,7 +85,7 @@ def _run(steps: SparkSteps, inputs: Iterable[str], out: str, options: JobOptions
         steps.stage = stage
         on_stage(stage)
 
-    with without_pandas_warning(), _in_one_line():
+    with without_pandas_warning(), _in_one_line(steps, out):
         return run_job(steps, inputs, out, options, begin)
 
 
@@ -115,22 +116,23 @@ class SparkSteps:
 
     def __init__(self, opened: Callable[[], SparkSession]) -> None:
         self._opened = opened
-        self._session: SparkSession | None = None
+        self.session: SparkSession | None = None
         self._settings = contextlib.ExitStack()
         self._scanned: list[DataFrame] = []
         self.stage = ""
 
     @property
     def _spark(self) -> SparkSession:
-        if self._session is None:
-            self._session = self._opened()
-            self._settings.enter_context(job_settings(self._session))
-        return self._session
+        if self.session is None:
+            self.session = self._opened()
+            self._settings.enter_context(job_settings(self.session))
+        return self.session
 
     def stop(self) -> None:
         """Stop the session, if it was opened."""
-        if self._session is not None:
-            self._session.stop()
+        if self.session is not None:
+            with contextlib.suppress(Exception):  # its JVM may be gone
+                self.session.stop()
 
     def check_workers(self) -> int:
         """Check that workers run the same versions as the driver; SessionError if not.
@@ -287,11 +289,15 @@ def with_keys(output: TaskOutput) -> TaskOutput:
 
 
 @contextlib.contextmanager
-def _in_one_line() -> Iterator[None]:
+def _in_one_line(steps: SparkSteps, out: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise SessionError(f"Spark: {one_line(error)}") from error
+        raise SessionError(f"Spark: {failure(error, steps.session, shown_uri(out))}") from error
+    except ConnectionError as error:  # py4j's, when the JVM is gone
+        raise SessionError(f"Spark: {failure(error)}") from error
+    except OSError as error:
+        raise SessionError(failure(error, out=shown_uri(out))) from error
 
 
 def _sparks_uri(out: str, store: Store, path: str) -> str:

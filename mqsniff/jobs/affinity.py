@@ -65,6 +65,8 @@ class FlowAffinity:
 
     def look(self, segments: SegmentBatch) -> None:
         """Look at some segments."""
+        if not len(segments):
+            return
         count = len(segments.flows)
         sizes = np.bincount(segments.flow, segments.size, count).astype(np.int64).tolist()
         for key, size in zip(segments.flows, sizes, strict=True):

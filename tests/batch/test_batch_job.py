@@ -78,6 +78,15 @@ def rows(out: Path, table: str) -> list[dict[str, Any]]:
     return [row for path in paths for row in pq.ParquetFile(io.BytesIO(path.read_bytes())).read().to_pylist()]
 
 
+def test_the_manifest_holds_the_whole_report(tmp_path: Path) -> None:
+    report = run_job(InProcess(), [str(ONE)], str(tmp_path / "out"))
+    [manifest] = Archive(Store.at(str(tmp_path / "out"))).runs()
+    assert 0 < manifest.report["start_seconds"] < manifest.report["seconds"] <= report.seconds
+    again = report.plain()
+    assert manifest.report == again | {name: manifest.report[name] for name in ("seconds", "mb_per_second")}
+    assert manifest.report["out"] == str(tmp_path / "out")
+
+
 def test_relative_paths_mean_the_same_for_tasks_that_run_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,15 @@ def test_flows_that_carry_the_same_bytes_go_to_one_worker(batches):
     assert max(loads) < 1.4 * min(loads)
 
 
+def test_packets_without_tcp_say_nothing_of_flows(tmp_path):
+    raw = bytes.fromhex("4500041c00000000401100000a0000010a000002") + Random(1).randbytes(1032)  # UDP
+    head = bytes.fromhex("d4c3b2a1020004000000000000000000ffff000065000000")
+    record = (1).to_bytes(4, "little") + bytes(4) + 2 * len(raw).to_bytes(4, "little") + raw
+    (tmp_path / "udp.pcap").write_bytes(head + 30 * record)
+    affinity = FlowAffinity.of(FileSource([str(tmp_path / "udp.pcap")]).batches(), Limits())
+    assert affinity.groups() == []
+
+
 def test_one_group_of_everything_is_taken_apart(batches):
     affinity = FlowAffinity.of(batches(), Limits())
     everything = [key for keys in affinity.groups() for key in keys]
