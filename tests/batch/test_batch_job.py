@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import json
 import os
@@ -13,11 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import capturecraft as craft
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from batchrows import PCAPS, committed, decoded, records_of
 from inprocess import InProcess
+from tinycapture import ip_tcp
 
 from mqsniff.batch.commit import Archive, CommitError
 from mqsniff.batch.driver import partitions_of, run_job
@@ -497,3 +500,17 @@ def no_folder_is_left(tmp_path: Path) -> Iterator[None]:
     """No test leaves a staging folder."""
     yield
     assert [found for found in tmp_path.rglob("staging") for _ in os.scandir(found)] == []
+
+
+class ManyCores(InProcess):
+    """A machine on which eight tasks run at the same time."""
+
+    def check_workers(self) -> int:
+        return 8
+
+
+def test_one_compressed_file_is_read_by_one_task_and_decoded_by_many(tmp_path: Path) -> None:
+    packets = [(number, ip_tcp((40_000 + number % 50, 4150), 0, 0, 0x18, bytes(60_000))) for number in range(300)]
+    (tmp_path / "one.pcap.gz").write_bytes(gzip.compress(craft.pcap(packets, linktype=101)))
+    report = run_job(ManyCores(), [str(tmp_path / "one.pcap.gz")], str(tmp_path / "out"))
+    assert (report.splits, report.partitions) == (1, 5)
