@@ -23,7 +23,7 @@ from mqsniff.batch.inputs import InputError, Listed, list_inputs, why_changed
 from mqsniff.batch.job import JobOptions, JobReport, counted
 from mqsniff.batch.manifest import Manifest, ManifestInput, Published, run_digest
 from mqsniff.batch.origins import PieceShift, shifts_of
-from mqsniff.batch.plan import ScanPlan, Split, plan
+from mqsniff.batch.plan import ScanPlan, Split, cut, plan, split_size_of
 from mqsniff.batch.prefix import Prefix, prefix
 from mqsniff.batch.reduce import TaskOutput, TaskResult
 from mqsniff.batch.report import PieceReport
@@ -46,15 +46,18 @@ StageReporter: TypeAlias = Callable[[str], None]
 PARTITION_MIN: Final = 32 * MIB
 PARTITION_MAX: Final = 512 * MIB
 """Bytes of bundles of one reduce task."""
+PARTITION_SMALL: Final = 4 * MIB
+"""They may be as small as this where else cores would have nothing to do."""
 PARTITIONS_GOOD: Final = 64
 """Preferred number of reduce tasks, as long as each is neither too small nor too large."""
+PARTITIONS_PER_CORE: Final = 2
 
 
 class Steps(Protocol):
     """Runs tasks; each method returns the results of the tasks that succeeded."""
 
-    def check_workers(self) -> None:
-        """Check that workers run the same versions as the driver."""
+    def check_workers(self) -> int:
+        """Check that workers run the same versions as the driver; returns how many tasks run at the same time."""
 
     def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[bytes]:
         """Scan splits and keep their bundles; returns the reports of each task (``reportrows``)."""
@@ -75,10 +78,16 @@ class Steps(Protocol):
         """Free the kept bundles."""
 
 
-def partitions_of(shuffle_bytes: int) -> int:
+def partitions_of(shuffle_bytes: int, cores: int) -> int:
     """Number of reduce tasks for this many bytes of bundles."""
     size = min(max(shuffle_bytes // PARTITIONS_GOOD, PARTITION_MIN), PARTITION_MAX)
+    size = min(size, max(-(-shuffle_bytes // (cores * PARTITIONS_PER_CORE)), PARTITION_SMALL))
     return max(1, -(-shuffle_bytes // size))
+
+
+def for_cores(work: ScanPlan, options: JobOptions, cores: int) -> ScanPlan:
+    """The plan with splits of a good size for so many tasks at a time, unless the user chose their size."""
+    return work if options.split_size is not None else cut(work, split_size_of(work.size, cores))
 
 
 def run_job(
@@ -102,13 +111,14 @@ def run_job(
             return _nothing_to_do(runs, listed, shown_uri(out), recovered)
         work = _plan(listed, options, done or ())
         on_stage("checking workers")
-        steps.check_workers()
+        cores = steps.check_workers()
+        work = for_cores(work, options, cores)
         ready = time.monotonic()
         run = new_run()
         where = out if "://" in out else archive.store.where  # the working folder of a worker is another one
         output = TaskOutput(where, archive.staging(run), run, replace(options, tls_keys=(), hash_key=None))
         report = JobReport(run, shown_uri(out), recovered=recovered, start_seconds=ready - started)
-        job = _Job(steps, archive, output, on_stage, options, report=report)
+        job = _Job(steps, archive, output, on_stage, options, report=report, cores=cores)
         try:
             archive.begin(run)
             job.run(work, listed, tuple(each.run for each in runs) if options.overwrite else ())
@@ -186,6 +196,7 @@ class _Job:
         options: JobOptions,
         *,
         report: JobReport,
+        cores: int,
     ) -> None:
         self._steps = steps
         self._archive = archive
@@ -195,6 +206,7 @@ class _Job:
         self._begun = time.monotonic()
         self._result = TaskResult()
         self._options = options
+        self._cores = cores
         self._shifts: list[PieceShift] = []
 
     def run(self, work: ScanPlan, listed: Sequence[Listed], replaces: tuple[str, ...]) -> None:
@@ -247,7 +259,7 @@ class _Job:
     def _reduce(self, proven: Prefix, work: ScanPlan) -> None:
         if not proven.placing.places or not proven.bundle_bytes:
             return
-        partitions = self._output.options.partitions or partitions_of(proven.bundle_bytes)
+        partitions = self._output.options.partitions or partitions_of(proven.bundle_bytes, self._cores)
         self._report.partitions, self._report.shuffle_bytes = partitions, proven.bundle_bytes
         output = self._output
         if output.options.filters.topics:  # names decide what is chosen, and any flow may teach them

@@ -2,7 +2,8 @@
 
 1. A part is rewritten when its rows show another name of a topic id than the one that counts; any task may have learned
    that name.
-2. Small parts of a table are put together, up to ``PART_SIZE`` bytes; a large part is not rewritten for that.
+2. Small parts of a table are put together, up to ``PART_SIZE`` bytes, where there are many of them: a rewrite takes a
+   fifth of the time of the tasks, and some dozens of files harm no reader.
 3. Where folders are asked for, every part is rewritten: its rows go to ``protocol=…/day=…`` by their own columns.
 4. Tasks rewrite. The driver writes ``topics``, ``files`` and the problems of inputs once: they are about the whole run.
    Every wanted table has a file, be it without rows.
@@ -39,15 +40,17 @@ from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.limits import MIB
 from mqsniff.model import CaptureInfo, Item
-from mqsniff.sinks.parts import PartFile, PartFiles, WrittenPart
+from mqsniff.sinks.parts import PartFile, PartFiles, WrittenPart, by_time, moments
 from mqsniff.sinks.topicfill import TopicFill
 from mqsniff.tables.arrow import topics_block
-from mqsniff.tables.schemas import TABLES, TableName, names_of
+from mqsniff.tables.schemas import TABLES, TableName
 from mqsniff.topics import Names, Teaching, TopicDirectory, TopicIds, note_topic, shows_other_names
 
 SMALL: Final = 8 * MIB
-"""Smaller parts are joined."""
-PART_SIZE: Final = 256 * MIB
+"""Smaller parts are joined, if there are many."""
+SMALL_GOOD: Final = 64
+"""So many small parts of a table stay as they are."""
+PART_SIZE: Final = 64 * MIB
 """Bytes of a joined part at most."""
 NOWHERE: Final = "__HIVE_DEFAULT_PARTITION__"
 """Folder of rows without a protocol or a time, as Hive, Spark and DuckDB name it."""
@@ -79,19 +82,25 @@ def rewrites(
     for part in parts:
         by_table.setdefault(part.table, []).append(part)
     for table, own in by_table.items():
-        small = [part for part in own if part.bytes < SMALL]
+        too_many = sum(part.bytes < SMALL for part in own) > SMALL_GOOD
+        small: list[WrittenPart] = []
         for part in own:
-            if part.bytes >= SMALL:
-                if folders or shows_other_names(part.topic_ids, names):
-                    wanted.append(Rewrite(table, (part,)))
-                else:
-                    staying.append(part)
-        for together in _bins(small):
-            if len(together) > 1 or folders or shows_other_names(together[0].topic_ids, names):
-                wanted.append(Rewrite(table, tuple(together)))
+            stays = _stays(part, names, folders)
+            if part.bytes < SMALL and (too_many or not stays):
+                small.append(part)
+            elif stays:
+                staying.append(part)
             else:
-                staying += together
+                wanted.append(Rewrite(table, (part,)))
+        lots = [tuple(together) for together in _bins(small)]
+        staying += [lot[0] for lot in lots if len(lot) == 1 and _stays(lot[0], names, folders)]
+        wanted += [Rewrite(table, lot) for lot in lots if len(lot) > 1 or not _stays(lot[0], names, folders)]
     return staying, wanted
+
+
+def _stays(part: WrittenPart, names: Names, folders: Sequence[Folder]) -> bool:
+    """Whether a part needs no rewrite for its own sake."""
+    return not folders and not shows_other_names(part.topic_ids, names)
 
 
 def _bins(parts: list[WrittenPart]) -> Iterator[list[WrittenPart]]:
@@ -180,7 +189,7 @@ class _Target:
         if file is None:
             path = f"{self._folder}/{name}{self._prefix}-00000.parquet"
             file = self._files[name] = PartFile(self._store.filesystem, self._table, path, self._extra)
-        file.write(rows, self._topic_ids)
+        file.write(by_time(self._table, rows), self._topic_ids)
 
     def _parted(self, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         """(folder, its rows); '' without folders."""
@@ -195,24 +204,8 @@ class _Target:
 
 def _folder_column(rows: pa.Table, table: TableName, folder: Folder) -> pa.ChunkedArray:
     """The name of each row's folder, without its parents."""
-    if folder == "protocol":
-        values = rows["protocol"]
-    else:
-        times = [rows[name] for name in names_of(table, "timestamp") if name in _DAY_OF[table]]
-        values = pc.strftime(pc.coalesce(*times), "%Y-%m-%d")
+    values = rows["protocol"] if folder == "protocol" else pc.strftime(moments(table, rows), "%Y-%m-%d")
     return pc.binary_join_element_wise(pa.scalar(folder), pc.fill_null(values, NOWHERE), "=")
-
-
-_DAY_OF: Final[Mapping[TableName, tuple[str, ...]]] = {
-    "connections": ("first_ts",),
-    "messages": ("ts",),
-    "exchanges": ("request_ts", "response_ts"),
-    "partitions": ("ts",),
-    "records": ("ts",),
-    "topics": ("first_ts",),
-    "problems": ("ts",),
-}
-"""The day of a row is that of the first of these times that is not null."""
 
 
 # ---- the driver's part

@@ -49,9 +49,10 @@ class JobOptions:
     """Packets before this time are dropped before decoding."""
     cut_to_ns: int | None = None
     """Packets from this time on are dropped before decoding."""
-    split_size: int = SPLIT_SIZE
+    split_size: int | None = None
+    """Bytes that one task scans; None: by their number and the cores."""
     partitions: int | None = None
-    """Number of reduce tasks; None: by the bytes of the shuffle."""
+    """Number of reduce tasks; None: by the bytes of the shuffle and the cores."""
     folders: tuple[Folder, ...] = ()
     """Partition the files of a table into folders, such as ``protocol=kafka/day=2026-01-31``."""
     tls_keys: tuple[KeyLog, ...] = field(default=(), repr=False)
@@ -77,7 +78,7 @@ class JobOptions:
         """The options of scan; it drops whole flows by port and host, so that they are not shuffled."""
         filters = self.filters
         packet_filter = PacketFilter(self.cut_from_ns, self.cut_to_ns, filters.ports, tuple(map(str, filters.hosts)))
-        return ScanOptions(self.limits, self.split_size, packet_filter, self.domain, self.fail_fast)
+        return ScanOptions(self.limits, self.split_size or SPLIT_SIZE, packet_filter, self.domain, self.fail_fast)
 
     def row_options(self) -> dict[str, Any]:
         """The options that change rows or their folders, as JSON values: part of the digest of a run."""

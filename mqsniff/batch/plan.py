@@ -26,6 +26,10 @@ from mqsniff.sources.files import HEAD_WINDOW, NEVER_NS, capture_order
 from mqsniff.sources.parsers import Head
 
 SPLIT_SIZE: Final = 128 * MIB
+SPLIT_SIZE_SMALL: Final = 4 * MIB
+"""Splits by the machine are no smaller: a cut costs some ten milliseconds."""
+SPLITS_PER_CORE: Final = 4
+"""Splits for each task that can run at the same time, so that none of them waits long for the last."""
 EXPANSION: Final = 4
 """Expected size of a decompressed file, as a multiple of its compressed size."""
 FILES_MAX: Final = 1000
@@ -202,11 +206,21 @@ def plan(listed: Sequence[Listed], options: ScanOptions | None = None, done: Col
         for file in files:
             if file.status == "unreadable":
                 raise InputError(f"{file.uri}: {file.error}")
-    readable = [file for file in files if file.status not in {"unreadable", "skipped"}]
-    maker = PieceMaker(options.split_size)
-    splits = tuple(maker.whole(readable))
     left_out = tuple(sorted(file.uri for file in listed if file.uri in done))
-    return ScanPlan(tuple(files), splits, options, left_out, 0, maker.next_piece, maker.next_split)
+    return cut(ScanPlan(tuple(files), (), options, left_out), options.split_size)
+
+
+def cut(work: ScanPlan, split_size: int) -> ScanPlan:
+    """A plan whose files are cut into splits of this size."""
+    maker = PieceMaker(split_size)
+    splits = tuple(maker.whole([file for file in work.files if file.status not in {"unreadable", "skipped"}]))
+    options = replace(work.options, split_size=split_size)
+    return replace(work, splits=splits, options=options, next_piece=maker.next_piece, next_split=maker.next_split)
+
+
+def split_size_of(size: int, cores: int) -> int:
+    """The size of splits that keeps so many cores busy with ``size`` bytes."""
+    return min(max(-(-size // (cores * SPLITS_PER_CORE)), SPLIT_SIZE_SMALL), SPLIT_SIZE)
 
 
 def _in_order(files: Sequence[InputFile]) -> list[InputFile]:

@@ -6,11 +6,12 @@ decompressed file is a guess (``plan.EXPANSION``), and filters are not counted.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mqsniff.batch.driver import partitions_of
+from mqsniff.batch.driver import for_cores, partitions_of
 from mqsniff.batch.inputs import list_inputs
 from mqsniff.batch.job import JobOptions, counted
 from mqsniff.batch.plan import EXPANSION, ScanPlan, Split, plan
@@ -69,10 +70,11 @@ class Preview:
 
 
 def preview(inputs: Iterable[str], options: JobOptions) -> Preview:
-    """The preview of a run; raises InputError."""
-    work = plan(list_inputs(inputs), options.scan_options)
+    """The preview of a run on this machine; raises InputError."""
+    cores = os.cpu_count() or 1
+    work = for_cores(plan(list_inputs(inputs), options.scan_options), options, cores)
     shuffle_bytes = sum(_expected(work))
-    return Preview(work, options.partitions or partitions_of(shuffle_bytes), shuffle_bytes)
+    return Preview(work, options.partitions or partitions_of(shuffle_bytes, cores), shuffle_bytes)
 
 
 def _expected(work: ScanPlan) -> Iterator[int]:

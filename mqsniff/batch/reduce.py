@@ -147,6 +147,7 @@ class Writer:
                 tables_buffer=min(options.limits.tables_buffer, TABLES_BUFFER),
             ),
             extra={RUN_ID.name: output.run},
+            sort=True,
         )
         self.result = TaskResult()
 

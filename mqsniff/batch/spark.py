@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 ArrowBatches: TypeAlias = "Iterator[pa.RecordBatch]"
 
 SCAN_DDL: Final = f"{BUNDLE_DDL}, place bigint, packet bigint, capture binary, report binary"
+CORES_MAX: Final = 100_000
+"""More tasks at the same time make no difference."""
 TEXT_DDL: Final = "text string"
 _SPARKS_NAMES: Final = {"s3": "s3a"}
 """URI schemes for which Spark has another name than pyarrow."""
@@ -132,8 +134,11 @@ class SparkSteps:
             with contextlib.suppress(Exception):  # its JVM may be gone
                 self.session.stop()
 
-    def check_workers(self) -> None:
-        """Check that workers run the same versions as the driver; SessionError if not."""
+    def check_workers(self) -> int:
+        """Check that workers run the same versions as the driver; SessionError if not.
+
+        Spark cuts a range into as many tasks as run at the same time: their number is returned, and each is checked.
+        """
 
         def task(batches: ArrowBatches) -> ArrowBatches:
             import json  # noqa: PLC0415  # on the worker, where mqsniff may be missing
@@ -146,14 +151,18 @@ class SparkSteps:
                 said = versions()
             except ImportError as error:
                 said = {"missing": str(error)}
-            for _ in batches:  # Spark does not reuse a worker that leaves input unread
+            if [batch.num_rows for batch in batches]:  # Spark does not reuse a worker that leaves input unread
                 yield pa.RecordBatch.from_arrays([pa.array([json.dumps(said)])], names=["text"])
 
-        theirs = json.loads(self._values(self._spark.range(0, 1, 1, 1).mapInArrow(task, TEXT_DDL))[0])
-        if "missing" in theirs:
-            raise SessionError(f"workers have no mqsniff ({theirs['missing']}): install it there, or give --package")
-        if (differing := difference(theirs)) is not None:
-            raise SessionError(f"workers have {differing}: install the same there, or give --package")
+        said = self._values(self._spark.range(CORES_MAX).mapInArrow(task, TEXT_DDL))
+        for theirs in map(json.loads, sorted(set(said))):
+            if "missing" in theirs:
+                raise SessionError(
+                    f"workers have no mqsniff ({theirs['missing']}): install it there, or give --package"
+                )
+            if (differing := difference(theirs)) is not None:
+                raise SessionError(f"workers have {differing}: install the same there, or give --package")
+        return len(said)
 
     def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[bytes]:
         """Scan splits, one task each; their bundles stay on disk."""

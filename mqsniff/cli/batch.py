@@ -63,10 +63,10 @@ _batch_options: Final = all_of((
            help="Skip packets before this time, as if the captures began there; faster than --from."),
     option(_HOW, "--cut-to", "cut_to_ns", metavar="TIME", callback=reading(read_time),
            help="Skip packets from this time on."),
-    option(_HOW, "--split-size", metavar="SIZE", default="128m", show_default=True,
-           help="Bytes of a capture that one task reads: 64m, 1g."),
+    option(_HOW, "--split-size", metavar="SIZE",
+           help="Bytes of a capture that one task reads: 64m, 1g.  [default: by the cores, 4m to 128m]"),
     option(_HOW, "--tasks", metavar="N", type=click.IntRange(min=1),
-           help="Tasks that decode.  [default: by the size of the traffic]"),
+           help="Tasks that decode.  [default: by the size of the traffic and the cores]"),
     option(_HOW, "--fail-fast", is_flag=True, help="Stop at the first input that cannot be read."),
     option(_HOW, "--dry-run", is_flag=True, help="Show files, splits, tasks and expected shuffle bytes, and stop."),
     option(_HOW, "--list", "listed", is_flag=True, help="Show the runs and files of OUT that count, and stop."),
@@ -118,8 +118,9 @@ def _options(given: dict[str, Any]) -> JobOptions:
     for name in folders:
         if name not in FOLDERS:
             raise click.UsageError(f"--folders: {unknown('folder', name, FOLDERS)}")
-    split_size = _size(given.pop("split_size"))
-    if split_size < SPLIT_SIZE_MIN:
+    chosen = given.pop("split_size")
+    split_size = None if chosen is None else _size(chosen)
+    if split_size is not None and split_size < SPLIT_SIZE_MIN:
         raise click.UsageError(f"--split-size must be at least {SPLIT_SIZE_MIN} bytes")
     if any(map(SHORT_NAME.fullmatch, given["connections"])):
         raise click.UsageError("--connection c1 counts the connections of one run; batch takes their connection_id")

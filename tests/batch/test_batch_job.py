@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import json
 import os
 import re
 import shutil
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import capturecraft as craft
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from batchrows import PCAPS, committed, decoded
+from batchrows import PCAPS, committed, decoded, records_of
 from inprocess import InProcess
+from tinycapture import ip_tcp
 
 from mqsniff.batch.commit import Archive, CommitError
 from mqsniff.batch.driver import partitions_of, run_job
 from mqsniff.batch.inputs import InputError
 from mqsniff.batch.job import JobOptions, JobReport
-from mqsniff.batch.plan import ScanPlan, Split
+from mqsniff.batch.plan import ScanPlan, Split, split_size_of
 from mqsniff.batch.store import Store, StoreError
 from mqsniff.filters.itemfilter import Filters
 from mqsniff.limits import MIB
@@ -465,11 +469,30 @@ def test_a_manifest_holds_what_was_done_and_no_credentials(tmp_path: Path) -> No
 
 
 def test_tasks_are_neither_too_small_nor_too_large() -> None:
-    assert partitions_of(0) == 1
-    assert partitions_of(20 * MIB) == 1
-    assert partitions_of(100 * MIB) == 4
-    assert partitions_of(10_000 * MIB) == 64
-    assert partitions_of(1 << 40) == (1 << 40) // (512 * MIB)
+    assert partitions_of(0, 2) == 1
+    assert partitions_of(3 * MIB, 2) == 1
+    assert partitions_of(6 * MIB, 2) == 2
+    assert partitions_of(46 * MIB, 2) == 4
+    assert partitions_of(46 * MIB, 1000) == 12
+    assert partitions_of(1000 * MIB, 2) == 32
+    assert partitions_of(10_000 * MIB, 2) == 64
+    assert partitions_of(10_000 * MIB, 100) == 200
+    assert partitions_of(1 << 40, 2) == (1 << 40) // (512 * MIB)
+
+
+def test_splits_keep_the_cores_busy_and_are_neither_too_small_nor_too_large() -> None:
+    assert split_size_of(46 * MIB, 2) == 46 * MIB // 8
+    assert split_size_of(6 * MIB, 2) == 4 * MIB
+    assert split_size_of(1 << 40, 2) == 128 * MIB
+    assert split_size_of(0, 1) == 4 * MIB
+
+
+@pytest.mark.parametrize(("chosen", "splits"), [(None, 4), (20 * MIB, 1)])
+def test_a_job_cuts_by_its_cores_unless_the_user_says_how(tmp_path: Path, chosen: int | None, splits: int) -> None:
+    head, *_ = records_of(ONE.read_bytes())
+    record = struct.pack("<4I", 1, 0, 60_000, 60_000) + bytes(60_000)
+    (tmp_path / "one.pcap").write_bytes(head + record * (16 * MIB // len(record)))
+    assert job([tmp_path / "one.pcap"], tmp_path / "out", split_size=chosen).splits == splits
 
 
 @pytest.fixture(autouse=True)
@@ -477,3 +500,17 @@ def no_folder_is_left(tmp_path: Path) -> Iterator[None]:
     """No test leaves a staging folder."""
     yield
     assert [found for found in tmp_path.rglob("staging") for _ in os.scandir(found)] == []
+
+
+class ManyCores(InProcess):
+    """A machine on which eight tasks run at the same time."""
+
+    def check_workers(self) -> int:
+        return 8
+
+
+def test_one_compressed_file_is_read_by_one_task_and_decoded_by_many(tmp_path: Path) -> None:
+    packets = [(number, ip_tcp((40_000 + number % 50, 4150), 0, 0, 0x18, bytes(60_000))) for number in range(300)]
+    (tmp_path / "one.pcap.gz").write_bytes(gzip.compress(craft.pcap(packets, linktype=101)))
+    report = run_job(ManyCores(), [str(tmp_path / "one.pcap.gz")], str(tmp_path / "out"))
+    assert (report.splits, report.partitions) == (1, 5)
