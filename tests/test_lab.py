@@ -116,9 +116,17 @@ def test_long_connections_are_cut_and_short_ones_are_whole(tmp_path):
     other = segments([client(b"  V2"), server(OK)])
     write_pcap(path, [*talk, *other])
     whole = path.stat().st_size
-    assert cut_long(path, 8, 4) == 4 + len(other)
+    assert cut_long(path, long=8, kept=4) == 4 + len(other)
     assert path.stat().st_size < whole
-    assert cut_long(path, 8, 4) == 4 + len(other)
+    assert cut_long(path, long=8, kept=4) == 4 + len(other)
+
+
+def test_connections_of_clients_whose_log_is_the_truth_are_never_cut(tmp_path):
+    path = tmp_path / "x.pcap"
+    talk = segments([client(b"  V2"), *[client(b"NOP\n")] * 9])
+    write_pcap(path, talk)
+    assert cut_long(path, [4150], long=8, kept=4) == len(talk)
+    assert cut_long(path, [1], long=8, kept=4) == 4
 
 
 def test_every_lab_sample_has_a_scenario_that_makes_it_and_a_line_on_its_origin(tmp_path):
