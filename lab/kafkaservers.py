@@ -13,7 +13,7 @@ from lab.processes import java, run, server, start, stop
 
 _CLUSTER: Final = "bXFzbmlmZi1sYWItMDAwMQ"
 CLIENTS_PORT: Final = 9292
-"""A second port of node 1, for clients whose connections are kept whole when the capture is cut; node N has N-1 more."""
+"""A second port of node 1, for clients whose connections stay whole when a capture is cut; node N has N-1 more."""
 _TO_CLIENTS: Final = CLIENTS_PORT - 9092
 _BROKER: Final = """listeners={controller}PLAINTEXT://127.0.0.1:{port}{clients}
 advertised.listeners=PLAINTEXT://127.0.0.1:{port}{clients}

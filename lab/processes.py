@@ -234,12 +234,12 @@ def rocketmq(work: Path, version: str, *, slave: bool = False) -> Iterator[Path]
 
 
 @contextmanager
-def pulsar(work: Path, version: str) -> Iterator[Path]:
+def pulsar(work: Path, version: str, settings: str = "") -> Iterator[Path]:
     """A real standalone Pulsar; gives its jars."""
     jars, home = pulsar_jars(version), work / "pulsar"
     home.mkdir()
     configuration = home / "standalone.conf"
-    configuration.write_text(_PULSAR)
+    configuration.write_text(_PULSAR + settings)
     options = [
         "--config",
         str(configuration),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from lab.clientlog import ClientLog
 from lab.downloads import LabError
 from lab.samples import PCAPS, install, provenance, sampled, write_provenance
 from lab.scenarios import SCENARIOS, listing
+from lab.scratch import scratch, sweep
 from lab.thinning import cut_long
 from lab.truth import Truth
 from mqsniff.answers.check.asking import outcomes_of
@@ -166,3 +169,19 @@ def test_a_scenario_becomes_a_sample_only_if_its_expectations_hold(tmp_path, cap
     assert sampled(tmp_path / "pcaps") == ["x"]
     line = "| `lab-x.pcap` | nsqd 1 | python | a PUB | `lab retake x` |"
     assert line in (tmp_path / "pcaps" / "README.md").read_text().splitlines()
+
+
+def test_the_folder_of_a_run_that_was_killed_goes_at_the_next_start(tmp_path):
+    above = tmp_path / "drafts"
+    run = f"from lab.scratch import *\nwith scratch(Path({str(above)!r}), 'x'): print(1); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", run], cwd=HOME, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as killed:
+        killed.stdout.readline()
+        assert sweep(above) == []
+        killed.kill()
+    with scratch(above, "alive") as alive:
+        assert [name.partition("-")[0] for name in sweep(above)] == ["x"]
+        assert list(above.iterdir()) == [alive]
+    assert list(above.iterdir()) == []
+    assert sweep(tmp_path / "none") == []
