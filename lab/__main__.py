@@ -51,7 +51,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _inside(names[0], options.out)
     for left in sweep(DRAFTS):
         print(f"lab: removed {left}, left by a run that was killed", file=sys.stderr)
-    return max([_retake(name) if options.command == "retake" else _run_apart(name, options.out) for name in names])
+    codes = {name: _contained(name, None if options.command == "retake" else options.out) for name in names}
+    if len(names) > 1:
+        failed = [name for name, code in codes.items() if code]
+        print(
+            f"lab: {len(names) - len(failed)} of {len(names)} scenarios done{': not ' * bool(failed)}{', '.join(failed)}"
+        )
+    return max(codes.values())
+
+
+def _contained(name: str, out: Path | None) -> int:
+    """Run one scenario, or retake its sample; what fails does not stop those after it."""
+    try:
+        return _retake(name) if out is None else _run_apart(name, out)
+    except LabError as error:
+        print(f"lab: {name}: {error}", file=sys.stderr)
+        return 2
 
 
 def _retake(name: str) -> int:
@@ -59,7 +74,7 @@ def _retake(name: str) -> int:
     with scratch(DRAFTS, "retake") as place:
         code = _run_apart(name, place)
         if code == 0:
-            print(f"lab: {install(place / f'lab-{name}.pcap')}")
+            print(f"lab: {install(place / f'lab-{name}.pcap')}", flush=True)
     return code
 
 
@@ -79,7 +94,9 @@ def _run_apart(name: str, out: Path) -> int:
     SCENARIOS[name].fetch()
     command = [*_UNSHARE, sys.executable, "-m", "lab", "run", name, "--out", str(out.absolute())]
     done = subprocess.run(command, env=dict(os.environ, **{_INSIDE: "1"}), check=False)
-    print(f"lab: {name}: {'done' if done.returncode == 0 else 'FAILED'} in {time.monotonic() - started:.0f} s")
+    print(
+        f"lab: {name}: {'done' if done.returncode == 0 else 'FAILED'} in {time.monotonic() - started:.0f} s", flush=True
+    )
     return done.returncode
 
 

@@ -185,3 +185,16 @@ def test_the_folder_of_a_run_that_was_killed_goes_at_the_next_start(tmp_path):
         assert list(above.iterdir()) == [alive]
     assert list(above.iterdir()) == []
     assert sweep(tmp_path / "none") == []
+
+
+def test_a_scenario_that_cannot_be_played_does_not_stop_the_others(monkeypatch, capsys):
+    def play(name, out):
+        if name == "nsq-requeue":
+            raise LabError("no network")
+        return 0
+
+    monkeypatch.setattr("lab.__main__._run_apart", play)
+    assert main(["run", "nsq-requeue", "nsq-publish-consume"]) == 2
+    told = capsys.readouterr()
+    assert told.err == "lab: nsq-requeue: no network\n"
+    assert told.out == "lab: 1 of 2 scenarios done, not nsq-requeue\n"
