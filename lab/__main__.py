@@ -54,9 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     codes = {name: _contained(name, None if options.command == "retake" else options.out) for name in names}
     if len(names) > 1:
         failed = [name for name, code in codes.items() if code]
-        print(
-            f"lab: {len(names) - len(failed)} of {len(names)} scenarios done{': not ' * bool(failed)}{', '.join(failed)}"
-        )
+        without = f", not {', '.join(failed)}" if failed else ""
+        print(f"lab: {len(names) - len(failed)} of {len(names)} scenarios done{without}")
     return max(codes.values())
 
 

@@ -194,6 +194,7 @@ def test_a_scenario_that_cannot_be_played_does_not_stop_the_others(monkeypatch, 
         return 0
 
     monkeypatch.setattr("lab.__main__._run_apart", play)
+    monkeypatch.setattr("lab.__main__.sweep", lambda _: [])
     assert main(["run", "nsq-requeue", "nsq-publish-consume"]) == 2
     told = capsys.readouterr()
     assert told.err == "lab: nsq-requeue: no network\n"
