@@ -46,7 +46,10 @@ _CONTROLLED: Final = f"""enableControllerMode=true
 controllerAddr=127.0.0.1:{CONTROLLER_PORT}
 fetchControllerAddr=false
 allAckInSyncStateSet=true
-controllerHeartBeatTimeoutMills=5000
+brokerHeartbeatInterval=4000
+syncBrokerMetadataPeriod=8000
+syncControllerMetadataPeriod=20000
+syncBrokerMemberGroupPeriod=10000
 """
 """Settings of brokers whose roles a controller gives."""
 

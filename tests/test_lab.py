@@ -188,7 +188,7 @@ def test_the_folder_of_a_run_that_was_killed_goes_at_the_next_start(tmp_path):
 
 
 def test_a_scenario_that_cannot_be_played_does_not_stop_the_others(monkeypatch, capsys):
-    def play(name, out):
+    def play(name, _out):
         if name == "nsq-requeue":
             raise LabError("no network")
         return 0

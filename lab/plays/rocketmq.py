@@ -23,8 +23,8 @@ _ACTING: Final = """enableSlaveActingMaster=true
 enableSingleTopicRegister=true
 forceRegister=false
 compatibleWithOldNameSrv=false
-brokerHeartbeatInterval=2000
-brokerNotActiveTimeoutMillis=5000
+brokerHeartbeatInterval=5000
+syncBrokerMemberGroupPeriod=10000
 """
 _OF_A_SLAVE: Final = (
     *(
