@@ -5,7 +5,9 @@
 2. ``kafka-records``: at least 100 MB and 500,000 rows of records in five codecs; NDJSON of all messages, and of all
    records, against tshark's JSON, in which both stand. Then the same by codec, a tenth as large.
 3. ``kafka-parquet``: all tables with keys and values against the fields offset, key and value of tshark.
-4. tshark puts segments that were lost and sent again in order only when it is told to; without that it would leave out
+4. ``kafka-even``: 800,000 records of 100 bytes in batches of 100 (K). ``kafka-single``: 200,000 messages with 100,000
+   batches of one record (S), NDJSON and text.
+5. tshark puts segments that were lost and sent again in order only when it is told to; without that it would leave out
    what follows them.
 """
 
@@ -41,8 +43,8 @@ def fields(names: tuple[str, ...]) -> list[str]:
 
 
 def ndjson(capture: Capture, table: str) -> list[str]:
-    """Rows of a table as NDJSON."""
-    return [*MQSNIFF, "decode", str(capture.path), "-o", "ndjson", "--table", table]
+    """Rows of a table as NDJSON, by one process: its CPU seconds are compared."""
+    return [*MQSNIFF, "decode", str(capture.path), "--jobs", "1", "-o", "ndjson", "--table", table]
 
 
 def record_capture(scale: int, codec: str = "") -> Capture:
@@ -80,6 +82,29 @@ def records(scale: int) -> None:
         show(title, COMPARED, compared(capture, theirs, ours, 1))
 
 
+def even(scale: int) -> None:
+    """Records of one size in batches of one size."""
+    requests = 800 * scale
+    capture = made("kafkatraffic.py", f"kafka-even-{requests}-seed{SEED}", requests, SEED, mode="even")
+    theirs = {"tshark -T json": tshark(capture, "-T", "json")} if has_tshark() else {}
+    ours = builds("NDJSON of records", ndjson(capture, "records"))
+    show(f"{capture.records:,} records of 100 bytes, 100 in a batch", COMPARED, compared(capture, theirs, ours, 3))
+
+
+def single(scale: int) -> None:
+    """Messages with batches of one record."""
+    requests = 10_000 * scale
+    capture = made("kafkatraffic.py", f"kafka-single-{requests}-seed{SEED}", requests, SEED, mode="single")
+    theirs = {
+        "tshark -T json": tshark(capture, "-T", "json"),
+        "tshark -T fields: offset, key, value": tshark(capture, *fields(RECORD_FIELDS)),
+    }
+    ours = builds("NDJSON of messages", ndjson(capture, "messages"))
+    ours |= builds("text", [*MQSNIFF, "decode", str(capture.path), "-o", "text"])
+    title = f"{capture.messages:,} messages, {capture.records:,} batches of one record; than JSON, than fields"
+    show(title, COMPARED, compared(capture, theirs if has_tshark() else {}, ours, 3))
+
+
 def parquet(scale: int) -> None:
     """All tables."""
     capture = record_capture(scale)
@@ -87,7 +112,7 @@ def parquet(scale: int) -> None:
         print("\nParquet is not there yet: no comparison")
         return
     theirs = {"tshark -T fields: offset, key, value": tshark(capture, *fields(RECORD_FIELDS))} if has_tshark() else {}
-    command = [*MQSNIFF, "decode", str(capture.path), "-o", "parquet", "--out", str(OUTPUT)]
+    command = [*MQSNIFF, "decode", str(capture.path), "--jobs", "1", "-o", "parquet", "--out", str(OUTPUT)]
     ours = builds("Parquet of all tables", command)
     title = f"Parquet; {capture.mb:.0f} MB with {capture.records:,} rows of records"
     show(title, COMPARED, compared(capture, theirs, ours, 3))

@@ -1,14 +1,15 @@
-"""Kafka traffic as a pcap, the same on every run: ``python benchmarks/kafkatraffic.py small|records PATH …``.
+"""Kafka traffic as a pcap, the same on every run: ``python benchmarks/kafkatraffic.py MODE PATH …``.
 
-1. ``small PATH REQUESTS SEED``: 20 connections take turns with heartbeats and produced single records, each answered.
+1. ``small PATH REQUESTS SEED``: 20 connections take turns with heartbeats and produced single records, each answered;
+   ``single`` is the same without heartbeats, ``even`` the same with a batch of 100 records of 100 bytes a request.
 2. ``records PATH MB RECORDS SEED [CODEC]``: 10 producers and 10 consumers, a topic of three partitions a pair, the
    five codecs in turn (or one). In a round the producer has two requests with a full batch a partition on their way,
    then the consumer fetches all of it, so that every record is there twice. Rounds begin until there are so many MB and
    rows; the segments of the connections stand between each other, in bursts.
-3. One segment in a hundred is lost on its way and comes again (``tcptraffic.LossyTcp``). Nothing is missing in the end:
+3. In ``records`` one segment in a hundred is lost and comes again (``tcptraffic.LossyTcp``). Nothing is missing then:
    a capture that itself lost one in a hundred would leave hardly a whole response, and nothing to compare.
 
-Both print how many Kafka messages and how many rows of records (produced and delivered) they wrote.
+All print how many Kafka messages and how many rows of records (produced and delivered) they wrote.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ REQUESTS = 2
 """Produce requests that a producer has on their way."""
 NOW_MS = 1_795_253_930_000
 LOSS = 0.01
+EVEN = 100
+"""Records of a batch in the mode ``even``."""
 BURST = 16
 """Segments that a connection sends before others do."""
 VERSIONS = {API_VERSIONS: 3, METADATA: 8, PRODUCE: 7, FETCH: 11, HEARTBEAT: 3}
@@ -110,20 +113,31 @@ def one_record(number: int) -> bytes:
     return struct.pack(">qiibI", 0, len(checked) + 9, -1, 2, crc32c(checked)) + checked
 
 
-def small_client(tcp: Tcp, name: str, count: int) -> Iterator[None]:
-    """A client that asks so many times, heartbeat and produced record in turn; a step is a question and its answer."""
+def even_batch(number: int) -> bytes:
+    """A batch of 100 records with values of 100 bytes, always of the same size."""
+    value = b'{"order":"%07d","status":"created","customer":"Example St 1, Exampletown","amount":"%08d.00"}'
+    body = b"".join(
+        record(0, index, b"customer-%05d" % ((number + index) % 20_000), value % (number, index), b"\0")
+        for index in range(EVEN)
+    )
+    checked = struct.pack(">hiqqqhii", 0, EVEN - 1, NOW_MS, NOW_MS, -1, -1, -1, EVEN) + body
+    return struct.pack(">qiibI", 0, len(checked) + 9, -1, 2, crc32c(checked)) + checked
+
+
+def small_client(tcp: Tcp, name: str, count: int, batch: Callable[[int], bytes], each: int) -> Iterator[None]:
+    """A client that asks so many times; a step is a question and its answer. Every ``each``-th is a produced batch."""
     for side, data in greeting(name, "orders"):
         tcp.say(side, data)
     member = {"group_id": "billing", "generation_id": 7, "member_id": f"{name}-550e8400-e29b-41d4-a716-446655440000"}
-    hole = (b"HOLE" * 100)[: len(one_record(0))]
+    hole = (b"HOLE" * 5000)[: len(batch(0))]
     beat = template(ask(HEARTBEAT, 0, name, **member), 8)
     alive = template(tell(HEARTBEAT, 0), 4)
     put = template(produce_request(0, name, "orders", [hole]), 8, hole)
     done = template(produce_response(0, "orders", [struct.unpack(">q", hole[:8])[0]]), 4, hole[:8])
     for number in range(count):
         correlation = number + 2
-        if number % 2:
-            tcp.say(0, put(correlation, one_record(number)))
+        if number % each == each - 1:
+            tcp.say(0, put(correlation, batch(number)))
             tcp.say(1, done(correlation, struct.pack(">q", number)))
         else:
             tcp.say(0, beat(correlation, b""))
@@ -133,15 +147,16 @@ def small_client(tcp: Tcp, name: str, count: int) -> Iterator[None]:
     tcp.leave()
 
 
-def write_small(path: Path, requests: int, seed: int) -> tuple[int, int]:
+def write_small(path: Path, requests: int, seed: int, mode: str) -> tuple[int, int]:
     """Write so many requests and their answers; (messages, rows of records)."""
     random = Random(seed)
+    batch, count, step = (even_batch, EVEN, 1) if mode == "even" else (one_record, 1, 2 if mode == "small" else 1)
     with path.open("wb") as file:
         out = Writer(file)
         each = requests // CLIENTS
-        clients = [small_client(Tcp(out, 40_000 + n, PORT), f"client-{n}", each) for n in range(CLIENTS)]
+        clients = [small_client(Tcp(out, 40_000 + n, PORT), f"client-{n}", each, batch, step) for n in range(CLIENTS)]
         play(random, clients, 1)
-    return CLIENTS * (2 * each + 4), CLIENTS * (each // 2)
+    return CLIENTS * (2 * each + 4), CLIENTS * (each // step) * count
 
 
 # ---- records
@@ -254,9 +269,9 @@ def play(random: Random, talks: list[Iterator[None]], burst: int) -> None:
 def main() -> None:
     """Write what the command line asks for."""
     kind, path, *numbers = sys.argv[1:]
-    if kind == "small":
+    if kind != "records":
         requests, seed = map(int, numbers)
-        counts = write_small(Path(path), requests, seed)
+        counts = write_small(Path(path), requests, seed, kind)
     else:
         mb, records, seed = map(int, numbers[:3])
         codecs = [each for each in numbers[3:] if each != "--tls"] or CODECS

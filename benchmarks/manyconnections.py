@@ -1,10 +1,11 @@
-"""A capture of many connections that say next to nothing: ``python benchmarks/manyconnections.py KIND COUNT FILE``.
+"""A capture of many connections that say next to nothing: ``python benchmarks/manyconnections.py KIND FILE COUNT``.
 
 1. syn: a SYN each, without an answer.
 2. handshake: a handshake each, and silence.
 3. request: one packet each, with a Kafka request (ApiVersions).
 4. asked: a handshake each, then the request, without an answer.
 
+Prints how many Kafka messages it wrote.
 What `mqsniff decode` needs for them: ``/usr/bin/time -v mqsniff decode -o ndjson FILE > /dev/null``.
 """
 
@@ -68,5 +69,6 @@ def write(out: BinaryIO, kind: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    with Path(sys.argv[3]).open("wb") as made:
-        write(made, sys.argv[1], int(sys.argv[2]))
+    with Path(sys.argv[2]).open("wb") as made:
+        write(made, sys.argv[1], int(sys.argv[3]))
+    print(int(sys.argv[3]) if sys.argv[1] in ("request", "asked") else 0)

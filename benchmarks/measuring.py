@@ -63,7 +63,7 @@ def made(writer: str, name: str, *arguments: object, mode: str = "") -> Capture:
     """A capture by this writer, from the folder of data where it is there already."""
     DATA.mkdir(exist_ok=True)
     path, count = DATA / f"{name}.pcap", DATA / f"{name}.messages"
-    if not count.exists():
+    if not (count.exists() and path.exists()):
         count.write_text(script(writer, *filter(None, (mode,)), str(path), *map(str, arguments)))
     return Capture(path, *map(int, count.read_text().split()))
 

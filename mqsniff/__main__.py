@@ -8,9 +8,11 @@ def run() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from mqsniff.cli import main  # noqa: PLC0415  # see above
+    from mqsniff.cli.signals import raise_dropped_again  # noqa: PLC0415
 
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    raise_dropped_again()
     main()
 
 

@@ -8,14 +8,16 @@
 4. ``None`` is yielded after each batch, so that live output can be flushed.
 5. Slices end where the number of packets is a multiple of ``SLICE_PACKETS``, so that the state of open connections is
    counted, and bounded, at the same packets however they were read (``openstate``).
+6. A worker of several decodes the connections of its share only, and the first of them tells what belongs to none
+   (``WorkShare``, decision 025).
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 from mqsniff.decode.conversation import Conversation, Placed, RunContext
 from mqsniff.decode.internal import InternalTopics
@@ -35,6 +37,7 @@ from mqsniff.model import (
     Problem,
     ProblemItem,
     RecordItem,
+    SegmentBatch,
     packet_id,
 )
 from mqsniff.sources.batches import slice_batch
@@ -46,6 +49,10 @@ from mqsniff.streams.flows import FlowEvents, FlowTable
 from mqsniff.streams.packets import PacketDecoder
 from mqsniff.tls.keylog import TLS_KEY_LOG, KeyLog, KeyRing
 from mqsniff.topics import TopicDirectory
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 CONNECTION_ROWS: Final = 4
 """Rows that opening or closing a connection costs, nearly."""
@@ -62,6 +69,39 @@ class Source(Protocol):
 
     def batches(self) -> Iterator[PacketBatch]:
         """Packets in merged order; an empty batch means that none has arrived."""
+        ...
+
+
+class WorkShare(Protocol):
+    """The part of a run that one worker of several does."""
+
+    jobs: int
+    """The workers of the run."""
+    tells_rest: bool
+    """Whether problems that belong to no connection are told here."""
+
+    def bind(self, topics: TopicDirectory) -> None:
+        """Get the topic names of the run, to fill in what other workers learned."""
+        ...
+
+    def own(self, segments: SegmentBatch) -> NDArray[np.bool_]:
+        """Which segments belong to connections of this worker; called once for each slice."""
+        ...
+
+    def begin(self, *, at_end: bool = False) -> None:
+        """The items so far are complete; the next ones come from the next slice, or from the end of the input."""
+        ...
+
+    def in_order(self, placed: Iterator[Placed]) -> Iterator[Placed]:
+        """Items before their topic names are filled in: when each is given, the names before it are known."""
+        ...
+
+    def check_limits(self, connections: int, state: int) -> None:
+        """Raise if this worker holds more than its share of what a run may hold."""
+        ...
+
+    def exceed(self) -> NoReturn:
+        """Raise, since this worker made more than its share of what a run may make."""
         ...
 
 
@@ -95,12 +135,16 @@ class Pipeline:
         domain: str = "",
         observer: RunObserver | None = None,
         keys: Sequence[KeyLog] | None = (),
+        share: WorkShare | None = None,
     ) -> None:
         """``domain``: which captures are one, see ``sources.domains``; ValueError for an invalid pattern.
 
         ``keys`` open TLS, besides those in the captures; None: TLS stays closed, whatever the captures hold.
+
+        ``share``: what this process does of the run; None: all.
         """
         self._source = source
+        self._share = share
         ring = None if keys is None else KeyRing(keys, self._secrets)
         self._context = RunContext(Registry(load_dissectors(), decode_as), settings, observer, ring)
         self._decoder = PacketDecoder(settings.limits)
@@ -115,8 +159,10 @@ class Pipeline:
         self._conversations: dict[Connection, Conversation] = {}
         self._topics = TopicDirectory(limit=settings.limits.topics_max)
         self._internal = InternalTopics(self._context.registry.dissectors)
+        if share is not None:
+            share.bind(self._topics)
         self._numbered = 0
-        self._rows = RowBudget(settings.limits)
+        self._rows = RowBudget(settings.limits, 1 if share is None else share.jobs)
         self.totals = Totals()
         self._last_ns = -(1 << 63)
 
@@ -152,7 +198,7 @@ class Pipeline:
         """All items of the source, in order; None after each batch."""
         for entry in self._context.registry.loaded:
             if entry.problem:
-                yield self._notice(Problem("internal", "error", entry.problem))
+                yield from self._notices([Problem("internal", "error", entry.problem)])
         for batch in self._source.batches():
             for start, stop in _slices(batch.ordinal, len(batch)):
                 yield from self._slice(slice_batch(batch, start, stop))
@@ -161,23 +207,34 @@ class Pipeline:
             yield from self._faults()
             yield None
             if self._rows.are_spent(self.captures):
-                yield self._notice(Problem("limit", "error", ROWS_SPENT))
+                if self._share is not None:
+                    self._share.exceed()
+                yield from self._notices([Problem("limit", "error", ROWS_SPENT)])
                 break
-        for odd in self._decoder.close():
-            yield self._notice(replace(odd.problem, ts_ns=odd.ts_ns, packet=odd.packet))
+        self._begin(at_end=False)
+        odds = self._decoder.close()
+        yield from self._notices([replace(odd.problem, ts_ns=odd.ts_ns, packet=odd.packet) for odd in odds])
+        self._begin(at_end=True)
         for events in self._flows.end():  # all released by the end, the oldest connection first
             yield from self._merged([self._flow(events)])
         yield from self._faults()
+        self._begin(at_end=False)
         if self._topics.refused:
-            yield self._notice(Problem("limit", "warning", "more topic ids were learned than topics_max"))
+            yield from self._notices([Problem("limit", "warning", "more topic ids were learned than topics_max")])
         for capture in self.captures:
-            for problem in capture.problems:
-                yield self._notice(replace(problem, packet=packet_id(capture.index, 0)))
+            yield from self._notices([replace(each, packet=packet_id(capture.index, 0)) for each in capture.problems])
         yield None
+
+    def _begin(self, *, at_end: bool) -> None:
+        """Tell the share of a worker what comes next."""
+        if self._share is not None:
+            self._share.begin(at_end=at_end)
 
     def _slice(self, batch: PacketBatch) -> Iterator[Item]:
         """The items that some packets release."""
+        self._begin(at_end=False)
         segments = self._decoder.decode(batch)
+        share = self._share
         if self._context.observer is not None:
             self._context.observer.see_segments(segments)
         self.totals.packets += len(batch)
@@ -189,7 +246,7 @@ class Pipeline:
         )
         flows: list[FlowEvents] = []
         apart: FlowEvents = []
-        for events in self._flows.feed(segments):
+        for events in self._flows.feed(segments, None if share is None else share.own(segments)):
             if all(map(_is_of_one_packet, events)):
                 apart += events
             else:
@@ -198,11 +255,17 @@ class Pipeline:
             apart.sort(key=_place)
             flows.append(apart)
         streams = [self._flow(events) for events in flows]
-        return self._merged([*streams, odd] if segments.problems else streams)
+        if share is not None:
+            share.check_limits(len(self._flows), self._open.size)
+        if segments.problems and (share is None or share.tells_rest):
+            streams.append(odd)
+        return self._merged(streams)
 
     def _bound_state(self, ordinal: int) -> Iterator[Item]:
         """Close connections that are silent for longest while all together hold more than ``state_max``."""
         self._open.count(self._conversations)
+        if self._share is not None:
+            self._share.check_limits(len(self._flows), self._open.size + sum(t.lone_size for t in self._flows.tables()))
         for table, key in self._open.excess(self._flows.tables()):
             yield from self._merged([self._flow(table.close(key, ordinal))])
 
@@ -228,8 +291,11 @@ class Pipeline:
 
     def _merged(self, placed: list[Iterator[Placed]]) -> Iterator[Item]:
         """Items in order of release, then of the connections' first packets; names are known from here on."""
+        merged = placed[0] if len(placed) == 1 else heapq.merge(*placed)
+        if self._share is not None:
+            merged = self._share.in_order(merged)
         budget = self._rows
-        for _, _, item in placed[0] if len(placed) == 1 else heapq.merge(*placed):
+        for _, _, item in merged:
             budget.rows += 1
             if isinstance(item, MessageItem):
                 message = item.message
@@ -255,7 +321,8 @@ class Pipeline:
     def _faults(self) -> Iterator[Item]:
         """Problems for exceptions of dissectors at records of internal topics."""
         while self._internal.faults:
-            yield self._notice(Problem("internal", "error", self._internal.faults.pop()))
+            self._count(fault := Problem("internal", "error", self._internal.faults.pop()))
+            yield ProblemItem(None, fault, None, None)
 
     def _number(self, connection: ConnectionInfo) -> None:
         """Count a connection that shows for the first time: before any of its messages, which come when it is open."""
@@ -266,9 +333,12 @@ class Pipeline:
     def _count(self, problem: Problem) -> None:
         self.totals.problems[problem.kind] = self.totals.problems.get(problem.kind, 0) + 1
 
-    def _notice(self, problem: Problem) -> Item:
-        self._count(problem)
-        return ProblemItem(None, problem, problem.ts_ns, problem.packet)
+    def _notices(self, problems: Iterable[Problem]) -> Iterator[Item]:
+        """Items of problems that belong to no connection; one worker of several tells them."""
+        if self._share is None or self._share.tells_rest:
+            for problem in problems:
+                self._count(problem)
+                yield ProblemItem(None, problem, problem.ts_ns, problem.packet)
 
 
 class RowBudget:
@@ -278,22 +348,24 @@ class RowBudget:
     It protects the process: where a run ends depends on how much is read at once.
     """
 
-    __slots__ = ("_limits", "_paid", "rows")
+    __slots__ = ("_limits", "_paid", "_parts", "rows")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, parts: int = 1) -> None:
+        """``parts``: the workers that share it; each may spend an equal part."""
         self._limits = limits
+        self._parts = parts
         self._paid = limits.capture_rows_free
         self.rows = 0
         """Rows so far; a connection counts as several, which is what it costs."""
 
     def are_spent(self, captures: Sequence[CaptureInfo]) -> bool:
         """Whether there are more rows than the bytes read so far pay."""
-        if self.rows > self._paid:
+        if self.rows * self._parts > self._paid:
             cost, free = self._limits.capture_row_cost, self._limits.capture_rows_free
             bounded = any(capture.compression for capture in captures)
             paid = sum(capture.taken // (cost if capture.compression else 1) for capture in captures)
             self._paid = free + paid if bounded else 1 << 63
-        return self.rows > self._paid
+        return self.rows * self._parts > self._paid
 
 
 def _slices(ordinal: int, count: int) -> Iterator[tuple[int, int]]:

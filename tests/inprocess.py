@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 
-from mqsniff.batch.bundles import Bundle, PiecePlaces
+from mqsniff.batch.bundles import TIME_MIN
 from mqsniff.batch.finalize import Rewrite, Rewriter
-from mqsniff.batch.plan import ScanPlan, Split
+from mqsniff.batch.origins import PieceShift
+from mqsniff.batch.plan import ScanOptions, ScanPlan, Split
 from mqsniff.batch.reduce import TaskOutput
-from mqsniff.batch.tasks import BUNDLE_SCHEMA, bundles_of, learn_task, reduce_task, rewrite_task, scan_task
+from mqsniff.batch.splitrows import Stores, split_rows, stores_of
+from mqsniff.batch.tasks import SCAN_SCHEMA, learn_task, reduce_task, rewrite_rows, rewrite_task, scan_task
 from mqsniff.topics import TopicDirectory, shows_other_names
+
+FLOW_SCHEMA: Final = pa.schema([*list(SCAN_SCHEMA)[:-1], ("floor_ns", pa.int64()), ("before", pa.int64())])
+
+
+def _order(row: dict[str, Any]) -> tuple[bytes, int, int]:
+    """What a task's rows are sorted by."""
+    return row["flow"], max(row["floor_ns"], row["first_ns"]), row["place"] + row["before"] + row["position"]
 
 
 class InProcess:
     """Keeps bundles in memory; partitions, sorts and attempts as Spark does."""
 
     def __init__(self) -> None:
-        self._bundles: list[Bundle] = []
-        self._scanned: list[tuple[ScanPlan, Split]] = []
+        self._rows: list[dict[str, Any]] = []
+        self._scanned: list[tuple[str, Stores, ScanOptions]] = []
         self.names = 0
         self.stale = 0
         """Parts that were rewritten because they showed other names than the one that counts."""
@@ -27,56 +37,56 @@ class InProcess:
     def check_workers(self) -> None:
         """The worker is the driver."""
 
-    def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[str]:
-        reports = []
-        for split in splits:
-            self._scanned.append((work, split))
-            for rows in scan_task(work, split):
-                told = [text for text in rows.column("report").to_pylist() if text is not None]
-                reports += told
-                if not told:
-                    self._bundles += bundles_of([rows])
-        return reports
+    def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[bytes]:
+        stores = stores_of(work.files)
+        rows = split_rows(splits, work.files, stores)
+        self._scanned += [(row, stores, work.options) for row in rows]
+        return [report for row in rows for report in self._scan(row, stores, work.options)]
 
-    def reduce(self, placing: PiecePlaces, names: Sequence[str], output: TaskOutput, partitions: int) -> list[str]:
-        return [
-            text
-            for rows in self._flows(placing, partitions)
-            for text in reduce_task(rows, placing, names, output, self._name())
-        ]
+    def _scan(self, row: str, stores: Stores, options: ScanOptions) -> Iterator[bytes]:
+        """Keep the bundles of a split; gives its reports."""
+        for rows in scan_task(row, stores, options):
+            for each in rows.to_pylist():
+                report = each.pop("report")
+                if report is None:
+                    self._rows.append(each)
+                else:
+                    yield report
+
+    def reduce(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int) -> list[str]:
+        return [text for rows in self._flows(shifts, partitions) for text in reduce_task(rows, output, self._name())]
 
     def share(self, key_file: str) -> str:
         return key_file
 
-    def learn(self, placing: PiecePlaces, output: TaskOutput, partitions: int) -> list[str]:
-        return [text for rows in self._flows(placing, partitions) for text in learn_task(rows, placing, output)]
+    def learn(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int) -> list[str]:
+        return [text for rows in self._flows(shifts, partitions) for text in learn_task(rows, output)]
 
-    def _flows(self, placing: PiecePlaces, partitions: int) -> Iterator[list[pa.RecordBatch]]:
-        shares: list[list[Bundle]] = [[] for _ in range(partitions)]
-        for bundle in self._bundles:
-            if bundle.piece in placing.places:
-                shares[bundle.flow[0] % partitions].append(bundle)
+    def _flows(self, shifts: Sequence[PieceShift], partitions: int) -> Iterator[list[pa.RecordBatch]]:
+        by_piece = {shift.piece: shift for shift in shifts}
+        shares: list[list[dict[str, Any]]] = [[] for _ in range(partitions)]
+        for row in self._rows:
+            shift = by_piece.get(row["piece"], PieceShift(row["piece"], TIME_MIN, 0, counts=True))
+            if shift.counts:
+                shares[row["flow"][0] % partitions].append(row | {"floor_ns": shift.floor_ns, "before": shift.before})
         for share in shares:
-            share.sort(key=lambda bundle: (bundle.flow, *placing.key(bundle)))
-            rows = [bundle._asdict() for bundle in share]
-            yield [pa.RecordBatch.from_pylist(rows, BUNDLE_SCHEMA)] if rows else []
+            share.sort(key=_order)
+            yield [pa.RecordBatch.from_pylist(share, FLOW_SCHEMA)] if share else []
 
     def lose_executor(self) -> None:
         """Lose all bundles that are kept; what is scanned again for them may differ, and nobody reads its reports."""
-        self._bundles = []
-        for work, split in self._scanned:
-            for rows in scan_task(work, split):
-                if not any(rows.column("report").to_pylist()):
-                    self._bundles += bundles_of([rows])
+        self._rows = []
+        for scanned in self._scanned:
+            list(self._scan(*scanned))
 
     def rewrite(self, wanted: Sequence[Rewrite], rewriter: Rewriter) -> list[str]:
         names = TopicDirectory(rewriter.taught).names
         for part in (part for each in wanted for part in each.parts):
             self.stale += shows_other_names(part.topic_ids, names)
-        return [text for each in wanted for text in rewrite_task(each, rewriter, self._name())]
+        return [text for row in rewrite_rows(wanted) for text in rewrite_task(row, rewriter, self._name())]
 
     def clean_up(self) -> None:
-        self._bundles = []
+        self._rows = []
 
     def _name(self) -> str:
         self.names += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import subprocess
@@ -116,3 +117,29 @@ def test_a_seed_gives_the_same_bytes(tmp_path):
     one, two, three = (path.read_bytes() for path in paths)
     assert one == two
     assert one != three
+
+
+@pytest.mark.parametrize(("mode", "each"), [("single", 1), ("even", 100)])
+def test_every_request_produces_a_batch_of_the_same_size(tmp_path, mode, each):
+    path = tmp_path / "made.pcap"
+    messages, records = written(mode, path, "100", "1")
+    found = tables(path)
+    assert (len(found["messages"]), len(found["records"])) == (messages, records) == (280, 100 * each)
+    assert {row["name"] for row in found["problems"]} <= set()
+    if mode == "even":
+        assert {row["value_size"] for row in found["records"]} == {100}
+
+
+def test_cycles_do_not_grow_with_the_messages_of_a_connection(tmp_path):
+    counts = []
+    for requests in ("100", "100", "1000"):
+        path = tmp_path / "made.pcap"
+        written("small", path, requests, "1")
+        gc.collect()
+        gc.disable()
+        try:
+            tables(path)
+            counts.append(gc.collect())
+        finally:
+            gc.enable()
+    assert counts[2] - counts[1] < 100  # of 1,800 more messages

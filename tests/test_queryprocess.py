@@ -8,8 +8,10 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from threading import Thread
 
 import pyarrow as pa
 import pytest
@@ -196,6 +198,22 @@ def test_a_killed_process_is_told(tmp_path, which):
             list(database.run("select 1")[1])
         with pytest.raises(QueryError, match=r"^the query was ended$"):
             database.check("select 1")
+
+
+def test_a_signal_that_does_not_wake_the_read_ends_a_query_too(tmp_path):
+    """As one that comes just before the read does: here it goes to another thread."""
+
+    def interrupt() -> None:
+        time.sleep(1)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    with Database(tmp_path / "spill", cpu_seconds=20) as database:
+        database.open({})
+        began = time.monotonic()
+        Thread(target=interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            list(database.run(ENDLESS)[1])
+        assert time.monotonic() - began < 10  # a second, but the machine may be busy; without a look it is 20
 
 
 def test_a_query_ends_with_its_processor_time(tmp_path):

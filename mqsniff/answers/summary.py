@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from mqsniff.decode.foreign import TITLES
 from mqsniff.model import (
@@ -144,13 +144,42 @@ class Summary:
         elif isinstance(item, ClosedItem):
             self._closed(item.connection)
 
+    def plain(self) -> dict[str, Any]:
+        """Everything that was counted, as plain values."""
+        return {
+            "counters": [dict(counter) for counter in self._counters()],
+            "numbers": [
+                *(self.answer_errors, self.unanswered, self.timeouts, self.gap_bytes, self.undecoded_bytes),
+                *(self._partly, self._partly_bytes),
+            ],
+            "known_ports": list(self._known_ports),
+        }
+
+    def add(self, plain: Mapping[str, Any]) -> None:
+        """Add what another process counted, as ``plain`` gave it."""
+        for counter, counts in zip(self._counters(), plain["counters"], strict=True):
+            counter.update(counts)
+        numbers = plain["numbers"]
+        self.answer_errors += numbers[0]
+        self.unanswered += numbers[1]
+        self.timeouts += numbers[2]
+        self.gap_bytes += numbers[3]
+        self.undecoded_bytes += numbers[4]
+        self._partly += numbers[5]
+        self._partly_bytes += numbers[6]
+        self._known_ports.update(plain["known_ports"])
+
+    def _counters(self) -> list[Counter[Any]]:
+        ports: Counter[Any] = self._unknown_ports
+        return [self.messages, self.kinds, self.severities, self.resets, self._reasons, ports]
+
     def totals(self, totals: Totals, dropped: int, seconds: float) -> str:
         """The run in one line; ``dropped`` are packets that the capturing host reports as lost."""
         count = self.messages.total()
-        protocols = ", ".join(f"{name} {number}" for name, number in self.messages.most_common())
+        protocols = ", ".join(f"{name} {number}" for name, number in _ranked(self.messages))
         asides = ((totals.other_packets, "not TCP"), (dropped, "more dropped by the capture"))
         aside = ", ".join(f"{number} {what}" for number, what in asides if number)
-        problems = ", ".join(f"{severity} {number}" for severity, number in self._odd().most_common())
+        problems = ", ".join(f"{severity} {number}" for severity, number in _ranked(self._odd()))
         network = ", ".join(_counted(self.kinds[kind], each) for kind, each in _NETWORK.items() if self.kinds[kind])
         return (
             f"{_counted(totals.packets, 'packet')}{f' ({aside})' if aside else ''}, "
@@ -168,7 +197,7 @@ class Summary:
         if self.unanswered:
             yield f"{self.unanswered} unanswered"
         if self.resets:
-            sides = ", ".join(f"{side} {number}" for side, number in self.resets.most_common())
+            sides = ", ".join(f"{side} {number}" for side, number in _ranked(self.resets))
             yield f"{_counted(self.resets.total(), 'reset')} ({sides})"
         if self.timeouts:
             yield _counted(self.timeouts, "time-out")
@@ -277,7 +306,7 @@ class Summary:
 
     def _unknown(self) -> str:
         """Unknown connections, with a port to give to --decode-as where nothing explains it."""
-        counted = [port for port, _ in self._unknown_ports.most_common()]
+        counted = [port for port, _ in _ranked(self._unknown_ports)]
         puzzling = [port for port in counted if port not in _ELSEWHERE and port not in self._known_ports]
         ports = [*puzzling, *(port for port in counted if port not in puzzling)][:_PORTS_SHOWN]
         more = len(counted) - len(ports)
@@ -293,6 +322,11 @@ def _why_nothing(totals: Totals) -> Iterator[str]:
         yield "no packets"
     elif totals.packets == totals.other_packets:
         yield f"{_counted(totals.packets, 'packet')}, none of them TCP"
+
+
+def _ranked(counter: Counter[Any]) -> list[tuple[Any, int]]:
+    """What was counted, the most frequent first; ties by name, not by the order in which they came."""
+    return sorted(counter.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def _counted(number: int, singular: str, plural: str = "") -> str:

@@ -100,13 +100,6 @@ class PiecePlaces:
 
     places: dict[int, PiecePlace]
 
-    def sort_rows(self) -> list[tuple[int, int, int]]:
-        """(piece, floor_ns, order) of each piece.
-
-        The bundles of a flow are in order by (greatest(floor_ns, first_ns), order + position).
-        """
-        return [(piece, place.floor_ns, place.order) for piece, place in self.places.items()]
-
     def key(self, bundle: Bundle) -> tuple[int, int]:
         """The merge order of a bundle's first segment."""
         place = self.places[bundle.piece]

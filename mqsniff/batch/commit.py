@@ -8,6 +8,9 @@
 4. A file in the folder of a table whose name is that of a run, but that no manifest lists, is an orphan and is deleted.
    Other files are never touched, such as those of another archive in a subfolder.
 5. A run that is not decided leaves nothing. One run at a time: a lock ensures it on local file systems.
+6. Files of a run that was replaced stay for a day, for readers that have their names: where files can be renamed, below
+   ``_mqsniff/replaced/<run>``, since readers of folders must not see them. The first run after that day deletes them.
+7. A run lists the folder once, and reads each manifest once: most of them from a checkpoint.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,14 +26,20 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mqsniff.batch.filestats import FILES
-from mqsniff.batch.manifest import Manifest, ManifestError, Published
-from mqsniff.batch.store import Store
+from mqsniff.batch.manifest import Manifest, ManifestError, Published, decoded_checkpoint, encoded_checkpoint
+from mqsniff.batch.store import Store, StoredFile
 from mqsniff.sinks.outputfolder import made_folders, remove_folders
 from mqsniff.tables.schemas import TABLES
 
 HOME: Final = "_mqsniff"
 RUNS: Final = f"{HOME}/runs"
 STAGING: Final = f"{HOME}/staging"
+REPLACED: Final = f"{HOME}/replaced"
+CHECKPOINT: Final = f"{HOME}/checkpoint"
+REPLACED_KEPT_S: Final = 24 * 3600
+"""How long files of replaced runs are kept."""
+_CHECKPOINT_MIN: Final = 16
+"""Manifests outside the checkpoint that are worth a new one; and at least a tenth of those inside."""
 _BEGUN: Final = "begun"
 _DECIDED: Final = "manifest.json"
 _RUN: Final = re.compile(r"(?:^|/)(\d{8}T\d{6}-[0-9a-f]{8})-[^/]*$")
@@ -47,6 +57,8 @@ class Recovery:
     completed: list[str] = field(default_factory=list)
     rolled_back: list[str] = field(default_factory=list)
     orphans: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    """Replaced runs whose files are older than a day."""
 
     def lines(self) -> list[str]:
         """The recovery in words; empty if nothing was found."""
@@ -54,6 +66,8 @@ class Recovery:
         said += [f"run {run}, which did not get so far, is gone" for run in self.rolled_back]
         if self.orphans:
             said.append(f"{len(self.orphans)} files that no run counts are gone")
+        if self.deleted:
+            said.append(f"files of runs that were replaced more than a day ago are gone: {', '.join(self.deleted)}")
         return said
 
 
@@ -75,10 +89,16 @@ class Archive:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._listing: dict[str, StoredFile] | None = None
+        """All files of the folder by path, as ``recover`` found and left them; None: it has to be listed."""
+        self._checkpointed = 0
+        """Manifests that were read from the checkpoint."""
+        self._known: dict[str, Manifest] = {}
+        """Path -> manifest; a manifest never changes."""
 
     def runs(self) -> list[Manifest]:
         """The committed runs that count, oldest first; CommitError for a manifest that cannot be read."""
-        every = [self._manifest(path) for path in self._manifests()]
+        every = self._every()
         replaced = {run for manifest in every for run in manifest.replaces}
         return [manifest for manifest in every if manifest.run not in replaced]
 
@@ -157,13 +177,14 @@ class Archive:
         if self.store.renames:
             self.store.replace(f"{STAGING}/{manifest.run}/{_DECIDED}", manifest.encoded())
             self._complete(manifest)
+            self._set_aside(manifest)
         else:
-            self.store.replace(f"{RUNS}/{manifest.run}.json", manifest.encoded())
-            self._clear(manifest)
+            self.store.replace(_manifest_path(manifest.run), manifest.encoded())
+        self._listing = None
 
     def roll_back(self, run: str) -> None:
         """Delete all files of a run, unless it is decided: then ``recover`` completes it."""
-        if self.store.exists(f"{STAGING}/{run}/{_DECIDED}") or self.store.exists(f"{RUNS}/{run}.json"):
+        if self.store.exists(f"{STAGING}/{run}/{_DECIDED}") or self.store.exists(_manifest_path(run)):
             return
         self.store.delete_tree(f"{STAGING}/{run}")
         if not self.store.renames:
@@ -180,72 +201,135 @@ class Archive:
                 self._complete(self._decoded(decided, f"{STAGING}/{run}/{_DECIDED}"))
                 recovery.completed.append(run)
                 continue
-            if self.store.read(f"{RUNS}/{run}.json") is None:
+            if self.store.read(_manifest_path(run)) is None:
                 recovery.rolled_back.append(run)
             self.store.delete_tree(f"{STAGING}/{run}")
+        self._listing = {stored.path: stored for stored in self.store.files()}
+        recovery.deleted = self._delete_expired()
         for manifest in self.runs():
-            self._clear(manifest)
+            self._set_aside(manifest)
         recovery.orphans = self._sweep()
+        self._write_checkpoint()
         return recovery
 
     # ---- steps
 
     def _check(self, manifest: Manifest) -> None:
         staging = self.staging(manifest.run)
-        sizes = {stored.path: stored.size for stored in self.store.files(staging)}
-        for part in manifest.parts:
-            path = f"{staging}/{part.path}" if staging else part.path
+        paths = [f"{staging}/{part.path}" if staging else part.path for part in manifest.parts]
+        sizes = self.store.sizes(paths)
+        for path, part in zip(paths, manifest.parts, strict=True):
             if sizes.get(path) != part.size:
                 found = f"has {sizes[path]} bytes" if path in sizes else "is gone"
                 raise CommitError(f"{part.path} {found}, not {part.size} bytes: something else writes here")
 
     def _drop_unnamed(self, manifest: Manifest) -> None:
-        """Delete files of attempts that no task reported."""
+        """Delete staged files of attempts that no task reported; on object stores the next run does it."""
         staging = self.staging(manifest.run)
-        named = {f"{staging}/{part.path}" if staging else part.path for part in manifest.parts}
-        for stored in list(self.store.files(staging)):
-            if stored.path not in named and (staging or _run_of(stored.path) == manifest.run):
+        named = {f"{staging}/{part.path}" for part in manifest.parts}
+        for stored in list(self.store.files(staging)) if staging else ():
+            if stored.path not in named:
                 self.store.delete(stored.path)
 
     def _complete(self, manifest: Manifest) -> None:
         """Publish a decided run; each step may have been done before."""
         for part in manifest.parts:
             self.store.move(f"{STAGING}/{manifest.run}/{part.path}", part.path)
-        if not self.store.exists(f"{RUNS}/{manifest.run}.json"):  # HDFS does not rename onto an existing file
-            self.store.replace(f"{RUNS}/{manifest.run}.json", manifest.encoded())
+        if not self.store.exists(_manifest_path(manifest.run)):  # HDFS does not rename onto an existing file
+            self.store.replace(_manifest_path(manifest.run), manifest.encoded())
         self.store.delete(f"{STAGING}/{manifest.run}/{_DECIDED}")
-        self._clear(manifest)
-
-    def _clear(self, manifest: Manifest) -> None:
-        """Delete what a committed run no longer needs: its staging folder, and the runs that it replaces."""
         self.store.delete_tree(f"{STAGING}/{manifest.run}")
-        for run in manifest.replaces:
-            data = self.store.read(f"{RUNS}/{run}.json")
-            if data is None:
-                continue
-            for part in self._decoded(data, f"{RUNS}/{run}.json").parts:
-                self.store.delete(part.path)
-            self.store.delete(f"{RUNS}/{run}.json")
+
+    def _set_aside(self, manifest: Manifest) -> None:
+        """Move the files of the runs that a committed run replaces out of the folders of the tables."""
+        if not self.store.renames:
+            return
+        for part in [part for run in self._replaced_by(manifest) for part in run.parts]:
+            if self._is_there(part.path):
+                self.store.move(part.path, f"{REPLACED}/{_run_of(part.path)}/{part.path}")
+                if self._listing is not None:
+                    del self._listing[part.path]
+
+    def _delete_expired(self) -> list[str]:
+        """Delete replaced runs a day after the run that replaces them was committed; returns their names."""
+        committed_ns = {stored.path: stored.mtime_ns for stored in self._files()}
+        expired = []
+        for manifest in self._every():
+            if committed_ns[_manifest_path(manifest.run)] < time.time_ns() - REPLACED_KEPT_S * 10**9:
+                expired += [run for replaced in self._replaced_by(manifest) for run in self._delete_run(replaced)]
+        return expired
+
+    def _delete_run(self, manifest: Manifest) -> list[str]:
+        """Delete a replaced run, after those that it replaced itself, which would count again without it."""
+        before = [run for replaced in self._replaced_by(manifest) for run in self._delete_run(replaced)]
+        self.store.delete_tree(f"{REPLACED}/{manifest.run}")
+        for path in [part.path for part in manifest.parts if self._is_there(part.path)]:
+            self._delete(path)
+        self._delete(_manifest_path(manifest.run))
+        return [*before, manifest.run]
+
+    def _replaced_by(self, manifest: Manifest) -> list[Manifest]:
+        """The runs that a run replaces and that are still kept."""
+        kept = {path for path, _, _ in self._manifests()} if manifest.replaces else set()
+        return [self._manifest(_manifest_path(run)) for run in manifest.replaces if _manifest_path(run) in kept]
 
     def _sweep(self) -> list[str]:
-        """Delete files that carry the name of a run and that no committed run names."""
-        named = {part.path for part in self.committed()}
+        """Delete files that carry the name of a run and that no run names."""
+        named = {part.path for manifest in self._every() for part in manifest.parts}
         orphans = [path for path in self._tables_files() if path not in named and _is_in_table(path)]
         for path in orphans:
-            self.store.delete(path)
+            self._delete(path)
         return orphans
 
-    def _tables_files(self) -> list[str]:
-        return [stored.path for stored in self.store.files() if not stored.path.startswith(f"{HOME}/")]
+    # ---- what is there
 
-    def _manifests(self) -> list[str]:
-        return [stored.path for stored in self.store.files(RUNS) if stored.path.endswith(".json")]
+    def _files(self) -> list[StoredFile]:
+        return list(self.store.files() if self._listing is None else self._listing.values())
+
+    def _delete(self, path: str) -> None:
+        self.store.delete(path)
+        if self._listing is not None:
+            self._listing.pop(path, None)
+
+    def _is_there(self, path: str) -> bool:
+        return self.store.exists(path) if self._listing is None else path in self._listing
+
+    def _tables_files(self) -> list[str]:
+        return [stored.path for stored in self._files() if not stored.path.startswith(f"{HOME}/")]
+
+    def _manifests(self) -> list[StoredFile]:
+        every = self.store.files(RUNS) if self._listing is None else list(self._listing.values())
+        return [stored for stored in every if stored.path.startswith(f"{RUNS}/") and stored.path.endswith(".json")]
+
+    def _every(self) -> list[Manifest]:
+        """The manifests of all runs, also of those that are replaced."""
+        stored = self._manifests()
+        if len([each for each in stored if each.path not in self._known]) > 1:
+            self._read_checkpoint(stored)
+        return [self._manifest(each.path) for each in stored]
+
+    def _read_checkpoint(self, stored: Iterable[StoredFile]) -> None:
+        checkpoint = decoded_checkpoint(self.store.read(CHECKPOINT))
+        for path, size, _ in stored:
+            copied_size, line = checkpoint.get(path, (-1, b""))
+            if path not in self._known and copied_size == size:
+                with contextlib.suppress(ManifestError):  # then the manifest itself is read
+                    self._known[path] = Manifest.decoded(line)
+                    self._checkpointed += 1
+
+    def _write_checkpoint(self) -> None:
+        stored = self._manifests()
+        if len(stored) - self._checkpointed >= max(_CHECKPOINT_MIN, self._checkpointed // 10):
+            copies = {path: (size, self._manifest(path).encoded(indented=False)) for path, size, _ in stored}
+            self.store.replace(CHECKPOINT, encoded_checkpoint(copies))
 
     def _manifest(self, path: str) -> Manifest:
-        data = self.store.read(path)
-        if data is None:
-            raise CommitError(f"{path} disappeared while it was read: another run is writing here")
-        return self._decoded(data, path)
+        if path not in self._known:
+            data = self.store.read(path)
+            if data is None:
+                raise CommitError(f"{path} disappeared while it was read: another run is writing here")
+            self._known[path] = self._decoded(data, path)
+        return self._known[path]
 
     def _decoded(self, data: bytes, path: str) -> Manifest:
         try:
@@ -262,6 +346,10 @@ def compare(ledger: Mapping[str, tuple[int, str]], inputs: Iterable[tuple[str, i
         if known is not None:
             (found.done if known == (size, mark) else found.changed).append(uri)
     return found
+
+
+def _manifest_path(run: str) -> str:
+    return f"{RUNS}/{run}.json"
 
 
 def _is_in_table(path: str) -> bool:

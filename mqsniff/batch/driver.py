@@ -16,17 +16,18 @@ from typing import Any, Final, Protocol, TypeAlias
 import orjson
 
 from mqsniff import __version__
-from mqsniff.batch.bundles import PiecePlaces
 from mqsniff.batch.commit import Archive, CommitError, compare, new_run
 from mqsniff.batch.filestats import FileStats
 from mqsniff.batch.finalize import Rewrite, Rewriter, RunFinalizer, rewrites
 from mqsniff.batch.inputs import InputError, Listed, list_inputs, why_changed
 from mqsniff.batch.job import JobOptions, JobReport, counted
 from mqsniff.batch.manifest import Manifest, ManifestInput, Published, run_digest
+from mqsniff.batch.origins import PieceShift, shifts_of
 from mqsniff.batch.plan import ScanPlan, Split, plan
 from mqsniff.batch.prefix import Prefix, prefix
 from mqsniff.batch.reduce import TaskOutput, TaskResult
 from mqsniff.batch.report import PieceReport
+from mqsniff.batch.reportrows import read_reports
 from mqsniff.batch.store import Store, shown_uri
 from mqsniff.batch.taskkeys import TaskKeys
 from mqsniff.decode.registry import load_dissectors
@@ -55,16 +56,16 @@ class Steps(Protocol):
     def check_workers(self) -> None:
         """Check that workers run the same versions as the driver."""
 
-    def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[str]:
-        """Scan splits and keep their bundles; returns their reports."""
+    def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[bytes]:
+        """Scan splits and keep their bundles; returns the reports of each task (``reportrows``)."""
 
     def share(self, key_file: str) -> str:
         """Send a file of keys to the workers; returns the name by which tasks find it."""
 
-    def learn(self, placing: PiecePlaces, output: TaskOutput, partitions: int) -> list[str]:
+    def learn(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int) -> list[str]:
         """Collect the topic names that the kept bundles teach."""
 
-    def reduce(self, placing: PiecePlaces, names: Sequence[str], output: TaskOutput, partitions: int) -> list[str]:
+    def reduce(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int) -> list[str]:
         """Decode the kept bundles, flow by flow."""
 
     def rewrite(self, wanted: Sequence[Rewrite], rewriter: Rewriter) -> list[str]:
@@ -106,17 +107,17 @@ def run_job(
         run = new_run()
         where = out if "://" in out else archive.store.where  # the working folder of a worker is another one
         output = TaskOutput(where, archive.staging(run), run, replace(options, tls_keys=(), hash_key=None))
-        job = _Job(steps, archive, output, on_stage, options)
+        report = JobReport(run, shown_uri(out), recovered=recovered, start_seconds=ready - started)
+        job = _Job(steps, archive, output, on_stage, options, report=report)
         try:
             archive.begin(run)
-            report = job.run(work, listed, tuple(each.run for each in runs) if options.overwrite else ())
+            job.run(work, listed, tuple(each.run for each in runs) if options.overwrite else ())
         except BaseException:
             archive.roll_back(run)
             raise
         finally:
             steps.clean_up()
-    report.out, report.recovered = shown_uri(out), recovered
-    report.seconds, report.start_seconds = time.monotonic() - started, ready - started
+    report.seconds = time.monotonic() - started
     return report
 
 
@@ -177,17 +178,26 @@ class _Job:
     """One run, from the plan to the manifest."""
 
     def __init__(
-        self, steps: Steps, archive: Archive, output: TaskOutput, on_stage: StageReporter, options: JobOptions
+        self,
+        steps: Steps,
+        archive: Archive,
+        output: TaskOutput,
+        on_stage: StageReporter,
+        options: JobOptions,
+        *,
+        report: JobReport,
     ) -> None:
         self._steps = steps
         self._archive = archive
         self._output = output
         self._on_stage = on_stage
-        self._report = JobReport(output.run, "")
+        self._report = report
+        self._begun = time.monotonic()
         self._result = TaskResult()
         self._options = options
+        self._shifts: list[PieceShift] = []
 
-    def run(self, work: ScanPlan, listed: Sequence[Listed], replaces: tuple[str, ...]) -> JobReport:
+    def run(self, work: ScanPlan, listed: Sequence[Listed], replaces: tuple[str, ...]) -> None:
         """Scan, decode and publish; raises where it cannot."""
         proven = self._scan(work)
         finalizer = RunFinalizer(self._archive, self._output, proven.captures())
@@ -207,7 +217,6 @@ class _Job:
         published.append(finalizer.files([_file_row(file) for file in proven.files]))
         self._conclude(proven, work.done, published)
         self._archive.publish(self._manifest(listed, proven, published, replaces))
-        return self._report
 
     def _scan(self, work: ScanPlan) -> Prefix:
         """Scan until each piece is proven to begin where the one before it ended."""
@@ -215,10 +224,12 @@ class _Job:
         reports: list[PieceReport] = []
         while True:
             self._on_stage(f"scanning {work.size / 1e6:.0f} MB in {counted(len(work.files), 'file')}")
-            reports += map(PieceReport.from_json, self._steps.scan(work, splits)) if splits else ()
+            for block in self._steps.scan(work, splits) if splits else ():
+                reports += read_reports(block)
             self._report.splits += len(splits)
             proven = prefix(work, reports)
             if isinstance(proven, Prefix):
+                self._shifts = shifts_of(proven.placing, ((each.piece, work.files[each.file]) for each in reports))
                 return proven
             work, splits = proven.plan, proven.splits
             self._report.scanned_again += len(proven.files)
@@ -242,13 +253,12 @@ class _Job:
         if output.options.filters.topics:  # names decide what is chosen, and any flow may teach them
             self._on_stage(f"learning the names of topics from {proven.bundle_bytes / 1e6:.0f} MB of segments")
             history = TopicHistory()
-            for learned in self._steps.learn(proven.placing, output, partitions):
+            for learned in self._steps.learn(self._shifts, output, partitions):
                 history.merge(orjson.loads(learned))
             output = replace(output, history=tuple(history.rows()))
         self._on_stage(f"decoding {proven.bundle_bytes / 1e6:.0f} MB of segments")
-        names = [capture.name for capture in proven.captures()]
         try:
-            results = self._steps.reduce(proven.placing, names, output, partitions)
+            results = self._steps.reduce(self._shifts, output, partitions)
         except Exception as error:
             if changed := _changed(work):  # Spark may notice it before us
                 raise InputError(f"{changed}; {LOST}, so nothing was committed; run it again") from error
@@ -296,6 +306,7 @@ class _Job:
         report.connections, report.messages, report.problems = result.connections, result.messages, result.problems
         report.encrypted = result.encrypted
         report.worker_memory = result.memory
+        report.seconds = report.start_seconds + time.monotonic() - self._begun  # all but publishing
         for part in published:
             report.tables[part.table] += part.rows
 

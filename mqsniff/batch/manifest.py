@@ -3,14 +3,18 @@
 1. A manifest is written once, when all files that it names are complete; it never changes.
 2. The ledger of inputs is the union of the committed manifests; there is no second list that could disagree.
 3. URIs hold no credentials; bytes of names that are not UTF-8 are escaped.
+4. A checkpoint holds copies of manifests in one file, so that a thousand runs are not a thousand reads. It decides
+   nothing: without it, or if it is damaged, the manifests are read one by one.
 """
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
@@ -57,14 +61,14 @@ class Manifest:
     options: Mapping[str, Any] = field(default_factory=dict)
     report: Mapping[str, Any] = field(default_factory=dict)
 
-    def encoded(self) -> bytes:
-        """As JSON."""
+    def encoded(self, *, indented: bool = True) -> bytes:
+        """As JSON, or as one line of it."""
         plain = asdict(self) | {
             "format": FORMAT,
             "inputs": [taken._asdict() for taken in self.inputs],
             "parts": [part._asdict() for part in self.parts],
         }
-        return orjson.dumps(escaped(plain), option=orjson.OPT_INDENT_2)
+        return orjson.dumps(escaped(plain), option=orjson.OPT_INDENT_2 if indented else 0)
 
     @classmethod
     def decoded(cls, data: bytes) -> Manifest:
@@ -86,3 +90,27 @@ def run_digest(inputs: Iterable[ManifestInput], options: Mapping[str, Any]) -> s
     named = sorted((taken.uri, taken.size, taken.mark) for taken in inputs)
     plain = orjson.dumps(escaped([named, dict(options)]), option=orjson.OPT_SORT_KEYS)
     return blake2b(plain, digest_size=16).hexdigest()
+
+
+ManifestCopies: TypeAlias = dict[str, tuple[int, bytes]]
+"""Path of a manifest -> its size, to compare with the file, and a line of JSON with its content."""
+
+
+def encoded_checkpoint(checkpoint: ManifestCopies) -> bytes:
+    """As JSON lines, compressed."""
+    heads = (orjson.dumps([path, size]) for path, (size, _) in checkpoint.items())
+    lines = (head + b"\t" + line for head, (_, line) in zip(heads, checkpoint.values(), strict=True))
+    return gzip.compress(b"\n".join(lines), compresslevel=1)
+
+
+def decoded_checkpoint(data: bytes | None) -> ManifestCopies:
+    """From what ``encoded_checkpoint`` returned; empty for None and for anything else (rule 4)."""
+    checkpoint: ManifestCopies = {}
+    try:
+        for line in gzip.decompress(data or b"").splitlines():
+            head, _, manifest = line.partition(b"\t")
+            path, size = orjson.loads(head)
+            checkpoint[path] = size, manifest
+    except (OSError, EOFError, ValueError, TypeError, zlib.error):  # orjson's error is a ValueError
+        return {}
+    return checkpoint

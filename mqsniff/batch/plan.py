@@ -28,6 +28,8 @@ from mqsniff.sources.parsers import Head
 SPLIT_SIZE: Final = 128 * MIB
 EXPANSION: Final = 4
 """Expected size of a decompressed file, as a multiple of its compressed size."""
+FILES_MAX: Final = 1000
+"""Files of one split: each takes some milliseconds, however small it is."""
 INSPECTED_AT_ONCE: Final = 16
 """Files on remote file systems whose heads are read at the same time."""
 
@@ -146,7 +148,7 @@ class PieceMaker:
                 yield from self.cut(file, 0)
                 continue
             weight = file.size * (EXPANSION if file.compression else 1)
-            if packed and size + weight > self._split_size:
+            if packed and (size + weight > self._split_size or len(packed) == FILES_MAX):
                 yield self._pack(packed)
                 packed, size = [], 0
             packed.append(file)

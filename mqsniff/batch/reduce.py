@@ -192,8 +192,8 @@ class Writer:
 class Reducer:
     """One task: decodes the flows of a partition, one after the other."""
 
-    def __init__(self, output: TaskOutput, placing: PiecePlaces, names: Sequence[str], attempt: str) -> None:
-        """``names`` are those of the captures, by index."""
+    def __init__(self, output: TaskOutput, placing: PiecePlaces, captures: Sequence[CaptureInfo], attempt: str) -> None:
+        """``placing`` and ``captures`` know the pieces and captures of the bundles that ``run`` has got so far."""
         options = output.options
         settings = Settings(options.limits, WITH_RECORDS if options.needs_records else USUAL)
         registry = Registry(load_dissectors(), options.decode_as)
@@ -203,7 +203,7 @@ class Reducer:
         self._cursor = ReleaseCursor()
         self._flow_topics: FlowTopics | None = None
         self._placing = placing
-        self._writer = Writer(output, [CaptureInfo(index, name) for index, name in enumerate(names)], attempt)
+        self._writer = Writer(output, captures, attempt)
 
     def run(self, bundles: Iterable[Bundle]) -> TaskResult:
         """Decode and write all bundles; an exception fails the attempt, and no file stays."""

@@ -14,8 +14,8 @@ Hot: 2.6 CPU seconds and 75 MB for 1.08 GB of large and small Kafka messages in 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -32,10 +32,12 @@ from mqsniff.streams.packets import PacketDecoder
 
 SLICE_PACKETS: Final = 65_536
 """A window may hold half a million packets, and each may be a problem."""
+Files: TypeAlias = Mapping[int, InputFile] | Sequence[InputFile]
+"""Files by index."""
 ACROSS: Final = "IP fragments whose datagram may continue after the end of the split"
 
 
-def scan(split: Split, files: Sequence[InputFile], options: ScanOptions) -> Iterator[Bundle | PieceReport]:
+def scan(split: Split, files: Files, options: ScanOptions) -> Iterator[Bundle | PieceReport]:
     """The bundles of each piece of a split, then its report.
 
     Input never raises: what cannot be read, and an exception in our code, is a ``failure`` of its piece.

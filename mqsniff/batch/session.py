@@ -19,7 +19,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mqsniff.batch.store import redacted, shown_uri
+from mqsniff.batch.failures import failure, start_jvm, unreachable
+from mqsniff.batch.store import shown_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +51,11 @@ _LOCAL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.shuffle.sort.bypassMergeThreshold": "1",
 }
 """Settings for our own sessions on this machine."""
+_QUIET_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
 _JOB_SETTINGS: Final[Mapping[str, str]] = {
     # Batches of bundles in a worker's memory: rows may have a megabyte, so a limit by count does not help. A worker's
     # peak was 278 MB, and 294 MB with four times this limit.
@@ -69,7 +75,10 @@ def open_session(master: str | None = None, remote: str | None = None, package: 
     ``package`` is a packed Python environment (``venv-pack``, ``conda-pack``) for the workers of a cluster.
     """
     need_pyspark()
-    if remote is None and _UNDER_SUBMIT not in os.environ:
+    if remote is not None:
+        if said := unreachable(remote):
+            raise SessionError(said)
+    elif _UNDER_SUBMIT not in os.environ:
         _need_java()
     local = remote is None and (master or DEFAULT_MASTER).startswith("local")
     if local:
@@ -81,19 +90,22 @@ def open_session(master: str | None = None, remote: str | None = None, package: 
 def _classic_session(master: str | None, package: str | None) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415  # an extra
 
-    builder = SparkSession.builder.appName("mqsniff batch")
     under_submit = _UNDER_SUBMIT in os.environ
+    settings = {"spark.app.name": "mqsniff batch"}
     if master is not None or not under_submit:
-        builder = builder.master(master or DEFAULT_MASTER)
+        settings["spark.master"] = master or DEFAULT_MASTER
     if not under_submit and (master or DEFAULT_MASTER).startswith("local") and not _java_is_chosen():
-        for name, value in local_settings().items():
-            builder = builder.config(name, value)
+        settings |= local_settings()
     if not under_submit:  # spark-submit decides all of these
-        builder = builder.config("spark.executorEnv.OPENBLAS_NUM_THREADS", "1")
-        builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.log.level", "ERROR")
+        settings |= _QUIET_SETTINGS
     if package is not None:
-        builder = builder.config("spark.archives", f"{package}#{_UNPACKED}")
-        builder = builder.config("spark.pyspark.python", f"./{_UNPACKED}/bin/python")
+        settings["spark.archives"] = f"{package}#{_UNPACKED}"
+        settings["spark.pyspark.python"] = f"./{_UNPACKED}/bin/python"
+    if not under_submit:
+        start_jvm(settings)
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
     session: SparkSession = builder.getOrCreate()
     return session
 
@@ -145,7 +157,8 @@ def job_settings(session: SparkSession) -> Iterator[None]:
         yield
     finally:
         for name in ours:
-            session.conf.unset(name)
+            with contextlib.suppress(Exception):  # its JVM may be gone
+                session.conf.unset(name)
 
 
 def _knows(session: SparkSession, name: str) -> bool:
@@ -191,15 +204,7 @@ def _failures_in_one_line(what: str) -> Iterator[None]:
     except SessionError:
         raise
     except Exception as error:  # the border to Spark: every error becomes one line
-        raise SessionError(f"{what}: {one_line(error)}") from error
-
-
-def one_line(error: BaseException) -> str:
-    """The line of a Spark error that says the cause, without stack traces and credentials."""
-    lines = [re.sub(r"^(?:Caused by)?: ", "", line.strip()) for line in str(error).splitlines() if line.strip()]
-    raised = [line for line in lines if re.match(r"(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt|Exit)\b", line)]
-    cause = (raised or lines or [type(error).__name__])[-1 if raised else 0]
-    return redacted(cause)
+        raise SessionError(f"{what}: {failure(error)}") from error
 
 
 def need_pyspark() -> None:

@@ -3,7 +3,8 @@
 1. Only the DataFrame API is used, so that the job runs over Spark Connect too; the tasks are functions without Spark.
 2. Bundles stay on the executors' disks between scan and shuffle; those of a lost executor are made again.
 3. File names hold the attempt of their task. Only files in the results of successful tasks are published.
-4. The plan and its URIs are part of the tasks' closures, never text in a query plan.
+4. What a task gets does not grow with the number of files: splits and rewrites are rows, and bundles carry the names
+   and places of their files. Neither these rows nor closures are text in a query plan.
 5. Keys, those of TLS and that of hashes, are files of the session; closures hold their names.
 6. Errors of Spark become one line: SessionError.
 """
@@ -23,17 +24,20 @@ from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812  # the field's name for it
 
-from mqsniff.batch.bundles import BUNDLE_DDL, PiecePlaces
+from mqsniff.batch.bundles import BUNDLE_DDL, TIME_MIN
 from mqsniff.batch.commit import Archive, CommitError
 from mqsniff.batch.driver import StageReporter, run_job
+from mqsniff.batch.failures import failure
 from mqsniff.batch.filestats import run_schema
 from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.job import JobOptions, JobReport
+from mqsniff.batch.origins import PieceShift
 from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.reduce import TaskOutput
-from mqsniff.batch.session import SessionError, described, job_settings, one_line, without_pandas_warning
-from mqsniff.batch.store import Store
-from mqsniff.batch.tasks import difference, place_table
+from mqsniff.batch.session import SessionError, described, job_settings, without_pandas_warning
+from mqsniff.batch.splitrows import split_rows, stores_of, table_of
+from mqsniff.batch.store import Store, shown_uri
+from mqsniff.batch.tasks import difference, rewrite_rows, shift_table
 from mqsniff.sinks.outputfolder import is_unicode
 
 if TYPE_CHECKING:
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
 
 ArrowBatches: TypeAlias = "Iterator[pa.RecordBatch]"
 
-SCAN_DDL: Final = f"{BUNDLE_DDL}, report string"
+SCAN_DDL: Final = f"{BUNDLE_DDL}, place bigint, packet bigint, capture binary, report binary"
 TEXT_DDL: Final = "text string"
 _SPARKS_NAMES: Final = {"s3": "s3a"}
 """URI schemes for which Spark has another name than pyarrow."""
@@ -79,7 +83,7 @@ def _run(steps: SparkSteps, inputs: Iterable[str], out: str, options: JobOptions
         steps.stage = stage
         on_stage(stage)
 
-    with without_pandas_warning(), _in_one_line():
+    with without_pandas_warning(), _in_one_line(steps, out):
         return run_job(steps, inputs, out, options, begin)
 
 
@@ -110,22 +114,23 @@ class SparkSteps:
 
     def __init__(self, opened: Callable[[], SparkSession]) -> None:
         self._opened = opened
-        self._session: SparkSession | None = None
+        self.session: SparkSession | None = None
         self._settings = contextlib.ExitStack()
         self._scanned: list[DataFrame] = []
         self.stage = ""
 
     @property
     def _spark(self) -> SparkSession:
-        if self._session is None:
-            self._session = self._opened()
-            self._settings.enter_context(job_settings(self._session))
-        return self._session
+        if self.session is None:
+            self.session = self._opened()
+            self._settings.enter_context(job_settings(self.session))
+        return self.session
 
     def stop(self) -> None:
         """Stop the session, if it was opened."""
-        if self._session is not None:
-            self._session.stop()
+        if self.session is not None:
+            with contextlib.suppress(Exception):  # its JVM may be gone
+                self.session.stop()
 
     def check_workers(self) -> None:
         """Check that workers run the same versions as the driver; SessionError if not."""
@@ -144,74 +149,84 @@ class SparkSteps:
             for _ in batches:  # Spark does not reuse a worker that leaves input unread
                 yield pa.RecordBatch.from_arrays([pa.array([json.dumps(said)])], names=["text"])
 
-        theirs = json.loads(self._texts(self._numbers(1).mapInArrow(task, TEXT_DDL))[0])
+        theirs = json.loads(self._values(self._spark.range(0, 1, 1, 1).mapInArrow(task, TEXT_DDL))[0])
         if "missing" in theirs:
             raise SessionError(f"workers have no mqsniff ({theirs['missing']}): install it there, or give --package")
         if (differing := difference(theirs)) is not None:
             raise SessionError(f"workers have {differing}: install the same there, or give --package")
 
-    def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[str]:
+    def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[bytes]:
         """Scan splits, one task each; their bundles stay on disk."""
-        wanted = list(splits)
+        stores, options = stores_of(work.files), work.options
 
         def task(batches: ArrowBatches) -> ArrowBatches:
             from mqsniff.batch.tasks import scan_task  # noqa: PLC0415  # on the worker
 
             for batch in batches:
                 for row in batch.column(0).to_pylist():
-                    yield from scan_task(work, wanted[row])
+                    yield from scan_task(row, stores, options)
 
-        scanned = self._numbers(len(wanted)).mapInArrow(task, SCAN_DDL).persist(StorageLevel.DISK_ONLY)
+        rows = self._spread(split_rows(splits, work.files, stores))
+        scanned = rows.mapInArrow(task, SCAN_DDL).persist(StorageLevel.DISK_ONLY)
         self._scanned.append(scanned)
-        return self._texts(scanned.where(F.col("report").isNotNull()).select("report"))
+        return [bytes(block) for block in self._values(scanned.where(F.col("report").isNotNull()).select("report"))]
 
     def share(self, key_file: str) -> str:
         """Send a file of keys to the workers, as a file of the session; returns the name by which tasks find it."""
         return share_keys(self._spark, key_file)
 
-    def reduce(self, placing: PiecePlaces, names: Sequence[str], output: TaskOutput, partitions: int) -> list[str]:
+    def reduce(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int) -> list[str]:
         """Sort the bundles of all scans by flow and merge order; decode and write them."""
-        captures = list(names)
 
         def task(batches: ArrowBatches) -> ArrowBatches:
             from mqsniff.batch.spark import with_keys  # noqa: PLC0415  # on the worker
             from mqsniff.batch.tasks import reduce_task, task_name, text_rows  # noqa: PLC0415  # as above
 
-            yield from text_rows(reduce_task(batches, placing, captures, with_keys(output), task_name()))
+            yield from text_rows(reduce_task(batches, with_keys(output), task_name()))
 
-        return self._texts(self._flows(placing, partitions).mapInArrow(task, TEXT_DDL))
+        return self._values(self._flows(shifts, partitions).mapInArrow(task, TEXT_DDL))
 
-    def learn(self, placing: PiecePlaces, output: TaskOutput, partitions: int) -> list[str]:
+    def learn(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int) -> list[str]:
         """Sort the bundles as ``reduce`` does; collect topic names."""
 
         def task(batches: ArrowBatches) -> ArrowBatches:
             from mqsniff.batch.spark import with_keys  # noqa: PLC0415  # on the worker
             from mqsniff.batch.tasks import learn_task, text_rows  # noqa: PLC0415  # as above
 
-            yield from text_rows(learn_task(batches, placing, with_keys(output)))
+            yield from text_rows(learn_task(batches, with_keys(output)))
 
-        return self._texts(self._flows(placing, partitions).mapInArrow(task, TEXT_DDL))
+        return self._values(self._flows(shifts, partitions).mapInArrow(task, TEXT_DDL))
 
-    def _flows(self, placing: PiecePlaces, partitions: int) -> DataFrame:
-        """The bundles of all scans, sorted by flow and merge order."""
+    def _flows(self, shifts: Sequence[PieceShift], partitions: int) -> DataFrame:
+        """The bundles of all scans that count, with their origins, sorted by flow and merge order."""
         bundles = self._scanned[0]
         for more in self._scanned[1:]:
             bundles = bundles.unionByName(more)
-        places = self._spark.createDataFrame(place_table(placing))  # made of rows, it would need Python workers
+        bundles = self._shifted(bundles.where(F.col("report").isNull()).drop("report"), shifts)
         return (
-            bundles.where(F.col("report").isNull())
-            .drop("report")
-            .join(F.broadcast(places), "piece")
-            .withColumn("t_star", F.greatest("floor_ns", "first_ns"))
-            .withColumn("place", F.col("place") + F.col("position"))
+            bundles.withColumn("t_star", F.greatest("floor_ns", "first_ns"))
+            .withColumn("order", F.col("place") + F.col("before") + F.col("position"))
             .repartition(partitions, "flow")
-            .sortWithinPartitions("flow", "t_star", "place")
-            .drop("t_star", "place", "floor_ns")
+            .sortWithinPartitions("flow", "t_star", "order")
+            .drop("t_star", "order")
+        )
+
+    def _shifted(self, bundles: DataFrame, shifts: Sequence[PieceShift]) -> DataFrame:
+        """The bundles of pieces that count, with what precedes their pieces."""
+        if not shifts:
+            return bundles.withColumns({"floor_ns": F.lit(TIME_MIN), "before": F.lit(0).cast("bigint")})
+        table = self._spark.createDataFrame(shift_table(shifts))  # made of rows, it would need Python workers
+        return (
+            bundles.join(F.broadcast(table), "piece", "left")
+            .where(F.coalesce("counts", F.lit(True)))  # noqa: FBT003  # a literal of SQL
+            .withColumns(
+                {"floor_ns": F.coalesce("floor_ns", F.lit(TIME_MIN)), "before": F.coalesce("before", F.lit(0))}
+            )
+            .drop("counts")
         )
 
     def rewrite(self, wanted: Sequence[Rewrite], rewriter: Rewriter) -> list[str]:
         """Rewrite part files, one task each."""
-        every = list(wanted)
 
         def task(batches: ArrowBatches) -> ArrowBatches:
             from mqsniff.batch.spark import with_keys  # noqa: PLC0415  # on the worker
@@ -220,9 +235,9 @@ class SparkSteps:
             own = replace(rewriter, output=with_keys(rewriter.output))
             for batch in batches:
                 for row in batch.column(0).to_pylist():
-                    yield from text_rows(rewrite_task(every[row], own, task_name()))
+                    yield from text_rows(rewrite_task(row, own, task_name()))
 
-        return self._texts(self._numbers(len(every)).mapInArrow(task, TEXT_DDL))
+        return self._values(self._spread(rewrite_rows(wanted)).mapInArrow(task, TEXT_DDL))
 
     def clean_up(self) -> None:
         """Free the executors' disks and restore settings; errors of a closed session are ignored."""
@@ -233,12 +248,13 @@ class SparkSteps:
         with contextlib.suppress(Exception):
             self._settings.close()
 
-    def _numbers(self, count: int) -> DataFrame:
-        """One row and one task for each number below ``count``."""
-        return self._spark.range(0, count, 1, max(count, 1))
+    def _spread(self, rows: Sequence[str]) -> DataFrame:
+        """Texts, one row and one task each."""
+        frame = self._spark.createDataFrame(table_of(rows))
+        return frame.coalesce(1).repartition(len(rows)) if len(rows) > 1 else frame  # one after the other, in turn
 
-    def _texts(self, frame: DataFrame) -> list[str]:
-        """The texts in the only column of a DataFrame."""
+    def _values(self, frame: DataFrame) -> list[Any]:
+        """The values in the only column of a DataFrame."""
         with described(self._spark, self.stage):
             return [row[0] for row in frame.collect()]
 
@@ -264,11 +280,15 @@ def with_keys(output: TaskOutput) -> TaskOutput:
 
 
 @contextlib.contextmanager
-def _in_one_line() -> Iterator[None]:
+def _in_one_line(steps: SparkSteps, out: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise SessionError(f"Spark: {one_line(error)}") from error
+        raise SessionError(f"Spark: {failure(error, steps.session, shown_uri(out))}") from error
+    except ConnectionError as error:  # py4j's, when the JVM is gone
+        raise SessionError(f"Spark: {failure(error)}") from error
+    except OSError as error:
+        raise SessionError(failure(error, out=shown_uri(out))) from error
 
 
 def _sparks_uri(out: str, store: Store, path: str) -> str:

@@ -14,7 +14,7 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -40,6 +40,7 @@ class StoredFile(NamedTuple):
 
     path: str
     size: int
+    mtime_ns: int = 0
 
 
 class Store:
@@ -128,6 +129,14 @@ class Store:
 
         return bool(self.filesystem.get_file_info(self.place(path)).type == FileType.File)
 
+    def sizes(self, paths: Sequence[str]) -> dict[str, int]:
+        """The sizes of those of the files that exist."""
+        from pyarrow.fs import FileType  # noqa: PLC0415  # as in ``at``
+
+        infos = self.filesystem.get_file_info([self.place(path) for path in paths])
+        found = zip(paths, infos, strict=True)
+        return {path: int(info.size) for path, info in found if info.type == FileType.File}
+
     def files(self, path: str = "") -> Iterator[StoredFile]:
         """All files below a subfolder, by path; none if it does not exist.
 
@@ -141,7 +150,8 @@ class Store:
         selector = FileSelector(self.place(path) if path else self.root, allow_not_found=True, recursive=True)
         for info in sorted(self.filesystem.get_file_info(selector), key=lambda info: str(info.path)):
             if info.type == FileType.File:
-                yield StoredFile(str(info.path)[len(self.root) :].lstrip("/"), int(info.size))
+                path = str(info.path)[len(self.root) :].lstrip("/")
+                yield StoredFile(path, int(info.size), int(info.mtime_ns or 0))
 
     def folders(self, path: str) -> list[str]:
         """Names of the folders in a folder."""
@@ -174,7 +184,8 @@ def _local_files(folder: Path, path: str) -> Iterator[StoredFile]:
         for place in (Path(below, name) for name in names):
             with contextlib.suppress(FileNotFoundError):  # a dangling link, or deleted meanwhile
                 if stat.S_ISREG((status := place.stat()).st_mode):
-                    found.append(StoredFile(place.relative_to(folder).as_posix(), status.st_size))
+                    path = place.relative_to(folder).as_posix()
+                    found.append(StoredFile(path, status.st_size, status.st_mtime_ns))
     yield from sorted(found)
 
 

@@ -10,9 +10,10 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from hashlib import blake2b
@@ -27,12 +28,15 @@ import orjson
 import pyarrow as pa
 
 from mqsniff import __version__
-from mqsniff.batch.bundles import Bundle, PiecePlaces, bundle_size
+from mqsniff.batch.bundles import Bundle, bundle_size
 from mqsniff.batch.finalize import Rewrite, Rewriter
-from mqsniff.batch.plan import ScanPlan, Split
+from mqsniff.batch.origins import ORIGIN_COLUMNS, Origins, PieceShift, origin_of
+from mqsniff.batch.plan import InputFile, ScanOptions
 from mqsniff.batch.reduce import Reducer, TaskOutput, TopicLearner
 from mqsniff.batch.report import PieceReport
+from mqsniff.batch.reportrows import report_block
 from mqsniff.batch.scan import scan
+from mqsniff.batch.splitrows import Stores, read_split
 from mqsniff.decode.registry import GROUP
 from mqsniff.limits import MIB
 from mqsniff.tables.buffers import bytes_array
@@ -85,48 +89,60 @@ BUNDLE_SCHEMA: Final = pa.schema([
     ("columns", pa.binary()),
     ("payload", pa.binary()),
 ])  # fmt: skip
-SCAN_SCHEMA: Final = BUNDLE_SCHEMA.append(pa.field("report", pa.string()))
-"""Rows of a scan: either a bundle or a report (JSON)."""
+SCAN_SCHEMA: Final = pa.schema([
+    *BUNDLE_SCHEMA,
+    ("place", pa.int64()),
+    ("packet", pa.int64()),
+    ("capture", pa.binary()),
+    ("report", pa.binary()),
+])  # fmt: skip
+"""Rows of a scan: bundles, each with what is known of its file (``origins``), or the reports of the task."""
 
-PLACE_SCHEMA: Final = pa.schema([("piece", pa.int32()), ("floor_ns", pa.int64()), ("place", pa.int64())])
+SHIFT_SCHEMA: Final = pa.schema([
+    ("piece", pa.int32()), ("floor_ns", pa.int64()), ("before", pa.int64()), ("counts", pa.bool_()),
+])  # fmt: skip
 
 
-def scan_task(work: ScanPlan, split: Split) -> Iterator[pa.RecordBatch]:
-    """Bundles and reports of a split, as Arrow batches of bounded size."""
+def scan_task(row: str, stores: Stores, options: ScanOptions) -> Iterator[pa.RecordBatch]:
+    """Bundles of a split, as Arrow batches of bounded size, then its reports; ``row`` is one of ``splitrows``."""
+    split, files = read_split(row, stores)
+    reports: list[PieceReport] = []
     waiting: list[Bundle] = []
     size = 0
-    for each in scan(split, work.files, work.options):
+    owners = {piece.number: files[piece.file] for piece in split.pieces}
+    for each in scan(split, files, options):
         if isinstance(each, PieceReport):
-            yield pa.RecordBatch.from_pylist([{"report": each.to_json().decode()}], SCAN_SCHEMA)
+            reports.append(each)
             continue
         waiting.append(each)
         size += bundle_size(each)
         if size >= BATCH_BYTES:
-            yield _bundle_rows(waiting)
+            yield _bundle_rows(waiting, owners)
             waiting, size = [], 0
     if waiting:
-        yield _bundle_rows(waiting)
+        yield _bundle_rows(waiting, owners)
+    yield pa.RecordBatch.from_pylist([{"report": report_block(reports)}], SCAN_SCHEMA)
 
 
-def reduce_task(
-    batches: Iterable[pa.RecordBatch], placing: PiecePlaces, names: Sequence[str], output: TaskOutput, attempt: str
-) -> Iterator[str]:
+def reduce_task(batches: Iterable[pa.RecordBatch], output: TaskOutput, attempt: str) -> Iterator[str]:
     """Decode the bundles of a partition; gives the result as JSON, nothing for a partition without bundles."""
-    bundles = bundles_of(batches)
+    origins = Origins()
+    bundles = bundles_of(batches, origins)
     first = next(bundles, None)
     if first is not None:
         with rarely_collected():
-            done = Reducer(output, placing, names, attempt).run(chain((first,), bundles))
+            done = Reducer(output, origins.placing, origins.captures, attempt).run(chain((first,), bundles))
         yield orjson.dumps(done.plain()).decode()
 
 
-def learn_task(batches: Iterable[pa.RecordBatch], placing: PiecePlaces, output: TaskOutput) -> Iterator[str]:
+def learn_task(batches: Iterable[pa.RecordBatch], output: TaskOutput) -> Iterator[str]:
     """The topic names that the bundles of a partition teach, as JSON; nothing for a partition without bundles."""
-    bundles = bundles_of(batches)
+    origins = Origins()
+    bundles = bundles_of(batches, origins)
     first = next(bundles, None)
     if first is not None:
         with rarely_collected():
-            history = TopicLearner(placing, output).run(chain((first,), bundles))
+            history = TopicLearner(origins.placing, output).run(chain((first,), bundles))
         yield orjson.dumps(list(history.rows())).decode()
 
 
@@ -141,22 +157,37 @@ def rarely_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def rewrite_task(wanted: Rewrite, rewriter: Rewriter, attempt: str) -> Iterator[str]:
-    """Rewrite some parts; gives the result as JSON."""
-    yield orjson.dumps(rewriter.run(wanted, attempt).plain()).decode()
+def rewrite_task(row: str, rewriter: Rewriter, attempt: str) -> Iterator[str]:
+    """Rewrite some parts; gives the result as JSON. ``row`` is one of ``rewrite_rows``."""
+    yield orjson.dumps(rewriter.run(Rewrite.of(json.loads(row)), attempt).plain()).decode()
 
 
-def _bundle_rows(bundles: Sequence[Bundle]) -> pa.RecordBatch:
+def rewrite_rows(wanted: Iterable[Rewrite]) -> list[str]:
+    """A row for each rewrite."""
+    return [json.dumps(each.plain()) for each in wanted]
+
+
+def _bundle_rows(bundles: Sequence[Bundle], owners: Mapping[int, InputFile]) -> pa.RecordBatch:
+    """Bundles and what is known of their files; ``owners``: the file of each piece."""
     columns = [
         bytes_array(column, field.type) if field.name == "payload" else pa.array(column, field.type)
         for column, field in zip(zip(*bundles, strict=True), BUNDLE_SCHEMA, strict=True)
     ]
-    return pa.RecordBatch.from_arrays([*columns, pa.nulls(len(bundles), pa.string())], schema=SCAN_SCHEMA)
+    origins = {piece: origin_of(file) for piece, file in owners.items()}
+    known = zip(*(origins[bundle.piece] for bundle in bundles), strict=True)
+    columns += [
+        pa.array(values, kind) for values, kind in zip(known, (pa.int64(), pa.int64(), pa.binary()), strict=True)
+    ]
+    return pa.RecordBatch.from_arrays([*columns, pa.nulls(len(bundles), pa.binary())], schema=SCAN_SCHEMA)
 
 
-def bundles_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Bundle]:
-    """The bundles of Arrow batches, one batch in memory at a time; their payloads are views on it."""
+def bundles_of(batches: Iterable[pa.RecordBatch], origins: Origins) -> Iterator[Bundle]:
+    """The bundles of Arrow batches, one batch in memory at a time; their payloads are views on it.
+
+    ``origins`` has noted where a bundle comes from when it is given.
+    """
     for batch in batches:
+        origins.note(zip(*(batch.column(name).to_pylist() for name in ORIGIN_COLUMNS), strict=True))
         *small, payload = (batch.column(name) for name in BUNDLE_SCHEMA.names)
         for row in zip(*(column.to_pylist() for column in small), _views(payload), strict=True):
             yield Bundle(*row)
@@ -172,11 +203,10 @@ def _views(values: pa.Array) -> Iterator[memoryview]:
     return (view[start:stop] for start, stop in pairwise(edges))
 
 
-def place_table(placing: PiecePlaces) -> pa.Table:
-    """What the shuffle sorts by, a row for each piece: ``PiecePlaces.sort_rows``."""
-    rows = placing.sort_rows()
-    columns = [pa.array([row[index] for row in rows], kind) for index, kind in enumerate(PLACE_SCHEMA.types)]
-    return pa.table(columns, schema=PLACE_SCHEMA)
+def shift_table(shifts: Sequence[PieceShift]) -> pa.Table:
+    """What bundles are joined with: a row for each piece that does not begin a file, or does not count."""
+    columns = [pa.array([row[index] for row in shifts], kind) for index, kind in enumerate(SHIFT_SCHEMA.types)]
+    return pa.table(columns, schema=SHIFT_SCHEMA)
 
 
 def text_rows(texts: Iterable[str]) -> Iterator[pa.RecordBatch]:

@@ -21,9 +21,9 @@ from typing import Any, Final, Never
 
 import click
 
-from mqsniff import __version__
 from mqsniff.answers.captures import is_capture_name
 from mqsniff.cli.talk import open_standard_streams, say, was_missed
+from mqsniff.cli.version import print_version
 
 COMMANDS: Final = (
     "decode",
@@ -168,6 +168,13 @@ def _silence_stdout() -> None:
 
 
 @click.group("mqsniff", cls=Commands, epilog=EPILOG, context_settings=SETTINGS)
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=print_version,
+    help="Show the version and whether this build is compiled, and exit.",
+)
 def main() -> None:
     """Decode the traffic of message queues out of packet captures."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import click
 
@@ -38,6 +39,18 @@ class CountedChain:
             if item is not None:
                 self.seen.take(item)
             yield item
+
+    def plain(self) -> dict[str, Any]:
+        """Everything that was counted, as plain values."""
+        everything = None if self.everything is self.seen else self.everything.plain()
+        return {"seen": self.seen.plain(), "everything": everything, "filters": self._chain.plain()}
+
+    def add(self, plain: Mapping[str, Any]) -> None:
+        """Add what another process counted, as ``plain`` gave it."""
+        self.seen.add(plain["seen"])
+        if plain["everything"] is not None:
+            self.everything.add(plain["everything"])
+        self._chain.add(plain["filters"])
 
     def sentences(self) -> Iterator[str]:
         """What each filter let pass, a line each."""

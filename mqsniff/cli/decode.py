@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from mqsniff.cli.inputs import complete_file, input_files
-from mqsniff.cli.options import RunOptions, run_options
+from mqsniff.cli.options import RunOptions, jobs_option, run_options
 from mqsniff.cli.sections import SectionedCommand, option
 
 EPILOG: Final = """\b
@@ -44,6 +44,7 @@ domain_option: Final = option(
 @click.command(cls=SectionedCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=complete_file)
 @run_options
+@jobs_option
 @domain_option
 def command(files: tuple[str, ...], **options: Any) -> int:
     """Decode captures: text on a terminal, NDJSON into a pipe, or CSV, or Parquet files.
@@ -55,11 +56,10 @@ def command(files: tuple[str, ...], **options: Any) -> int:
     Filters choose messages; their exchanges, records, problems and connections come along. --topic, --partition,
     --offset and --key choose among the records and partitions of a message too.
     """
+    from mqsniff.cli.jobs import run_files
     from mqsniff.cli.progress import Progress
-    from mqsniff.cli.run import run
-    from mqsniff.sources.files import FileSource
 
     files = input_files(files)
     wanted = RunOptions.of({**options, "live": "-" in files})
     progress = Progress(silent_stdout=wanted.output == "parquet")
-    return run(FileSource(files, wanted.limits, progress), wanted, progress)
+    return run_files(files, wanted, progress)[0]

@@ -91,6 +91,8 @@ class RunOptions:
     """Key logs that open TLS."""
     hash_key: HashKey | None = None
     """The key of hashes of what is not shown; None: a random one."""
+    jobs: int | None = None
+    """Processes that decode; None: as it pays."""
 
     def __post_init__(self) -> None:
         """Make the key of the run, if the user gave none."""
@@ -291,6 +293,13 @@ decode_options: Final = all_of((
            shell_complete=_complete_limit, help="Change a limit (`mqsniff protocols limits` lists them); repeatable."),
 ))  # fmt: skip
 """How traffic is read, for every command that decodes."""
+
+jobs_option: Final = option(
+    _DECODING, "--jobs", metavar="N", type=click.IntRange(1, 256),
+    help="Processes that decode to NDJSON, CSV, Parquet or for SQL, each the connections of its share; rows and their "
+         "order are those of one. Text, stdin, -n, --where, --connection c3 and times without a date take one.  "
+         "[default: the cores for large files, else 1]")  # fmt: skip
+"""How many processes decode."""
 
 run_options: Final = all_of((
     option(_OUTPUT, "-o", "--output", type=OneOf("output", OUTPUTS),

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
 import click
 
@@ -42,9 +42,10 @@ class SinkOutput(NamedTuple):
     """Gets each message that teaches topic names, also if filters drop it."""
 
 
-def make_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
+def make_output(options: RunOptions, captures: list[CaptureInfo], skip: int = 0) -> SinkOutput:
     """The output that the user asks for: files for Parquet, else stdout.
 
+    ``skip``: bytes of rows that stdout has got already.
     Raises click.UsageError for a folder that cannot, or must not, be written to.
     """
     if output_of(options) == SILENT:
@@ -70,7 +71,7 @@ def make_output(options: RunOptions, captures: list[CaptureInfo]) -> SinkOutput:
         raise click.UsageError(f"--fields belongs to -o text and -o csv, and this is {output_of(options)}")
     if output_of(options) == "text" and not options.fields:
         return _text_output(options, captures)
-    stream = _stream_sink(options, captures)
+    stream = stream_sink(options, captures, stdout_of_rows(skip))
     return SinkOutput(stream, stream.tick)
 
 
@@ -91,6 +92,36 @@ def _periodic_sink(
     )
 
 
+class RestOfRows(io.RawIOBase):
+    """Stdout for a run that is done once more: what was written the first time is left out."""
+
+    def __init__(self, stream: BinaryIO, skip: int) -> None:
+        self._stream = stream
+        self._skip = skip
+
+    def writable(self) -> bool:
+        """See io.IOBase."""
+        return True
+
+    def write(self, data: Any, /) -> int:
+        """Write what is new."""
+        left_out = min(self._skip, len(data))
+        self._skip -= left_out
+        if left_out < len(data):
+            self._stream.write(memoryview(data)[left_out:])
+        return len(data)
+
+    def flush(self) -> None:
+        """See io.IOBase."""
+        self._stream.flush()
+
+
+def stdout_of_rows(skip: int = 0) -> BinaryIO:
+    """Stdout, without the first bytes of what is written to it."""
+    stream = _stdout()
+    return cast("BinaryIO", RestOfRows(stream, skip)) if skip else stream
+
+
 def _stdout() -> BinaryIO:
     """Stdout, buffered also under ``python -u``: sinks flush it when the input pauses.
 
@@ -102,21 +133,22 @@ def _stdout() -> BinaryIO:
     return open(stream.fileno(), "wb", closefd=False) if isinstance(stream, io.RawIOBase) else stream
 
 
-def _stream_sink(options: RunOptions, captures: list[CaptureInfo]) -> Sink:
+def stream_sink(options: RunOptions, captures: list[CaptureInfo], stream: BinaryIO) -> Sink:
+    """Rows to a stream."""
     output = output_of(options)
     match output:
         case "ndjson":
             from mqsniff.sinks.ndjson import NdjsonSink
 
-            return NdjsonSink(_stdout(), captures, options.wanted(output), options.shown)
+            return NdjsonSink(stream, captures, options.wanted(output), options.shown)
         case "csv":
             from mqsniff.sinks.csv import CsvSink
 
             (table,) = options.wanted(output)
-            return CsvSink(_stdout(), captures, table, options.shown, options.fields, terminal=sys.stdout.isatty())
+            return CsvSink(stream, captures, table, options.shown, options.fields, terminal=sys.stdout.isatty())
     from mqsniff.sinks.columns import ColumnSink
 
-    return ColumnSink(_stdout(), captures, options.fields, _text_options(options))
+    return ColumnSink(stream, captures, options.fields, _text_options(options))
 
 
 def wants_color(choice: str, *, terminal: bool) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from types import FrameType
 from typing import Final
@@ -65,21 +65,21 @@ class PluginTalk(io.TextIOBase):
 
 def _watch(thread: int, captures: Sequence[CaptureInfo], ended: threading.Event, slow_s: float) -> None:
     """Say once of each call of a plugin that it takes long."""
+    classes = (entry.dissector for entry in load_dissectors())
+    packages = {dissector.__module__.partition(".")[0] for dissector in classes if dissector is not None}
     seen: FrameType | None = None
     looks = 0
     while not ended.wait(slow_s / _LOOKS):
-        call = _plugin_call(sys._current_frames().get(thread))  # noqa: SLF001  # as above
+        call = _plugin_call(sys._current_frames().get(thread), packages)  # noqa: SLF001  # as above
         looks = looks + 1 if call is not None and call is seen else 0
         seen = call
         if call is not None and looks == _LOOKS:
             say(f"mqsniff: {_described(call, captures)} takes more than {slow_s:g} s; Ctrl-C ends the run")
 
 
-def _plugin_call(frame: FrameType | None) -> FrameType | None:
-    """The outermost call into a dissector's package of what a thread does; None if it does something else."""
+def _plugin_call(frame: FrameType | None, packages: Container[str]) -> FrameType | None:
+    """The outermost call into one of these packages of what a thread does; None if it does something else."""
     found = None
-    classes = (entry.dissector for entry in load_dissectors())
-    packages = {dissector.__module__.partition(".")[0] for dissector in classes if dissector is not None}
     while frame is not None:
         if str(frame.f_globals.get("__name__")).partition(".")[0] in packages:
             found = frame

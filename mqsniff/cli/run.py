@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +27,7 @@ from mqsniff.cli.talk import remark, say, tell_key_logs
 from mqsniff.model import CaptureInfo, Item, ProblemItem
 
 if TYPE_CHECKING:
-    from mqsniff.pipeline import Pipeline, Source
+    from mqsniff.pipeline import Pipeline, Source, Totals
 
 
 _FILES_NAMED: Final = 3
@@ -46,6 +47,17 @@ class Watcher(Protocol):
     def tick(self) -> None:
         """The input pauses."""
         ...
+
+
+class Finished(Protocol):
+    """What is told of at the end of a run."""
+
+    @property
+    def captures(self) -> list[CaptureInfo]:
+        """The inputs."""
+        ...
+
+    totals: Totals
 
 
 class OutputError(click.ClickException):
@@ -72,9 +84,12 @@ def run(
     talk: AbstractContextManager[object] | None = None,
     keeper: RunKeeper | None = None,
     watcher: Watcher | None = None,
+    *,
+    skip: int = 0,
 ) -> int:
     """Decode everything that a source gives, inside of what talks meanwhile; the exit code.
 
+    ``skip``: bytes of rows that are on stdout already.
     Raises click.UsageError for an output, or a condition, that cannot be meant, OutputError for files that cannot be
     written.
     """
@@ -85,7 +100,7 @@ def run(
     settings = options.settings(output_of(options))
     pipeline = Pipeline(source, settings, decode_as=options.decode_as, domain=options.domain, keys=options.tls_keys)
     choice = filter_chain(options, pipeline.captures)
-    output = make_output(options, pipeline.captures)
+    output = make_output(options, pipeline.captures, skip)
     if keeper is not None:
         keeper.begin(pipeline, output)
     if watcher is not None:
@@ -94,12 +109,13 @@ def run(
         watcher.begin(pipeline)
         output = output._replace(sink=PairedSink(output.sink, watcher))
     started = time.monotonic()
+    gc.freeze()  # modules and their tables stay: collecting need not look at them again
     try:
         with ended_by_sigterm():
             items = choice.of(pipeline.items(), output.learn)
             if keeper is not None:
                 items = keeper.kept(items)
-            if options.output is None and output_of(options) == "ndjson":
+            if announces(options) and not skip:
                 items = _announced(items)
             ended = _pump(items, output, pipeline.captures, talk)
     except OSError as error:
@@ -111,7 +127,7 @@ def run(
             raise
         what = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         raise OutputError(f"rows cannot be written ({what}): {foreign} breaks the contract of dissectors") from error
-    code = _conclude(pipeline, choice, options, time.monotonic() - started)
+    code = conclude(pipeline, choice, options, time.monotonic() - started)
     return ended or code
 
 
@@ -128,11 +144,21 @@ def _at_times(source: Source, options: RunOptions) -> tuple[Source, RunOptions]:
     return peeked, replace(options, filters=filters, times=NO_TIMES)
 
 
+def announces(options: RunOptions) -> bool:
+    """Whether the user did not ask for NDJSON and gets it."""
+    return options.output is None and output_of(options) == "ndjson"
+
+
+def announce() -> None:
+    """Say how to get text."""
+    remark("mqsniff: stdout is no terminal, so it gets NDJSON; for text: -o text --color always | less -RS")
+
+
 def _announced(items: Iterator[Item | None]) -> Iterator[Item | None]:
     """The items; before the first row of a capture that can be read, a line says how to get text."""
     for item in items:
         if item is not None and not (isinstance(item, ProblemItem) and item.connection is None):
-            remark("mqsniff: stdout is no terminal, so it gets NDJSON; for text: -o text --color always | less -RS")
+            announce()
             yield item
             break
         yield item
@@ -161,7 +187,7 @@ def _pump(
     return 0
 
 
-def _point_to_stats(pipeline: Pipeline) -> None:
+def _point_to_stats(pipeline: Finished) -> None:
     """Name the command that gives an overview of the same files."""
     from mqsniff.cli import COMMANDS
 
@@ -171,12 +197,12 @@ def _point_to_stats(pipeline: Pipeline) -> None:
         remark(f"an overview of it: mqsniff stats {files}")
 
 
-def _scopes(pipeline: Pipeline) -> Iterator[str]:
+def _scopes(pipeline: Finished) -> Iterator[str]:
     """What part of the traffic was captured, where it was not all."""
     return (f"{capture.name}: {capture.scope}" for capture in pipeline.captures if capture.scope)
 
 
-def _conclude(pipeline: Pipeline, choice: CountedChain, options: RunOptions, seconds: float) -> int:
+def conclude(pipeline: Finished, choice: CountedChain, options: RunOptions, seconds: float) -> int:
     """Say what the run came to, and give its exit code."""
     unreadable = [capture for capture in pipeline.captures if capture.unreadable]
     for capture in unreadable:

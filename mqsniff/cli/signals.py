@@ -1,17 +1,25 @@
 """Ctrl-C and SIGTERM, which schedulers and service managers send: both end a run in the same way.
 
-The exit code is 128 plus the number of the signal.
+1. The exit code is 128 plus the number of the signal.
+2. A signal is not lost. Python drops exceptions of some callbacks, such as those that importlib runs after each import:
+   where it drops the exception of a signal, it is raised again a moment later.
 """
 
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 INTERRUPTED: Final = 128 + signal.SIGINT
 TERMINATED: Final = 128 + signal.SIGTERM
+_AGAIN_S: Final = 0.01
+"""Time after which a dropped exception is raised again: the callback that dropped it has ended by then."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -41,3 +49,27 @@ def ended_by_sigterm() -> Iterator[None]:
 def code_of(interrupt: KeyboardInterrupt) -> int:
     """The exit code of a run that a signal ended."""
     return TERMINATED if isinstance(interrupt, Terminated) else INTERRUPTED
+
+
+def raise_dropped_again() -> Callable[[Any], object]:
+    """From now on, raise exceptions of signals again that Python drops (rule 2); the hook that was there before."""
+    before = sys.unraisablehook
+
+    def hook(dropped: Any) -> None:
+        if isinstance(dropped.exc_value, KeyboardInterrupt):
+            _raise_later(type(dropped.exc_value))
+        else:
+            before(dropped)
+
+    sys.unraisablehook = hook
+    return before
+
+
+def _raise_later(kind: type[KeyboardInterrupt]) -> None:
+    """Raise an exception in the main thread a moment later."""
+
+    def handler(_signal: int, _frame: object) -> NoReturn:
+        raise kind
+
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)

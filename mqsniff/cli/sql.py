@@ -19,7 +19,7 @@ from mqsniff.answers.captures import is_capture_name
 from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.inputs import complete_file
 from mqsniff.cli.known import OneOf, unknown
-from mqsniff.cli.options import RunOptions, decode_options
+from mqsniff.cli.options import RunOptions, decode_options, jobs_option
 from mqsniff.cli.privatefolder import private_folder
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.signals import INTERRUPTED, TERMINATED, code_of, ended_by_sigterm
@@ -82,6 +82,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 @filter_options
 @where_option
 @decode_options
+@jobs_option
 def command(
     arguments: tuple[str, ...],
     output: str | None,
@@ -273,9 +274,8 @@ class QueryTables:
     def decode(self, captures: Sequence[str], needed: tuple[TableName, ...], options: dict[str, Any]) -> int:
         """Decode captures into some tables; the exit code of the run."""
         from mqsniff.answers.folders import table_files
+        from mqsniff.cli.jobs import run_files
         from mqsniff.cli.progress import Progress
-        from mqsniff.cli.run import run
-        from mqsniff.sources.files import FileSource
 
         self._there = tables_in(self._stored, list(needed))
         filters = filters_of(options)
@@ -288,9 +288,8 @@ class QueryTables:
             **options,
         )
         progress = Progress(silent_stdout=True)
-        source = FileSource(captures, wanted.limits, progress)
-        code = run(source, wanted, progress)
-        self.complete = any(not capture.unreadable for capture in source.captures)
+        code, read = run_files(tuple(captures), wanted, progress)
+        self.complete = any(not capture.unreadable for capture in read)
         if self.complete:
             self._stored.append((self._decoded, table_files(self._decoded)))
         return code

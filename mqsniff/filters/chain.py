@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from mqsniff.model import ClosedItem, Item, Message, MessageItem, OpenedItem
 
@@ -60,6 +60,15 @@ class FilterChain:
                 return
             passed += isinstance(item, MessageItem)
             yield item
+
+    def plain(self) -> dict[str, Any] | None:
+        """What the filters counted, as plain values; None without filters."""
+        return None if self._chosen is None else self._chosen.plain()
+
+    def add(self, plain: Mapping[str, Any] | None) -> None:
+        """Add what the filters of another process counted."""
+        if self._chosen is not None and plain is not None:
+            self._chosen.add(plain)
 
     def sentences(self) -> Iterator[str]:
         """What each filter let pass, a line each."""

@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from shlex import quote
-from typing import Final
+from typing import Any, Final
 
 from mqsniff.filters.itemfilter import Filters, ItemFilter
 from mqsniff.filters.patterns import Patterns
@@ -54,6 +54,26 @@ class CountingFilter:
             for chosen in self._chooser.choose(item):
                 self.matched += isinstance(chosen, MessageItem)
                 yield chosen
+
+    def plain(self) -> dict[str, Any]:
+        """Everything that was counted, as plain values."""
+        return {
+            "seen": {option: dict(names) for option, names in self._seen.items()},
+            "times": [self._first_ns, self._last_ns],
+            "counts": [self._unnamed, self.messages, self.matched],
+        }
+
+    def add(self, plain: Mapping[str, Any]) -> None:
+        """Add what another process counted, as ``plain`` gave it."""
+        for option, names in plain["seen"].items():
+            self._seen[option].update(names)
+        first, last = plain["times"]
+        firsts = [each for each in (first, self._first_ns) if each is not None]
+        self._first_ns, self._last_ns = min(firsts, default=None), max(last, self._last_ns)
+        unnamed, messages, matched = plain["counts"]
+        self._unnamed += unnamed
+        self.messages += messages
+        self.matched += matched
 
     def sentence(self) -> str:
         """The result in one line; if nothing matched, with what was seen instead."""

@@ -19,7 +19,7 @@ import numpy as np
 from mqsniff.filters.itemfilter import Network
 from mqsniff.model import FlowKey, PacketBatch, SegmentBatch
 from mqsniff.sources.batches import COLUMNS
-from mqsniff.streams.domains import select_segments
+from mqsniff.streams.selection import select_segments
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import select
 import signal
 import subprocess
 import sys
@@ -38,6 +39,8 @@ _AROUND_A_ROW: Final = 32 << 20
 """Bytes of a frame that may come on top of ``query_row``: the schema, padding, small columns."""
 _END_S: Final = 0.6
 """Time to wait for the process to end: longer only if it frees much memory, or deletes large files."""
+_LOOK_MS: Final = 250
+"""Time between two looks for a signal while the process computes."""
 _LAST_WORDS: Final = 4096
 """Bytes of what a crashed process said that are looked at."""
 _START: Final = (
@@ -109,6 +112,7 @@ class QueryProcess:
         if not self.close.alive:
             raise QueryError("the query was ended")
         try:
+            _wait_for(self._process.stdout.fileno())
             frame = read_frame(self._process.stdout.fileno(), self._terms.limits.query_row + _AROUND_A_ROW)
         except FrameSizeError as error:
             self.close()
@@ -210,6 +214,17 @@ def ending(code: int, said: str, terms: Terms) -> str:
     if name == "SIGKILL":
         return "the process of the query was killed (SIGKILL), perhaps by the system for lack of memory"
     return f"the process of the query crashed on it ({name}{last})"
+
+
+def _wait_for(descriptor: int) -> None:
+    """Wait for bytes, or for the end.
+
+    A signal that comes just before a read, or to another thread, does not wake a read.
+    """
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    while not waiting.poll(_LOOK_MS):
+        pass
 
 
 def _end(process: subprocess.Popen[bytes], said: IO[bytes]) -> None:

@@ -23,11 +23,17 @@ class Clock:
         self._mode = mode
         self._origin: int | None = None
         self._day = ""
+        self._day_second: int | None = None
+        """A second of that day."""
 
     def day(self, ts_ns: int) -> str | None:
         """The date of a time, when it is another one than that of the time before."""
         if self._mode not in ("utc", "local"):
             return None
+        seconds = ts_ns // SECOND_NS
+        if seconds == self._day_second:
+            return None
+        self._day_second = seconds
         day = self._second(ts_ns)[:10]
         if day == self._day:
             return None

@@ -52,9 +52,9 @@ def message_parts(message: Message, latency_ns: int | None, shown: Redaction) ->
 def _tell_topics(message: Message, shown: Redaction, parts: list[TextPart]) -> None:
     """Add topics and group."""
     if message.topics:
-        parts.append(("topic", "  " + _listed(message.topics)))
+        parts.append(("topic", "  " + listed_topics(message.topics)))
     elif message.topic_ids:
-        parts.append(("topic", "  " + _listed(message.topic_ids)))
+        parts.append(("topic", "  " + listed_topics(message.topic_ids)))
     if message.group:
         parts.append(("detail", "  group=" + brief(message.group, shown)))
 
@@ -212,7 +212,8 @@ def data_text(data: bytes | None, encoding: str) -> str:
     return text + "…" if encoding == "cut" else text
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def listed_topics(names: tuple[str, ...]) -> str:
+    """The first topics, and how many there are besides."""
     text = ",".join(safe(name) for name in names[:_TOPICS_SHOWN])
     return text if len(names) <= _TOPICS_SHOWN else f"{text},+{len(names) - _TOPICS_SHOWN}"
 

@@ -23,7 +23,7 @@ import orjson
 
 from mqsniff.model import ConnectionInfo, Item, Message, MessageItem, RecordItem, Side, packet_capture, packet_number
 from mqsniff.model.items import endpoint
-from mqsniff.sinks.recordlines import record_lines
+from mqsniff.sinks.recordlines import RecordLines
 from mqsniff.tables.rows import Captures, Row, fits, rows_of
 from mqsniff.tables.schemas import TABLES, TableName, names_of
 from mqsniff.tables.times import rfc3339, utc_second
@@ -175,6 +175,7 @@ class NdjsonSink:
         self._captures = captures
         self._wanted = frozenset(wanted)
         self._shown = shown
+        self._records = RecordLines(captures, shown)
         self._only_messages = "messages" in wanted and "partitions" not in wanted
 
     def write(self, item: Item) -> None:
@@ -182,18 +183,22 @@ class NdjsonSink:
         if self._only_messages and isinstance(item, MessageItem):
             line = message_line(item.connection, item.message, self._captures, self._shown)
             if line is not None:
+                if self._records.waits:
+                    self._stream.writelines(self._records.rest())
                 self._stream.write(line)
                 return
-        if isinstance(item, RecordItem) and item.batch.count > FEW:
+        if isinstance(item, RecordItem) and (item.batch.count > FEW or self._records.waits):
             if "records" in self._wanted:
-                lines = record_lines(item.connection, item.message, item.batch, self._captures, self._shown)
-                self._stream.writelines(lines)
+                self._stream.writelines(self._records.add(item.connection, item.message, item.batch))
             return
         for table, row in rows_of(item, self._captures, self._wanted, self._shown):
+            if self._records.waits:
+                self._stream.writelines(self._records.rest())
             self._stream.write(ndjson_line(table, row, self._shown))
 
     def tick(self) -> None:
-        """Flush, so that the reader of a pipe sees what was written."""
+        """Write what waits and flush, so that the reader of a pipe sees it."""
+        self._stream.writelines(self._records.rest())
         self._stream.flush()
 
 

@@ -1,10 +1,13 @@
-"""A record batch in, its rows of ``records`` as lines of JSON out: values that records share are rendered once. Hot.
+"""Record batches in, their rows of ``records`` as lines of JSON out: values that records share are rendered once. Hot.
 
 1. A line equals, byte for byte, what ``ndjson_line`` makes of the row of ``record_rows``: that is the slow twin.
 2. Columns that vary are rendered as columns. Numbers are serialised as one list; text, times and other values one by
    one. No dict per record.
 3. Constants and the names of columns are the bytes between two columns that vary, so that a line is one join.
 4. At most ``LINES`` lines are in memory together, with about ``SIZE`` bytes of record data, however large a batch is.
+
+5. From ``KERNELS_FROM`` records on, batches wait until they make a block for ``arrowlines``: ``tick`` of the sink, and
+   each line of another table, end a block. Whatever waits is bounded by ``BLOCK_ROWS`` and ``BLOCK_BYTES``.
 
 In batches of 40 records of 800 bytes it takes 7 µs per record on one core, the slow twin 11, and the whole run 17;
 tshark's JSON takes 160 (``benchmarks/run.py kafka-records``). For a few records, columns cost more than they save.
@@ -15,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, repeat
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
 import orjson
 
@@ -27,12 +30,13 @@ from mqsniff.tables.values import Encoding, Redaction, base64, text_of
 
 LINES: Final = 256
 SIZE: Final = 1 << 20
-_NAMES: Final = names_of("records")
-_HEADS: Final = {name: f',"{name}":'.encode() for name in _NAMES}
-_TIMES: Final = frozenset(names_of("records", "timestamp"))
+NAMES: Final = names_of("records")
+HEADS: Final = {name: f',"{name}":'.encode() for name in NAMES}
+TIMES: Final = frozenset(names_of("records", "timestamp"))
+_TEXTS: Final = names_of("records", "text")
 _OBJECTS: Final = frozenset(names_of("records", "headers", "json"))
 _NUMBERS: Final = frozenset((int, bool))
-_SPANNED: Final = frozenset(("key", "key_encoding", "value", "value_encoding", "value_size"))
+SPANNED: Final = frozenset(("key", "key_encoding", "value", "value_encoding", "value_size"))
 """Columns that are rendered with ``key`` or ``value``."""
 _ENCODINGS: Final = {
     (name, encoding): f',"{name}_encoding":"{encoding}"'.encode()
@@ -42,21 +46,119 @@ _ENCODINGS: Final = {
 
 _Column: TypeAlias = tuple[bytes, list[bytes]]
 """(bytes before each value of a column, its values); if the first is empty, each value includes the column's name."""
+KERNELS_FROM: Final = 1 << 14
+"""Fewer records do not pay for the import of Arrow."""
+BLOCK_ROWS: Final = 1 << 12
+BLOCK_BYTES: Final = 4 << 20
+"""Of record data, and of text that rows repeat."""
+BLOCK_ROWS_MIN: Final = 128
+"""For fewer records, or fewer in a batch than ``FEW``, kernels cost more than they save."""
+FEW: Final = 4
+
 _Spans: TypeAlias = Iterable[tuple[int, int]]
 """Start and stop of keys or values; a negative start is null."""
 
 
-def record_lines(
+class BatchColumns(NamedTuple):
+    """A batch as columns of the table, as it was when it came."""
+
+    common: Row
+    """Values that all its rows share."""
+    columns: dict[str, Sequence[Any]]
+    batch: RecordBatch
+
+
+class BatchPiece(NamedTuple):
+    """Some records of a batch."""
+
+    told: BatchColumns
+    start: int
+    stop: int
+
+
+def batch_columns(
     connection: ConnectionInfo, message: Message, batch: RecordBatch, captures: Captures, shown: Redaction
-) -> Iterator[bytes]:
-    """The lines of a batch with newlines, some at a time (rule 4)."""
-    common = record_constants(connection, message, batch, captures, shown)
-    columns = record_columns(batch, shown)
+) -> BatchColumns:
+    """What the lines of a batch are made of."""
+    return BatchColumns(
+        record_constants(connection, message, batch, captures, shown), record_columns(batch, shown), batch
+    )
+
+
+class RecordLines:
+    """Turns the batches of a run into lines."""
+
+    def __init__(self, captures: Captures, shown: Redaction) -> None:
+        self._captures = captures
+        self._shown = shown
+        self._told = 0
+        self._waiting: list[BatchPiece] = []
+        self._rows = 0
+        self._size = 0
+        self._data = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether there are records whose lines were not given."""
+        return self._rows > 0
+
+    def add(self, connection: ConnectionInfo, message: Message, batch: RecordBatch) -> Iterator[bytes | memoryview]:
+        """The next batch; gives lines, of batches before it too."""
+        told = batch_columns(connection, message, batch, self._captures, self._shown)
+        self._told += batch.count
+        if self._told < KERNELS_FROM or not self._shown.payload or self._shown.max_bytes is not None:
+            yield from record_lines(told, self._shown)
+            return
+        data = 0 if self._waiting and self._waiting[-1].told.batch.data is batch.data else len(batch.data)
+        if self._data and self._data + data > BLOCK_BYTES:
+            yield from self.rest()
+        self._data += data
+        row_size = 1 + _extent(batch) // batch.count + _width(told.common)
+        step = max(1, min(BLOCK_ROWS, BLOCK_BYTES // row_size))
+        for start in range(0, batch.count, step):
+            stop = min(start + step, batch.count)
+            if self._rows + stop - start > BLOCK_ROWS or self._size + row_size * (stop - start) > BLOCK_BYTES:
+                yield from self.rest()
+            self._waiting.append(BatchPiece(told, start, stop))
+            self._rows += stop - start
+            self._size += row_size * (stop - start)
+
+    def rest(self) -> Iterator[bytes | memoryview]:
+        """The lines of the records that wait."""
+        waiting, rows = self._waiting, self._rows
+        self._waiting, self._rows, self._size, self._data = [], 0, 0, 0
+        if rows >= max(BLOCK_ROWS_MIN, FEW * len(waiting)):
+            from mqsniff.sinks.arrowlines import block_lines  # noqa: PLC0415  # start-up is a budget
+
+            yield block_lines(waiting, self._shown)
+            return
+        for told, start, stop in waiting:
+            yield from record_lines(told, self._shown, start, stop)
+
+
+def _extent(batch: RecordBatch) -> int:
+    """About how many bytes the records of a batch have: batches may share their data."""
+    starts, stops = batch.values or ((), ())
+    if len(starts) == 0 or starts[0] < 0 or stops[-1] < starts[0]:
+        return len(batch.data)
+    return min(len(batch.data), int(stops[-1] - starts[0]))
+
+
+def _width(common: Row) -> int:
+    """The length of the text that all rows of a batch repeat."""
+    return sum([len(text) for name in _TEXTS if isinstance(text := common[name], str)])
+
+
+def record_lines(told: BatchColumns, shown: Redaction, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+    """The lines of records ``start`` to ``stop`` with newlines, some at a time (rule 4)."""
+    batch = told.batch
+    end = batch.count if stop is None else stop
     step = max(1, min(LINES, SIZE * batch.count // max(1, len(batch.data))))
-    for start in range(0, batch.count, step):
-        stop = min(start + step, batch.count)
-        varying = _varying(common, columns, batch, shown, start, stop)
-        lines = zip(*_parts(common, varying, shown, stop - start), strict=True)
+    varying = _varying(told)
+    for first in range(start, end, step):
+        last = min(first + step, end)
+        columns = {name: _rendered(name, told, first, last, shown) for name in varying}
+        lines = zip(*_parts(told.common, columns, shown, last - first), strict=True)
         yield b"".join(chain.from_iterable(lines))
 
 
@@ -64,37 +166,59 @@ def _parts(common: Row, varying: dict[str, _Column], shown: Redaction, count: in
     """The parts of a line in order, each for all lines: constant bytes and varying columns in turn."""
     before = b'{"table":"records"'
     constants: Row = {}
-    for name in _NAMES:
+    for name in NAMES:
         if name in varying:
             head, values = varying[name]
-            yield repeat(before + _cells(constants, shown) + head, count)
+            yield repeat(before + cells(constants, shown) + head, count)
             yield values
             before, constants = b"", {}
-        elif name not in _SPANNED:
+        elif name not in SPANNED:
             constants[name] = common[name]
-    yield repeat(before + _cells(constants, shown) + b"}\n", count)
+    yield repeat(before + cells(constants, shown) + b"}\n", count)
 
 
-def _varying(  # noqa: PLR0917  # two of them are a part
-    common: Row, every: dict[str, Sequence[Any]], batch: RecordBatch, shown: Redaction, start: int, stop: int
-) -> dict[str, _Column]:
-    """The columns of records ``start`` to ``stop`` that vary."""
-    columns: dict[str, Sequence[Any]] = {"record_index": range(start, stop)}
-    columns |= {name: listed(column[start:stop]) for name, column in every.items()}
-    if "ordering_key" in columns:
-        keys = zip(columns["ordering_key"], columns["ordering_key_encoding"], strict=True)
-        columns["ordering_key"] = [
-            None if key is None else base64(key) if encoding == "base64" else key.decode() for key, encoding in keys
-        ]
-    made = {name: _column(name, column, shown) for name, column in columns.items() if name not in _SPANNED}
-    if batch.headers is not None:
-        made["headers"] = b"", list(_headers(batch, start, stop, shown))
-    if batch.keys is not None:
-        made["key"] = b"", list(_keys(batch.data, _cut(batch.keys, start, stop), shown))
-    spans = repeat((-1, -1), stop - start) if batch.values is None else _cut(batch.values, start, stop)
-    given = (columns.get(name) or repeat(common[name], stop - start) for name in ("value_encoding", "value_size"))
-    made["value"] = b"", list(_values(batch.data, spans, zip(*given, strict=True), shown))
-    return made
+def _varying(told: BatchColumns) -> list[str]:
+    """The columns that vary, but for those that are rendered with others."""
+    batch = told.batch
+    names = {"record_index": True, "headers": batch.headers is not None, "key": batch.keys is not None, "value": True}
+    names |= {name: name not in SPANNED for name in told.columns}
+    return [name for name, varies in names.items() if varies]
+
+
+def cells_of(name: str, told: BatchColumns, start: int, stop: int, shown: Redaction) -> list[bytes]:
+    """A column of records ``start`` to ``stop`` with its name, whether it varies in this batch or not."""
+    if name not in _varying(told):
+        return [b"" if name in SPANNED else _cell(name, told.common[name], shown)] * (stop - start)
+    head, values = _rendered(name, told, start, stop, shown)
+    return [head + value for value in values] if head else values
+
+
+def _rendered(name: str, told: BatchColumns, start: int, stop: int, shown: Redaction) -> _Column:
+    """A column that varies."""
+    common, columns, batch = told
+    match name:
+        case "headers" if batch.headers is not None:
+            return b"", list(_headers(batch, start, stop, shown))
+        case "key" if batch.keys is not None:
+            return b"", list(_keys(batch.data, _cut(batch.keys, start, stop), shown))
+        case "value":
+            spans = repeat((-1, -1), stop - start) if batch.values is None else _cut(batch.values, start, stop)
+            given = (
+                repeat(common[each], stop - start) if columns.get(each) is None else listed(columns[each][start:stop])
+                for each in ("value_encoding", "value_size")
+            )
+            return b"", list(_values(batch.data, spans, zip(*given, strict=True), shown))
+        case "record_index" if name not in columns:
+            return _column(name, range(start, stop), shown)
+    values = listed(columns[name][start:stop])
+    if name == "ordering_key":
+        values = _ordering_keys(values, listed(columns["ordering_key_encoding"][start:stop]))
+    return _column(name, values, shown)
+
+
+def _ordering_keys(keys: Sequence[bytes | None], encodings: Sequence[Encoding | None]) -> list[str | None]:
+    pairs = zip(keys, encodings, strict=True)
+    return [None if key is None else base64(key) if encoding == "base64" else key.decode() for key, encoding in pairs]
 
 
 def _cut(spans: tuple[Sequence[int], Sequence[int]], start: int, stop: int) -> _Spans:
@@ -103,12 +227,12 @@ def _cut(spans: tuple[Sequence[int], Sequence[int]], start: int, stop: int) -> _
 
 def _column(name: str, column: Sequence[Any], shown: Redaction) -> _Column:
     """A column of values that are not record data."""
-    if name in _TIMES:
+    if name in TIMES:
         known = {value: _cell(name, value, shown) for value in set(column)}
         return b"", [known[value] for value in column]
     if _NUMBERS.issuperset(map(type, column)):
         try:
-            return _HEADS[name], orjson.dumps(list(column))[1:-1].split(b",")
+            return HEADS[name], orjson.dumps(list(column))[1:-1].split(b",")
         except TypeError:  # an integer of more than 64 bits
             pass
     return b"", [_cell(name, value, shown) for value in column]
@@ -116,12 +240,12 @@ def _column(name: str, column: Sequence[Any], shown: Redaction) -> _Column:
 
 def _cell(name: str, value: Any, shown: Redaction) -> bytes:
     """A value with the column's name; empty for null."""
-    return _cells({name: value}, shown)
+    return cells({name: value}, shown)
 
 
-def _cells(columns: Row, shown: Redaction) -> bytes:
+def cells(columns: Row, shown: Redaction) -> bytes:
     """Some adjacent columns, without nulls and times that the format does not have."""
-    named = {name: rfc3339(v) if name in _TIMES else v for name, v in columns.items() if v is not None}
+    named = {name: rfc3339(v) if name in TIMES else v for name, v in columns.items() if v is not None}
     there = {name: value for name, value in named.items() if value is not None}
     return b"," + shown.row_json(there, _OBJECTS)[1:-1] if there else b""
 
@@ -129,7 +253,7 @@ def _cells(columns: Row, shown: Redaction) -> bytes:
 def _headers(batch: RecordBatch, start: int, stop: int, shown: Redaction) -> Iterator[bytes]:
     """The column ``headers``."""
     assert batch.headers is not None
-    head = _HEADS["headers"]
+    head = HEADS["headers"]
     for index in range(start, stop):
         headers = batch.headers[index]
         if not headers:
@@ -163,7 +287,7 @@ def _values(data: bytes, spans: _Spans, known: Iterable[tuple[Any, Any]], shown:
     """The columns ``value``, ``value_encoding`` and ``value_size``; the dissector may give the last two."""
     for (start, stop), (encoding, size) in zip(spans, known, strict=True):
         if start < 0:
-            yield _cells({"value_encoding": encoding, "value_size": size}, shown)
+            yield cells({"value_encoding": encoding, "value_size": size}, shown)
         else:
             whole = max(stop - start, size or 0)
             yield b'%b,"value_size":%d' % (_payload("value", data[start:stop], whole, shown), whole)
@@ -173,4 +297,4 @@ def _payload(name: str, data: bytes, size: int, shown: Redaction) -> bytes:
     """A key or value of ``size`` bytes, as far as it was captured, and its encoding."""
     text, encoding = shown.record_text(data, size)
     encoding_part = _ENCODINGS[name, encoding]
-    return encoding_part if text is None else _HEADS[name] + orjson.dumps(text) + encoding_part
+    return encoding_part if text is None else HEADS[name] + orjson.dumps(text) + encoding_part

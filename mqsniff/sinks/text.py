@@ -50,6 +50,7 @@ from mqsniff.sinks.lines import (
     problem_parts,
     record_text,
 )
+from mqsniff.sinks.messagetext import message_text, name_of
 from mqsniff.sinks.paint import Paint, Role, TextPart
 from mqsniff.sinks.rowlines import row_parts
 from mqsniff.sinks.textoptions import TextOptions
@@ -81,6 +82,8 @@ class TextSink:
         self._rest = frozenset(options.tables) - {*STREAM_TABLES}
         self._clock = Clock(options.time)
         self._paint = Paint(color=options.color, width=options.width, wide=options.wide)
+        self._bare = not (options.color or options.packets or options.width is not None)
+        """Whether lines of messages need no parts."""
         self._labels = Labels(narrow=options.narrow)
         self._now_ns: int | None = None
         """The time of the last line."""
@@ -175,26 +178,40 @@ class TextSink:
             if self._repeated is not None and self._repeated.holds(connection, message):
                 return
             self._unfold()
-        name = message.name if message.version is None else f"{message.name} v{message.version}"
+        name = name_of(message)
         if len(name) > self._name_width:
             self._name_width = max(self._name_width, min(len(name), self._name_width_max))
-        self._line(
-            frame.first_ts_ns,
-            connection,
-            frame.side,
-            protocol=message.protocol,
-            name=safe(name),
-            parts=message_parts(message, latency_ns, shown),
-            packet=frame.first_packet,
-        )
+        if self._bare and not failed:
+            self._bare_line(connection, message, name, message_text(message, latency_ns, shown))
+        else:
+            self._line(
+                frame.first_ts_ns,
+                connection,
+                frame.side,
+                protocol=message.protocol,
+                name=name,
+                parts=message_parts(message, latency_ns, shown),
+                packet=frame.first_packet,
+            )
         if failed and self._folds:
-            self._begin_fold(connection, message, safe(name))
+            self._begin_fold(connection, message, name)
         if self._options.body:
             self._body(message)
         if self._options.records:
             for batch in message.records:
                 for row in record_rows(connection, message, batch, self._captures, shown):
                     self._under(record_text(row, shown))
+
+    def _bare_line(self, connection: ConnectionInfo, message: Message, name: str, told: str) -> None:
+        """The line of ``_line`` for a message, without parts: neither coloured nor cut. Hot."""
+        ts_ns, protocol = message.frame.first_ts_ns, message.protocol
+        self._now_ns = ts_ns
+        if (day := self._clock.day(ts_ns)) is not None:
+            self._put(day)
+        stamp = self._clock.stamp(ts_ns)
+        label = self._labels.of(connection, message.frame.side)
+        width = self._protocol_width = max(self._protocol_width, len(protocol))
+        self._put(f"{stamp}  {label}  {protocol:<{width}}  {name:<{self._name_width}}{told}".rstrip())
 
     def _begin_fold(self, connection: ConnectionInfo, message: Message, name: str) -> None:
         """The message has an error that may be repeated."""

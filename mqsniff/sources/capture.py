@@ -37,8 +37,8 @@ class ReadWindow:
     ``start`` may be set beyond ``stop``: the next ``fill`` skips the bytes between.
     """
 
-    def __init__(self, source: ByteSource, size_max: int, offset: int = 0) -> None:
-        self._size = min(size_max, FIRST_SIZE)
+    def __init__(self, source: ByteSource, size_max: int, offset: int = 0, first: int = FIRST_SIZE) -> None:
+        self._size = min(size_max, first)
         self._size_max = size_max
         self.buffer = bytearray(self._size)
         self.start = 0
@@ -140,9 +140,11 @@ class CaptureReader:
         stretch = stretch or Stretch()
         self._is_last = stretch.is_last
         self._source = raw if stretch.parser else open_bytes(raw, limits)
-        self._window = ReadWindow(
-            self._source, min(window, COMPRESSED_WINDOW) if self._source.compression else window, stretch.offset
-        )
+        if self._source.compression:
+            self._window = ReadWindow(self._source, min(window, COMPRESSED_WINDOW), stretch.offset)
+        else:
+            first = FIRST_SIZE if raw.size is None else min(FIRST_SIZE, raw.size + 1)  # one more, to see the end
+            self._window = ReadWindow(self._source, window, stretch.offset, first)
         self._need = HEAD_MIN
         self._ended = False
         self.over = False
@@ -158,6 +160,11 @@ class CaptureReader:
     def offset(self) -> int:
         """Offset in the capture of the first unused byte."""
         return self._window.offset
+
+    @property
+    def has_all(self) -> bool:
+        """Whether all bytes were read: what is left of them is in the window."""
+        return self._window.ended
 
     def next_batch(self) -> PacketBatch | None:
         """The next packets; None at the end.

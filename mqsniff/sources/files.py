@@ -8,15 +8,19 @@
 4. Captures that overlap in time share ``limits.windows_total`` for their windows.
 5. Packets are merged by t* (the largest time so far in a packet's own capture), then by the rank of the capture, then
    by their order in the capture. This does not depend on windows, nor on the order of the names.
-6. A capture is read when the merge reaches its first packet. So captures that do not overlap are read one after the
+6. Each open file that is read in parts needs a descriptor. A small one is closed once its bytes are in the window.
+7. A capture is read when the merge reaches its first packet. So captures that do not overlap are read one after the
    other, and their batches pass unchanged. If captures overlap, all packets up to the least t* at which a batch ends
    are sorted together.
 """
 
 from __future__ import annotations
 
+import resource
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from errno import EMFILE
+from heapq import heappop, heappush
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -46,10 +50,13 @@ class Lane:
         """(t*, rank) of the last packet of the current batch."""
         return int(self._keys[-1]), self.rank
 
+    @property
+    def next_key(self) -> tuple[int, int]:
+        """(t*, rank) of the next packet, which the current batch has."""
+        return int(self._keys[self._at]), self.rank
+
     def refill(self) -> bool:
-        """Get the next batch if the current one is used up; False at the end of the capture."""
-        if self._batch is not None and self._at < len(self._batch):
-            return True
+        """Get the next batch, the current one is used up; False at the end of the capture."""
         self._batch = self._next_batch()
         self._at = 0
         if self._batch is None:
@@ -57,45 +64,79 @@ class Lane:
         self._keys = np.maximum.accumulate(np.maximum(self._batch.ts_ns, self._keys[-1]))
         return True
 
-    def take(self, horizon: tuple[int, int]) -> tuple[PacketBatch, Int64s] | None:
-        """The next packets up to a horizon, and their t*."""
+    def take(self, horizon: tuple[int, int]) -> tuple[PacketBatch, Int64s]:
+        """The next packets up to a horizon, at least one, and their t*."""
+        assert self._batch is not None
         last_ns, rank = horizon
         first = self._at
         self._at = int(np.searchsorted(self._keys, last_ns, side="right" if self.rank <= rank else "left"))
-        if self._batch is None or self._at <= first:
-            self._at = first
-            return None
         if self._at - first == len(self._batch):
             return self._batch, self._keys
         return slice_batch(self._batch, first, self._at), self._keys[first : self._at]
 
 
+class RunningLanes:
+    """Lanes that have packets now: by the last packet of their batches, and by the next one.
+
+    A step looks only at the lanes that give packets: of a hundred thousand that overlap, most wait.
+    """
+
+    def __init__(self) -> None:
+        self._ends: list[tuple[tuple[int, int], Lane]] = []
+        self._nexts: list[tuple[tuple[int, int], Lane]] = []
+
+    def start(self, lane: Lane) -> None:
+        """Get the next batch of a lane, and let it run unless it has ended."""
+        if lane.refill():
+            heappush(self._ends, (lane.horizon, lane))  # ranks are unique: lanes are never compared
+            heappush(self._nexts, (lane.next_key, lane))
+
+    @property
+    def horizon(self) -> tuple[int, int] | None:
+        """The least horizon; None if no lane runs."""
+        return self._ends[0][0] if self._ends else None
+
+    def taken(self, horizon: tuple[int, int]) -> list[Lane]:
+        """The lanes with packets up to a horizon, by rank; each gets ``put_back`` or ``start`` once it gave them."""
+        found = []
+        while self._nexts and self._nexts[0][0] <= horizon:
+            found.append(heappop(self._nexts)[1])
+        return sorted(found, key=lambda lane: lane.rank)
+
+    def put_back(self, lanes: Iterable[Lane], horizon: tuple[int, int]) -> None:
+        """Go on with lanes that gave their packets up to the least horizon: the one that it belongs to is used up."""
+        for lane in lanes:
+            if lane.horizon == horizon:
+                heappop(self._ends)
+                self.start(lane)
+            else:
+                heappush(self._nexts, (lane.next_key, lane))
+
+
 def merge(lanes: Iterable[Lane]) -> Iterator[PacketBatch]:
     """All packets of the lanes in order; ordinals count them from 0."""
     waiting = deque(sorted(lanes, key=lambda lane: lane.key))
-    running: list[Lane] = []
+    running = RunningLanes()
     ordinal = 0
-    while waiting or running:
-        running = [lane for lane in running if lane.refill()]
-        while waiting and (not running or waiting[0].key < min(lane.horizon for lane in running)):
-            lane = waiting.popleft()
-            if lane.refill():
-                running.append(lane)
-        if not running:
+    while True:
+        while waiting and ((end := running.horizon) is None or waiting[0].key < end):
+            running.start(waiting.popleft())
+        horizon = running.horizon
+        if horizon is None:
             return
-        running.sort(key=lambda lane: lane.rank)
-        horizon = min(lane.horizon for lane in running)
-        parts = [part for lane in running if (part := lane.take(horizon))]
+        taking = running.taken(horizon)
+        parts = [lane.take(horizon) for lane in taking]
         batch = parts[0][0] if len(parts) == 1 else merge_batches(*zip(*parts, strict=True))
         batch.ordinal = ordinal
         ordinal += len(batch)
         yield batch
+        running.put_back(taking, horizon)
 
 
 # ---- files
 
 HEAD_WINDOW: Final = 16 * KIB
-WINDOW_MIN: Final = 256 * KIB
+WINDOW_MIN: Final = 16 * KIB
 NEVER_NS: Final = (1 << 63) - 1
 """First time of a capture without packets."""
 
@@ -175,9 +216,12 @@ class FileSource:
             self._open += 1
             item.reader = CaptureReader(raw, item.info, self._limits, self._window(), self._count)
         batch = item.reader.next_batch()
+        if (batch is None or item.reader.has_all) and not item.released:
+            item.released = True
+            item.reader.close()
+            self._open -= 1
         if batch is None:
             item.close()
-            self._open -= 1
         return batch
 
     def _window(self) -> int:
@@ -200,12 +244,16 @@ class _Input:
         self.first_ns = NEVER_NS
         self.reader: CaptureReader | None = None
         self.held: PacketBatch | None = None
+        self.released = False
+        """Whether it was closed since all its bytes were read; of a small file, it has packets then."""
 
     def open(self) -> RawFile | None:
         """Open the file; None, with the reason in ``info``, if that fails."""
         try:
             return RawFile(self.info.name)
         except OSError as error:
+            if error.errno == EMFILE and _more_descriptors():
+                return self.open()
             self.info.unreadable = (error.strerror or "cannot be opened").lower()
             return None
 
@@ -220,6 +268,15 @@ class _Input:
         if self.reader:
             self.reader.close()
         self.reader = self.held = None
+
+
+def _more_descriptors() -> bool:
+    """Take as many descriptors as the system allows; False if the process has them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return False
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return True
 
 
 def _ignore(_size: int) -> None:

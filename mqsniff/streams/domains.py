@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,21 +16,10 @@ from mqsniff.limits import Limits
 from mqsniff.model import PACKET_BITS, SegmentBatch
 from mqsniff.streams.connection import Connection
 from mqsniff.streams.flows import FlowEvents, FlowTable
+from mqsniff.streams.selection import select_segments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_COLUMNS: Final = tuple(
-    each.name for each in fields(SegmentBatch) if each.name not in {"buffer", "flows", "problems", "skipped_packets"}
-)
-
-
-def select_segments(batch: SegmentBatch, rows: NDArray[np.bool_]) -> SegmentBatch:
-    """The segments in these rows, over the same buffer; the same batch if these are all."""
-    if rows.all():
-        return batch
-    columns: dict[str, Any] = {name: getattr(batch, name)[rows] for name in _COLUMNS}
-    return replace(batch, **columns)
 
 
 class DomainFlows:
@@ -54,18 +42,18 @@ class DomainFlows:
     def __len__(self) -> int:
         return sum(map(len, self._flows.values()))
 
-    def feed(self, batch: SegmentBatch) -> list[FlowEvents]:
+    def feed(self, batch: SegmentBatch, own: NDArray[np.bool_] | None = None) -> list[FlowEvents]:
         """See ``FlowTable``; flow by flow in each domain."""
         captures, place = np.unique(batch.packet >> PACKET_BITS, return_inverse=True)
         domains = [self._domain_of(capture) for capture in captures.tolist()]
         events: list[FlowEvents] = []
         for domain in dict.fromkeys(domains):
-            own = np.array([each == domain for each in domains], np.bool_)
+            rows = np.array([each == domain for each in domains], np.bool_)[place]
             flows = self._flows.get(domain)
             if flows is None:
                 flows = FlowTable(self._limits, domain, lone_syns=self._lone_syns, touched=self._touched)
                 self._flows[domain] = flows
-            events += flows.feed(select_segments(batch, own[place]))
+            events += flows.feed(select_segments(batch, rows), None if own is None else own[rows])
         return events
 
     def open_connections(self) -> list[Connection]:

@@ -16,7 +16,8 @@
    before it.
 7. A SYN without an answer waits as its fields, a tenth of a connection: its events come with the next packet, or at its
    end. Whoever has to know of connections at their first packet does without this (``lone_syns``).
-8. The caller may count the state of all connections, close those that are silent for longest (``state_max``), and park
+8. A worker of several feeds all segments and says which flows are its own: expiry ticks depend on all of them.
+9. The caller may count the state of all connections, close those that are silent for longest (``state_max``), and park
    those that hold nothing: they wake with their next packet.
 """
 
@@ -38,9 +39,11 @@ from mqsniff.streams.connection import SYN_STATE, Connection, Ending
 from mqsniff.streams.events import StreamEvent
 from mqsniff.streams.runs import FlowGroup, FlowSortedBatch, SegmentRun
 from mqsniff.streams.segment import ACK, FIN, FLAGS, RST, SIZE, SYN, Segment, SegmentRow
+from mqsniff.streams.selection import select_segments
 
 if TYPE_CHECKING:
     from mqsniff.model import Int64s
+    from mqsniff.streams.runs import Bools
 
 
 # ---- expiry ticks
@@ -190,16 +193,23 @@ class FlowTable:
     def __len__(self) -> int:
         return len(self._connections) + len(self._syns)
 
-    def feed(self, batch: SegmentBatch) -> list[FlowEvents]:
+    def feed(self, batch: SegmentBatch, own: Bools | None = None) -> list[FlowEvents]:
         """The events of each flow that has packets in the batch or expires, by its first packet there.
 
-        Events hold copies of the payload, no views of the batch.
+        ``own``: the segments of flows that are processed here, if not all are (rule 8). Events hold copies of the
+        payload, no views of the batch.
         """
         if not len(batch):
             return []
         ticks = self._clock.advance(batch)
-        sorted_batch = FlowSortedBatch(batch, [tick.row for tick in ticks], self._limits, find_runs=self._find_runs)
         self._last_ordinal = int(batch.ordinal[-1])
+        if own is not None and not own.all():
+            batch = select_segments(batch, own)
+            if not len(batch):
+                return self._sweep({}, ticks)
+            rows = np.searchsorted(batch.ordinal, [tick.ordinal for tick in ticks])
+            ticks = [tick._replace(row=int(row)) for tick, row in zip(ticks, rows, strict=True)]
+        sorted_batch = FlowSortedBatch(batch, [tick.row for tick in ticks], self._limits, find_runs=self._find_runs)
         touched = {batch.flows[group.flow]: group for group in sorted_batch.groups}
         ended = [*self._evict(touched, int(batch.ordinal[0])), *self._sweep(touched, ticks)]
         return ended + [self._flow(key, group, sorted_batch, ticks) for key, group in touched.items()]

@@ -1,9 +1,10 @@
 """Items in, Arrow blocks of the tables out, in the order in which they fill up.
 
-1. A block has the schema of its table. Records stay columns (``recordcolumns``); other rows come from ``tables.rows``
-   and become columns here.
+1. A block has the schema of its table. Records stay columns (``recordcolumns``); other rows come as lists of values
+   from ``rowvalues``, where they are many, else from ``rows``, and become columns here.
 2. Bodies become JSON text at once, so that waiting rows are bounded by bytes, not objects; also by the text of their
-   columns, since all rows may hold the same long client id.
+   columns, since all rows may hold the same long client id. What a message says itself counts by the size of its
+   frame, what others said by its own length.
 3. ``topics`` comes at the end, when the names that count are known.
 4. Topic names that are known so far are filled in, for all topics of a row or for none. A block tells which topic ids
    its rows name, and which names they show: ``mqsniff.sinks.topicfill`` fills in what is known at the end.
@@ -11,27 +12,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
 
-from mqsniff.model import ExchangeItem, Item, Message, MessageItem, RecordItem, TopicItem
+from mqsniff.model import ExchangeItem, Item, Message, MessageItem, PartitionItem, RecordItem, TopicItem
+from mqsniff.tables.buffers import ended_array
 from mqsniff.tables.cells import array_of
 from mqsniff.tables.recordcolumns import BLOCK_TEXT, RecordColumns
-from mqsniff.tables.rows import Captures, Row, rows_of
-from mqsniff.tables.schemas import TABLES, TableName, arrow_schema, names_of
+from mqsniff.tables.rows import rows_of
+from mqsniff.tables.rowvalues import (
+    EXCHANGE_COLUMNS,
+    MESSAGE_COLUMNS,
+    PARTITION_COLUMNS,
+    Captures,
+    RowValues,
+    exchange_values,
+    message_values,
+    partition_values,
+)
+from mqsniff.tables.schemas import TABLES, TableName, arrow_schema, arrow_type, names_of
 from mqsniff.tables.values import Redaction
 from mqsniff.topics import TopicDirectory, TopicIds, final_topic, final_topics, note_topic
 
 ROWS: Final = 4_096
-"""Rows that wait at most, as each is a dict."""
+"""Rows that wait at most, as each is a list."""
 JSON_BYTES: Final = 4 << 20
 """Bytes of JSON text in them at most."""
 
-_JSON: Final = {table: names_of(table, "json") for table in TABLES}
-_TEXT: Final = {table: names_of(table, "text", "texts") for table in TABLES}
+_JSON: Final = {table: [names_of(table).index(name) for name in names_of(table, "json")] for table in TABLES}
+_TEXT: Final = {table: [names_of(table).index(name) for name in names_of(table, "text", "texts")] for table in TABLES}
+_BODY: Final = MESSAGE_COLUMNS.index("body")
+_CLIENT_ID: Final = 5
+_GROUP: Final = 6
+"""Where they stand in all tables but topics."""
+_PROTOCOL: Final = {table: names_of(table).index("protocol") for table in TABLES}
+_TOPIC: Final = PARTITION_COLUMNS.index("topic")
+_TOPIC_ID: Final = PARTITION_COLUMNS.index("topic_id")
+_TOPICS: Final = {"messages": MESSAGE_COLUMNS.index("topics"), "exchanges": EXCHANGE_COLUMNS.index("topics")}
+_TOPIC_IDS: Final = {"messages": MESSAGE_COLUMNS.index("topic_ids"), "exchanges": EXCHANGE_COLUMNS.index("topic_ids")}
 
 
 class Block(NamedTuple):
@@ -46,20 +68,41 @@ class _Rows:
     """Rows of one table that wait for their block."""
 
     def __init__(self, table: TableName) -> None:
-        self._table = table
-        self._rows: list[Row] = []
-        self._json_bytes = 0
+        self.table: TableName = table
+        self._forget()
+
+    def _forget(self) -> None:
+        self._rows: list[RowValues] = []
+        self._bodies = bytearray()
+        self._body_stops = array("i", (0,))
         self._text = 0
         self.topic_ids: TopicIds = {}
 
-    def add(self, row: Row, shown: Redaction) -> None:
-        """Add a row."""
-        for name in _JSON[self._table]:
-            if (value := row[name]) is not None:
-                row[name] = text = bytes(bytearray(shown.json(value)))  # orjson over-allocates by 4 KB
-                self._json_bytes += len(text)
-        self._text += sum([_width(row[name]) for name in _TEXT[self._table]])
-        self._rows.append(row)
+    def add(self, values: RowValues, shown: Redaction) -> None:
+        """Add a row of any table, its objects as JSON."""
+        for at in _JSON[self.table]:
+            if (value := values[at]) is not None:
+                values[at] = text = bytes(bytearray(shown.json(value)))  # orjson over-allocates by 4 KB
+                self._text += len(text)
+        self.add_ready(values, sum([_width(values[at]) for at in _TEXT[self.table]]))
+
+    def add_message(self, values: RowValues, body: bytes, width: int, shown: Redaction) -> None:
+        """Add a row of ``messages`` and its body."""
+        values[_BODY] = None
+        self._bodies += body
+        self._body_stops.append(len(self._bodies))
+        self.add_fitting(values, width, shown)
+
+    def add_fitting(self, values: RowValues, width: int, shown: Redaction) -> None:
+        """Add a row whose only object is ``beyond_int64``, its last column."""
+        if values[-1] is not None:
+            values[-1] = shown.json(values[-1])
+        self.add_ready(values, width)
+
+    def add_ready(self, values: RowValues, width: int) -> None:
+        """Add a row whose objects are JSON already; ``width``: about the characters of its text."""
+        self._rows.append(values)
+        self._text += width
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -67,14 +110,17 @@ class _Rows:
     @property
     def full(self) -> bool:
         """Whether enough waits for a block."""
-        return len(self._rows) >= ROWS or self._json_bytes >= JSON_BYTES or self._text >= BLOCK_TEXT
+        return len(self._rows) >= ROWS or len(self._bodies) >= JSON_BYTES or self._text >= BLOCK_TEXT
 
     def block(self) -> Block:
         """The waiting rows as a block."""
-        rows, topic_ids = self._rows, self.topic_ids
-        self._rows, self._json_bytes, self._text, self.topic_ids = [], 0, 0, {}
-        arrays = [array_of([row[column.name] for row in rows], column.type) for column in TABLES[self._table]]
-        return Block(self._table, pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self._table)), topic_ids)
+        columns = zip(*self._rows, strict=True)
+        arrays = [array_of(values, column.type) for column, values in zip(TABLES[self.table], columns, strict=True)]
+        if self.table == "messages":
+            arrays[_BODY] = ended_array(self._bodies, self._body_stops, arrow_type("json"))
+        block = Block(self.table, pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self.table)), self.topic_ids)
+        self._forget()
+        return block
 
 
 class ArrowTables:
@@ -91,27 +137,79 @@ class ArrowTables:
         self._captures = captures
         self._shown = shown
         self._rows = {table: _Rows(table) for table in TABLES if table in wanted and table not in ("records", "topics")}
+        self._messages = self._rows.get("messages")
+        self._exchanges = self._rows.get("exchanges")
+        self._partitions = self._rows.get("partitions")
         self._records = RecordColumns(captures, shown) if "records" in wanted else None
         self._record_ids: TopicIds = {}
         self._final_topics = "topics" in wanted
         self.topics = TopicDirectory() if topics is None else topics
 
-    def take(self, item: Item) -> Iterator[Block]:
+    def take(self, item: Item) -> Iterable[Block]:
         """Add an item; gives the blocks that are full."""
         if isinstance(item, RecordItem):
-            if self._records is not None:
-                self._note_records(item)
-                for rows in self._records.add(item.connection, item.message, item.batch):
-                    yield self._record_block(rows)
-                    self._note_records(item)
-            return
-        if isinstance(item, MessageItem) and item.message.teaches:
-            self.topics.learn(item.message)
+            return self._take_records(item) if self._records is not None else ()
+        if isinstance(item, MessageItem):
+            blocks = self._take_message(item)
+            if item.message.partitions and self._partitions is not None:
+                return chain(blocks, self._take_partitions(item))
+            return blocks
+        if isinstance(item, ExchangeItem):
+            return self._take_exchange(item)
+        if isinstance(item, PartitionItem):
+            return self._take_partitions(item)
+        return self._take_other(item)
+
+    def _take_other(self, item: Item) -> Iterator[Block]:
         for table, row in rows_of(item, self._captures, self._rows, self._shown):
             waiting = self._rows[table]
-            if row.get("topic_ids") or row.get("topic_id"):
-                self._name(item, row, waiting.topic_ids)
-            waiting.add(row, self._shown)
+            waiting.add(list(row.values()), self._shown)
+            if waiting.full:
+                yield waiting.block()
+
+    def _take_records(self, item: RecordItem) -> Iterator[Block]:
+        if self._records is not None:
+            self._note_records(item)
+            for rows in self._records.add(item.connection, item.message, item.batch):
+                yield self._record_block(rows)
+                self._note_records(item)
+
+    def _take_message(self, item: MessageItem) -> tuple[Block, ...]:
+        message, shown, waiting = item.message, self._shown, self._messages
+        if message.teaches:
+            self.topics.learn(message)
+        if waiting is None:
+            return ()
+        values = message_values(item.connection, message, self._captures)
+        if message.topic_ids:
+            self._name_all(item, values, waiting)
+        body = shown.sure_json(message.body, finite=message.finite) or shown.json(message.body)
+        waiting.add_message(values, body, message.frame.size + _shared_width(values, "messages"), shown)
+        return (waiting.block(),) if waiting.full else ()
+
+    def _take_exchange(self, item: ExchangeItem) -> tuple[Block, ...]:
+        exchange, waiting = item.exchange, self._exchanges
+        if waiting is None:
+            return ()
+        values = exchange_values(item.connection, exchange, self._captures)
+        if values[_TOPIC_IDS["exchanges"]]:
+            self._name_all(item, values, waiting)
+        width = _shared_width(values, "exchanges")
+        for half in (exchange.pending, exchange.answer):
+            if half is not None:
+                width += half.frame.size
+        waiting.add_fitting(values, width, self._shown)
+        return (waiting.block(),) if waiting.full else ()
+
+    def _take_partitions(self, item: MessageItem | PartitionItem) -> Iterator[Block]:
+        waiting = self._partitions
+        if waiting is None:
+            return
+        for values in partition_values(item.connection, item.message):
+            if values[_TOPIC_ID]:
+                self._name_one(values, waiting)
+            width = _named_width(values) + _width(values[_TOPIC])
+            waiting.add_fitting(values, width, self._shown)
             if waiting.full:
                 yield waiting.block()
 
@@ -131,19 +229,20 @@ class ArrowTables:
 
     # ---- topic names
 
-    def _name(self, item: Item, row: Row, topic_ids: TopicIds) -> None:
+    def _name_one(self, values: RowValues, waiting: _Rows) -> None:
+        """Fill the known topic name into a row of ``partitions`` with a topic id, and note it."""
+        key = values[_PROTOCOL["partitions"]], values[_TOPIC_ID]
+        values[_TOPIC] = final_topic(values[_TOPIC], key, self.topics.names)
+        note_topic(waiting.topic_ids, key, values[_TOPIC])
+
+    def _name_all(self, item: Item, values: RowValues, waiting: _Rows) -> None:
         """Fill known topic names into a row with topic ids, and note them."""
-        protocol, names = row["protocol"], self.topics.names
-        if "topic_id" in row:
-            key = protocol, row["topic_id"]
-            row["topic"] = final_topic(row["topic"], key, names)
-            note_topic(topic_ids, key, row["topic"])
-            return
-        keys = [(protocol, topic_id) for topic_id in row["topic_ids"]]
+        names, protocol = self.topics.names, values[_PROTOCOL[waiting.table]]
+        keys = [(protocol, topic_id) for topic_id in values[_TOPIC_IDS[waiting.table]]]
         known = all(key in names for key in keys)
-        row["topics"] = final_topics(_written(item), keys, names if known else {})
+        values[_TOPICS[waiting.table]] = final_topics(_written(item), keys, names if known else {})
         for key in keys:
-            note_topic(topic_ids, key, names[key][0] if known else None)
+            note_topic(waiting.topic_ids, key, names[key][0] if known else None)
 
     def _note_records(self, item: RecordItem) -> None:
         """Note the topic ids of a batch; the pipeline has filled in known names."""
@@ -160,6 +259,18 @@ class ArrowTables:
     def _record_block(self, rows: pa.RecordBatch) -> Block:
         topic_ids, self._record_ids = self._record_ids, {}
         return Block("records", rows, topic_ids)
+
+
+def _shared_width(values: RowValues, table: Literal["messages", "exchanges"]) -> int:
+    """Characters of the text in a row that its message may not say itself."""
+    topics = values[_TOPICS[table]]
+    return _named_width(values) + (_width(topics) if topics else 0)
+
+
+def _named_width(values: RowValues) -> int:
+    """Characters of client id and group."""
+    client_id, group = values[_CLIENT_ID], values[_GROUP]
+    return (len(client_id) if isinstance(client_id, str) else 0) + (len(group) if isinstance(group, str) else 0)
 
 
 def _width(value: Any) -> int:

@@ -44,7 +44,7 @@ _CODES: Final = {name: code for code, name in enumerate(_ENCODINGS)}
 
 
 @dataclass(slots=True)
-class _Held:
+class HeldBatch:
     """Some records of a batch that wait for their block."""
 
     constants: Row
@@ -83,7 +83,7 @@ class RecordColumns:
         self._forget()
 
     def _forget(self) -> None:
-        self._held: list[_Held] = []
+        self._held: list[HeldBatch] = []
         self._data: list[bytes] = []
         self._size = 0
         self._rows = 0
@@ -97,7 +97,7 @@ class RecordColumns:
         step = max(1, min(BLOCK_ROWS, BLOCK_TEXT // (width + 1)))
         for start in range(0, batch.count, step):
             stop = min(start + step, batch.count)
-            self._held.append(_Held(constants, columns, batch, start, stop, self._place(batch.data)))
+            self._held.append(HeldBatch(constants, columns, batch, start, stop, self._place(batch.data)))
             self._rows += stop - start
             self._text += width * (stop - start)
             if self._full:
@@ -126,32 +126,32 @@ class RecordColumns:
 
     def block(self) -> pa.RecordBatch:
         """The waiting records as a block."""
-        made = _Block(self._held, self._data, self._shown).made()
+        made = RecordBlock(self._held, self._data, self._shown).made()
         self._forget()
         return made
 
 
-class _Block:
-    """Makes one block."""
+class RecordBlock:
+    """Makes one block, of Arrow arrays here, of lines in ``sinks.arrowlines``."""
 
-    def __init__(self, held: list[_Held], data: list[bytes], shown: Redaction) -> None:
-        self._held = held
-        self._data = data[0] if len(data) == 1 else b"".join(data)
+    def __init__(self, held: list[HeldBatch], data: list[bytes], shown: Redaction) -> None:
+        self.held = held
+        self.data = data[0] if len(data) == 1 else b"".join(data)
         self._shown = shown
         self._counts = np.fromiter(map(len, held), np.int64, len(held))
-        self._rows = int(self._counts.sum())
-        self._owner = np.repeat(np.arange(len(held), dtype=np.int32), self._counts)
+        self.rows = int(self._counts.sum())
+        self.owner = np.repeat(np.arange(len(held), dtype=np.int32), self._counts)
         """Which of ``held`` a record belongs to."""
-        self._varying = frozenset().union(*(each.columns for each in held))
+        self.varying = frozenset().union(*(each.columns for each in held))
         constants = (each.constants.values() for each in held)
         self._constants = dict(zip(held[0].constants, zip(*constants, strict=True), strict=True))
         """Column -> its value in each of ``held``; all have their columns in the same order."""
         self._base = self._repeated([each.base for each in held])
-        self._end = self._repeated([each.base + len(each.batch.data) for each in held])
+        self.end = self._repeated([each.base + len(each.batch.data) for each in held])
 
     def _repeated(self, numbers: list[int]) -> Int64s:
         """A number of each batch, repeated for its records."""
-        return np.array(numbers, np.int64)[self._owner]
+        return np.array(numbers, np.int64)[self.owner]
 
     def made(self) -> pa.RecordBatch:
         """The block."""
@@ -165,37 +165,37 @@ class _Block:
 
     def _plain(self, column: Column) -> pa.Array:
         name = column.name
-        if name in self._varying:
-            parts = (each.column(name) for each in self._held)
+        if name in self.varying:
+            parts = (each.column(name) for each in self.held)
             if column.type in {"int64", "timestamp"}:
                 return numbers_array(parts, column.type)
             return array_of(list(chain.from_iterable(parts)), column.type)
         values = self._constants[name]
         first = values[0]
         if values.count(first) < len(values):
-            return array_of(values, column.type).take(number_array(self._owner))
-        return repeated(first, column.type, self._rows)
+            return array_of(values, column.type).take(number_array(self.owner))
+        return repeated(first, column.type, self.rows)
 
     def _record_index(self) -> pa.Array:
         indexes = (
             each.column("record_index") if "record_index" in each.columns else range(each.start, each.stop)
-            for each in self._held
+            for each in self.held
         )
         return numbers_array(indexes, "int64")
 
     def _objects(self, name: str) -> pa.Array:
         """A column of JSON."""
-        if name not in self._varying and not any(self._constants[name]):
-            return pa.nulls(self._rows, arrow_type("json"))
-        values = chain.from_iterable(each.column(name) for each in self._held)
+        if name not in self.varying and not any(self._constants[name]):
+            return pa.nulls(self.rows, arrow_type("json"))
+        values = chain.from_iterable(each.column(name) for each in self.held)
         return array_of([None if value is None else self._shown.json(value) for value in values], "json")
 
     # ---- keys and values
 
     def _payloads(self) -> dict[str, pa.Array]:
-        starts, stops = self._spans([each.batch.keys for each in self._held])
+        starts, stops = self.spans([each.batch.keys for each in self.held])
         key, key_encoding = self._payload(starts, stops, stops - starts)
-        starts, stops = self._spans([each.batch.values for each in self._held])
+        starts, stops = self.spans([each.batch.values for each in self.held])
         null = starts < 0
         given_sizes = self._plain(_COLUMNS["value_size"])
         sizes = np.where(null, 0, np.maximum(stops - starts, numbers_in(given_sizes)))
@@ -208,9 +208,9 @@ class _Block:
             "value_size": pc.if_else(bool_array(null), given_sizes, number_array(sizes)),
         }
 
-    def _spans(self, spans: list[tuple[Sequence[int], Sequence[int]] | None]) -> tuple[Int64s, Int64s]:
+    def spans(self, spans: list[tuple[Sequence[int], Sequence[int]] | None]) -> tuple[Int64s, Int64s]:
         """Spans in the data of the block; (-1, -1) for null."""
-        pairs = list(zip(self._held, spans, strict=True))
+        pairs = list(zip(self.held, spans, strict=True))
         starts, stops = (numbers_of(each.places(own, edge) for each, own in pairs) for edge in (0, 1))
         null = starts < 0
         return np.where(null, -1, starts + self._base), np.where(null, -1, stops + self._base)
@@ -219,15 +219,15 @@ class _Block:
         """(the shown keys or values, whose full sizes are ``sizes``; their encodings)."""
         null = starts < 0
         if not self._shown.payload:
-            codes = np.full(self._rows, _REDACTED)
-            return pa.nulls(self._rows, pa.binary()), _encodings(codes, null)
-        starts, stops = np.minimum(starts, self._end), np.minimum(stops, self._end)
+            codes = np.full(self.rows, _REDACTED)
+            return pa.nulls(self.rows, pa.binary()), _encodings(codes, null)
+        starts, stops = np.minimum(starts, self.end), np.minimum(stops, self.end)
         most = self._shown.max_bytes
         if most is not None:
             stops = np.minimum(stops, starts + most)
         cut = np.flatnonzero(~null & (stops - starts < sizes))
         kinds = self._cut(cut, starts, stops, sizes) if len(cut) else []
-        values = gathered(self._data, starts, stops)
+        values = gathered(self.data, starts, stops)
         codes = np.where(is_text(values), _UTF8, _BASE64)
         codes[cut] = kinds
         return values, _encodings(codes, null)
@@ -237,7 +237,7 @@ class _Block:
         kinds: list[int] = []
         for index in cut.tolist():
             start = int(starts[index])
-            shown, encoding = self._shown.record_data(self._data[start : int(stops[index])], int(sizes[index]))
+            shown, encoding = self._shown.record_data(self.data[start : int(stops[index])], int(sizes[index]))
             stops[index] = start + len(shown or b"")
             kinds.append(_CODES[encoding])
         return kinds
@@ -245,9 +245,9 @@ class _Block:
     # ---- headers
 
     def _headers(self) -> pa.Array:
-        places, counts, null, made = self._header_places()
+        places, counts, null, made = self.header_places()
         lists = number_array(offsets_of(counts))
-        data = b"".join((self._data, *made)) if any(made) else self._data
+        data = b"".join((self.data, *made)) if any(made) else self.data
         keys = as_text(gathered(data, places[0::4], places[1::4]))
         values = gathered(data, places[2::4], places[3::4])
         if not self._shown.payload:
@@ -257,14 +257,14 @@ class _Block:
         mask = bool_array(null) if null.any() else None
         return pa.ListArray.from_arrays(lists, members, type=kind, mask=mask)
 
-    def _header_places(self) -> tuple[Int64s, Int64s, Any, list[bytes]]:
+    def header_places(self) -> tuple[Int64s, Int64s, Any, list[bytes]]:
         """(spans of all headers as in ``HeaderSpans``, counts, which are null, data that follows the block's own)."""
         places: list[Sequence[int]] = []
         bases: list[int] = []
         counts: list[Sequence[int] | repeat[int]] = []
         made: list[bytes] = []
-        room = len(self._data)
-        for each in self._held:
+        room = len(self.data)
+        for each in self.held:
             if each.batch.headers is None:
                 counts.append(repeat(-1 if each.constants["headers"] is None else 0, len(each)))
                 continue
@@ -285,7 +285,7 @@ def _encodings(codes: Any, null: Any) -> pa.Array:
     return array_of(_ENCODINGS, "text").take(number_array(codes.astype(np.int8), null))
 
 
-def _header_spans(held: _Held, room: int) -> tuple[HeaderSpans, int, bytes]:
+def _header_spans(held: HeldBatch, room: int) -> tuple[HeaderSpans, int, bytes]:
     """(spans of the headers, their base offset, their data if it is not yet in the block)."""
     spans = held.batch.header_spans() if held.batch.header_spans is not None else None
     if spans is None:
@@ -297,7 +297,7 @@ def _header_spans(held: _Held, room: int) -> tuple[HeaderSpans, int, bytes]:
     return spans, held.base, b""
 
 
-def _made(held: _Held, room: int) -> tuple[HeaderSpans, int, bytes]:
+def _made(held: HeldBatch, room: int) -> tuple[HeaderSpans, int, bytes]:
     """As above, for headers that the dissector gives as pairs."""
     counts: list[int] = []
     places: list[int] = []

@@ -6,29 +6,27 @@
 4. Only rows of wanted tables are made.
 5. A number, or a time in nanoseconds, beyond int64 is in ``beyond_int64`` under the name of its column, which is None
    then: the same in every output.
+6. The values of busy tables come from ``rowvalues``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import fields
-from itertools import chain, repeat
-from typing import Any, Final, Literal, TypeAlias
+from itertools import repeat
+from typing import Any, Final, TypeAlias
 
 from mqsniff.model import (
-    CaptureInfo,
     ClosedItem,
     ConnectionInfo,
     Exchange,
     ExchangeItem,
-    Frame,
     Identity,
     Item,
     Message,
     MessageItem,
     OpenedItem,
     PartitionItem,
-    Pending,
     ProblemItem,
     RecordBatch,
     RecordItem,
@@ -37,28 +35,45 @@ from mqsniff.model import (
     packet_number,
 )
 from mqsniff.tables.community import community_id
+from mqsniff.tables.rowvalues import (
+    EXCHANGE_COLUMNS,
+    MESSAGE_COLUMNS,
+    PARTITION_COLUMNS,
+    SIDES,
+    Captures,
+    Row,
+    exchange_values,
+    fits,
+    fitted,
+    is_beyond,
+    message_values,
+    partition_values,
+)
 from mqsniff.tables.schemas import TableName, names_of
 from mqsniff.tables.values import Redaction
 
-Row: TypeAlias = dict[str, Any]
-Captures: TypeAlias = Sequence[CaptureInfo]
+__all__ = [  # the types of rows too
+    "Captures",
+    "Row",
+    "connection_row",
+    "exchange_row",
+    "fits",
+    "listed",
+    "message_row",
+    "problem_row",
+    "record_columns",
+    "record_constants",
+    "record_rows",
+    "rows_of",
+]
 
 _CONNECTION_COLUMNS: Final = names_of("connections")
 _CONNECTION_FIELDS: Final = tuple(f.name for f in fields(ConnectionInfo) if f.name in _CONNECTION_COLUMNS)
 _IDENTITY_FIELDS: Final = tuple(f.name for f in fields(Identity) if f.name in _CONNECTION_COLUMNS)
-_PARTITION_COLUMNS: Final = names_of("partitions")
 _RECORD_COLUMNS: Final = names_of("records")
+_NO_RECORD: Final[Row] = dict.fromkeys(_RECORD_COLUMNS)
 _RECORD_NAMES: Final = frozenset(_RECORD_COLUMNS)
 _RECORD_NUMBERS: Final = frozenset(names_of("records", "int64", "timestamp"))
-_PARTITION_NUMBERS: Final = frozenset(names_of("partitions", "int64"))
-_MESSAGE_NUMBERS: Final = ("error_code", "error_count", "version")
-"""Columns that dissectors fill with numbers."""
-_INT_MIN: Final = -(1 << 63)
-_INT_MAX: Final = (1 << 63) - 1
-_SETTLEMENT_COLUMNS: Final = ("attempts", "touches", "in_flight", "credit", "settled_by")
-_EXCHANGE_NUMBERS: Final = (
-    *("version", "wait_limit_ns", "throttle_ns", "error_code", "attempts", "touches", "in_flight", "credit"),
-)
 
 
 def rows_of(
@@ -76,117 +91,12 @@ def rows_of(
 
 def message_row(connection: ConnectionInfo, message: Message, captures: Captures) -> Row:
     """A row of ``messages``."""
-    frame, identity = message.frame, connection.identity
-    first, last = frame.first_packet, frame.last_packet
-    row = {
-        "connection_id": connection.connection_id,
-        "side": frame.side.text,
-        "stream_offset": frame.offset,
-        "client": connection.client,
-        "server": connection.server,
-        "client_id": message.client_id or identity.client_id,
-        "group": message.group,
-        "capture": captures[packet_capture(first)].name,
-        "first_packet": packet_number(first),
-        "last_capture": captures[packet_capture(last)].name,
-        "last_packet": packet_number(last),
-        "ts": frame.first_ts_ns,
-        "ts_ns": frame.first_ts_ns,
-        "last_ts": frame.last_ts_ns,
-        "size": frame.size,
-        "protocol": message.protocol,
-        "name": message.name,
-        "version": message.version,
-        "kind": message.kind,
-        "correlation": message.correlation,
-        "topics": message.topics or None,
-        "topic_ids": message.topic_ids or None,
-        "error_code": message.error_code,
-        "error_name": message.error_name,
-        "error_count": message.error_count,
-        "body": message.body,
-        "problems": len(message.problems),
-        "beyond_int64": None,
-    }
-    return row if fits(message) else _fitted(row, _MESSAGE_NUMBERS)
-
-
-def fits(message: Message) -> bool:
-    """Whether all numbers of a message's row fit int64. Hot: once per message."""
-    code, count, version = message.error_code, message.error_count, message.version
-    return (
-        (not code or _INT_MIN <= code <= _INT_MAX)
-        and (not count or _INT_MIN <= count <= _INT_MAX)
-        and (not version or _INT_MIN <= version <= _INT_MAX)
-    )
-
-
-def _fitted(row: Row, names: Iterable[str]) -> Row:
-    """Move numbers beyond int64 from these columns of the row to ``beyond_int64``, in place (rule 5)."""
-    beyond = {name: value for name in names if (value := row[name]) and _is_beyond(value)}
-    if beyond:
-        row |= dict.fromkeys(beyond)
-        row["beyond_int64"] = beyond
-    return row
-
-
-def _is_beyond(value: Any) -> bool:
-    """Whether a value is a number beyond int64."""
-    return type(value) is int and not _INT_MIN <= value <= _INT_MAX
+    return dict(zip(MESSAGE_COLUMNS, message_values(connection, message, captures), strict=True))
 
 
 def exchange_row(connection: ConnectionInfo, exchange: Exchange, captures: Captures) -> Row:
     """A row of ``exchanges``; its key is that of the request, or of the reply if there is no request."""
-    pending, answer = exchange.pending, exchange.answer
-    request = pending.message if pending is not None else None
-    named = request or answer
-    asked_frame = pending.frame if pending is not None else None
-    answer_frame = answer.frame if answer is not None else None
-    frame = asked_frame or answer_frame
-    extra = pending.extra if pending is not None else {}
-    verdict = answer
-    if pending is not None and (pending.awaits is not None or pending.last_answer is not answer):
-        verdict = _verdict(pending, answer)
-    row = {
-        "connection_id": connection.connection_id,
-        "side": frame.side.text if frame is not None else None,
-        "stream_offset": frame.offset if frame is not None else None,
-        **_who(connection, named),
-        "link": pending.link if pending is not None else "answer",
-        "protocol": named.protocol if named is not None else connection.protocol,
-        "name": request.name if request is not None else None,
-        "version": named.version if named is not None else None,
-        "correlation": named.correlation if named is not None else None,
-        "request_ts": asked_frame.first_ts_ns if asked_frame is not None else None,
-        "response_ts": answer_frame.first_ts_ns if answer_frame is not None else None,
-        **_half("request", asked_frame, captures),
-        **_half("response", answer_frame, captures),
-        "latency_ns": exchange.latency_ns,
-        "total_ns": exchange.total_ns,
-        "queue_ns": exchange.queue_ns,
-        "wait_limit_ns": pending.wait_limit_ns if pending is not None else None,
-        "held": pending.held if pending is not None else None,
-        "throttle_ns": pending.throttle_ns if pending is not None else None,
-        "status": exchange.status,
-        "error_code": verdict.error_code if verdict is not None else None,
-        "error_name": verdict.error_name if verdict is not None else None,
-        "topics": _each_once("topics", request, answer),
-        "response_name": answer.name if answer is not None else None,
-        **{column: extra.get(column) for column in _SETTLEMENT_COLUMNS},
-        "topic_ids": _each_once("topic_ids", request, answer),
-        "timed_out": extra.get("timed_out"),
-        "work_ns": exchange.work_ns,
-        "beyond_int64": None,
-    }
-    return _fitted(row, _EXCHANGE_NUMBERS)
-
-
-def _verdict(pending: Pending, answer: Message | None) -> Message | None:
-    """The message whose error a row of ``exchanges`` shows: a later answer or a refusal may have one too."""
-    later = pending.awaits.answer if pending.awaits is not None else pending.last_answer
-    if later is not None and later.failed and (pending.awaits is not None or answer is None or not answer.failed):
-        return later
-    return answer
+    return dict(zip(EXCHANGE_COLUMNS, exchange_values(connection, exchange, captures), strict=True))
 
 
 def record_rows(
@@ -217,19 +127,28 @@ def record_constants(
 ) -> Row:
     """The values that all rows of ``records`` of one batch share; None in the other columns."""
     frame = message.frame
-    common: Row = dict.fromkeys(_RECORD_COLUMNS)
-    common |= _key_and_who(connection, message)
-    common |= {
-        "capture": captures[packet_capture(frame.first_packet)].name,
-        "packet": packet_number(frame.first_packet),
-        "ts": frame.first_ts_ns,
-        "ts_ns": frame.first_ts_ns,
-        "protocol": message.protocol,
-    }
-    common |= {name: value for name, value in batch.constant.items() if name in common}
+    packet, ts_ns = frame.first_packet, frame.first_ts_ns
+    common: Row = _NO_RECORD.copy()
+    common["connection_id"] = connection.connection_id
+    common["side"] = SIDES[frame.side]
+    common["stream_offset"] = frame.offset
+    common["client"] = connection.client
+    common["server"] = connection.server
+    common["client_id"] = message.client_id or connection.identity.client_id
+    common["group"] = message.group
+    common["capture"] = captures[packet_capture(packet)].name
+    common["packet"] = packet_number(packet)
+    common["ts"] = common["ts_ns"] = ts_ns
+    common["protocol"] = message.protocol
+    beyond: list[str] = []
+    for name, value in batch.constant.items():
+        if name in common:
+            common[name] = value
+            if name in _RECORD_NUMBERS and is_beyond(value):
+                beyond.append(name)
     if not shown.payload:
         common["crc"] = None
-    return _fitted(common, [name for name in batch.constant if name in _RECORD_NUMBERS])
+    return fitted(common, beyond) if beyond else common
 
 
 def record_columns(batch: RecordBatch, shown: Redaction) -> dict[str, Sequence[Any]]:
@@ -260,9 +179,9 @@ def _exceeds(column: Sequence[Any]) -> bool:
     """Whether a column holds a number beyond int64; arrays cannot, and of a range only the ends are checked."""
     match column:
         case range():
-            return len(column) > 0 and (_is_beyond(column[0]) or _is_beyond(column[-1]))
+            return len(column) > 0 and (is_beyond(column[0]) or is_beyond(column[-1]))
         case list() | tuple():
-            return any(map(_is_beyond, column))
+            return any(map(is_beyond, column))
     return False
 
 
@@ -270,12 +189,12 @@ def _fitted_columns(
     batch: RecordBatch, columns: dict[str, Sequence[Any]], names: list[str]
 ) -> dict[str, Sequence[Any]]:
     """Move numbers beyond int64 from the columns ``names`` of a batch to ``beyond_int64`` (rule 5)."""
-    constant = {name: value for name, value in batch.constant.items() if name in _RECORD_NUMBERS and _is_beyond(value)}
+    constant = {name: value for name, value in batch.constant.items() if name in _RECORD_NUMBERS and is_beyond(value)}
     beyond: list[Row | None] = []
     for index in range(batch.count):
-        own = {name: value for name in names if _is_beyond(value := columns[name][index])}
+        own = {name: value for name in names if is_beyond(value := columns[name][index])}
         beyond.append(constant | own or None)
-    fitting = {name: [None if _is_beyond(value) else value for value in columns[name]] for name in names}
+    fitting = {name: [None if is_beyond(value) else value for value in columns[name]] for name in names}
     return columns | fitting | {"beyond_int64": beyond}
 
 
@@ -336,47 +255,9 @@ def _who(connection: ConnectionInfo | None, message: Message | None) -> Row:
     }
 
 
-def _key_and_who(connection: ConnectionInfo, message: Message) -> Row:
-    return {
-        "connection_id": connection.connection_id,
-        "side": message.frame.side.text,
-        "stream_offset": message.frame.offset,
-        **_who(connection, message),
-    }
-
-
 def _partition_rows(connection: ConnectionInfo, message: Message) -> Iterator[Row]:
-    common: Row = dict.fromkeys(_PARTITION_COLUMNS)
-    common |= _key_and_who(connection, message)
-    common |= {
-        "ts": message.frame.first_ts_ns,
-        "protocol": message.protocol,
-        "name": message.name,
-        "kind": message.kind,
-    }
-    for partition in message.partitions:
-        row = common | {name: value for name, value in partition.items() if name in common}
-        yield _fitted(row, [name for name in partition if name in _PARTITION_NUMBERS])
-
-
-def _half(which: str, frame: Frame | None, captures: Captures) -> Row:
-    """Position and size of one half of an exchange."""
-    if frame is None:
-        return {f"{which}_{column}": None for column in ("capture", "packet", "size", "stream_offset")}
-    return {
-        f"{which}_capture": captures[packet_capture(frame.first_packet)].name,
-        f"{which}_packet": packet_number(frame.first_packet),
-        f"{which}_size": frame.size,
-        f"{which}_stream_offset": frame.offset,
-    }
-
-
-def _each_once(
-    field: Literal["topics", "topic_ids"], request: Message | None, answer: Message | None
-) -> tuple[str, ...] | None:
-    """Topics or topic ids of a request and its answer, each once."""
-    named = (getattr(message, field) for message in (request, answer) if message is not None)
-    return tuple(dict.fromkeys(chain.from_iterable(named))) or None
+    for values in partition_values(connection, message):
+        yield dict(zip(PARTITION_COLUMNS, values, strict=True))
 
 
 def listed(column: Sequence[Any]) -> Sequence[Any]:

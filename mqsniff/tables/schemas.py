@@ -367,7 +367,7 @@ def names_of(table: TableName, *types: ColumnType) -> tuple[str, ...]:
 @cache
 def arrow_type(kind: ColumnType) -> pa.DataType:
     """The Arrow type of a type of column; imports pyarrow."""
-    import pyarrow as pa  # noqa: PLC0415  # start-up is a budget: text and NDJSON never need it
+    import pyarrow as pa  # noqa: PLC0415  # start-up is a budget: text and short NDJSON never need it
 
     types: dict[ColumnType, pa.DataType] = {
         "text": pa.string(),

@@ -19,6 +19,8 @@ class DyingFiles(fs.FileSystemHandler):
         self.left = left
         self.renames = renames
         self.changes = 0
+        self.reads = 0
+        self.listed: list[str] = []
 
     def _change(self) -> None:
         if self.changes >= self.left:
@@ -40,6 +42,7 @@ class DyingFiles(fs.FileSystemHandler):
         return self.local.get_file_info(paths)
 
     def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
+        self.listed.append(selector.base_dir)
         return self.local.get_file_info(selector)
 
     def create_dir(self, path: str, recursive: bool) -> None:
@@ -75,6 +78,7 @@ class DyingFiles(fs.FileSystemHandler):
         raise NotImplementedError
 
     def open_input_stream(self, path: str) -> Any:
+        self.reads += 1
         return self.local.open_input_stream(path)
 
     def open_input_file(self, path: str) -> Any:

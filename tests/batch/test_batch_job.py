@@ -58,7 +58,7 @@ class Elsewhere(InProcess):
         super().__init__()
         self._folder = folder
 
-    def scan(self, *args: Any) -> list[str]:
+    def scan(self, *args: Any) -> list[bytes]:
         with contextlib.chdir(self._folder):
             return super().scan(*args)
 
@@ -75,6 +75,16 @@ def rows(out: Path, table: str) -> list[dict[str, Any]]:
     store = Store.at(str(out))
     paths = [out / part.path for part in Archive(store).committed(table)]
     return [row for path in paths for row in pq.ParquetFile(io.BytesIO(path.read_bytes())).read().to_pylist()]
+
+
+def test_the_manifest_holds_the_whole_report(tmp_path: Path) -> None:
+    report = run_job(InProcess(), [str(ONE)], str(tmp_path / "out"))
+    [manifest] = Archive(Store.at(str(tmp_path / "out"))).runs()
+    assert 0 < manifest.report["start_seconds"] < manifest.report["seconds"] <= report.seconds
+    again = report.plain()
+    assert manifest.report == again | {name: manifest.report[name] for name in ("seconds", "mb_per_second")}
+    assert manifest.report["out"] == str(tmp_path / "out")
+    assert manifest.report["mb_per_second"] > 0
 
 
 def test_relative_paths_mean_the_same_for_tasks_that_run_elsewhere(
@@ -225,7 +235,7 @@ def test_bad_inputs_are_rows_and_the_job_goes_on(bad_inputs: Path, tmp_path: Pat
 class Vanishing(InProcess):
     """A file goes between the plan and the scan."""
 
-    def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[str]:
+    def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[bytes]:
         Path(work.files[0].uri).unlink(missing_ok=True)
         return super().scan(work, splits)
 

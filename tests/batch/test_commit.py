@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import os
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,11 +16,11 @@ import pytest
 from dyingstore import DyingFiles, Killed
 from pyarrow import fs
 
-from mqsniff.batch.commit import Archive, Changed, CommitError, compare, new_run
+from mqsniff.batch.commit import CHECKPOINT, Archive, Changed, CommitError, compare, new_run
 from mqsniff.batch.manifest import Manifest, ManifestInput, Published, run_digest
 from mqsniff.batch.store import Store
 
-OLD, NEW = "20260101T000000-00000001", "20260102T000000-00000002"
+OLD, NEW, NEWEST = "20260101T000000-00000001", "20260102T000000-00000002", "20260103T000000-00000003"
 INPUT = ManifestInput("/captures/a.pcap", 10, "1")
 
 
@@ -77,7 +81,8 @@ def test_a_run_that_dies_at_any_step_shows_the_old_state_or_the_new_one(
     for left in range(100):
         root = tmp_path / str(left)
         first = archive_at(root, renames=renames)
-        first.publish(stage(first, OLD, b"old"))
+        old_manifest = stage(first, OLD, b"old")
+        first.publish(old_manifest)
         old = seen(first)
         manifest = stage(first, NEW, b"new", replaces)
         new = ([] if replaces else old) + [b"new" + Path(part.path).name.encode() for part in manifest.parts]
@@ -93,7 +98,8 @@ def test_a_run_that_dies_at_any_step_shows_the_old_state_or_the_new_one(
                 repaired.roll_back(NEW)
             recovery = repaired.recover()
             assert seen(repaired) == (new if decided else old)
-            assert of_tables(root) == {part.path for part in repaired.committed()}
+            kept = set() if renames or not (replaces and decided) else {part.path for part in old_manifest.parts}
+            assert of_tables(root) == {part.path for part in repaired.committed()} | kept
             assert not list((root / "_mqsniff").glob("staging/*"))
             outcomes.add((state == new, decided, NEW in recovery.completed, NEW in recovery.rolled_back))
         else:
@@ -101,7 +107,7 @@ def test_a_run_that_dies_at_any_step_shows_the_old_state_or_the_new_one(
             break
     else:
         pytest.fail("publishing never came to an end")
-    if renames or replaces:  # else putting the manifest is the last step
+    if renames:  # else putting the manifest is the last step
         assert any(new for new, *_ in outcomes)
     assert any(not decided for _, decided, *_ in outcomes)
 
@@ -167,6 +173,117 @@ def test_a_file_that_is_not_what_the_task_reported_stops_the_publication(
         archive.publish(manifest)
     assert archive.runs() == []
     assert of_tables(tmp_path) == set()
+
+
+def age(root: Path, run: str, days: float) -> None:
+    """Let a run have been committed some days ago."""
+    moment = time.time() - days * 24 * 3600
+    os.utime(root / "_mqsniff" / "runs" / f"{run}.json", (moment, moment))
+
+
+@pytest.mark.parametrize("renames", [True, False], ids=["renames", "object store"])
+def test_files_of_a_replaced_run_stay_for_a_day_where_only_those_who_know_them_find_them(
+    tmp_path: Path, renames: bool
+) -> None:
+    archive = archive_at(tmp_path, renames=renames)
+    old = stage(archive, OLD, b"old")
+    archive.publish(old)
+    new = stage(archive, NEW, b"new", (OLD,))
+    archive.publish(new)
+    place = tmp_path / "_mqsniff" / "replaced" / OLD if renames else tmp_path
+    assert archive_at(tmp_path, renames=renames).recover().deleted == []
+    assert all((place / part.path).exists() for part in old.parts)
+    if renames:
+        assert of_tables(tmp_path) == {part.path for part in new.parts}
+    age(tmp_path, NEW, 1.01)
+    recovery = archive_at(tmp_path, renames=renames).recover()
+    assert recovery.deleted == [OLD]
+    assert OLD in recovery.lines()[0]
+    assert of_tables(tmp_path) == {part.path for part in new.parts}
+    assert [run.run for run in archive_at(tmp_path, renames=renames).runs()] == [NEW]
+    assert not place.exists() or not renames
+
+
+@pytest.mark.parametrize("aged", [(NEW,), (NEWEST,), (NEW, NEWEST)], ids=["second", "third", "both"])
+def test_a_run_that_was_replaced_twice_never_counts_again(tmp_path: Path, aged: tuple[str, ...]) -> None:
+    archive = archive_at(tmp_path)
+    for run, replaces in ((OLD, ()), (NEW, (OLD,)), (NEWEST, (NEW,))):
+        archive.publish(stage(archive, run, b"x", replaces))
+    for run in aged:
+        age(tmp_path, run, 2)
+    for left in range(100):
+        root = tmp_path.parent / f"{tmp_path.name}-{left}"
+        shutil.copytree(tmp_path, root)
+        try:
+            archive_at(root, left).recover()
+        except Killed:
+            assert [run.run for run in archive_at(root).runs()] == [NEWEST]
+            archive_at(root).recover()
+        else:
+            break
+        assert [run.run for run in archive_at(root).runs()] == [NEWEST]
+    else:
+        pytest.fail("the repair never came to an end")
+
+
+@pytest.mark.parametrize("renames", [True, False], ids=["renames", "object store"])
+def test_a_run_lists_the_folder_once(tmp_path: Path, renames: bool) -> None:
+    archive = archive_at(tmp_path, renames=renames)
+    archive.publish(stage(archive, OLD, b"old"))
+    archive = archive_at(tmp_path, renames=renames)
+    archive.recover()
+    archive.runs()
+    archive.foreign()
+    archive.ledger()
+    archive.publish(stage(archive, NEW, b"new", (OLD,)))
+    assert handler_of(archive).listed.count(str(tmp_path)) == 1
+
+
+def _many(root: Path, count: int) -> list[str]:
+    archive = archive_at(root)
+    runs = [f"20260101T000000-{number:08x}" for number in range(count)]
+    for run in runs:
+        archive.store.replace(f"_mqsniff/runs/{run}.json", Manifest(run, "", "0", "1", (INPUT,), ()).encoded())
+    return runs
+
+
+def test_a_thousand_manifests_are_not_read_one_by_one(tmp_path: Path) -> None:
+    runs = _many(tmp_path, 1000)
+    first = archive_at(tmp_path)
+    first.recover()
+    assert handler_of(first).reads == 1001  # once each, and the checkpoint that is not there
+    archive_at(tmp_path).publish(stage(archive_at(tmp_path), NEW, b"new"))
+    second = archive_at(tmp_path)
+    second.recover()
+    assert [run.run for run in second.runs()] == [*runs, NEW]
+    assert second.ledger() == first.ledger()
+    assert handler_of(second).reads == 2
+    assert handler_of(second).changes == 0
+
+
+@pytest.mark.parametrize("spoil", [b"", b"x", None], ids=["empty", "no gzip", "other content"])
+def test_a_damaged_checkpoint_changes_nothing(tmp_path: Path, spoil: bytes | None) -> None:
+    runs = _many(tmp_path, 20)
+    archive_at(tmp_path).recover()
+    checkpoint = tmp_path / CHECKPOINT
+    good = checkpoint.read_bytes()
+    checkpoint.write_bytes(
+        gzip.compress(gzip.decompress(good).replace(b'"run":', b'"walk":')) if spoil is None else spoil
+    )
+    assert [run.run for run in archive_at(tmp_path).runs()] == runs
+    archive_at(tmp_path).recover()
+    assert checkpoint.read_bytes() == good
+
+
+def test_a_manifest_that_is_not_the_copied_one_is_read_itself(tmp_path: Path) -> None:
+    runs = _many(tmp_path, 20)
+    archive_at(tmp_path).recover()
+    (tmp_path / "_mqsniff" / "runs" / f"{runs[0]}.json").write_bytes(b"{")
+    (tmp_path / "_mqsniff" / "runs" / f"{runs[1]}.json").unlink()
+    with pytest.raises(CommitError, match=f"{runs[0]}.json: no manifest"):
+        archive_at(tmp_path).runs()
+    (tmp_path / "_mqsniff" / "runs" / f"{runs[0]}.json").unlink()
+    assert [run.run for run in archive_at(tmp_path).runs()] == runs[2:]
 
 
 def test_files_of_others_stay_where_they_are(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -104,6 +105,45 @@ def test_workers_that_raise_are_killed_or_starve_twice_each_change_no_row(
     assert differing(expected, committed(out)) == {}
     assert holds_one_run_and_nothing_else(out)
     assert json.loads(done.stdout)["tables"]["messages"] == len(expected["messages"])
+    assert done.stderr.startswith("4 files, ")  # of Spark, no word
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("full", "said"),
+    [("spark", "no space left for Spark's temporary files, in"), ("out", "no space left for the tables in")],
+)
+def test_a_full_disk_ends_a_run_in_one_line_that_names_the_disk(
+    folder: Path, tmp_path: Path, full: str, said: str
+) -> None:
+    disk = tmp_path / full
+    disk.mkdir()
+    (tmp_path / "spark").mkdir(exist_ok=True)
+    disk_of_its_own = ["unshare", "--mount", "--map-root-user", "sh", "-c"]
+    size = {"spark": "200k", "out": "60k"}[full]
+    mount = f"mount -t tmpfs -o size={size} none {disk}"
+    if not shutil.which("unshare") or subprocess.run([*disk_of_its_own, mount], check=False).returncode:
+        pytest.skip("this machine lets no user mount a file system")
+    environment = os.environ | {
+        "PYTHONPATH": PLACE, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": str(tmp_path / "spark")
+    }  # fmt: skip
+    job = shlex.join(command("--master", "local[2]", str(folder), str(tmp_path / "out" / "tables")))
+    done = subprocess.run(
+        [*disk_of_its_own, f"{mount} && exec {job}"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert said in line
+    assert str(disk) in line
+    log = Path(line.partition("(Spark's log: ")[2].rstrip(")"))
+    assert "No space left" in log.read_text()
+    log.unlink()
+    assert not (tmp_path / "out" / "tables").exists()
 
 
 class Forgetful(SparkSteps):

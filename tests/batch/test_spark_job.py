@@ -9,15 +9,22 @@ from typing import Any
 
 import pytest
 from batchrows import PCAPS, committed, decoded, differing
+from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql.types import StructType
+from simulated import simulated
 
 from mqsniff.batch.commit import CommitError
 from mqsniff.batch.datasource import CaptureDataSource, register
+from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.inputs import InputError
+from mqsniff.batch.job import JobOptions
+from mqsniff.batch.origins import PieceShift
+from mqsniff.batch.reduce import TaskOutput
 from mqsniff.batch.session import without_pandas_warning
-from mqsniff.batch.spark import frames, read, run
+from mqsniff.batch.spark import SparkSteps, frames, read, run
 from mqsniff.filters.itemfilter import Filters
+from mqsniff.sinks.parts import WrittenPart
 from mqsniff.tables.schemas import TABLES
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
@@ -69,6 +76,31 @@ def test_a_cluster_chooses_topics_by_names_that_other_tasks_were_taught(
     assert expected["messages"]
     assert differing(expected, committed(tmp_path / "out")) == {}
     assert [stage.split()[0] for stage in stages[2:5]] == ["scanning", "learning", "decoding"]
+
+
+def test_what_a_task_gets_does_not_grow_with_the_number_of_files(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    frames_of = type(spark.range(1))
+    through = frames_of.mapInArrow
+
+    def weighed(frame: Any, task: Any, *rest: Any) -> Any:
+        sizes.append(len(cloudpickle.dumps(task)))
+        return through(frame, task, *rest)
+
+    monkeypatch.setattr(frames_of, "mapInArrow", weighed)
+    monkeypatch.setattr(SparkSteps, "_values", lambda *_: [])
+    output = TaskOutput("/tables", "staging", "run", JobOptions())
+    for count in (100, 10_000):
+        steps, work = SparkSteps(lambda: spark), simulated(count)
+        part = WrittenPart("messages", "/tables/messages/x.parquet", 1, 1)
+        try:
+            steps.scan(work, work.splits)
+            steps.reduce([PieceShift(number, 0, 1, counts=True) for number in range(count)], output, 4)
+            steps.rewrite([Rewrite("messages", (part,))] * count, Rewriter(output, ()))
+        finally:
+            steps.clean_up()
+    assert sizes[:3] == sizes[3:]
+    assert max(sizes) < 20_000
 
 
 def test_frames_are_the_tables_of_captures_without_a_folder_to_name(spark: Any, tmp_path: Path) -> None:

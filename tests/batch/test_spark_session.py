@@ -6,7 +6,8 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from mqsniff.batch.session import CLASSES, job_settings, local_settings, one_line, without_pandas_warning
+from mqsniff.batch.failures import one_line
+from mqsniff.batch.session import CLASSES, job_settings, local_settings, without_pandas_warning
 from mqsniff.batch.spark import SparkSteps
 
 if TYPE_CHECKING:

@@ -7,10 +7,15 @@ from contextlib import suppress
 
 import pyarrow as pa
 import pytest
+from inprocess import FLOW_SCHEMA
 
-from mqsniff.batch.bundles import Bundle, PiecePlace, PiecePlaces
-from mqsniff.batch.tasks import BUNDLE_SCHEMA, OBJECTS, bundles_of, place_table, rarely_collected
+from mqsniff.batch.bundles import TIME_MIN, Bundle, PiecePlace, PiecePlaces
+from mqsniff.batch.inputs import Location
+from mqsniff.batch.origins import Origins, origin_of, shifts_of
+from mqsniff.batch.plan import InputFile
+from mqsniff.batch.tasks import OBJECTS, bundles_of, rarely_collected, shift_table
 
+FILE = InputFile(3, 7, "caf\udce9.pcap", "", Location("/caf"), 100, None)
 BUNDLES = [
     Bundle(bytes([number]) * 16, number, 7, -1, 1, b"key", b"columns", payload)
     for number, payload in enumerate((b"first", b"", b"third and last"))
@@ -18,7 +23,8 @@ BUNDLES = [
 
 
 def rows_of(bundles: list[Bundle]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([bundle._asdict() for bundle in bundles], BUNDLE_SCHEMA)
+    known = dict(zip(("place", "packet", "capture"), origin_of(FILE), strict=True)) | {"floor_ns": -5, "before": 40}
+    return pa.RecordBatch.from_pylist([bundle._asdict() | known for bundle in bundles], FLOW_SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -33,14 +39,24 @@ def rows_of(bundles: list[Bundle]) -> pa.RecordBatch:
     ids=["all", "a slice of a batch", "of nothing but an empty payload", "an empty payload alone", "none"],
 )
 def test_bundles_come_out_of_a_batch_as_they_went_into_it(batch: pa.RecordBatch, expected: list[Bundle]) -> None:
-    assert list(bundles_of([batch])) == expected
+    origins = Origins()
+    assert list(bundles_of([batch], origins)) == expected
+    assert set(origins.placing.places) == {bundle.piece for bundle in expected}
 
 
-def test_places_are_a_row_a_piece() -> None:
-    placing = PiecePlaces({3: PiecePlace(-(1 << 63), 1 << 40, 5), 9: PiecePlace(17, 2, 6)})
-    assert place_table(placing).to_pylist() == [
-        {"piece": 3, "floor_ns": -(1 << 63), "place": 1 << 40},
-        {"piece": 9, "floor_ns": 17, "place": 2},
+def test_a_task_knows_the_places_and_names_of_the_bundles_that_it_has_got() -> None:
+    origins = Origins()
+    list(bundles_of([rows_of(BUNDLES[:1])], origins))
+    assert origins.placing.places == {0: PiecePlace(-5, (7 << 40) + 40, (3 << 40) + 40)}
+    assert origins.captures[3].name == "caf\udce9.pcap"
+
+
+def test_only_pieces_that_do_not_begin_a_file_or_do_not_count_are_shifted() -> None:
+    first, second = (7 << 40, 3 << 40), ((7 << 40) + 40, (3 << 40) + 40)
+    placing = PiecePlaces({1: PiecePlace(TIME_MIN, *first), 2: PiecePlace(17, *second)})
+    assert shift_table(shifts_of(placing, [(1, FILE), (2, FILE), (9, FILE)])).to_pylist() == [
+        {"piece": 2, "floor_ns": 17, "before": 40, "counts": True},
+        {"piece": 9, "floor_ns": TIME_MIN, "before": 0, "counts": False},
     ]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+from importlib.machinery import ModuleSpec
+
 import pytest
 from click.testing import CliRunner
 from imports import imported
@@ -42,8 +45,13 @@ def test_help_is_at_hand_without_arguments():
     assert "Usage: mqsniff" in run().output
 
 
-def test_version():
-    assert run("--version").stdout == f"mqsniff {__version__}\n"
+@pytest.mark.parametrize(
+    ("module", "build"), [("topics.py", "not compiled"), ("topics.cpython-311-x86_64-linux-gnu.so", "compiled")]
+)
+def test_version_and_build(monkeypatch, module, build):
+    monkeypatch.setattr("mqsniff.cli.version.find_spec", lambda name: ModuleSpec(name, None, origin=f"/lib/{module}"))
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    assert run("--version").stdout == f"mqsniff {__version__} ({build}; {python})\n"
 
 
 def test_a_file_is_short_for_decode(sample):

@@ -18,9 +18,9 @@ from mqsniff.library.request import KEYWORDS, ReadRequest
 CAPTURE = "pcaps/kafka/kafka-3.9.1-java-4.4.0-cross-xa.pcapng"
 OTHERWISE = {"max-messages": "max_messages", "max-bytes": "max_bytes", "from": "from_"}
 PRINTING = {"-o", "--table", "--fields", "--out", "--overwrite", "-v", "--records", "--time", "--color", "--wide"} | {
-    *("--pager", "--packets", "--fail-on", "-q", "--help", "-h")
+    *("--pager", "--packets", "--fail-on", "-q", "--help", "-h", "--jobs")
 }
-"""What the options of decode say about its output."""
+"""What the options of decode say about its output and its processes."""
 
 
 def decode_options() -> list[str]:

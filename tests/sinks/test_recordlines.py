@@ -18,7 +18,7 @@ from mqsniff.model import RecordBatch, RecordItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks import recordlines
 from mqsniff.sinks.ndjson import ndjson_line
-from mqsniff.sinks.recordlines import record_lines
+from mqsniff.sinks.recordlines import batch_columns, record_lines
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.rows import record_rows
 from mqsniff.tables.values import Redaction
@@ -29,7 +29,9 @@ WAYS = [Redaction(), Redaction(payload=False), Redaction(max_bytes=3), Redaction
 
 
 def at_once(made: RecordBatch, shown: Redaction, info=None, message=None, inputs=None) -> bytes:
-    return b"".join(record_lines(info or connection(), message or pub(), made, inputs or captures(), shown))
+    return b"".join(
+        record_lines(batch_columns(info or connection(), message or pub(), made, inputs or captures(), shown), shown)
+    )
 
 
 def one_by_one(made: RecordBatch, shown: Redaction, info=None, message=None, inputs=None) -> bytes:
@@ -92,14 +94,14 @@ def batches(draw) -> RecordBatch:
 def test_any_batch_gives_the_lines_of_its_rows_however_many_at_a_time(made, shown, lines):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recordlines, "LINES", lines)
-        pieces = list(record_lines(connection(), pub(), made, captures(), shown))
+        pieces = list(record_lines(batch_columns(connection(), pub(), made, captures(), shown), shown))
     assert b"".join(pieces) == one_by_one(made, shown)
     assert all(piece.count(b"\n") <= lines for piece in pieces)
 
 
 def test_large_records_go_out_one_by_one():
     made = batch(*((b"k", bytes(1 << 19)) for _ in range(5)))
-    pieces = list(record_lines(connection(), pub(), made, captures(), Redaction()))
+    pieces = list(record_lines(batch_columns(connection(), pub(), made, captures(), Redaction()), Redaction()))
     assert [piece.count(b"\n") for piece in pieces] == [1, 1, 1, 1, 1]
     assert b"".join(pieces) == one_by_one(made, Redaction())
 

@@ -2,6 +2,7 @@ import contextlib
 import gzip
 import itertools
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from capturecraft import interface, packet, packets_of, pcap, pcap_head, pcap_re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqsniff.limits import Limits
+from mqsniff.limits import KIB, Limits
 from mqsniff.model import packet_capture, packet_number
 from mqsniff.sources.files import FileSource
 
@@ -186,12 +187,36 @@ def test_rotated_files_are_open_one_at_a_time_and_their_batches_pass_uncopied(tm
     paths = write(tmp_path, **files)
     source = FileSource(reversed(paths.values()))
     monkeypatch.setattr("mqsniff.sources.files.merge_batches", None)
-    most, count = 0, 0
+    count = 0
     for batch in source.batches():
         count += len(batch)
-        most = max(most, source._open)
+        assert source._open <= 1
         assert len(open_under(tmp_path)) <= 1
-    assert (most, count) == (1, 2000)
+    assert count == 2000
+
+
+def test_small_captures_that_overlap_are_not_kept_open(tmp_path):
+    files = {f"f{n:03}": capture((n, 1000 + n), f"f{n:03}-") for n in range(50)}
+    source = FileSource(write(tmp_path, **files).values())
+    count = 0
+    for batch in source.batches():
+        count += len(batch)
+        assert not open_under(tmp_path)
+    assert count == 100
+
+
+def test_captures_that_overlap_take_the_descriptors_that_the_system_allows(tmp_path):
+    count = 5000  # more than one window
+    files = {f"f{n:02}": capture(range(n, n + count), f"f{n:02}-") for n in range(60)}
+    paths = write(tmp_path, **files)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 20, hard))  # noqa: PTH208
+    try:
+        source = FileSource(paths.values(), Limits(windows_total=64 * KIB, window=64 * KIB))
+        assert sum(map(len, source.batches())) == 60 * count
+        assert not any(info.unreadable for info in source.captures)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_overlapping_captures_share_the_room_for_windows(tmp_path):

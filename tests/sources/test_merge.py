@@ -75,3 +75,15 @@ def test_batches_that_do_not_overlap_pass_as_they_are():
 
 def test_no_lanes_have_no_packets():
     assert list(merge([])) == []
+
+
+def test_a_step_looks_only_at_the_lanes_that_give_packets(monkeypatch):
+    """All overlap: each packet is taken once, however many lanes wait."""
+    counted = []
+    take = Lane.take
+    monkeypatch.setattr(Lane, "take", lambda lane, horizon: counted.append(lane) or take(lane, horizon))
+    refill = Lane.refill
+    monkeypatch.setattr(Lane, "refill", lambda lane: counted.append(lane) or refill(lane))
+    lanes = [Lane(rank, rank, iter([batch_of([rank, 1000 + rank], 0), None]).__next__) for rank in range(300)]
+    assert sum(map(len, merge(lanes))) == 600
+    assert len(counted) <= 4 * 300  # 300 times 300 if each step asked all

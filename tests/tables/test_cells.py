@@ -94,3 +94,25 @@ def test_parts_may_have_holes():
     made = numbers_array([range(2), [None, None], [7, None, 1 << 63], array("q", [9])], "int64")
     made.validate(full=True)
     assert made.to_pylist() == [0, 1, None, None, 7, None, None, 9]
+
+
+@settings(max_examples=50)
+@given(st.sampled_from(["text", "texts", "int64", "timestamp"]), st.lists(ANYTHING, min_size=1, max_size=4))
+def test_a_long_column_holds_what_each_value_alone_would_be(kind, values):
+    alone = [array_of([value], kind)[0].as_py() for value in values]
+    assert array_of(values * 100, kind).to_pylist() == alone * 100
+
+
+@pytest.mark.parametrize("odd", [None, "gr\xfcn", "lone \ud800", b"raw", 7, ["list"], 0, True])
+def test_diverse_text_with_something_odd_in_it(odd):
+    texts = [*map(str, range(300)), odd]
+    assert array_of(texts, "text").to_pylist() == [*map(str, range(300)), array_of([odd], "text")[0].as_py()]
+
+
+@pytest.mark.parametrize("last", [[], [7], [None], [1 << 63], list(range(100)), range(3), array("q", [5])])
+def test_many_short_parts_are_one_column(last):
+    parts = [*([number] for number in range(50)), range(2), last]
+    numbers = [number for part in parts for number in part]
+    assert numbers_array(iter(parts), "int64").to_pylist() == array_of(numbers, "int64").to_pylist()
+    if None not in numbers and 1 << 63 not in numbers:
+        assert numbers_of(iter(parts)).tolist() == numbers

@@ -145,6 +145,7 @@ def decode_rows(capture: Path, decoding: Decoding = PLAIN) -> bytes:
             info.name = capture.name
         if item is not None:
             sink.write(item)
+    sink.tick()
     for info in pipeline.captures:
         if info.unreadable:
             raise GoldenError(f"{capture}: {info.unreadable}")

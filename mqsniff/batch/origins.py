@@ -1,0 +1,72 @@
+"""Where bundles come from, as columns of their rows: places and names travel with the bundles, not in closures.
+
+1. Scan knows the file of a bundle: its name, and the place and packet id of its first packet, minus one. What precedes
+   the piece within the file is known when all pieces are scanned (``prefix``): a ``PieceShift`` for each piece of a cut
+   file. There are as many as splits, however many files there are; small files have none.
+2. A task notes the origins of the bundles that it gets. Bundles of pieces that do not count never get there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias, cast
+
+from mqsniff.batch.bundles import TIME_MIN, PiecePlace, PiecePlaces
+from mqsniff.batch.plan import InputFile
+from mqsniff.model import PACKET_BITS, CaptureInfo, packet_capture, packet_id
+
+FileOrigin: TypeAlias = tuple[int, int, bytes]
+"""What scan knows: place and packet id before the first packet of the file, and its name."""
+ORIGIN_COLUMNS: Final = ("piece", "place", "packet", "capture", "floor_ns", "before")
+"""Columns of the rows of a reduce task: the piece of a bundle, a ``FileOrigin``, and what a ``PieceShift`` holds."""
+
+
+class PieceShift(NamedTuple):
+    """What precedes a piece within its file."""
+
+    piece: int
+    floor_ns: int
+    """The largest time before it."""
+    before: int
+    """Packets before it."""
+    counts: bool
+
+
+def origin_of(file: InputFile) -> FileOrigin:
+    """The origin of bundles of a file, as columns."""
+    return file.rank << PACKET_BITS, packet_id(file.index, 0), file.name.encode(errors="surrogatepass")
+
+
+def shifts_of(placing: PiecePlaces, scanned: Iterable[tuple[int, InputFile]]) -> list[PieceShift]:
+    """The shifts, for all pieces that were scanned, each with its file; nothing for those that begin their files."""
+    shifts = []
+    for piece, file in scanned:
+        place = placing.places.get(piece)
+        if place is None:
+            shifts.append(PieceShift(piece, TIME_MIN, 0, counts=False))
+        elif place.floor_ns != TIME_MIN or place.order != file.rank << PACKET_BITS:
+            shifts.append(PieceShift(piece, place.floor_ns, place.order - (file.rank << PACKET_BITS), counts=True))
+    return shifts
+
+
+class Origins:
+    """The origins of the bundles that a task has got so far."""
+
+    def __init__(self) -> None:
+        self.placing = PiecePlaces({})
+        self._captures: dict[int, CaptureInfo] = {}
+
+    @property
+    def captures(self) -> Sequence[CaptureInfo]:
+        """The captures by index: those that were noted, and no others."""
+        return cast("Sequence[CaptureInfo]", self._captures)  # rows look them up by index, and do nothing else
+
+    def note(self, rows: Iterable[tuple[int, int, int, bytes, int, int]]) -> None:
+        """Note the origins of bundles: rows of ``ORIGIN_COLUMNS``."""
+        for piece, place, packet, capture, floor_ns, before in rows:
+            if piece in self.placing.places:
+                continue
+            self.placing.places[piece] = PiecePlace(floor_ns, place + before, packet + before)
+            index = packet_capture(packet)
+            if index not in self._captures:
+                self._captures[index] = CaptureInfo(index, capture.decode(errors="surrogatepass"))
