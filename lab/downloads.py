@@ -90,7 +90,7 @@ def jars(name: str, artifacts: Iterable[Artifact], managed: Iterable[Artifact] =
             (place / "pom.xml").write_text(_POM.format(versions, dependencies))
             copied = place / "jars"
             command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={copied}"]
-            _run([*command, "-DincludeScope=runtime"], place)
+            _run([*command, "-DincludeScope=runtime"], place, place)
             copied.rename(folder)
     _check(folder)
     return folder
@@ -102,8 +102,8 @@ def go_programs(module: str, version: str, packages: Sequence[str]) -> Path:
     if not folder.is_dir():
         _need("go", "install Go, https://go.dev/dl")
         with scratch(DRAFTS, folder.name) as place:
-            environment = dict(os.environ, GOFLAGS="-modcacherw")
-            told = _run(["go", "mod", "download", "-json", f"{module}@v{version}"], place, environment)
+            flags = "-modcacherw"
+            told = _run(["go", "mod", "download", "-json", f"{module}@v{version}"], place, place, flags)
             source = place / "source"
             shutil.copytree(json.loads(told)["Dir"], source)
             for path in (source, *source.rglob("*")):
@@ -112,7 +112,7 @@ def go_programs(module: str, version: str, packages: Sequence[str]) -> Path:
             built.mkdir()
             for package in packages:
                 target = str(built / package.rpartition("/")[2])
-                _run(["go", "build", "-trimpath", "-buildvcs=false", "-o", target, package], source, environment)
+                _run(["go", "build", "-trimpath", "-buildvcs=false", "-o", target, package], source, place, flags)
             built.rename(folder)
     _check(folder, is_built=True)
     return folder
@@ -125,9 +125,8 @@ def go_client() -> Path:
     if not folder.is_dir():
         _need("go", "install Go, https://go.dev/dl")
         with scratch(DRAFTS, folder.name) as place:
-            environment = dict(os.environ, GOFLAGS="-modcacherw -mod=readonly")
             command = ["go", "build", "-trimpath", "-buildvcs=false", "-o", f"{place}/built/sweep", "."]
-            _run(command, source, environment)
+            _run(command, source, place, "-modcacherw -mod=readonly")
             (place / "built").rename(folder)
     return folder / "sweep"
 
@@ -143,7 +142,9 @@ def _need(program: str, advice: str) -> None:
         raise LabError(f"{program} is missing: {advice}")
 
 
-def _run(command: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> str:
+def _run(command: Sequence[str], folder: Path, place: Path, go_flags: str = "") -> str:
+    """Run a program in a folder; ``place`` is where its temporary files go."""
+    environment = dict(os.environ, TMPDIR=str(place), GOFLAGS=go_flags)
     done = subprocess.run(
         [*WITH_US, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )

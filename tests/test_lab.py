@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from truth import check_rows, decode_capture
 
 from lab.__main__ import main
 from lab.clientlog import ClientLog
-from lab.downloads import LabError
+from lab.downloads import LabError, _run
 from lab.samples import PCAPS, install, provenance, sampled, write_provenance
 from lab.scenarios import SCENARIOS, listing
 from lab.scratch import scratch, sweep
@@ -199,3 +200,8 @@ def test_a_scenario_that_cannot_be_played_does_not_stop_the_others(monkeypatch, 
     told = capsys.readouterr()
     assert told.err == "lab: nsq-requeue: no network\n"
     assert told.out == "lab: 1 of 2 scenarios done, not nsq-requeue\n"
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="util-linux")
+def test_temporary_files_of_package_managers_go_with_the_draft(tmp_path):
+    assert _run(["sh", "-c", "echo $TMPDIR"], HOME, tmp_path) == f"{tmp_path}\n"
