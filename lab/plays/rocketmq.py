@@ -88,12 +88,13 @@ def acting(one: Take) -> None:
     """The master is stopped and comes back; topics are registered one by one."""
     version = ROCKETMQ["newest"]
     names = "supportActingMaster=true\nnotifyMinBrokerIdChanged=true\nscanNotActiveBrokerInterval=2000\n"
-    with captured(one, _BETWEEN), RocketNodes(one.work, version, names=names, brokers=_ACTING) as nodes:
+    ports = "tcp port 9876 or tcp port 10911"
+    with captured(one, ports), RocketNodes(one.work, version, names=names, brokers=_ACTING) as nodes:
         classes = compiled(one.work, [nodes.jars], "rocketmq/Calls.java", "rocketmq/Replies.java")
         nodes.start(0)
         nodes.start(1)
         nodes.settle()
-        client = java(nodes.jars, "Replies", str(_FEW), home=one.work, more=[classes])
+        client = java(nodes.jars, "Replies", "2", home=one.work, more=[classes])
         client.insert(1, "-Dorg.apache.rocketmq.client.sendSmartMsg=false")
         told = run(client)
         nodes.stop(0)
