@@ -6,6 +6,7 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.remoting.protocol.header.ExportRocksDBConfigToJsonRequestHeader.ConfigType;
@@ -39,7 +40,7 @@ public final class Replies {
         Calls.sent("SEND_MESSAGE,SEND_REPLY_MESSAGE,PUSH_REPLY_MESSAGE_TO_CLIENT", () -> {
             for (int index = 0; index < count; index++) {
                 byte[] body = ("question " + index).getBytes(StandardCharsets.UTF_8);
-                asking.request(new Message(TOPIC, "tag", "key-" + index, body), 20_000);
+                asking.request(new Message(TOPIC, "tag", "key-" + index, body), 30_000);
             }
             return null;
         });
@@ -64,6 +65,7 @@ public final class Replies {
     private static DefaultMQPushConsumer answerWith(DefaultMQProducer producer) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("answering");
         consumer.setNamesrvAddr(NAMES);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(TOPIC, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt each : messages) {
