@@ -7,16 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import lab.plays  # noqa: F401  (lists the scenarios)
-from lab.downloads import LabError
+from lab.downloads import DRAFTS, WITH_US, LabError
 from lab.samples import install, sampled
 from lab.scenarios import SCENARIOS, WORK, listing, take
+from lab.scratch import scratch, sweep
 
 _INSIDE: Final = "MQSNIFF_LAB_INSIDE"
 _NETWORK: Final = (
@@ -29,9 +29,8 @@ _NETWORK: Final = (
 """A loopback to play on; and what brokers need at their start: another address, and a host name that resolves."""
 _SCRATCH: Final = ("mount", "-t", "tmpfs", "-o", "size=6g", "lab", str(WORK))
 """Where servers keep their files: memory that goes away with the mount namespace."""
-_WITH_US: Final = ("setpriv", "--pdeathsig", "KILL")
-"""A program that the kernel kills when this one dies, even by SIGKILL; its namespaces end with it."""
-_UNSHARE: Final = (*_WITH_US, "unshare", "--net", "--pid", "--mount-proc", "--uts", "--fork", "--kill-child")
+_UNSHARE: Final = (*WITH_US, "unshare", "--net", "--pid", "--mount-proc", "--uts", "--fork", "--kill-child")
+"""Namespaces that end with this program."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,21 +49,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no scenario {', '.join(unknown)}" if unknown else "a scenario is needed; see list")
     if os.environ.get(_INSIDE):
         return _inside(names[0], options.out)
-    return max([_retake(name) if options.command == "retake" else _run_apart(name, options.out) for name in names])
+    for left in sweep(DRAFTS):
+        print(f"lab: removed {left}, left by a run that was killed", file=sys.stderr)
+    codes = {name: _contained(name, None if options.command == "retake" else options.out) for name in names}
+    if len(names) > 1:
+        failed = [name for name, code in codes.items() if code]
+        without = f", not {', '.join(failed)}" if failed else ""
+        print(f"lab: {len(names) - len(failed)} of {len(names)} scenarios done{without}")
+    return max(codes.values())
+
+
+def _contained(name: str, out: Path | None) -> int:
+    """Run one scenario, or retake its sample; what fails does not stop those after it."""
+    try:
+        return _retake(name) if out is None else _run_apart(name, out)
+    except LabError as error:
+        print(f"lab: {name}: {error}", file=sys.stderr)
+        return 2
 
 
 def _retake(name: str) -> int:
     """Run one scenario, and put what it made among the samples if its expectations hold."""
-    with tempfile.TemporaryDirectory(prefix="lab-") as place:
-        code = _run_apart(name, Path(place))
+    with scratch(DRAFTS, "retake") as place:
+        code = _run_apart(name, place)
         if code == 0:
-            print(f"lab: {install(Path(place, f'lab-{name}.pcap'))}")
+            print(f"lab: {install(place / f'lab-{name}.pcap')}", flush=True)
     return code
 
 
 def _run_apart(name: str, out: Path) -> int:
     """Run one scenario in namespaces of its own: whatever it started ends with it, even if it is killed."""
-    for program in ("unshare", "ip", "tcpdump", "java"):
+    for program in ("unshare", "setpriv", "ip", "tcpdump", "java"):
         if shutil.which(program) is None:
             print(
                 f"lab: {program} is missing (apt install util-linux iproute2 tcpdump openjdk-17-jre-headless)",
@@ -78,7 +93,9 @@ def _run_apart(name: str, out: Path) -> int:
     SCENARIOS[name].fetch()
     command = [*_UNSHARE, sys.executable, "-m", "lab", "run", name, "--out", str(out.absolute())]
     done = subprocess.run(command, env=dict(os.environ, **{_INSIDE: "1"}), check=False)
-    print(f"lab: {name}: {'done' if done.returncode == 0 else 'FAILED'} in {time.monotonic() - started:.0f} s")
+    print(
+        f"lab: {name}: {'done' if done.returncode == 0 else 'FAILED'} in {time.monotonic() - started:.0f} s", flush=True
+    )
     return done.returncode
 
 

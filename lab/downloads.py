@@ -11,12 +11,17 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from lab.scratch import scratch
+
 CACHE: Final = Path(os.environ.get("MQSNIFF_LAB_CACHE") or Path.home() / ".cache" / "mqsniff-lab")
+DRAFTS: Final = CACHE / "drafts"
+"""Where programs are fetched and built, and samples made: nothing here outlives a run."""
+WITH_US: Final = ("setpriv", "--pdeathsig", "KILL")
+"""Before a command: the kernel kills it when this program dies, even by SIGKILL."""
 PINS: Final = Path(__file__).with_name("pins.json")
 
 KAFKA: Final = {"newest": "4.4.0", "3.9": "3.9.1", "2.8": "2.8.2"}
@@ -26,6 +31,7 @@ FRANZ: Final = "1.22.2"
 """franz-go, as ``clients/franz/go.mod`` and its ``go.sum`` pin it."""
 NSQ: Final = "1.3.0"
 ROCKETMQ: Final = {"newest": "5.5.0", "4.9": "4.9.7"}
+"""Of 5.5.1, Maven Central has no name server and no client."""
 PULSAR: Final = "4.2.4"
 _KAFKA_SCALA: Final = "2.13"
 _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
@@ -78,14 +84,14 @@ def jars(name: str, artifacts: Iterable[Artifact], managed: Iterable[Artifact] =
     folder = CACHE / name
     if not folder.is_dir():
         _need("mvn", "apt install maven")
-        with tempfile.TemporaryDirectory() as place:
+        with scratch(DRAFTS, name) as place:
             dependencies = "".join(_DEPENDENCY.format(*artifact) for artifact in artifacts)
             versions = "".join(_MANAGED.format(*artifact) for artifact in managed)
-            Path(place, "pom.xml").write_text(_POM.format(versions, dependencies))
-            copied = Path(place, "jars")
+            (place / "pom.xml").write_text(_POM.format(versions, dependencies))
+            copied = place / "jars"
             command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={copied}"]
-            _run([*command, "-DincludeScope=runtime"], Path(place))
-            _keep(copied, folder)
+            _run([*command, "-DincludeScope=runtime"], place, place)
+            copied.rename(folder)
     _check(folder)
     return folder
 
@@ -95,19 +101,19 @@ def go_programs(module: str, version: str, packages: Sequence[str]) -> Path:
     folder = CACHE / f"{module.rpartition('/')[2]}-{version}"
     if not folder.is_dir():
         _need("go", "install Go, https://go.dev/dl")
-        with tempfile.TemporaryDirectory() as place:
-            environment = dict(os.environ, GOFLAGS="-modcacherw")
-            told = _run(["go", "mod", "download", "-json", f"{module}@v{version}"], Path(place), environment)
-            source = Path(place, "source")
+        with scratch(DRAFTS, folder.name) as place:
+            flags = "-modcacherw"
+            told = _run(["go", "mod", "download", "-json", f"{module}@v{version}"], place, place, flags)
+            source = place / "source"
             shutil.copytree(json.loads(told)["Dir"], source)
             for path in (source, *source.rglob("*")):
                 path.chmod(path.stat().st_mode | 0o200)
-            built = Path(place, "built")
+            built = place / "built"
             built.mkdir()
             for package in packages:
                 target = str(built / package.rpartition("/")[2])
-                _run(["go", "build", "-trimpath", "-buildvcs=false", "-o", target, package], source, environment)
-            _keep(built, folder)
+                _run(["go", "build", "-trimpath", "-buildvcs=false", "-o", target, package], source, place, flags)
+            built.rename(folder)
     _check(folder, is_built=True)
     return folder
 
@@ -118,12 +124,10 @@ def go_client() -> Path:
     folder = CACHE / f"franz-go-{FRANZ}-{_digest(source)[:8]}"
     if not folder.is_dir():
         _need("go", "install Go, https://go.dev/dl")
-        with tempfile.TemporaryDirectory() as place:
-            environment = dict(os.environ, GOFLAGS="-modcacherw -mod=readonly")
-            _run(
-                ["go", "build", "-trimpath", "-buildvcs=false", "-o", f"{place}/built/sweep", "."], source, environment
-            )
-            _keep(Path(place, "built"), folder)
+        with scratch(DRAFTS, folder.name) as place:
+            command = ["go", "build", "-trimpath", "-buildvcs=false", "-o", f"{place}/built/sweep", "."]
+            _run(command, source, place, "-modcacherw -mod=readonly")
+            (place / "built").rename(folder)
     return folder / "sweep"
 
 
@@ -138,21 +142,17 @@ def _need(program: str, advice: str) -> None:
         raise LabError(f"{program} is missing: {advice}")
 
 
-def _run(command: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> str:
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+def _run(command: Sequence[str], folder: Path, place: Path, go_flags: str = "") -> str:
+    """Run a program in a folder; ``place`` is where its temporary files go."""
+    environment = dict(os.environ, TMPDIR=str(place), GOFLAGS=go_flags)
+    done = subprocess.run(
+        [*WITH_US, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip("\x1b[0m ")]
         told = [line for line in said if "ERROR" in line][:1] or said[-1:]
         raise LabError(f"{' '.join(command[:3])} failed: {' '.join(told)}")
     return done.stdout
-
-
-def _keep(made: Path, folder: Path) -> None:
-    """Move a finished folder into the cache at once: a run that was killed leaves none after."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=CACHE))
-    shutil.copytree(made, draft, dirs_exist_ok=True)
-    draft.rename(folder)
 
 
 def _digest(folder: Path) -> str:

@@ -5,24 +5,22 @@ All of it runs in a PID namespace of its own (``lab.__main__``), so that nothing
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 from urllib.request import urlopen
 
-from lab.downloads import LabError, nsq_programs, pulsar_jars, rocketmq_jars
+from lab.downloads import LabError, nsq_programs, pulsar_jars
 from lab.scenarios import Take
 
 CLIENTS: Final = Path(__file__).with_name("clients")
 _PATIENCE_S: Final = 90.0
 _LISTENS: Final = "0A"
 """State of a listening socket in /proc/net/tcp."""
-_LOGBACK: Final = "<configuration></configuration>"
 _PULSAR: Final = """brokerServicePort=6650
 webServicePort=8080
 bindAddress=0.0.0.0
@@ -54,8 +52,6 @@ _PULSAR_OPENS: Final = (
     "jdk.management/com.sun.management.internal",
 )
 """Packages that Pulsar reads by reflection, as its own start script opens them."""
-_REGISTERS_S: Final = 10.0
-"""Time in which a broker that listens gets known to its name server, or its own namespaces."""
 _SETTLE_S: Final = 1.5
 """Time in which tcpdump writes what it holds."""
 
@@ -195,51 +191,13 @@ def compiled(work: Path, jars: Sequence[Path], *sources: str) -> Path:
     return classes
 
 
-_ROCKETMQ: Final = """brokerClusterName=lab
-brokerName=broker-a
-brokerId={number}
-brokerRole={role}
-brokerIP1=127.0.0.1
-brokerIP2=127.0.0.1
-listenPort={port}
-namesrvAddr=127.0.0.1:9876
-autoCreateTopicEnable=true
-storePathRootDir={home}/store-{number}
-mappedFileSizeCommitLog=16777216
-diskMaxUsedSpaceRatio=99
-syncBrokerMemberGroupPeriod=3000
-"""
-
-
 @contextmanager
-def rocketmq(work: Path, version: str, *, slave: bool = False) -> Iterator[Path]:
-    """A real RocketMQ: a name server and a broker, a slave of that too; gives their jars."""
-    jars, home = rocketmq_jars(version), work / "rocketmq"
-    (home / "conf").mkdir(parents=True)
-    for name in ("namesrv", "broker"):  # 4.9 does not start without
-        (home / "conf" / f"logback_{name}.xml").write_text(_LOGBACK)
-    environment = dict(os.environ, ROCKETMQ_HOME=str(home))
-    roles = [(0, "ASYNC_MASTER", 10911), (1, "SLAVE", 11911)] if slave else [(0, "ASYNC_MASTER", 10911)]
-    with ExitStack() as running:
-        names = java(jars, "org.apache.rocketmq.namesrv.NamesrvStartup", home=home)
-        running.enter_context(server(names, work / "namesrv.log", 9876, environment))
-        for number, role, port in roles:
-            configuration = home / f"broker-{number}.conf"
-            configuration.write_text(_ROCKETMQ.format(number=number, role=role, port=port, home=home))
-            main = "org.apache.rocketmq.broker.BrokerStartup"
-            broker = java(jars, main, "-c", str(configuration), heap="1g", home=home)
-            running.enter_context(server(broker, work / f"broker-{number}.log", port, environment))
-        time.sleep(_REGISTERS_S)
-        yield jars
-
-
-@contextmanager
-def pulsar(work: Path, version: str) -> Iterator[Path]:
+def pulsar(work: Path, version: str, settings: str = "") -> Iterator[Path]:
     """A real standalone Pulsar; gives its jars."""
     jars, home = pulsar_jars(version), work / "pulsar"
     home.mkdir()
     configuration = home / "standalone.conf"
-    configuration.write_text(_PULSAR)
+    configuration.write_text(_PULSAR + settings)
     options = [
         "--config",
         str(configuration),

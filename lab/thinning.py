@@ -1,13 +1,15 @@
-"""A capture in; the same capture with its longest connections cut out, so that it is small enough for a sample.
+"""A capture in; the same capture without the ends of its longest connections, so that it is small enough for a sample.
 
-Nodes of a cluster ask each other all the time whether there is something new; one look at each is enough. Reads what
-tcpdump writes of ``lo``: pcap in the byte order of this machine, Ethernet, IPv4, TCP.
+1. Nodes of a cluster ask each other all the time whether there is something new; one look at each is enough.
+2. Connections of clients whose log is the truth must stay whole: they have ports of their own.
+3. Reads what tcpdump writes of ``lo``: pcap in the byte order of this machine, Ethernet, IPv4, TCP.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +20,12 @@ _SYN_ACK: Final = 0x12
 _SYN: Final = 0x02
 
 
-def cut_long(capture: Path, long: int = 40, kept: int = 12) -> int:
-    """Cut connections of more than ``long`` packets to their first ``kept``; packets that are left."""
+def cut_long(capture: Path, whole: Collection[int] = (), *, long: int = 40, kept: int = 12) -> int:
+    """Cut connections of more than ``long`` packets to their first ``kept``, but for the ports in ``whole``.
+
+    Gives the number of packets that are left.
+    """
+    spared = {port.to_bytes(2, "big") for port in whole}
     content = capture.read_bytes()
     packets, openings = [], Counter[tuple[bytes, ...]]()
     at = _HEAD
@@ -34,7 +40,8 @@ def cut_long(capture: Path, long: int = 40, kept: int = 12) -> int:
     left = [content[:_HEAD]]
     for packet, connection in packets:
         seen[connection] += 1
-        if sizes[connection] <= long or seen[connection] <= kept:
+        ends = connection[:2]
+        if sizes[connection] <= long or seen[connection] <= kept or any(end[4:] in spared for end in ends):
             left.append(packet)
     capture.write_bytes(b"".join(left))
     return len(left) - 1

@@ -9,6 +9,7 @@ import click
 import pytest
 import yaml
 
+from mqsniff.answers.captures import _SUFFIXES
 from mqsniff.answers.check.checksettings import read_settings
 from mqsniff.answers.check.expectations import read_expectations
 from mqsniff.cli import COMMANDS, main
@@ -51,3 +52,12 @@ def test_the_hook_has_the_id_that_the_page_names():
     (hook,) = yaml.safe_load(HOOKS)
     assert f"id: {hook['id']}" in PAGE
     assert hook["entry"].startswith("mqsniff check")
+
+
+def test_the_hook_runs_for_all_that_a_check_reads():
+    wanted = re.compile(yaml.safe_load(HOOKS)[0]["files"])
+    beside = ("x.pcap.golden.ndjson", "x.pcap.expect.toml", "x.keys", "mqsniff.toml", "captures/mqsniff.toml")
+    captures = tuple(f"a/x{suffix}" for suffix in _SUFFIXES)
+    assert [name for name in (*beside, *captures) if not wanted.search(name)] == []
+    assert not wanted.search("notes/not-mqsniff.toml")
+    assert not wanted.search("x.pcap.py")

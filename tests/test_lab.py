@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,9 +15,10 @@ from truth import check_rows, decode_capture
 
 from lab.__main__ import main
 from lab.clientlog import ClientLog
-from lab.downloads import LabError
+from lab.downloads import LabError, _run
 from lab.samples import PCAPS, install, provenance, sampled, write_provenance
 from lab.scenarios import SCENARIOS, listing
+from lab.scratch import scratch, sweep
 from lab.thinning import cut_long
 from lab.truth import Truth
 from mqsniff.answers.check.asking import outcomes_of
@@ -116,9 +120,17 @@ def test_long_connections_are_cut_and_short_ones_are_whole(tmp_path):
     other = segments([client(b"  V2"), server(OK)])
     write_pcap(path, [*talk, *other])
     whole = path.stat().st_size
-    assert cut_long(path, 8, 4) == 4 + len(other)
+    assert cut_long(path, long=8, kept=4) == 4 + len(other)
     assert path.stat().st_size < whole
-    assert cut_long(path, 8, 4) == 4 + len(other)
+    assert cut_long(path, long=8, kept=4) == 4 + len(other)
+
+
+def test_connections_of_clients_whose_log_is_the_truth_are_never_cut(tmp_path):
+    path = tmp_path / "x.pcap"
+    talk = segments([client(b"  V2"), *[client(b"NOP\n")] * 9])
+    write_pcap(path, talk)
+    assert cut_long(path, [4150], long=8, kept=4) == len(talk)
+    assert cut_long(path, [1], long=8, kept=4) == 4
 
 
 def test_every_lab_sample_has_a_scenario_that_makes_it_and_a_line_on_its_origin(tmp_path):
@@ -158,3 +170,38 @@ def test_a_scenario_becomes_a_sample_only_if_its_expectations_hold(tmp_path, cap
     assert sampled(tmp_path / "pcaps") == ["x"]
     line = "| `lab-x.pcap` | nsqd 1 | python | a PUB | `lab retake x` |"
     assert line in (tmp_path / "pcaps" / "README.md").read_text().splitlines()
+
+
+def test_the_folder_of_a_run_that_was_killed_goes_at_the_next_start(tmp_path):
+    above = tmp_path / "drafts"
+    run = f"from lab.scratch import *\nwith scratch(Path({str(above)!r}), 'x'): print(1); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", run], cwd=HOME, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as killed:
+        killed.stdout.readline()
+        assert sweep(above) == []
+        killed.kill()
+    with scratch(above, "alive") as alive:
+        assert [name.partition("-")[0] for name in sweep(above)] == ["x"]
+        assert list(above.iterdir()) == [alive]
+    assert list(above.iterdir()) == []
+    assert sweep(tmp_path / "none") == []
+
+
+def test_a_scenario_that_cannot_be_played_does_not_stop_the_others(monkeypatch, capsys):
+    def play(name, _out):
+        if name == "nsq-requeue":
+            raise LabError("no network")
+        return 0
+
+    monkeypatch.setattr("lab.__main__._run_apart", play)
+    monkeypatch.setattr("lab.__main__.sweep", lambda _: [])
+    assert main(["run", "nsq-requeue", "nsq-publish-consume"]) == 2
+    told = capsys.readouterr()
+    assert told.err == "lab: nsq-requeue: no network\n"
+    assert told.out == "lab: 1 of 2 scenarios done, not nsq-requeue\n"
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="util-linux")
+def test_temporary_files_of_package_managers_go_with_the_draft(tmp_path):
+    assert _run(["sh", "-c", "echo $TMPDIR"], HOME, tmp_path) == f"{tmp_path}\n"

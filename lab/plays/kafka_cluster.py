@@ -8,7 +8,7 @@ from typing import Final
 
 from lab.clientlog import ClientLog
 from lab.downloads import KAFKA, kafka_jars
-from lab.kafkaservers import KafkaNodes, zookeeper
+from lab.kafkaservers import CLIENTS_PORT, KafkaNodes, zookeeper
 from lab.processes import CLIENTS, captured, compiled, java, run
 from lab.scenarios import Take, scenario
 from lab.thinning import cut_long
@@ -19,6 +19,8 @@ _PAYMENTS: Final = 4
 _SETTLES_S: Final = 4.0
 """Time in which the nodes see that one came or went."""
 _DIRECTORIES: Final = {1: "bGFiLWRpcmVjdG9yeTAwMQ", 2: "bGFiLWRpcmVjdG9yeTAwMg", 3: "bGFiLWRpcmVjdG9yeTAwMw"}
+_OF_CLIENTS: Final = range(CLIENTS_PORT, CLIENTS_PORT + 4)
+_ALL_PORTS: Final = "tcp portrange 9092-9095 or tcp portrange 9192-9195 or tcp portrange 9292-9295"
 _AMONG_NODES: Final = (
     *("Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "FetchSnapshot"),
     *("BrokerRegistration", "ControllerRegistration", "BrokerHeartbeat", "AlterPartition", "AssignReplicasToDirs"),
@@ -45,7 +47,7 @@ def cluster(one: Take) -> None:
         for node in _DIRECTORIES:
             nodes.make_voter(node, _DIRECTORIES)
         nodes.make_voter(4, {})
-        with captured(one, "tcp portrange 9092-9095 or tcp portrange 9192-9195"):
+        with captured(one, _ALL_PORTS):
             nodes.start(1, 2, 3)
             time.sleep(_SETTLES_S)
             leader = int(step("begin", str(_PAYMENTS), str(nodes.folder(1) / "b")).splitlines()[-1])
@@ -57,7 +59,7 @@ def cluster(one: Take) -> None:
             time.sleep(_SETTLES_S)
             step("move", "4")
             time.sleep(_SETTLES_S)
-    one.truth.packets(cut_long(one.capture))
+    one.truth.packets(cut_long(one.capture, _OF_CLIENTS))
     one.truth.about(f"Kafka {_NEW}, four nodes", f"Java kafka-clients {_NEW}, and the nodes")
     ClientLog("".join(log)).tell(one.truth, _PAYMENTS)
     one.truth.calls(_AMONG_NODES)

@@ -7,7 +7,7 @@ from typing import Final
 
 from lab.clientlog import ClientLog
 from lab.downloads import KAFKA, STREAMS, kafka_jars, streams_jars
-from lab.kafkaservers import kafka
+from lab.kafkaservers import CLIENTS_PORT, kafka
 from lab.processes import captured, compiled, java, run
 from lab.scenarios import RECORDS, Take, scenario
 from lab.thinning import cut_long
@@ -46,8 +46,9 @@ def streams(one: Take) -> None:
     """Words are counted."""
     library = streams_jars()
     classes = compiled(one.work, [library], "kafka/Log.java", "kafka/Words.java")
-    with kafka(one.work, _VERSION), captured(one, "tcp port 9092"):
-        told = run(java(library, "Words", _AT, "8", str(one.work / "state"), more=[classes]))
-    one.truth.packets(cut_long(one.capture))
+    whole = f"127.0.0.1:{CLIENTS_PORT}"
+    with kafka(one.work, _VERSION), captured(one, f"tcp port 9092 or tcp port {CLIENTS_PORT}"):
+        told = run(java(library, "Words", whole, _AT, "8", str(one.work / "state"), more=[classes]))
+    one.truth.packets(cut_long(one.capture, [CLIENTS_PORT]))
     one.truth.about(f"Kafka {_VERSION}", f"Java kafka-streams {STREAMS}")
     ClientLog(told).tell(one.truth, 0)

@@ -153,7 +153,7 @@ def _totals(results: Sequence[Checked]) -> str:
     rows = sum(checked.rows.total() for checked in results)
     differing = sum(len(checked.differences) for checked in results)
     outcomes = [outcome for checked in results for outcome in checked.outcomes]
-    said = f"{len(results)} captures: {', '.join(parts)}"
+    said = f"{len(results)} {'capture' if len(results) == 1 else 'captures'}: {', '.join(parts)}"
     if rows:
         said += f"; {rows:,} rows, {differing:,} differ"
     if outcomes:

@@ -60,7 +60,7 @@ def test_a_golden_that_cannot_be_written_is_named_and_leaves_no_draft(sample, tm
     done = run("check", "--update", sample, before=LIMITED)
     assert (done.returncode, done.stderr) == (
         2,
-        f"mqsniff: {sample}.golden.ndjson: File too large\n1 captures: 1 unreadable\n",
+        f"mqsniff: {sample}.golden.ndjson: File too large\n1 capture: 1 unreadable\n",
     )
     assert list(tmp_path.iterdir()) == [sample]
 

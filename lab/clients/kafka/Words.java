@@ -18,12 +18,13 @@ public final class Words {
         try (Admin admin = Log.admin(); KafkaProducer<String, String> producer = Log.producer("client.id=lab-producer")) {
             List<NewTopic> topics = List.of(new NewTopic("text", 2, (short) 1), new NewTopic("words", 1, (short) 1));
             Log.call("CreateTopics", () -> admin.createTopics(topics).all());
-            for (int index = 0; index < Integer.parseInt(arguments[1]); index++) {
+            for (int index = 0; index < Integer.parseInt(arguments[2]); index++) {
                 Log.send(producer, "text", "line-" + index, "red " + (index % 2 == 0 ? "green" : "blue"));
             }
             Properties settings = Log.settings(
                 "application.id=counter", "group.protocol=streams", "auto.offset.reset=earliest",
-                "commit.interval.ms=1000", "num.stream.threads=1", "state.dir=" + arguments[2],
+                "commit.interval.ms=1000", "num.stream.threads=1", "state.dir=" + arguments[3],
+                "bootstrap.servers=" + arguments[1],
                 "default.key.serde=" + Serdes.StringSerde.class.getName(),
                 "default.value.serde=" + Serdes.StringSerde.class.getName());
             StreamsBuilder builder = new StreamsBuilder();

@@ -233,7 +233,8 @@ def _by_query(expectation: Expectation, ask: Ask) -> Outcome:
     query, wanted = expectation.value
     rows = ask(query.strip().rstrip(";"))
     passed = bool(rows) == (wanted == "some")
-    return Outcome(expectation.name, passed, f"{len(rows):,} rows", [] if wanted == "some" else rows[:ROWS_SHOWN])
+    says = "1 row" if len(rows) == 1 else f"{len(rows):,} rows"
+    return Outcome(expectation.name, passed, says, [] if wanted == "some" else rows[:ROWS_SHOWN])
 
 
 def _kinds(expectation: Expectation) -> str:

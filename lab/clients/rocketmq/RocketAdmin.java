@@ -9,8 +9,6 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
-import org.apache.rocketmq.client.exception.MQBrokerException;
-import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.impl.MQClientAPIImpl;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -33,10 +31,6 @@ public final class RocketAdmin {
 
     private static SendResult last;
 
-    interface Call {
-        Object run() throws Exception;
-    }
-
     public static void main(String[] arguments) {
         try {
             play(Integer.parseInt(arguments[0]));
@@ -51,7 +45,7 @@ public final class RocketAdmin {
         DefaultMQAdminExt admin = new DefaultMQAdminExt(8000);
         admin.setNamesrvAddr(NAMES);
         admin.start();
-        sent("UPDATE_AND_CREATE_TOPIC_LIST", () -> {
+        Calls.sent("UPDATE_AND_CREATE_TOPIC_LIST", () -> {
             admin.createAndUpdateTopicConfigList(BROKER, List.of(topic(TOPIC, 2), topic("spare", 1)));
             return null;
         });
@@ -71,7 +65,7 @@ public final class RocketAdmin {
         administrate(admin);
         ask(admin, consumer.getDefaultMQPushConsumerImpl().getmQClientFactory().getClientId());
         consumer.shutdown();
-        sent("UNLOCK_BATCH_MQ", () -> {
+        Calls.sent("UNLOCK_BATCH_MQ", () -> {
             ordered.shutdown();
             return null;
         });
@@ -101,7 +95,7 @@ public final class RocketAdmin {
             boolean again = messages.get(0).getReconsumeTimes() == 0 && messages.get(0).getQueueOffset() == 0;
             return again ? ConsumeConcurrentlyStatus.RECONSUME_LATER : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
-        sent("CONSUMER_SEND_MSG_BACK", () -> {
+        Calls.sent("CONSUMER_SEND_MSG_BACK", () -> {
             consumer.start();
             read.await(60, TimeUnit.SECONDS);
             Thread.sleep(1000);
@@ -116,7 +110,7 @@ public final class RocketAdmin {
         consumer.setInstanceName("ledger");
         consumer.subscribe(TOPIC, "*");
         consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> ConsumeOrderlyStatus.SUCCESS);
-        sent("LOCK_BATCH_MQ", () -> {
+        Calls.sent("LOCK_BATCH_MQ", () -> {
             consumer.start();
             Thread.sleep(3000);
             return null;
@@ -129,50 +123,51 @@ public final class RocketAdmin {
         MQClientAPIImpl api = admin.getDefaultMQAdminExtImpl().getMqClientInstance().getMQClientAPIImpl();
         String stored = last.getOffsetMsgId();
         String broker = last.getMessageQueue().getBrokerName();
-        sent("QUERY_MESSAGE", () -> admin.queryMessage(TOPIC, "key-1", 5, 0, Long.MAX_VALUE));
-        sent("VIEW_MESSAGE_BY_ID", () -> admin.viewMessage(TOPIC, stored));
-        sent("CONSUME_MESSAGE_DIRECTLY", () -> admin.consumeMessageDirectly(GROUP, client, TOPIC, stored));
-        sent("GET_CONSUMER_RUNNING_INFO", () -> admin.getConsumerRunningInfo(GROUP, client, false));
-        sent("GET_CONSUMER_CONNECTION_LIST", () -> admin.examineConsumerConnectionInfo(GROUP));
-        sent("GET_PRODUCER_CONNECTION_LIST", () -> admin.examineProducerConnectionInfo("lab-producers", TOPIC));
-        sent("GET_ALL_PRODUCER_INFO", () -> admin.getAllProducerInfo(BROKER));
-        sent("INVOKE_BROKER_TO_GET_CONSUMER_STATUS,GET_CONSUMER_STATUS_FROM_CLIENT", () ->
+        Calls.sent("QUERY_MESSAGE", () -> admin.queryMessage(TOPIC, "key-1", 5, 0, Long.MAX_VALUE));
+        Calls.sent("VIEW_MESSAGE_BY_ID", () -> admin.viewMessage(TOPIC, stored));
+        Calls.sent("CONSUME_MESSAGE_DIRECTLY", () -> admin.consumeMessageDirectly(GROUP, client, TOPIC, stored));
+        Calls.sent("GET_CONSUMER_RUNNING_INFO", () -> admin.getConsumerRunningInfo(GROUP, client, false));
+        Calls.sent("GET_CONSUMER_CONNECTION_LIST", () -> admin.examineConsumerConnectionInfo(GROUP));
+        Calls.sent("GET_PRODUCER_CONNECTION_LIST", () -> admin.examineProducerConnectionInfo("lab-producers", TOPIC));
+        Calls.sent("GET_ALL_PRODUCER_INFO", () -> admin.getAllProducerInfo(BROKER));
+        Calls.sent("INVOKE_BROKER_TO_GET_CONSUMER_STATUS,GET_CONSUMER_STATUS_FROM_CLIENT", () ->
             admin.getConsumeStatus(TOPIC, GROUP, client));
-        sent("INVOKE_BROKER_TO_RESET_OFFSET", () -> admin.resetOffsetByTimestamp(TOPIC, GROUP, 0, true));
-        sent("GET_CONSUME_STATS", () -> admin.examineConsumeStats(GROUP));
-        sent("GET_BROKER_CONSUME_STATS", () -> admin.fetchConsumeStatsInBroker(BROKER, false, 8000));
-        sent("QUERY_CONSUME_TIME_SPAN", () -> admin.queryConsumeTimeSpan(TOPIC, GROUP));
-        sent("QUERY_CONSUME_QUEUE", () -> admin.queryConsumeQueue(BROKER, TOPIC, 0, 0, 3, GROUP));
-        sent("QUERY_CORRECTION_OFFSET", () -> api.queryCorrectionOffset(BROKER, TOPIC, GROUP, Set.of("archive"), 8000));
-        sent("CLONE_GROUP_OFFSET", () -> {
+        Calls.sent("INVOKE_BROKER_TO_RESET_OFFSET", () -> admin.resetOffsetByTimestamp(TOPIC, GROUP, 0, true));
+        Calls.sent("GET_CONSUME_STATS", () -> admin.examineConsumeStats(GROUP));
+        Calls.sent("GET_BROKER_CONSUME_STATS", () -> admin.fetchConsumeStatsInBroker(BROKER, false, 8000));
+        Calls.sent("QUERY_CONSUME_TIME_SPAN", () -> admin.queryConsumeTimeSpan(TOPIC, GROUP));
+        Calls.sent("QUERY_CONSUME_QUEUE", () -> admin.queryConsumeQueue(BROKER, TOPIC, 0, 0, 3, GROUP));
+        Calls.sent("QUERY_CORRECTION_OFFSET", () ->
+            api.queryCorrectionOffset(BROKER, TOPIC, GROUP, Set.of("archive"), 8000));
+        Calls.sent("CLONE_GROUP_OFFSET", () -> {
             admin.cloneGroupOffset(GROUP, "archive", TOPIC, false);
             return null;
         });
-        sent("RESUME_CHECK_HALF_MESSAGE", () -> admin.resumeCheckHalfMessage(TOPIC, stored));
+        Calls.sent("RESUME_CHECK_HALF_MESSAGE", () -> admin.resumeCheckHalfMessage(TOPIC, stored));
         MessageQueue queue = new MessageQueue(TOPIC, broker, 0);
-        sent("SEARCH_OFFSET_BY_TIMESTAMP", () -> admin.searchOffset(queue, 1));
-        sent("GET_MIN_OFFSET", () -> admin.minOffset(queue));
-        sent("GET_EARLIEST_MSG_STORETIME", () -> admin.earliestMsgStoreTime(queue));
-        sent("GET_TOPIC_CONFIG", () -> admin.examineTopicConfig(BROKER, TOPIC));
-        sent("GET_TOPICS_BY_CLUSTER", () -> api.getTopicsByCluster("lab", 8000));
-        sent("GET_UNIT_TOPIC_LIST", () -> api.getUnitTopicList(false, 8000));
-        sent("GET_HAS_UNIT_SUB_TOPIC_LIST", () -> api.getHasUnitSubTopicList(false, 8000));
-        sent("GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST", () -> api.getHasUnitSubUnUnitTopicList(false, 8000));
+        Calls.sent("SEARCH_OFFSET_BY_TIMESTAMP", () -> admin.searchOffset(queue, 1));
+        Calls.sent("GET_MIN_OFFSET", () -> admin.minOffset(queue));
+        Calls.sent("GET_EARLIEST_MSG_STORETIME", () -> admin.earliestMsgStoreTime(queue));
+        Calls.sent("GET_TOPIC_CONFIG", () -> admin.examineTopicConfig(BROKER, TOPIC));
+        Calls.sent("GET_TOPICS_BY_CLUSTER", () -> api.getTopicsByCluster("lab", 8000));
+        Calls.sent("GET_UNIT_TOPIC_LIST", () -> api.getUnitTopicList(false, 8000));
+        Calls.sent("GET_HAS_UNIT_SUB_TOPIC_LIST", () -> api.getHasUnitSubTopicList(false, 8000));
+        Calls.sent("GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST", () -> api.getHasUnitSubUnUnitTopicList(false, 8000));
         admin.createAndUpdateKvConfig("LAB", "colour", "blue");
-        sent("PUT_KV_CONFIG,GET_KV_CONFIG", () -> admin.getKVConfig("LAB", "colour"));
-        sent("GET_KVLIST_BY_NAMESPACE", () -> admin.getKVListByNamespace("LAB"));
-        sent("DELETE_KV_CONFIG", () -> {
+        Calls.sent("PUT_KV_CONFIG,GET_KV_CONFIG", () -> admin.getKVConfig("LAB", "colour"));
+        Calls.sent("GET_KVLIST_BY_NAMESPACE", () -> admin.getKVListByNamespace("LAB"));
+        Calls.sent("DELETE_KV_CONFIG", () -> {
             admin.deleteKvConfig("LAB", "colour");
             return null;
         });
-        sent("QUERY_TOPIC_CONSUME_BY_WHO", () -> admin.queryTopicConsumeByWho(TOPIC));
-        sent("GET_TOPIC_STATS_INFO", () -> admin.examineTopicStats(TOPIC));
-        sent("CLEAN_UNUSED_TOPIC", () -> admin.cleanUnusedTopicByAddr(BROKER));
-        sent("DELETE_TOPIC_IN_NAMESRV", () -> {
+        Calls.sent("QUERY_TOPIC_CONSUME_BY_WHO", () -> admin.queryTopicConsumeByWho(TOPIC));
+        Calls.sent("GET_TOPIC_STATS_INFO", () -> admin.examineTopicStats(TOPIC));
+        Calls.sent("CLEAN_UNUSED_TOPIC", () -> admin.cleanUnusedTopicByAddr(BROKER));
+        Calls.sent("DELETE_TOPIC_IN_NAMESRV", () -> {
             admin.deleteTopicInNameServer(Set.of(NAMES), "spare");
             return null;
         });
-        sent("UPDATE_AND_CREATE_STATIC_TOPIC", () -> {
+        Calls.sent("UPDATE_AND_CREATE_STATIC_TOPIC", () -> {
             TopicQueueMappingDetail mapping = new TopicQueueMappingDetail("fixed", 1, broker, 1);
             admin.createStaticTopic(BROKER, "TBW102", topic("fixed", 1), mapping, false);
             return null;
@@ -180,7 +175,7 @@ public final class RocketAdmin {
         DefaultLitePullConsumer puller = new DefaultLitePullConsumer("pullers");
         puller.setNamesrvAddr(NAMES);
         puller.setInstanceName("pullers");
-        sent("LITE_PULL_MESSAGE", () -> {
+        Calls.sent("LITE_PULL_MESSAGE", () -> {
             puller.start();
             puller.assign(List.of(queue));
             return puller.poll(3000);
@@ -191,28 +186,29 @@ public final class RocketAdmin {
     private static void administrate(DefaultMQAdminExt admin) throws Exception {
         MQClientAPIImpl api =
             admin.getDefaultMQAdminExtImpl().getMqClientInstance().getMQClientAPIImpl();
-        sent("UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST", () -> {
+        Calls.sent("UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST", () -> {
             api.createSubscriptionGroupList(BROKER, List.of(group("archive"), group("audit")), 8000);
             return null;
         });
-        sent("GET_SUBSCRIPTIONGROUP_CONFIG", () -> api.getSubscriptionGroupConfig(BROKER, "archive", 8000));
-        sent("GET_SYSTEM_TOPIC_LIST_FROM_NS", () -> api.getSystemTopicList(8000));
-        sent("QUERY_TOPICS_BY_CONSUMER", () -> api.queryTopicsByConsumer(BROKER, GROUP, 8000));
-        sent("QUERY_SUBSCRIPTION_BY_CONSUMER", () -> api.querySubscriptionByConsumer(BROKER, GROUP, TOPIC, 8000));
-        sent("UPDATE_AND_GET_GROUP_FORBIDDEN", () -> {
+        Calls.sent("GET_SUBSCRIPTIONGROUP_CONFIG", () -> api.getSubscriptionGroupConfig(BROKER, "archive", 8000));
+        Calls.sent("GET_SYSTEM_TOPIC_LIST_FROM_NS", () -> api.getSystemTopicList(8000));
+        Calls.sent("QUERY_TOPICS_BY_CONSUMER", () -> api.queryTopicsByConsumer(BROKER, GROUP, 8000));
+        Calls.sent("QUERY_SUBSCRIPTION_BY_CONSUMER", () -> api.querySubscriptionByConsumer(BROKER, GROUP, TOPIC, 8000));
+        Calls.sent("UPDATE_AND_GET_GROUP_FORBIDDEN", () -> {
             UpdateGroupForbiddenRequestHeader header = new UpdateGroupForbiddenRequestHeader();
             header.setGroup("archive");
             header.setTopic(TOPIC);
             header.setReadable(false);
             return api.updateAndGetGroupForbidden(BROKER, header, 8000);
         });
-        sent("GET_ALL_TOPIC_CONFIG", () -> api.getAllTopicConfig(BROKER, 8000));
-        refused("GET_CONSUMER_CONNECTION_LIST of none", () -> admin.examineConsumerConnectionInfo("nobody", BROKER));
-        sent("DELETE_SUBSCRIPTIONGROUP", () -> {
+        Calls.sent("GET_ALL_TOPIC_CONFIG", () -> api.getAllTopicConfig(BROKER, 8000));
+        Calls.refused("GET_CONSUMER_CONNECTION_LIST of none", () ->
+            admin.examineConsumerConnectionInfo("nobody", BROKER));
+        Calls.sent("DELETE_SUBSCRIPTIONGROUP", () -> {
             admin.deleteSubscriptionGroup(BROKER, "audit", true);
             return null;
         });
-        sent("DELETE_TOPIC_IN_BROKER", () -> {
+        Calls.sent("DELETE_TOPIC_IN_BROKER", () -> {
             admin.deleteTopicInBroker(Set.of(BROKER), "spare");
             return null;
         });
@@ -222,33 +218,6 @@ public final class RocketAdmin {
         SubscriptionGroupConfig config = new SubscriptionGroupConfig();
         config.setGroupName(name);
         return config;
-    }
-
-    /** A call, answered or refused, and the commands that it puts on the wire. */
-    private static void sent(String commands, Call call) throws Exception {
-        if (answered(commands, call)) {
-            System.out.printf("{\"what\":\"sent\",\"commands\":[\"%s\"]}%n", commands.replace(",", "\",\""));
-        }
-    }
-
-    private static void refused(String what, Call call) throws Exception {
-        if (answered(what, call)) {
-            throw new IllegalStateException(what + " was not refused");
-        }
-    }
-
-    private static boolean answered(String what, Call call) throws Exception {
-        int code;
-        try {
-            call.run();
-            return true;
-        } catch (MQBrokerException refusal) {
-            code = refusal.getResponseCode();
-        } catch (MQClientException refusal) {
-            code = refusal.getResponseCode();
-        }
-        System.out.printf("{\"what\":\"refused\",\"call\":\"%s\",\"error\":%d}%n", what, code);
-        return false;
     }
 
     private static synchronized void log(String what, int queue, long offset, String key, String body) {
