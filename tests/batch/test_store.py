@@ -88,5 +88,5 @@ def test_paths_and_file_uris_are_the_same_folder(tmp_path: Path) -> None:
     store = Store.at(tmp_path.as_uri())
     assert store.renames
     assert store.read("a/b") == b"x"
-    assert [tuple(stored) for stored in store.files()] == [("a/b", 1)]
+    assert [(stored.path, stored.size) for stored in store.files()] == [("a/b", 1)]
     assert store.read("a/c") is None
