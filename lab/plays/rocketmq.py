@@ -88,8 +88,7 @@ def acting(one: Take) -> None:
     """The master is stopped and comes back; topics are registered one by one."""
     version = ROCKETMQ["newest"]
     names = "supportActingMaster=true\nnotifyMinBrokerIdChanged=true\nscanNotActiveBrokerInterval=2000\n"
-    ports = "tcp port 9876 or tcp port 10911"
-    with captured(one, ports), RocketNodes(one.work, version, names=names, brokers=_ACTING) as nodes:
+    with captured(one, _BETWEEN), RocketNodes(one.work, version, names=names, brokers=_ACTING) as nodes:
         classes = compiled(one.work, [nodes.jars], "rocketmq/Calls.java", "rocketmq/Replies.java")
         nodes.start(0)
         nodes.start(1)
