@@ -336,7 +336,7 @@ def _pair(one: int, other: int) -> str:
 
 
 def _longest(row: StatRow) -> int | None:
-    stalls = [row[name] for name in ("client_longest_stall_ns", "server_longest_stall_ns") if row[name]]
+    stalls = [row[name] for name in ("client_longest_stall_ns", "server_longest_stall_ns") if row[name] is not None]
     return max(stalls, default=None)
 
 

@@ -459,8 +459,8 @@ def test_a_signal_closes_the_parts_of_parquet(tmp_path, number, code):
 
 
 def test_a_full_disk_is_one_line_and_leaves_whole_parts(sample, tmp_path):
-    sample.write_bytes(pcap(conversation([*NSQ, ("c", b"PUB retry\n" + (30_000).to_bytes(4) + os.urandom(30_000))])))
-    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (25_000, 25_000)); "
+    sample.write_bytes(pcap(conversation([*NSQ, ("c", b"PUB retry\n" + (60_000).to_bytes(4) + os.urandom(60_000))])))
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)); "
     asked = ["decode", "-o", "parquet", "--out", str(tmp_path / "x"), str(sample)]
     done = subprocess.run([COMMAND[0], "-c", limited + COMMAND[2], *asked], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

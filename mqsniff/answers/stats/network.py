@@ -29,7 +29,7 @@ class ServerTally:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
-        self.longest = {"client_longest_stall_ns": 0, "server_longest_stall_ns": 0}
+        self.longest: dict[str, int | None] = {"client_longest_stall_ns": None, "server_longest_stall_ns": None}
         self.rtt = LatencySketch()
 
     def take(self, connection: ConnectionInfo) -> None:
@@ -46,7 +46,7 @@ class ServerTally:
             stall = getattr(connection, name)
             if stall is not None:
                 self._add("stalled", 1)
-                self.longest[name] = max(longest, stall)
+                self.longest[name] = stall if longest is None else max(longest, stall)
         trips = [rtt for rtt in (connection.client_rtt_ns, connection.server_rtt_ns) if rtt is not None]
         if len(trips) == 2:
             self.rtt.add(sum(trips))
@@ -61,7 +61,7 @@ class ServerTally:
         names = ("connections", *_OUTCOMES.values(), "one_sided", "resets_by_client", "resets_by_server")
         return {
             **{name: self.counts.get(name, 0) for name in (*names, "open_at_end", "stalled", *_SUMS)},
-            **{name: longest or None for name, longest in self.longest.items()},
+            **self.longest,
             "handshake_rtt_p50_ns": rtt,
             "handshake_rtt_max_ns": self.rtt.greatest if self.rtt.count else None,
         }
