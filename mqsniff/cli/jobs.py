@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -25,7 +26,7 @@ from mqsniff.cli.options import RunOptions
 from mqsniff.cli.outputs import output_of, stdout_of_rows, stream_sink
 from mqsniff.cli.progress import Progress
 from mqsniff.cli.run import OutputError, announce, announces, conclude, run
-from mqsniff.cli.signals import code_of, ended_by_sigterm
+from mqsniff.cli.signals import code_of, ended_by_sigterm, undivided
 from mqsniff.filters.itemfilter import SHORT_NAME
 from mqsniff.limits import MIB, Limits
 from mqsniff.model import CaptureInfo
@@ -112,6 +113,7 @@ class _JobRun:
         self._tables = _StagedTables(options) if output_of(options) == "parquet" else None
         self._announces = announces(options)
         self._header = 0
+        self._is_torn = False
         stream: BinaryIO | None = None
         if self._tables is None:
             stream = stdout_of_rows()
@@ -179,6 +181,8 @@ class _JobRun:
         try:
             self._collect(workers, None)
         except KeyboardInterrupt as interrupt:
+            if self._is_torn:
+                return code_of(interrupt)
             workers.interrupt()
             patience = _LAST_WORDS_S if self._tables is None else _LAST_FILES_S
             self._collect(workers, time.monotonic() + patience)
@@ -193,7 +197,8 @@ class _JobRun:
                 return
             for job in workers.readable(jobs, _LOOK_S):
                 try:
-                    merge.lanes[job].receive(workers.channels[job])
+                    with self._undivided():
+                        merge.lanes[job].receive(workers.channels[job])
                 except (EOFError, OSError):  # also in the middle of a message
                     if until is not None:
                         return
@@ -204,12 +209,25 @@ class _JobRun:
 
     def _write(self) -> None:
         merge = self._merge
-        if merge.write_ready() and self._announces:
+        with self._undivided():
+            is_more = merge.write_ready()
+        if is_more and self._announces:
             self._announces = False
             announce()
         done, total = min((lane.progress for lane in merge.lanes), key=lambda each: each[0])
         if done:
             self._progress(done, total)
+
+    @contextmanager
+    def _undivided(self) -> Iterator[None]:
+        """Do a step to its end, also after a signal: a message or a line would be cut.
+
+        After the second signal it is cut, and nothing is taken or written any more.
+        """
+        with undivided():
+            self._is_torn = True
+            yield
+            self._is_torn = False
 
     def _check(self, report: dict[str, Any] | None) -> None:
         """Raise what a worker reports."""

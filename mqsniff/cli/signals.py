@@ -3,6 +3,7 @@
 1. The exit code is 128 plus the number of the signal.
 2. A signal is not lost. Python drops exceptions of some callbacks, such as those that importlib runs after each import:
    where it drops the exception of a signal, it is raised again a moment later.
+3. A step that must not be left half done (``undivided``) ends first; a second signal ends it at once.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
 INTERRUPTED: Final = 128 + signal.SIGINT
 TERMINATED: Final = 128 + signal.SIGTERM
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 _AGAIN_S: Final = 0.01
 """Time after which a dropped exception is raised again: the callback that dropped it has ended by then."""
 
@@ -44,6 +47,31 @@ def ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def undivided() -> Iterator[None]:
+    """Raise a signal that comes inside of this when the block has ended, but a second one at once.
+
+    Signals that have no handler of Python do what they did.
+    """
+    known = {number: handler for number in _ENDING if callable(handler := signal.getsignal(number))}
+    waiting: list[int] = []
+
+    def wait(number: int, frame: FrameType | None) -> None:
+        waiting.append(number)
+        if len(waiting) > 1:
+            known[signal.Signals(number)](number, frame)
+
+    for number in known:
+        signal.signal(number, wait)
+    try:
+        yield
+    finally:
+        for number, handler in known.items():
+            signal.signal(number, handler)
+        if waiting:
+            signal.raise_signal(waiting[0])
 
 
 def code_of(interrupt: KeyboardInterrupt) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import marshal
 import os
 import re
 import signal
@@ -20,6 +21,7 @@ from tinycapture import NSQ, OK, PUB, conversation, pcap
 from mqsniff.cli import jobwork, main, outputs
 from mqsniff.cli.jobs import _JobRun, jobs_of
 from mqsniff.cli.options import RunOptions
+from mqsniff.jobs.lines import WorkerLines
 from mqsniff.limits import Limits
 from mqsniff.tables.schemas import TABLES
 
@@ -214,6 +216,27 @@ def started(*arguments, stdout=subprocess.DEVNULL):
     time.sleep(0.3)
     assert process.poll() is None, process.stderr.read()
     return process, workers
+
+
+@pytest.mark.parametrize(("owner", "step"), [(WorkerLines, "ready"), (marshal, "loads")])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_amid_a_step_loses_no_line(large, monkeypatch, owner, step, number):
+    """The signal comes when lines are off their lane but not written, or when half of a message was received."""
+    plain = getattr(owner, step)
+    calls = iter(range(1000))
+
+    def interrupted(*arguments):
+        result = plain(*arguments)
+        if next(calls) == 6:
+            signal.raise_signal(number)
+        return result
+
+    monkeypatch.setattr(owner, step, interrupted)
+    code, out, _ = run(large, "-o", "ndjson", "--jobs", 2)
+    monkeypatch.undo()
+    assert code == 128 + number
+    assert out
+    assert run(large, "-o", "ndjson", "--jobs", 1)[1].startswith(out)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mqsniff.cli import main
-from mqsniff.cli.signals import Terminated, ended_by_sigterm, raise_dropped_again
+from mqsniff.cli.signals import Terminated, ended_by_sigterm, raise_dropped_again, undivided
 
 SAMPLE = next(Path("pcaps").glob("nsq*/*.pcap"))
 WHILE_IMPORTING = """
@@ -113,3 +113,45 @@ def test_a_ctrl_c_while_a_class_is_made_ends_the_command_without_a_traceback(mon
         main(["stats", "x.pcap"])
     assert ended.value.code == 130
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
+def test_an_undivided_step_ends_before_its_signal_is_raised(number, kind):
+    done = []
+
+    def run() -> None:
+        with undivided():
+            signal.raise_signal(number)
+            done.append("step")
+        done.append("rest")
+
+    with ended_by_sigterm(), pytest.raises(KeyboardInterrupt) as raised:
+        run()
+    assert raised.type is kind
+    assert done == ["step"]
+
+
+def test_a_second_signal_ends_an_undivided_step_at_once():
+    done = []
+
+    def run() -> None:
+        with undivided():
+            signal.raise_signal(signal.SIGTERM)
+            done.append("first")
+            signal.raise_signal(signal.SIGINT)
+            done.append("second")
+
+    with ended_by_sigterm(), pytest.raises(KeyboardInterrupt):
+        run()
+    assert done == ["first"]
+
+
+def test_a_signal_is_not_lost_where_its_step_fails():
+    def run() -> None:
+        with undivided():
+            signal.raise_signal(signal.SIGTERM)
+            raise EOFError
+
+    with ended_by_sigterm(), pytest.raises(Terminated):
+        run()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
