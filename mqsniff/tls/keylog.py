@@ -251,7 +251,7 @@ class KeyLog:
 class KeyRing:
     """All key logs of a run, as one."""
 
-    def __init__(self, logs: Sequence[KeyLog], more: Callable[[], Sequence[bytes]] = lambda: ()) -> None:
+    def __init__(self, logs: Sequence[KeyLog], more: Callable[[], Sequence[bytes]] = tuple) -> None:
         """``more``: contents of key logs that the captures hold, as far as they are known by now."""
         self._given = list(logs)
         self._more = more

@@ -22,9 +22,9 @@ from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.inputs import InputError
 from mqsniff.batch.job import JobOptions
 from mqsniff.batch.origins import PieceShift
-from mqsniff.batch.reduce import TaskOutput
 from mqsniff.batch.session import without_pandas_warning
 from mqsniff.batch.spark import SparkSteps, frames, read, run
+from mqsniff.batch.tasktables import TaskOutput
 from mqsniff.filters.itemfilter import Filters
 from mqsniff.sinks.parts import WrittenPart
 from mqsniff.tables.schemas import TABLES

@@ -1,0 +1,142 @@
+"""The flows of a task of a run that carries: what the run before knew of them in, what the next run will know out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+
+import numpy as np
+
+from mqsniff.batch.bundles import SEGMENT, TIME_MIN, Bundle, bundle_size, parted, read_key
+from mqsniff.batch.carried import (
+    CARRIED,
+    REPLAYED_MAX,
+    TOO_LONG,
+    CarriedRows,
+    Carry,
+    Pickles,
+    SavedFlow,
+    is_state,
+    saved_flow,
+    state_row,
+)
+from mqsniff.batch.flowitems import FlowDecoder
+from mqsniff.batch.origins import Origins
+from mqsniff.batch.store import Store
+from mqsniff.batch.tasktables import TaskOutput, TaskResult, Writer
+from mqsniff.decode.conversation import RunContext
+from mqsniff.filters.itemfilter import FilterState, ItemFilter
+from mqsniff.model import Problem
+from mqsniff.streams.flows import SWEEP_NS
+
+
+@dataclass(slots=True)
+class EdgeFlow:
+    """One flow while it is decoded."""
+
+    flow: bytes
+    key: bytes
+    decoder: FlowDecoder
+    filtered: FilterState | None
+    """What the filters knew of it when the run before ended."""
+    known: bytes | None
+    """The pickle that ``decoder`` was made from; None for a new one."""
+    again: Iterable[Bundle]
+    """Segments whose rows the runs before wrote."""
+    new: Iterable[Bundle]
+    kept: list[Bundle] | None = field(default_factory=list)
+    """All segments since ``known``; None where they are too many to be carried."""
+    kept_bytes: int = 0
+
+    def keep(self, bundles: Iterable[Bundle]) -> Iterator[Bundle]:
+        """Bundles that are decoded now, kept as far as they may have to be carried."""
+        for bundle in bundles:
+            if self.kept is not None:
+                self.kept.append(bundle)
+                self.kept_bytes += bundle_size(bundle)
+                if self.kept_bytes > REPLAYED_MAX:
+                    self.kept = None
+            yield bundle
+
+
+class TaskEdge:
+    """What a task hands to the next run, and the rows that the end of this run alone releases."""
+
+    def __init__(self, output: TaskOutput, carry: Carry, origins: Origins, context: RunContext, attempt: str) -> None:
+        self.writer = Writer(output, origins.captures, f"{attempt}-edge")
+        """Of those rows."""
+        self._carry = carry
+        self._context = context
+        self._placing = origins.placing
+        self._pickles = Pickles(context)
+        store = Store.at(output.uri)
+        folder = f"{output.folder}/{CARRIED}" if output.folder else CARRIED
+        self._rows = CarriedRows(store, store.place(f"{folder}/{output.run}-{attempt}.parquet"), origins)
+
+    def begun(self, first: Bundle, flow: Iterator[Bundle]) -> EdgeFlow:
+        """A flow as the run before left it; ``first`` is its first bundle, ``flow`` the others."""
+        saved, bundles = SavedFlow(None, 0), chain((first,), flow)
+        if is_state(first):
+            saved, bundles = saved_flow(first), chain((), flow)
+        if saved.known is None:
+            decoder, filtered = FlowDecoder(read_key(first.key)[0], self._context), None
+        else:
+            decoder, filtered = self._pickles.loaded(saved.known)
+        known = EdgeFlow(first.flow, first.key, decoder, filtered, saved.known, (), bundles)
+        known.again = known.keep(islice(bundles, saved.replayed))
+        return known
+
+    def before(self, known: EdgeFlow) -> Iterator[Bundle]:
+        """The new segments of a flow that come before the edge; those after it are carried."""
+        return known.keep(self._before(known.new))
+
+    def _before(self, bundles: Iterable[Bundle]) -> Iterator[Bundle]:
+        until_ns = self._carry.until_ns
+        for bundle in bundles:
+            if until_ns is None or self._last_ns(bundle) < until_ns:
+                yield bundle
+                continue
+            before, behind = parted([bundle], (until_ns, TIME_MIN), self._placing)
+            yield from before
+            for each in behind:
+                self._rows.add(each)
+
+    def _last_ns(self, bundle: Bundle) -> int:
+        """The merge time of the last segment."""
+        last = np.frombuffer(bundle.columns, SEGMENT, count=1, offset=len(bundle.columns) - SEGMENT.itemsize)[0]
+        return max(self._placing.places[bundle.piece].floor_ns, int(last["ts_ns"]) + int(last["lag_ns"]))
+
+    def carried(self, known: EdgeFlow, chooser: ItemFilter | None) -> bool:
+        """Hand a flow to the next run; False if nothing is open there, or it cannot be carried."""
+        connection = known.decoder.connection
+        if connection is None or connection.deadline_ns + SWEEP_NS < self._carry.now_ns:
+            return False
+        pickled = self._pickles.dumped(known.decoder, None if chooser is None else chooser.saved())
+        if pickled is not None:
+            self._rows.add(state_row(known.flow, known.key, SavedFlow(pickled, 0)))
+            return True
+        if known.kept is None:
+            connection.note(Problem("limit", "error", TOO_LONG))
+            return False
+        self._rows.add(state_row(known.flow, known.key, SavedFlow(known.known, len(known.kept))))
+        for bundle in known.kept:
+            self._rows.add(bundle)
+        return True
+
+    def close(self, result: TaskResult) -> None:
+        """Close the files; they are added to the result of the task."""
+        edge = self.writer.close()
+        result.edge_parts, result.edge_taught = edge.parts, edge.taught
+        result.connections += edge.connections
+        result.messages.update(edge.messages)
+        result.problems.update(edge.problems)
+        result.encrypted.update(edge.encrypted)
+        if self._rows.close():
+            result.carried.append((self._rows.path, self._rows.rows, self._rows.size))
+        result.carried_counts = self._rows.counts
+
+    def discard(self) -> None:
+        """Delete all files."""
+        self.writer.discard()
+        self._rows.discard()
