@@ -13,9 +13,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
@@ -30,6 +31,7 @@ from mqsniff.batch.flowrows import FLOW_SCHEMA, bundle_columns
 from mqsniff.batch.origins import Origins
 from mqsniff.batch.store import Store
 from mqsniff.decode.conversation import RunContext
+from mqsniff.filters.itemfilter import FilterState
 from mqsniff.limits import MIB
 from mqsniff.tables.values import escaped
 from mqsniff.topics import DatedTeaching, Teaching
@@ -137,9 +139,19 @@ class SavedFlow(NamedTuple):
     """What a state holds."""
 
     known: bytes | None
-    """Pickle of the decoder and of what the filters know; None: nothing was known before the segments that follow."""
+    """Pickle of a ``KnownFlow``; None: nothing was known before the segments that follow."""
     replayed: int
     """Bundles after it that were decoded already."""
+
+
+class KnownFlow(NamedTuple):
+    """What is known of a flow between two runs."""
+
+    decoder: FlowDecoder
+    filtered: FilterState | None
+    """What the filters know of it."""
+    captures: dict[int, str]
+    """Number -> name of the captures that it may refer to."""
 
 
 class Pickles:
@@ -154,20 +166,18 @@ class Pickles:
         packages = {cls.__module__.partition(".")[0] for cls in registry.dissectors}
         self._packages = packages | {"mqsniff"}
 
-    def dumped(self, decoder: FlowDecoder, filtered: object) -> bytes | None:
+    def dumped(self, known: KnownFlow) -> bytes | None:
         """A pickle; None for a flow that cannot be pickled (rule 2)."""
         out = io.BytesIO()
         try:
-            _Pickler(out, self._numbers).dump((decoder, filtered))
+            _Pickler(out, self._numbers).dump(tuple(known))
         except (TypeError, pickle.PicklingError, AttributeError):
             return None
         return out.getvalue()
 
-    def loaded(self, known: bytes) -> tuple[FlowDecoder, Any]:
+    def loaded(self, pickled: bytes) -> KnownFlow:
         """What ``dumped`` got."""
-        decoder, filtered = _Unpickler(io.BytesIO(known), self._shared, self._packages).load()
-        assert isinstance(decoder, FlowDecoder)
-        return decoder, filtered
+        return KnownFlow(*_Unpickler(io.BytesIO(pickled), self._shared, self._packages).load())
 
 
 class _Pickler(pickle.Pickler):
@@ -179,20 +189,20 @@ class _Pickler(pickle.Pickler):
         return self._numbers.get(id(value))
 
 
-_PLAIN: Final = frozenset(
-    (
-        *(("builtins", name) for name in ("bytearray", "frozenset", "set", "object", "complex", "slice", "range")),
-        *(("builtins", "getattr"), ("collections", "deque"), ("collections", "OrderedDict")),
-        *(("collections", "defaultdict"), ("collections", "Counter"), ("builtins", "list"), ("builtins", "dict")),
-        *(
-            ("array", "array"),
-            ("array", "_array_reconstructor"),
-            ("copyreg", "__newobj__"),
-            ("copyreg", "_reconstructor"),
-        ),
-        *(("_struct", "Struct"), ("_compat_pickle", "Struct"), ("functools", "partial"), ("itertools", "count")),
-    )
-)
+_PLAIN: Final[Mapping[str, frozenset[str]]] = {
+    "builtins": frozenset(
+        ("bytearray", "complex", "dict", "frozenset", "getattr", "int", "list", "object", "range", "set", "slice", "tuple")
+    ),
+    "collections": frozenset(("Counter", "OrderedDict", "defaultdict", "deque")),
+    "array": frozenset(("array", "_array_reconstructor")),
+    "copyreg": frozenset(("__newobj__", "_reconstructor")),
+    "_struct": frozenset(("Struct",)),
+    "functools": frozenset(("partial",)),
+    "numpy": frozenset(("dtype", "ndarray")),
+    "numpy._core.numeric": frozenset(("_frombuffer",)),
+    "numpy._core.multiarray": frozenset(("_reconstruct", "scalar")),
+    "ipaddress": frozenset(("IPv4Address", "IPv6Address")),
+}
 """Names outside our packages that states need (rule 5)."""
 
 
@@ -206,7 +216,7 @@ class _Unpickler(pickle.Unpickler):
         return self._shared[number]
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _PLAIN or module.partition(".")[0] in self._packages:
+        if name in _PLAIN.get(module, ()) or module.partition(".")[0] in self._packages:
             return super().find_class(module, name)
         raise pickle.UnpicklingError(f"{module}.{name} is no part of a connection's state")
 
@@ -241,6 +251,7 @@ class CarriedRows:
         self.size = 0
         self._store = store
         self._origins = origins
+        origins.note([(_STATE_PIECE, _FIRST, 0, b"", TIME_MIN, 0)])
         self._waiting: list[Bundle] = []
         self._waiting_bytes = 0
         self._stream: pa.NativeFile | None = None
@@ -270,8 +281,10 @@ class CarriedRows:
 
     def discard(self) -> None:
         """Delete the file, if there is one."""
-        if self._stream is not None:
-            self._stream.close()
+        if self._writer is not None and self._stream is not None:
+            with contextlib.suppress(OSError, pa.ArrowException):  # a full disk
+                self._writer.close()
+                self._stream.close()
             self._store.filesystem.delete_file(self.path)
 
     def _write(self) -> None:

@@ -15,6 +15,7 @@ from mqsniff.batch.carried import (
     TOO_LONG,
     CarriedRows,
     Carry,
+    KnownFlow,
     Pickles,
     SavedFlow,
     is_state,
@@ -45,19 +46,19 @@ class EdgeFlow:
     again: Iterable[Bundle]
     """Segments whose rows the runs before wrote."""
     new: Iterable[Bundle]
+    captures: set[int] = field(default_factory=set)
+    """Numbers of the captures that it may refer to."""
     kept: list[Bundle] | None = field(default_factory=list)
     """All segments since ``known``; None where they are too many to be carried."""
     kept_bytes: int = 0
 
-    def keep(self, bundles: Iterable[Bundle]) -> Iterator[Bundle]:
-        """Bundles that are decoded now, kept as far as they may have to be carried."""
-        for bundle in bundles:
-            if self.kept is not None:
-                self.kept.append(bundle)
-                self.kept_bytes += bundle_size(bundle)
-                if self.kept_bytes > REPLAYED_MAX:
-                    self.kept = None
-            yield bundle
+    def keep(self, bundle: Bundle) -> None:
+        """Keep a bundle that is decoded now, as far as it may have to be carried."""
+        if self.kept is not None:
+            self.kept.append(bundle)
+            self.kept_bytes += bundle_size(bundle)
+            if self.kept_bytes > REPLAYED_MAX:
+                self.kept = None
 
 
 class TaskEdge:
@@ -68,7 +69,7 @@ class TaskEdge:
         """Of those rows."""
         self._carry = carry
         self._context = context
-        self._placing = origins.placing
+        self._origins = origins
         self._pickles = Pickles(context)
         store = Store.at(output.uri)
         folder = f"{output.folder}/{CARRIED}" if output.folder else CARRIED
@@ -80,16 +81,23 @@ class TaskEdge:
         if is_state(first):
             saved, bundles = saved_flow(first), chain((), flow)
         if saved.known is None:
-            decoder, filtered = FlowDecoder(read_key(first.key)[0], self._context), None
+            decoder, filtered, captures = FlowDecoder(read_key(first.key)[0], self._context), None, {}
         else:
-            decoder, filtered = self._pickles.loaded(saved.known)
-        known = EdgeFlow(first.flow, first.key, decoder, filtered, saved.known, (), bundles)
-        known.again = known.keep(islice(bundles, saved.replayed))
+            decoder, filtered, captures = self._pickles.loaded(saved.known)
+        self._origins.note_names(captures)
+        known = EdgeFlow(first.flow, first.key, decoder, filtered, saved.known, (), bundles, set(captures))
+        known.again = self._kept(known, islice(bundles, saved.replayed))
         return known
+
+    def _kept(self, known: EdgeFlow, bundles: Iterable[Bundle]) -> Iterator[Bundle]:
+        for bundle in bundles:
+            known.keep(bundle)
+            known.captures.add(self._origins.capture_of(bundle.piece))
+            yield bundle
 
     def before(self, known: EdgeFlow) -> Iterator[Bundle]:
         """The new segments of a flow that come before the edge; those after it are carried."""
-        return known.keep(self._before(known.new))
+        return self._kept(known, self._before(known.new))
 
     def _before(self, bundles: Iterable[Bundle]) -> Iterator[Bundle]:
         until_ns = self._carry.until_ns
@@ -97,7 +105,7 @@ class TaskEdge:
             if until_ns is None or self._last_ns(bundle) < until_ns:
                 yield bundle
                 continue
-            before, behind = parted([bundle], (until_ns, TIME_MIN), self._placing)
+            before, behind = parted([bundle], (until_ns, TIME_MIN), self._origins.placing)
             yield from before
             for each in behind:
                 self._rows.add(each)
@@ -105,14 +113,15 @@ class TaskEdge:
     def _last_ns(self, bundle: Bundle) -> int:
         """The merge time of the last segment."""
         last = np.frombuffer(bundle.columns, SEGMENT, count=1, offset=len(bundle.columns) - SEGMENT.itemsize)[0]
-        return max(self._placing.places[bundle.piece].floor_ns, int(last["ts_ns"]) + int(last["lag_ns"]))
+        return max(self._origins.placing.places[bundle.piece].floor_ns, int(last["ts_ns"]) + int(last["lag_ns"]))
 
     def carried(self, known: EdgeFlow, chooser: ItemFilter | None) -> bool:
         """Hand a flow to the next run; False if nothing is open there, or it cannot be carried."""
         connection = known.decoder.connection
         if connection is None or connection.deadline_ns + SWEEP_NS < self._carry.now_ns:
             return False
-        pickled = self._pickles.dumped(known.decoder, None if chooser is None else chooser.saved())
+        filtered = None if chooser is None else chooser.saved()
+        pickled = self._pickles.dumped(KnownFlow(known.decoder, filtered, self._origins.names(known.captures)))
         if pickled is not None:
             self._rows.add(state_row(known.flow, known.key, SavedFlow(pickled, 0)))
             return True

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from mqsniff.batch.bundles import TIME_MIN, PiecePlace, PiecePlaces
@@ -69,6 +69,20 @@ class Origins:
         """The largest time and the number of packets before a piece, within its file."""
         return self._shifts[piece]
 
+    def capture_of(self, piece: int) -> int:
+        """The number of the capture that a piece is of."""
+        return packet_capture(self.files[piece][1])
+
+    def names(self, captures: Iterable[int]) -> dict[int, str]:
+        """The names of some captures."""
+        return {index: self._captures[index].name for index in captures}
+
+    def note_names(self, names: Mapping[int, str]) -> None:
+        """Note the names of captures that a restored flow may refer to."""
+        for index, name in names.items():
+            if index not in self._captures:
+                self._captures[index] = CaptureInfo(index, name)
+
     def note(self, rows: Iterable[tuple[int, int, int, bytes, int, int]]) -> None:
         """Note the origins of bundles: rows of ``ORIGIN_COLUMNS``."""
         for piece, place, packet, capture, floor_ns, before in rows:
@@ -78,5 +92,5 @@ class Origins:
             self.files[piece] = place, packet, capture
             self._shifts[piece] = floor_ns, before
             index = packet_capture(packet)
-            if index not in self._captures:
+            if capture and index not in self._captures:  # the state of a flow is of no capture
                 self._captures[index] = CaptureInfo(index, capture.decode(errors="surrogatepass"))
