@@ -191,11 +191,11 @@ class _Pickler(pickle.Pickler):
 
 _PLAIN: Final[Mapping[str, frozenset[str]]] = {
     "builtins": frozenset(
-        ("bytearray", "complex", "dict", "frozenset", "getattr", "int", "list", "object", "range", "set", "slice", "tuple")
+        ("bytearray", "complex", "dict", "frozenset", "getattr", "int", "list", "range", "set", "slice", "tuple")
     ),
     "collections": frozenset(("Counter", "OrderedDict", "defaultdict", "deque")),
     "array": frozenset(("array", "_array_reconstructor")),
-    "copyreg": frozenset(("__newobj__", "_reconstructor")),
+    "copyreg": frozenset(("__newobj__",)),
     "_struct": frozenset(("Struct",)),
     "functools": frozenset(("partial",)),
     "numpy": frozenset(("dtype", "ndarray")),

@@ -21,7 +21,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -43,6 +43,7 @@ _CHECKPOINT_MIN: Final = 16
 """Manifests outside the checkpoint that are worth a new one; and at least a tenth of those inside."""
 _BEGUN: Final = "begun"
 _DECIDED: Final = "manifest.json"
+_RUN_TIME: Final = "%Y%m%dT%H%M%S"
 _RUN: Final = re.compile(r"(?:^|/)(\d{8}T\d{6}-[0-9a-f]{8})-[^/]*$")
 """File names of tables begin with their run."""
 
@@ -79,10 +80,13 @@ class Changed(NamedTuple):
     changed: list[str]
 
 
-def new_run(now: datetime | None = None) -> str:
-    """A unique name for a run that sorts by time."""
+def new_run(now: datetime | None = None, *, after: str = "") -> str:
+    """A unique name for a run: the time, or a second after the run ``after`` if the clock is not that far."""
     moment = now or datetime.now(UTC)
-    return f"{moment:%Y%m%dT%H%M%S}-{os.urandom(4).hex()}"
+    if after:
+        before = datetime.strptime(after.partition("-")[0], _RUN_TIME).replace(tzinfo=UTC)
+        moment = max(moment, before + timedelta(seconds=1))
+    return f"{moment:{_RUN_TIME}}-{os.urandom(4).hex()}"
 
 
 class Archive:
@@ -102,6 +106,11 @@ class Archive:
         every = self._every()
         replaced = {run for manifest in every for run in manifest.replaces}
         return [manifest for manifest in every if manifest.run not in replaced]
+
+    def new_run(self) -> str:
+        """A name for the next run, which sorts behind those of all runs so far."""
+        every = self._every()
+        return new_run(after=every[-1].run if every else "")
 
     def committed(self, table: str | None = None) -> list[Published]:
         """The files that count, of one table or of all."""

@@ -17,7 +17,7 @@ import orjson
 
 from mqsniff import __version__
 from mqsniff.batch.carried import CarriedCounts, CarriedIn
-from mqsniff.batch.commit import Archive, CommitError, compare, new_run
+from mqsniff.batch.commit import Archive, CommitError, compare
 from mqsniff.batch.filestats import FileStats
 from mqsniff.batch.finalize import Rewrite, Rewriter, RunFinalizer, rewrites
 from mqsniff.batch.handover import Handover, Window, windows_of
@@ -212,7 +212,7 @@ class _Job:
 
     def run(self, window: Window, listed: Sequence[Listed], replaces: tuple[str, ...]) -> JobReport:
         """One run; a run that fails leaves nothing."""
-        archive, options, run = self._archive, self._options, new_run()
+        archive, options, run = self._archive, self._options, self._archive.new_run()
         where = self._out if "://" in self._out else archive.store.where  # the folder of a worker is another one
         self._output = TaskOutput(where, archive.staging(run), run, replace(options, tls_keys=(), hash_key=None))
         self._report = JobReport(run, shown_uri(self._out), windows=1)

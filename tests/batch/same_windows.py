@@ -56,7 +56,7 @@ def differences(capture: Path, place: Path, count: int) -> Iterator[str]:
     keys = capture.with_suffix(".keys")
     given: dict[str, Any] = {"hash_key": HashKey(b"the key of a comparison, 32 bytes"), "partitions": 3}
     if keys.exists():
-        given["tls_keys"] = (KeyLog(keys),)
+        given["tls_keys"] = (KeyLog(str(keys)),)
     try:
         expected = rows_of(files, place / "one", **given)
     except InputError:
