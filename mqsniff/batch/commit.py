@@ -19,7 +19,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -203,7 +203,7 @@ class Archive:
         else:
             self.store.replace(_manifest_path(manifest.run), manifest.encoded())
         self._listing = None
-        self._delete_carried([manifest])
+        self._delete_carried(manifest, self.store.files(CARRIED))
 
     def roll_back(self, run: str) -> None:
         """Delete all files of a run, unless it is decided: then ``recover`` completes it."""
@@ -311,15 +311,15 @@ class Archive:
         orphans = [path for path in self._tables_files() if path not in named and _is_in_table(path)]
         for path in orphans:
             self._delete(path)
-        self._delete_carried(every)
+        carried = [stored for stored in self._files() if stored.path.startswith(f"{CARRIED}/")]
+        self._delete_carried(every[-1] if every else None, carried)
         return orphans
 
-    def _delete_carried(self, every: Sequence[Manifest]) -> None:
-        """Delete what was carried into a run that is committed."""
-        needed = {part.path for part in every[-1].carried} if every else set()
-        for stored in self._files():
-            if stored.path.startswith(f"{CARRIED}/") and stored.path not in needed:
-                self._delete(stored.path)
+    def _delete_carried(self, last: Manifest | None, carried: Iterable[StoredFile]) -> None:
+        """Delete what was carried into a run that is committed; ``last`` is the last run."""
+        needed = {part.path for part in last.carried} if last is not None else set()
+        for path in [stored.path for stored in carried if stored.path not in needed]:
+            self._delete(path)
 
     # ---- what is there
 
