@@ -7,7 +7,8 @@
    at most ``REPLAYED_MAX`` bytes of them, else the connection ends here with a ``limit`` problem.
 3. Segments at or after the edge are carried as they are. The edge of a window is the first packet of the next one.
 4. Rows that only the end of the run releases stand in parts of their own, which the next run drops.
-5. Pickles are read by the same version of mqsniff and of the dissectors only, and make objects of no other packages.
+5. Pickles are read by the same version of mqsniff and of the dissectors only. They are read as captures are, as input of
+   unknown origin: they make objects of classes that decode (``_STATEFUL``), of dissectors, and of ``_PLAIN``.
 6. Carried rows hold payload as the captures do; they lie in ``_mqsniff/carried`` of OUT, and go with the next run.
 """
 
@@ -163,8 +164,7 @@ class Pickles:
         self._shared: list[object] = [context, registry, context.settings, context.settings.limits]
         self._shared += [*registry.dissectors, *keys]
         self._numbers = {id(each): number for number, each in enumerate(self._shared)}
-        packages = {cls.__module__.partition(".")[0] for cls in registry.dissectors}
-        self._packages = packages | {"mqsniff"}
+        self._dissectors = {cls.__module__.partition(".")[0] for cls in registry.dissectors}
 
     def dumped(self, known: KnownFlow) -> bytes | None:
         """A pickle; None for a flow that cannot be pickled (rule 2)."""
@@ -177,7 +177,7 @@ class Pickles:
 
     def loaded(self, pickled: bytes) -> KnownFlow:
         """What ``dumped`` got."""
-        return KnownFlow(*_Unpickler(io.BytesIO(pickled), self._shared, self._packages).load())
+        return KnownFlow(*_Unpickler(io.BytesIO(pickled), self._shared, self._dissectors).load())
 
 
 class _Pickler(pickle.Pickler):
@@ -190,9 +190,7 @@ class _Pickler(pickle.Pickler):
 
 
 _PLAIN: Final[Mapping[str, frozenset[str]]] = {
-    "builtins": frozenset(
-        ("bytearray", "complex", "dict", "frozenset", "getattr", "int", "list", "range", "set", "slice", "tuple")
-    ),
+    "builtins": frozenset(("bytearray", "complex", "frozenset", "range", "set", "slice", "str", "tuple")),
     "collections": frozenset(("Counter", "OrderedDict", "defaultdict", "deque")),
     "array": frozenset(("array", "_array_reconstructor")),
     "copyreg": frozenset(("__newobj__",)),
@@ -203,22 +201,54 @@ _PLAIN: Final[Mapping[str, frozenset[str]]] = {
     "numpy._core.multiarray": frozenset(("_reconstruct", "scalar")),
     "ipaddress": frozenset(("IPv4Address", "IPv6Address")),
 }
-"""Names outside our packages that states need (rule 5)."""
+"""Classes and functions of other packages that states need, by module."""
+
+_STATEFUL: Final = tuple(
+    f"mqsniff.{name}."
+    for name in (
+        "codecs",
+        "decode",
+        "filters.itemfilter",
+        "framing",
+        "limits",
+        "model",
+        "spec",
+        "streams",
+        "tls",
+        "topics",
+    )
+) + (f"{FlowDecoder.__module__}.",)
+"""Modules and packages whose classes states need; none of these does anything to files but reading them."""
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, source: io.BytesIO, shared: Sequence[object], packages: set[str]) -> None:
+    def __init__(self, source: io.BytesIO, shared: Sequence[object], dissectors: set[str]) -> None:
         super().__init__(source)
         self._shared = shared
-        self._packages = packages
+        self._dissectors = dissectors
 
     def persistent_load(self, number: int) -> object:
         return self._shared[number]
 
     def find_class(self, module: str, name: str) -> Any:
-        if name in _PLAIN.get(module, ()) or module.partition(".")[0] in self._packages:
+        if (module, name) == ("builtins", "getattr"):  # how a bound method is pickled
+            return self._method
+        if name in _PLAIN.get(module, ()):
             return super().find_class(module, name)
+        of_dissector = module.partition(".")[0] in self._dissectors
+        if of_dissector or f"{module}.".startswith(_STATEFUL):
+            found = super().find_class(module, name)
+            fitting = callable(found) if of_dissector else isinstance(found, type)
+            if fitting and found.__module__ == module:  # not what a module imports
+                return found
         raise pickle.UnpicklingError(f"{module}.{name} is no part of a connection's state")
+
+    def _method(self, owner: object, name: str) -> object:
+        """A bound method of an object of a class that a state may hold."""
+        self.find_class(type(owner).__module__, type(owner).__qualname__)
+        if name.startswith("__") or not callable(vars(type(owner)).get(name)):
+            raise pickle.UnpicklingError(f"{name} is no method of a connection's state")
+        return getattr(owner, name)
 
 
 # ---- rows
