@@ -3,7 +3,8 @@
 1. A table is a subfolder with its name; its files may be in partition folders (``day=2026-11-21``), whose values become
    columns.
 2. If the folder has manifests (``_mqsniff/runs/*.json``, written by ``mqsniff batch``), only files that they list
-   count, without runs that a later one replaced and files that a later one dropped. Else all ``*.parquet`` files count, except hidden ones (``.``, ``_``).
+   count, without runs that a later one replaced and files that a later one dropped. Else all ``*.parquet`` files
+   count, except hidden ones (``.``, ``_``).
 3. Any other subfolder with such files is a table too, such as ``files``, which ``mqsniff batch`` adds.
 4. Equal tables of several folders are one table; columns that a file lacks are null, additional ones are kept. Types of
    other writers (int32, large strings, dictionaries, nanoseconds) are read as ours.

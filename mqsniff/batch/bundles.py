@@ -234,7 +234,7 @@ def _placed(bundles: Sequence[Bundle], rows: NDArray[np.void], placing: PiecePla
 def merged(
     bundles: Iterable[Bundle], placing: PiecePlaces, size_max: int = 4 * MIB, *, ordinal: int = 0
 ) -> Iterator[SegmentBatch]:
-    """The segments of one flow, whose bundles come in the order of ``PiecePlaces.key``; ordinals count from ``ordinal``.
+    """The segments of one flow, whose bundles come in the order of ``PiecePlaces.key``; numbered from ``ordinal``.
 
     No batch is much larger than ``size_max``; for captures that overlap in time, only the overlap is held.
     """
@@ -275,6 +275,15 @@ def parted(
             tail = bundle.columns[edge:], bundle.payload[payload_edge:]
             behind.append(bundle._replace(segments=bundle.segments - count, columns=tail[0], payload=tail[1]))
     return before, behind
+
+
+def begun_at_first(bundle: Bundle) -> Bundle:
+    """A tail that ``parted`` cut off, with the position and time of its own first segment."""
+    rows = np.frombuffer(bundle.columns, SEGMENT).copy()
+    first = rows[0]
+    position, first_ns = bundle.position + int(first["number"]), int(first["ts_ns"]) + int(first["lag_ns"])
+    rows["number"] -= first["number"]
+    return bundle._replace(position=position, first_ns=first_ns, columns=rows.tobytes())
 
 
 # ---- problems of packets

@@ -1,14 +1,14 @@
 """Connections that are open at the end of a run in, the same connections at the start of the next run out.
 
 1. A run that carries (``--append``, ``--window``) writes the rows that packets before its edge release, and hands what
-   it knows of each open connection to the next run, which goes on from there. So the rows of such runs are those of one.
+   it knows of each open connection to the next run, which goes on from there: the rows of such runs are those of one.
 2. What is known of a flow is a pickle of its decoder. Objects of zlib and of opened TLS cannot be pickled: then the
-   segments since the last pickle are carried, and the next run decodes them again without writing what they release;
-   at most ``REPLAYED_MAX`` bytes of them, else the connection ends here with a ``limit`` problem.
+   segments since the last pickle are carried, and the next run decodes them again and writes none of their rows; at
+   most ``REPLAYED_MAX`` bytes of them, else the connection ends here with a ``limit`` problem.
 3. Segments at or after the edge are carried as they are. The edge of a window is the first packet of the next one.
 4. Rows that only the end of the run releases stand in parts of their own, which the next run drops.
-5. Pickles are read by the same version of mqsniff and of the dissectors only. They are read as captures are, as input of
-   unknown origin: they make objects of classes that decode (``_STATEFUL``), of dissectors, and of ``_PLAIN``.
+5. Pickles are read by the same version of mqsniff and of the dissectors, and as input of unknown origin:
+   they make objects of classes that decode (``_STATEFUL``), of dissectors, and of ``_PLAIN`` only.
 6. Carried rows hold payload as the captures do; they lie in ``_mqsniff/carried`` of OUT, and go with the next run.
 """
 
@@ -43,7 +43,10 @@ STATE_SUFFIX: Final = "-state.json"
 """End of the name of the file that holds a ``CarriedState``."""
 REPLAYED_MAX: Final = 16 * MIB
 """Bytes of segments of one flow that the next run decodes again."""
-TOO_LONG: Final = f"compressed or encrypted, and more than {REPLAYED_MAX // MIB} MiB when a run ended: it is not carried into the next"
+TOO_LONG: Final = (
+    f"compressed or encrypted, and more than {REPLAYED_MAX // MIB} MiB when a run ended: "
+    "it is not carried into the next"
+)
 _ROWS_BYTES: Final = 8 * MIB
 """Bytes of a row group."""
 _STATE_PIECE: Final = -1
@@ -203,21 +206,16 @@ _PLAIN: Final[Mapping[str, frozenset[str]]] = {
 }
 """Classes and functions of other packages that states need, by module."""
 
-_STATEFUL: Final = tuple(
-    f"mqsniff.{name}."
-    for name in (
-        "codecs",
-        "decode",
-        "filters.itemfilter",
-        "framing",
-        "limits",
-        "model",
-        "spec",
-        "streams",
-        "tls",
-        "topics",
-    )
-) + (f"{FlowDecoder.__module__}.",)
+_STATEFUL: Final = (
+    *(
+        "mqsniff.batch.flowitems.",
+        "mqsniff.codecs.",
+        "mqsniff.decode.",
+        "mqsniff.filters.itemfilter.",
+        "mqsniff.framing.",
+    ),
+    *("mqsniff.limits.", "mqsniff.model.", "mqsniff.spec.", "mqsniff.streams.", "mqsniff.tls.", "mqsniff.topics."),
+)
 """Modules and packages whose classes states need; none of these does anything to files but reading them."""
 
 

@@ -117,9 +117,9 @@ def run_job(
         work = _plan(listed, options, done or ())
         on_stage("checking workers")
         cores = steps.check_workers()
-        job = _Job(steps, archive, out, on_stage, options, cores=cores)
+        job = _Job(steps, archive, out, on_stage, options, cores=cores, started=started)
         windows = windows_of(work, options.window_ns)
-        report = JobReport("", shown_uri(out), recovered=recovered, start_seconds=time.monotonic() - started)
+        report = JobReport("", shown_uri(out), recovered=recovered)
         replaces = tuple(each.run for each in runs) if options.overwrite else ()
         for number, window in enumerate(windows, 1):
             job.window = f" (window {number} of {len(windows)})" if len(windows) > 1 else ""
@@ -196,7 +196,9 @@ class _Job:
         options: JobOptions,
         *,
         cores: int,
+        started: float,
     ) -> None:
+        """``started``: when the job began, by ``time.monotonic``."""
         self._steps = steps
         self._archive = archive
         self._out = out
@@ -207,6 +209,8 @@ class _Job:
         self._secrets: list[tuple[int, bytes]] = []
         """Decryption secrets in the captures of all windows so far."""
         self._cores = cores
+        self._begun = started
+        """When this run began."""
         self.window = ""
         """Which one this is, in words."""
 
@@ -216,7 +220,7 @@ class _Job:
         where = self._out if "://" in self._out else archive.store.where  # the folder of a worker is another one
         self._output = TaskOutput(where, archive.staging(run), run, replace(options, tls_keys=(), hash_key=None))
         self._report = JobReport(run, shown_uri(self._out), windows=1)
-        self._begun = time.monotonic()
+        self._report.start_seconds = time.monotonic() - self._begun
         self._result = TaskResult()
         self._shifts: list[PieceShift] = []
         self._reports: list[PieceReport] = []
@@ -232,6 +236,7 @@ class _Job:
             raise
         finally:
             self._steps.clean_up()
+        self._begun = time.monotonic()
         return self._report
 
     def _on_stage(self, stage: str) -> None:
@@ -267,7 +272,12 @@ class _Job:
         carried: tuple[Published, ...] = ()
         if handover is not None:
             drops = [part.path for part in (*edge_parts, *parts) if part in edge_parts or part.table == "topics"]
-            carried = handover.leave(self._output, self._result, self._reports, drops, self._history, len(proven.files))
+            carried = handover.leave(
+                *(self._output, self._result, self._reports),
+                drops=drops,
+                history=self._history,
+                files=len(proven.files),
+            )
         published = [*parts, *edge_parts, finalizer.files([_file_row(file) for file in proven.files])]
         self._conclude(proven, work.done, published)
         manifest = self._manifest(listed, proven, published, replaces)

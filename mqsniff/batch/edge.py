@@ -8,7 +8,7 @@ from itertools import chain, islice
 
 import numpy as np
 
-from mqsniff.batch.bundles import SEGMENT, TIME_MIN, Bundle, bundle_size, parted, read_key
+from mqsniff.batch.bundles import SEGMENT, TIME_MIN, Bundle, begun_at_first, bundle_size, parted, read_key
 from mqsniff.batch.carried import (
     CARRIED,
     REPLAYED_MAX,
@@ -77,17 +77,17 @@ class TaskEdge:
 
     def begun(self, first: Bundle, flow: Iterator[Bundle]) -> EdgeFlow:
         """A flow as the run before left it; ``first`` is its first bundle, ``flow`` the others."""
-        saved, bundles = SavedFlow(None, 0), chain((first,), flow)
-        if is_state(first):
-            saved, bundles = saved_flow(first), chain((), flow)
-        if saved.known is None:
-            decoder, filtered, captures = FlowDecoder(read_key(first.key)[0], self._context), None, {}
-        else:
-            decoder, filtered, captures = self._pickles.loaded(saved.known)
-        self._origins.note_names(captures)
-        known = EdgeFlow(first.flow, first.key, decoder, filtered, saved.known, (), bundles, set(captures))
-        known.again = self._kept(known, islice(bundles, saved.replayed))
-        return known
+        saved = saved_flow(first) if is_state(first) else SavedFlow(None, 0)
+        bundles = chain(() if is_state(first) else (first,), flow)
+        known = KnownFlow(FlowDecoder(read_key(first.key)[0], self._context), None, {})
+        if saved.known is not None:
+            known = self._pickles.loaded(saved.known)
+        self._origins.note_names(known.captures)
+        begun = EdgeFlow(
+            *(first.flow, first.key, known.decoder, known.filtered, saved.known, (), bundles, set(known.captures))
+        )
+        begun.again = self._kept(begun, islice(bundles, saved.replayed))
+        return begun
 
     def _kept(self, known: EdgeFlow, bundles: Iterable[Bundle]) -> Iterator[Bundle]:
         for bundle in bundles:
@@ -108,7 +108,7 @@ class TaskEdge:
             before, behind = parted([bundle], (until_ns, TIME_MIN), self._origins.placing)
             yield from before
             for each in behind:
-                self._rows.add(each)
+                self._rows.add(begun_at_first(each))
 
     def _last_ns(self, bundle: Bundle) -> int:
         """The merge time of the last segment."""

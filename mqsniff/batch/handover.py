@@ -80,8 +80,13 @@ class Handover:
     def _state(self) -> CarriedState | None:
         state = self._archive.carried()
         runs = self._archive.runs()
-        if state is None:
-            self.anew = f"run {runs[-1].run} was without --append" if runs else ""
+        if state is None and runs:
+            last = runs[-1]
+            self.anew = (
+                f"what run {last.run} left of them is gone" if last.carried else f"run {last.run} was without --append"
+            )
+        elif state is None:
+            return None
         elif state.options != self._options:
             self.anew = f"run {state.run} had other options"
         elif differing := difference(state.versions):
@@ -154,11 +159,15 @@ class Handover:
         output: TaskOutput,
         result: TaskResult,
         reports: Sequence[PieceReport],
+        *,
         drops: Iterable[str],
         history: tuple[DatedTeaching, ...],
         files: int,
     ) -> tuple[Published, ...]:
-        """Write the state for the next run; gives all that is carried. ``drops``: what the next run drops."""
+        """Write the state for the next run; gives all that is carried.
+
+        ``drops``: what the next run drops; ``files``: captures of this run.
+        """
         store = self._archive.store
         rows = [
             Published("carried", _below(path, store.root, output.folder), count, size)

@@ -34,7 +34,7 @@ class JobOptions:
 
     tables: tuple[TableName, ...] = tuple(TABLES)
     body: bool = True
-    """Whether messages packet_filter their bodies."""
+    """Whether messages keep their bodies."""
     value_bytes: int | None = None
     """Bytes of a record's key or value that are kept; None for all."""
     show_secrets: bool = False
@@ -166,6 +166,7 @@ class JobReport:
             setattr(self, name, getattr(self, name) + getattr(run, name))
         for name in ("messages", "problems", "encrypted", "tables"):
             getattr(self, name).update(getattr(run, name))
+        self.start_seconds += run.start_seconds
         self.unreadable += run.unreadable
         self.skipped = self.skipped or run.skipped
         self.worker_memory = max(self.worker_memory, run.worker_memory)
@@ -209,15 +210,16 @@ class JobReport:
         if self.anew:
             yield f"connections that were open do not go on here: {self.anew}"
         if self.late:
-            yield f"{counted(self.late, 'capture')} with packets from before the last run: read as if they came after it"
+            yield f"{counted(self.late, 'capture')} with packets older than the last run: read as if they came after it"
         if self.carried:
             yield (
                 f"{counted(self.carried, 'open connection')} ({self.carried_bytes / 1e6:.1f} MB) can go on in the next "
                 "run with --append"
             )
         yield (
-            f"{f'{self.windows} windows, ' if self.windows > 1 else ''}{counted(self.splits, 'split')}, {counted(self.partitions, 'reduce task')}, "
-            f"{self.seconds:.1f} s, {self.mb_per_second:.1f} MB/s, workers up to {self.worker_memory / 1e6:.0f} MB"
+            f"{f'{self.windows} windows, ' if self.windows > 1 else ''}{counted(self.splits, 'split')}, "
+            f"{counted(self.partitions, 'reduce task')}, {self.seconds:.1f} s, {self.mb_per_second:.1f} MB/s, "
+            f"workers up to {self.worker_memory / 1e6:.0f} MB"
         )
         yield from self._last_line()
 

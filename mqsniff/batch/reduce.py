@@ -48,22 +48,25 @@ class Reducer:
         try:
             for _, flow in groupby(self._counted(bundles), key=attrgetter("flow")):
                 self._flow(flow)
-            self._writer.write_waiting()
-            if self._edge is not None:
-                self._edge.writer.write_waiting()
-            while self._internal.faults:
-                self._writer.take(
-                    ProblemItem(None, Problem("internal", "error", self._internal.faults.pop()), None, None)
-                )
-            result = self._writer.close()
-            if self._edge is not None:
-                self._edge.close(result)
-            return result
+            return self._finished()
         except BaseException:
             self._writer.discard()
             if self._edge is not None:
                 self._edge.discard()
             raise
+
+    def _finished(self) -> TaskResult:
+        """Write what waits, and close all files."""
+        edge, writer = self._edge, self._writer
+        writer.write_waiting()
+        if edge is not None:
+            edge.writer.write_waiting()
+        while self._internal.faults:
+            writer.take(ProblemItem(None, Problem("internal", "error", self._internal.faults.pop()), None, None))
+        result = writer.close()
+        if edge is not None:
+            edge.close(result)
+        return result
 
     def _counted(self, bundles: Iterable[Bundle]) -> Iterator[Bundle]:
         """The bundles, counted as scan counts them."""

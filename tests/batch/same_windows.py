@@ -63,7 +63,7 @@ def differences(capture: Path, place: Path, count: int) -> Iterator[str]:
         return
     found = {
         "--append": rows_in_runs(files, place / "append", **given),
-        "--window": rows_of(files, place / "window", window_ns=random.Random(count).choice((10**6, 10**9)), **given),  # noqa: S311
+        "--window": rows_of(files, place / "window", window_ns=random.Random(count).choice((10**6, 10**9)), **given),
     }
     for name, rows in found.items():
         for table, (ours, theirs) in differing(expected, rows).items():
