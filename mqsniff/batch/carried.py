@@ -7,17 +7,13 @@
    most ``REPLAYED_MAX`` bytes of them, else the connection ends here with a ``limit`` problem.
 3. Segments at or after the edge are carried as they are. The edge of a window is the first packet of the next one.
 4. Rows that only the end of the run releases stand in parts of their own, which the next run drops.
-5. Pickles are read by the same version of mqsniff and of the dissectors, and as input of unknown origin:
-   they make objects of classes that decode (``_STATEFUL``), of dissectors, and of ``_PLAIN`` only.
-6. Carried rows hold payload as the captures do; they lie in ``_mqsniff/carried`` of OUT, and go with the next run.
+5. Carried rows hold payload as the captures do; they lie in ``_mqsniff/carried`` of OUT, and go with the next run.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
-import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
@@ -27,12 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mqsniff.batch.bundles import TIME_MIN, Bundle, bundle_size
-from mqsniff.batch.flowitems import FlowDecoder
 from mqsniff.batch.flowrows import FLOW_SCHEMA, bundle_columns
 from mqsniff.batch.origins import Origins
 from mqsniff.batch.store import Store
-from mqsniff.decode.conversation import RunContext
-from mqsniff.filters.itemfilter import FilterState
 from mqsniff.limits import MIB
 from mqsniff.tables.values import escaped
 from mqsniff.topics import DatedTeaching, Teaching
@@ -53,6 +46,16 @@ _STATE_PIECE: Final = -1
 """Number of the piece of rows that hold a state."""
 _FIRST: Final = -(1 << 62)
 """Place of a state: before all segments of its flow."""
+
+
+class CarriedError(Exception):
+    """What an earlier run left cannot be read; the text is one line that says what to do."""
+
+    def __init__(self, why: object) -> None:
+        super().__init__(
+            f"what an earlier run left of open connections is damaged ({why}): delete {CARRIED} in the folder of the "
+            "tables, and they begin anew"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +124,16 @@ class CarriedState:
 
     @classmethod
     def decoded(cls, data: bytes) -> CarriedState:
-        """From what ``encoded`` returned."""
-        plain = orjson.loads(data)
-        for name in ("parts", "drops"):
-            plain[name] = tuple(plain[name])
-        for name in ("taught", "history"):
-            plain[name] = tuple(tuple(row) for row in plain[name])
-        return cls(**plain | {"counts": CarriedCounts(**plain["counts"])})
+        """From what ``encoded`` returned; CarriedError for anything else."""
+        try:
+            plain = orjson.loads(data)
+            for name in ("parts", "drops"):
+                plain[name] = tuple(plain[name])
+            for name in ("taught", "history"):
+                plain[name] = tuple(tuple(row) for row in plain[name])
+            return cls(**plain | {"counts": CarriedCounts(**plain["counts"])})
+        except (ValueError, KeyError, TypeError) as error:
+            raise CarriedError(f"{type(error).__name__}: {error}") from None
 
 
 def options_digest(options: dict[str, Any]) -> str:
@@ -136,7 +142,7 @@ def options_digest(options: dict[str, Any]) -> str:
     return blake2b(orjson.dumps(escaped(named), option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
 
 
-# ---- one flow
+# ---- rows
 
 
 class SavedFlow(NamedTuple):
@@ -146,110 +152,6 @@ class SavedFlow(NamedTuple):
     """Pickle of a ``KnownFlow``; None: nothing was known before the segments that follow."""
     replayed: int
     """Bundles after it that were decoded already."""
-
-
-class KnownFlow(NamedTuple):
-    """What is known of a flow between two runs."""
-
-    decoder: FlowDecoder
-    filtered: FilterState | None
-    """What the filters know of it."""
-    captures: dict[int, str]
-    """Number -> name of the captures that it may refer to."""
-
-
-class Pickles:
-    """Pickles flows of one task, and restores them. What all flows share is named by its number."""
-
-    def __init__(self, context: RunContext) -> None:
-        registry = context.registry
-        keys = [] if context.keys is None else [context.keys]
-        self._shared: list[object] = [context, registry, context.settings, context.settings.limits]
-        self._shared += [*registry.dissectors, *keys]
-        self._numbers = {id(each): number for number, each in enumerate(self._shared)}
-        self._dissectors = {cls.__module__.partition(".")[0] for cls in registry.dissectors}
-
-    def dumped(self, known: KnownFlow) -> bytes | None:
-        """A pickle; None for a flow that cannot be pickled (rule 2)."""
-        out = io.BytesIO()
-        try:
-            _Pickler(out, self._numbers).dump(tuple(known))
-        except (TypeError, pickle.PicklingError, AttributeError):
-            return None
-        return out.getvalue()
-
-    def loaded(self, pickled: bytes) -> KnownFlow:
-        """What ``dumped`` got."""
-        return KnownFlow(*_Unpickler(io.BytesIO(pickled), self._shared, self._dissectors).load())
-
-
-class _Pickler(pickle.Pickler):
-    def __init__(self, out: io.BytesIO, numbers: dict[int, int]) -> None:
-        super().__init__(out, protocol=5)
-        self._numbers = numbers
-
-    def persistent_id(self, value: object) -> int | None:
-        return self._numbers.get(id(value))
-
-
-_PLAIN: Final[Mapping[str, frozenset[str]]] = {
-    "builtins": frozenset(("bytearray", "complex", "frozenset", "range", "set", "slice", "str", "tuple")),
-    "collections": frozenset(("Counter", "OrderedDict", "defaultdict", "deque")),
-    "array": frozenset(("array", "_array_reconstructor")),
-    "copyreg": frozenset(("__newobj__",)),
-    "_struct": frozenset(("Struct",)),
-    "functools": frozenset(("partial",)),
-    "numpy": frozenset(("dtype", "ndarray")),
-    "numpy._core.numeric": frozenset(("_frombuffer",)),
-    "numpy._core.multiarray": frozenset(("_reconstruct", "scalar")),
-    "ipaddress": frozenset(("IPv4Address", "IPv6Address")),
-}
-"""Classes and functions of other packages that states need, by module."""
-
-_STATEFUL: Final = (
-    *(
-        "mqsniff.batch.flowitems.",
-        "mqsniff.codecs.",
-        "mqsniff.decode.",
-        "mqsniff.filters.itemfilter.",
-        "mqsniff.framing.",
-    ),
-    *("mqsniff.limits.", "mqsniff.model.", "mqsniff.spec.", "mqsniff.streams.", "mqsniff.tls.", "mqsniff.topics."),
-)
-"""Modules and packages whose classes states need; none of these does anything to files but reading them."""
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, source: io.BytesIO, shared: Sequence[object], dissectors: set[str]) -> None:
-        super().__init__(source)
-        self._shared = shared
-        self._dissectors = dissectors
-
-    def persistent_load(self, number: int) -> object:
-        return self._shared[number]
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("builtins", "getattr"):  # how a bound method is pickled
-            return self._method
-        if name in _PLAIN.get(module, ()):
-            return super().find_class(module, name)
-        of_dissector = module.partition(".")[0] in self._dissectors
-        if of_dissector or f"{module}.".startswith(_STATEFUL):
-            found = super().find_class(module, name)
-            fitting = callable(found) if of_dissector else isinstance(found, type)
-            if fitting and found.__module__ == module:  # not what a module imports
-                return found
-        raise pickle.UnpicklingError(f"{module}.{name} is no part of a connection's state")
-
-    def _method(self, owner: object, name: str) -> object:
-        """A bound method of an object of a class that a state may hold."""
-        self.find_class(type(owner).__module__, type(owner).__qualname__)
-        if name.startswith("__") or not callable(vars(type(owner)).get(name)):
-            raise pickle.UnpicklingError(f"{name} is no method of a connection's state")
-        return getattr(owner, name)
-
-
-# ---- rows
 
 
 def is_state(bundle: Bundle) -> bool:
@@ -331,8 +233,11 @@ class CarriedRows:
 
 
 def read_carried(store: Store, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
-    """The carried rows in some files of OUT, as rows of a reduce task."""
+    """The carried rows in some files of OUT, as rows of a reduce task; CarriedError for a file that is damaged."""
     for path in paths:
-        with store.filesystem.open_input_file(store.place(path)) as stream, pq.ParquetFile(stream) as source:
-            for index in range(source.num_row_groups):
-                yield from source.read_row_group(index, use_threads=False).to_batches()
+        try:
+            with store.filesystem.open_input_file(store.place(path)) as stream, pq.ParquetFile(stream) as source:
+                for index in range(source.num_row_groups):
+                    yield from source.read_row_group(index, use_threads=False).cast(FLOW_SCHEMA).to_batches()
+        except (pa.ArrowException, ValueError) as error:
+            raise CarriedError(f"{path}: {str(error).partition(chr(10))[0]}") from None

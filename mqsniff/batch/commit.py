@@ -120,7 +120,7 @@ class Archive:
         return [part for part in parts if table in (None, part.table)]
 
     def carried(self) -> CarriedState | None:
-        """What the last run left for the next one; None if it ended all connections."""
+        """What the last run left for the next one; None if it ended all connections. CarriedError if it is damaged."""
         runs = self.runs()
         for part in runs[-1].carried if runs else ():
             if part.path.endswith(STATE_SUFFIX):

@@ -15,14 +15,13 @@ from mqsniff.batch.carried import (
     TOO_LONG,
     CarriedRows,
     Carry,
-    KnownFlow,
-    Pickles,
     SavedFlow,
     is_state,
     saved_flow,
     state_row,
 )
 from mqsniff.batch.flowitems import FlowDecoder
+from mqsniff.batch.flowpickles import KnownFlow, Pickles
 from mqsniff.batch.origins import Origins
 from mqsniff.batch.store import Store
 from mqsniff.batch.tasktables import TaskOutput, TaskResult, Writer
@@ -61,19 +60,14 @@ class EdgeFlow:
                 self.kept = None
 
 
-class TaskEdge:
-    """What a task hands to the next run, and the rows that the end of this run alone releases."""
+class CarriedFlows:
+    """The flows of a task as the run before left them, and their segments before the edge of this run."""
 
-    def __init__(self, output: TaskOutput, carry: Carry, origins: Origins, context: RunContext, attempt: str) -> None:
-        self.writer = Writer(output, origins.captures, f"{attempt}-edge")
-        """Of those rows."""
+    def __init__(self, carry: Carry, origins: Origins, context: RunContext) -> None:
         self._carry = carry
         self._context = context
         self._origins = origins
         self._pickles = Pickles(context)
-        store = Store.at(output.uri)
-        folder = f"{output.folder}/{CARRIED}" if output.folder else CARRIED
-        self._rows = CarriedRows(store, store.place(f"{folder}/{output.run}-{attempt}.parquet"), origins)
 
     def begun(self, first: Bundle, flow: Iterator[Bundle]) -> EdgeFlow:
         """A flow as the run before left it; ``first`` is its first bundle, ``flow`` the others."""
@@ -96,7 +90,7 @@ class TaskEdge:
             yield bundle
 
     def before(self, known: EdgeFlow) -> Iterator[Bundle]:
-        """The new segments of a flow that come before the edge; those after it are carried."""
+        """The new segments of a flow that come before the edge."""
         return self._kept(known, self._before(known.new))
 
     def _before(self, bundles: Iterable[Bundle]) -> Iterator[Bundle]:
@@ -108,12 +102,31 @@ class TaskEdge:
             before, behind = parted([bundle], (until_ns, TIME_MIN), self._origins.placing)
             yield from before
             for each in behind:
-                self._rows.add(begun_at_first(each))
+                self.leave(begun_at_first(each))
+
+    def leave(self, bundle: Bundle) -> None:
+        """What to do with a segment behind the edge: nothing, it is for the next run."""
 
     def _last_ns(self, bundle: Bundle) -> int:
         """The merge time of the last segment."""
         last = np.frombuffer(bundle.columns, SEGMENT, count=1, offset=len(bundle.columns) - SEGMENT.itemsize)[0]
         return max(self._origins.placing.places[bundle.piece].floor_ns, int(last["ts_ns"]) + int(last["lag_ns"]))
+
+
+class TaskEdge(CarriedFlows):
+    """What a task hands to the next run, and the rows that the end of this run alone releases."""
+
+    def __init__(self, output: TaskOutput, carry: Carry, origins: Origins, context: RunContext, attempt: str) -> None:
+        super().__init__(carry, origins, context)
+        self.writer = Writer(output, origins.captures, f"{attempt}-edge")
+        """Of those rows."""
+        store = Store.at(output.uri)
+        folder = f"{output.folder}/{CARRIED}" if output.folder else CARRIED
+        self._rows = CarriedRows(store, store.place(f"{folder}/{output.run}-{attempt}.parquet"), origins)
+
+    def leave(self, bundle: Bundle) -> None:
+        """Carry segments behind the edge."""
+        self._rows.add(bundle)
 
     def carried(self, known: EdgeFlow, chooser: ItemFilter | None) -> bool:
         """Hand a flow to the next run; False if nothing is open there, or it cannot be carried."""

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import attrgetter
 
-from mqsniff.batch.bundles import Bundle, PiecePlaces, bundle_size, problems_of
-from mqsniff.batch.edge import TaskEdge
+from mqsniff.batch.bundles import Bundle, bundle_size, problems_of
+from mqsniff.batch.edge import CarriedFlows, TaskEdge
 from mqsniff.batch.flowitems import ReleaseCursor, items_of
 from mqsniff.batch.origins import Origins
 from mqsniff.batch.taskkeys import ring_of
@@ -145,12 +145,13 @@ class TopicLearner:
     so far in their file: the same order, unless clocks step back.
     """
 
-    def __init__(self, placing: PiecePlaces, output: TaskOutput) -> None:
+    def __init__(self, origins: Origins, output: TaskOutput) -> None:
         options = output.options
         settings = Settings(options.limits, frozenset(("partitions", "notes")))
         registry = Registry(load_dissectors(), options.decode_as)
         self._context = RunContext(registry, settings, keys=ring_of(output.key_file))
-        self._placing = placing
+        self._placing = origins.placing
+        self._carried = None if output.carry is None else CarriedFlows(output.carry, origins, self._context)
 
     def run(self, bundles: Iterable[Bundle]) -> TopicHistory:
         """What the flows teach; an exception fails the attempt."""
@@ -160,7 +161,19 @@ class TopicLearner:
             if not first.key:
                 continue
             cursor = ReleaseCursor()
-            for item in items_of(chain((first,), flow), self._placing, self._context, cursor):
+            for item in self._items(first, flow, cursor):
                 if isinstance(item, MessageItem) and item.message.teaches:
                     history.learn(item.message, cursor.now)
         return history
+
+    def _items(self, first: Bundle, flow: Iterator[Bundle], cursor: ReleaseCursor) -> Iterator[Item]:
+        """The items that the new segments of a flow release."""
+        if self._carried is None:
+            yield from items_of(chain((first,), flow), self._placing, self._context, cursor)
+            return
+        known = self._carried.begun(first, flow)
+        known.decoder.use(self._placing, self._context, cursor)
+        for _ in known.decoder.read(known.again):
+            pass
+        yield from known.decoder.read(self._carried.before(known))
+        yield from known.decoder.end()

@@ -125,7 +125,7 @@ def learn_task(batches: Iterable[pa.RecordBatch], output: TaskOutput) -> Iterato
     first = next(bundles, None)
     if first is not None:
         with rarely_collected():
-            history = TopicLearner(origins.placing, output).run(chain((first,), bundles))
+            history = TopicLearner(origins, output).run(chain((first,), bundles))
         yield orjson.dumps(list(history.rows())).decode()
 
 

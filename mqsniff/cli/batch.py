@@ -100,6 +100,7 @@ def command(paths: tuple[str, ...], *, dry_run: bool, listed: bool, as_json: boo
     IN is a capture, a folder (with all below it), a glob or a URI; captures given together are one capture. OUT is the
     folder of the tables. The same command again does nothing; it finishes what a crash left.
     """
+    from mqsniff.batch.carried import CarriedError
     from mqsniff.batch.commit import CommitError
     from mqsniff.batch.inputs import InputError
     from mqsniff.batch.session import SessionError
@@ -115,7 +116,7 @@ def command(paths: tuple[str, ...], *, dry_run: bool, listed: bool, as_json: boo
         if dry_run:
             return _dry_run(paths[:-1], wanted, as_json=as_json)
         return _run(paths[:-1], paths[-1], wanted, where, as_json=as_json)
-    except (CommitError, InputError, SessionError, StoreError) as error:
+    except (CarriedError, CommitError, InputError, SessionError, StoreError) as error:
         say(f"mqsniff: {redacted(str(error))}")
         return 2
     except KeyboardInterrupt:
@@ -229,25 +230,28 @@ def _list(paths: tuple[str, ...], *, as_json: bool) -> int:
 
     if len(paths) != 1:
         raise click.UsageError("--list takes the folder of the tables and nothing else")
-    runs = Archive(Store.at(paths[0])).runs()
+    archive = Archive(Store.at(paths[0]))
+    runs = archive.runs()
     if not runs:
         say(f"mqsniff: no run is committed in {shown_uri(paths[0])}")
     if as_json:
         plain = [orjson.loads(manifest.encoded()) for manifest in runs]
         _echo_json(plain)
         return 0
+    counting = set(archive.committed())
+    parts = {manifest.run: [part for part in manifest.parts if part in counting] for manifest in runs}
     show_grid("", ("run", "inputs", "rows", "bytes", "files", "mqsniff"), [
         (
             manifest.run,
             str(len(manifest.inputs)),
-            str(sum(part.rows for part in manifest.parts)),
-            str(sum(part.size for part in manifest.parts)),
-            str(len(manifest.parts)),
+            str(sum(part.rows for part in parts[manifest.run])),
+            str(sum(part.size for part in parts[manifest.run])),
+            str(len(parts[manifest.run])),
             manifest.version,
         )
         for manifest in runs
     ])  # fmt: skip
     click.echo()
-    rows = [(part.path, str(part.rows), str(part.size)) for manifest in runs for part in manifest.parts]
+    rows = [(part.path, str(part.rows), str(part.size)) for each in parts.values() for part in each]
     show_grid("", ("file", "rows", "bytes"), rows)
     return 0
