@@ -3,7 +3,8 @@
 1. Pickles are read by the same version of mqsniff and of the dissectors as wrote them.
 2. They are read as input of unknown origin, since OUT may come from another user: they make objects of classes that
    decode (``_STATEFUL``) and of ``_PLAIN``, and call functions of dissectors and methods of such objects; nothing else.
-3. A flow that holds anything else is not pickled: its segments are carried instead (``carried``, rule 2).
+3. Keys of TLS are in no pickle: they shall not lie in OUT.
+4. A flow that holds anything else is not pickled: its segments are carried instead (``carried``, rule 2).
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ _STATEFUL: Final = (
     *("mqsniff.tls.", "mqsniff.topics."),
 )
 """Modules and packages whose classes states need; none of these does anything to files but reading them."""
+_SECRET: Final = ("mqsniff.tls.keyschedule.", "mqsniff.tls.protection.")
+"""Modules whose objects hold keys."""
 
 
 def _is_plain(module: str, name: str) -> bool:
@@ -111,7 +114,7 @@ def _decodes(found: Any, module: str, dissectors: set[str]) -> bool:
         return False
     if module.partition(".")[0] in dissectors:
         return callable(found)
-    return isinstance(found, type) and f"{module}.".startswith(_STATEFUL)
+    return isinstance(found, type) and f"{module}.".startswith(_STATEFUL) and not f"{module}.".startswith(_SECRET)
 
 
 class _Unpickler(pickle.Unpickler):

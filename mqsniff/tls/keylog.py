@@ -281,6 +281,12 @@ class KeyRing:
         """Whether there is anything that could hold a key."""
         return bool(self.logs)
 
+    def __reduce__(self) -> tuple[type[KeyRing], tuple[tuple[()]]]:
+        """Pickled without keys only; TypeError for one that has some."""
+        if self:
+            raise TypeError("key logs stay where they are")
+        return KeyRing, ((),)
+
     @property
     def logs(self) -> list[KeyLog]:
         """All key logs that are known by now."""

@@ -234,6 +234,22 @@ def test_what_cannot_be_pickled_is_decoded_again_up_to_a_limit(tmp_path: Path, m
     assert all("when a run ended" in row for row in told)
 
 
+@pytest.mark.parametrize("name", ["kafka/kafka-4.4-tls12-kafka-python-ciphers", "pulsar/pulsar-4.2.4-go-tls13-a"])
+def test_no_key_and_nothing_that_a_key_opened_is_handed_on(tmp_path: Path, name: str) -> None:
+    sample = PCAPS / f"{name}.pcap"
+    log = KeyLog(str(sample.with_suffix(".keys")))
+    packets = len(records_of(sample.read_bytes())[1])
+    parts = cut(sample, tmp_path / "parts", [packets * 2 // 3])
+    job(parts[:1], tmp_path / "out", append=True, tls_keys=(log,))
+    rows = [row for path in (tmp_path / "out" / CARRIED).glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+    held = b"".join(row["columns"] + row["payload"] for row in rows)
+    lines = [line.split() for line in sample.with_suffix(".keys").read_text().splitlines() if line[:1] not in ("", "#")]
+    assert held
+    assert not any(bytes.fromhex(line[2]) in held or line[2].encode() in held for line in lines)
+    assert b"DirectionKeys" not in held
+    assert b"mqsniff.tls.protection" not in held
+
+
 # ---- windows
 
 
