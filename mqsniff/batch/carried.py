@@ -4,7 +4,7 @@
    it knows of each open connection to the next run, which goes on from there: the rows of such runs are those of one.
 2. What is known of a flow is a pickle of its decoder. Objects of zlib and of opened TLS cannot be pickled: then the
    segments since the last pickle are carried, and the next run decodes them again and writes none of their rows; at
-   most ``REPLAYED_MAX`` bytes of them, else the connection ends here with a ``limit`` problem.
+   most ``replay_max`` bytes of them, else the connection ends here with a ``limit`` problem.
 3. Segments at or after the edge are carried as they are. The edge of a window is the first packet of the next one.
 4. Rows that only the end of the run releases stand in parts of their own, which the next run drops.
 5. Carried rows hold payload as the captures do; they lie in ``_mqsniff/carried`` of OUT, and go with the next run.
@@ -34,12 +34,6 @@ CARRIED: Final = "_mqsniff/carried"
 """Folder of carried rows in OUT."""
 STATE_SUFFIX: Final = "-state.json"
 """End of the name of the file that holds a ``CarriedState``."""
-REPLAYED_MAX: Final = 16 * MIB
-"""Bytes of segments of one flow that the next run decodes again."""
-TOO_LONG: Final = (
-    f"compressed or encrypted, and more than {REPLAYED_MAX // MIB} MiB when a run ended: "
-    "it is not carried into the next"
-)
 _ROWS_BYTES: Final = 8 * MIB
 """Bytes of a row group."""
 _STATE_PIECE: Final = -1

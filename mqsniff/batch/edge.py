@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from typing import Final
 
 import numpy as np
 
 from mqsniff.batch.bundles import SEGMENT, TIME_MIN, Bundle, begun_at_first, bundle_size, parted, read_key
 from mqsniff.batch.carried import (
     CARRIED,
-    REPLAYED_MAX,
-    TOO_LONG,
     CarriedRows,
     Carry,
     SavedFlow,
@@ -29,6 +28,11 @@ from mqsniff.decode.conversation import RunContext
 from mqsniff.filters.itemfilter import FilterState, ItemFilter
 from mqsniff.model import Problem
 from mqsniff.streams.flows import SWEEP_NS
+
+_TOO_LONG: Final = (
+    "replay_max: compressed or encrypted, and more than {limit} bytes of it when a run ended: "
+    "it does not go on in the next"
+)
 
 
 @dataclass(slots=True)
@@ -51,12 +55,12 @@ class EdgeFlow:
     """All segments since ``known``; None where they are too many to be carried."""
     kept_bytes: int = 0
 
-    def keep(self, bundle: Bundle) -> None:
-        """Keep a bundle that is decoded now, as far as it may have to be carried."""
+    def keep(self, bundle: Bundle, most: int) -> None:
+        """Keep a bundle that is decoded now, as far as it may have to be carried; ``most``: bytes of all of them."""
         if self.kept is not None:
             self.kept.append(bundle)
             self.kept_bytes += bundle_size(bundle)
-            if self.kept_bytes > REPLAYED_MAX:
+            if self.kept_bytes > most:
                 self.kept = None
 
 
@@ -68,6 +72,7 @@ class CarriedFlows:
         self._context = context
         self._origins = origins
         self._pickles = Pickles(context)
+        self._replay_max = context.settings.limits.replay_max
 
     def begun(self, first: Bundle, flow: Iterator[Bundle]) -> EdgeFlow:
         """A flow as the run before left it; ``first`` is its first bundle, ``flow`` the others."""
@@ -85,7 +90,7 @@ class CarriedFlows:
 
     def _kept(self, known: EdgeFlow, bundles: Iterable[Bundle]) -> Iterator[Bundle]:
         for bundle in bundles:
-            known.keep(bundle)
+            known.keep(bundle, self._replay_max)
             known.captures.add(self._origins.capture_of(bundle.piece))
             yield bundle
 
@@ -139,7 +144,7 @@ class TaskEdge(CarriedFlows):
             self._rows.add(state_row(known.flow, known.key, SavedFlow(pickled, 0)))
             return True
         if known.kept is None:
-            connection.note(Problem("limit", "error", TOO_LONG))
+            connection.note(Problem("limit", "error", _TOO_LONG.format(limit=self._replay_max)))
             return False
         self._rows.add(state_row(known.flow, known.key, SavedFlow(known.known, len(known.kept))))
         for bundle in known.kept:

@@ -30,7 +30,7 @@ Examples:
   mqsniff batch captures/ tables/                    this machine, all cores
   mqsniff batch --dry-run 'captures/**/*.pcap.zst' tables/
   mqsniff batch --append new/ tables/                what is there stays
-  mqsniff batch --window 1h year/ tables/            a large archive, hour by hour
+  mqsniff batch --window 1h year/ tables/            hour by hour
   mqsniff batch --master yarn --package env.tar.gz hdfs:///taps hdfs:///tables
   mqsniff batch --remote sc://spark:15002 s3://taps/2026 s3://tables/mq
   mqsniff batch --list tables/                       runs and files that count
