@@ -56,7 +56,9 @@ if TYPE_CHECKING:
 
 CONNECTION_ROWS: Final = 4
 """Rows that opening or closing a connection costs, nearly."""
-ROWS_SPENT: Final = "the compressed captures become more rows, or work worth as many, than capture_row_cost and capture_rows_free allow"
+ROWS_SPENT: Final = (
+    "the compressed captures become more rows, or as much work, than capture_row_cost and capture_rows_free allow"
+)
 
 SLICE_PACKETS: Final = 8192
 """Packets of one slice; their items may be in memory together."""
@@ -350,7 +352,7 @@ class Pipeline:
 
 
 class RowBudget:
-    """Counts rows, and what compressed captures may still become (``capture_row_cost``).
+    """Counts rows and work that makes none; tells whether compressed captures became too much (``capture_row_cost``).
 
     Captures without compression pay a row with each byte, which is more than they can become: they are not bounded.
     It protects the process: where a run ends depends on how much is read at once.
