@@ -103,7 +103,7 @@ def follow(
     while True:
         pause_s = poll_s
         try:
-            listed = _listed(inputs)
+            listed = listed_now(inputs)
             given = [manifest_input(each) for each in listed]
             found = compare(Archive(Store.at(out)).ledger(), ((each.uri, each.size, each.mark) for each in given))
             changed, done = frozenset(found.changed), frozenset(found.done)
@@ -137,7 +137,7 @@ def _run(run: Callable[[IsReady], JobReport], taken: Sequence[Listed], landing: 
     yield report
 
 
-def _listed(inputs: Sequence[str]) -> list[Listed]:
+def listed_now(inputs: Sequence[str]) -> list[Listed]:
     """The files that are there; none if nothing has arrived."""
     found: dict[str, Listed] = {}
     for given in inputs:

@@ -1,10 +1,12 @@
-"""``mqsniff batch --follow`` while its processes are killed at random moments: the rows of one run, or what differs.
+"""``mqsniff batch --follow`` or a streaming query while its processes are killed at random moments: the rows of one run, or what differs.
 
 A chore: ``make follow-faults``, or ``python tests/batch/follow_faults.py --kills 20``; it needs Java.
 
 1. Files of one capture arrive at random moments. A worker, the JVM, or the command with all that it started is killed.
    A command that was killed is started again; one that lost its JVM has to go on by itself.
 2. In the end all files are decoded, and the rows are compared with those of one run in this process.
+3. ``--stream``: the same for ``spark.readStream`` of each file by itself, whose query ends with its JVM and is started
+   again; its rows are compared with those of a read.
 """
 
 from __future__ import annotations
@@ -32,6 +34,28 @@ from mqsniff.batch.store import Store
 ROOT = Path(__file__).parents[2]
 HASH_KEY = "the key of a comparison, 32 bytes"
 COMMAND = (sys.executable, "-c", "from mqsniff.cli import main; main()", "batch", "--follow", "--settle", "1s")
+
+
+STREAM = """
+import sys
+from mqsniff.batch.datasource import register
+from mqsniff.batch.session import open_session
+
+landing, folder, once = sys.argv[1:]
+spark = open_session("local[2,4]")
+register(spark)
+stream = spark.readStream.format("mqsniff").option("table", "messages").option("scope", "file")
+rows = stream.option("log", folder + "/log").option("settle", "1s").load(landing)
+writer = rows.writeStream.format("parquet").option("checkpointLocation", folder + "/checkpoint")
+trigger = {"availableNow": True} if once else {"processingTime": "1 second"}
+writer.trigger(**trigger).start(folder + "/out").awaitTermination()
+if once:
+    whole = spark.read.format("mqsniff").option("table", "messages").option("scope", "file").load(landing)
+    found = spark.read.parquet(folder + "/out")
+    differ = whole.exceptAll(found).count() + found.exceptAll(whole).count()
+    print(f"{found.count()} rows of {found.select('capture').distinct().count()} files, {differ} differ")
+    sys.exit(1 if differ else 0)
+"""
 
 
 def descendants(root: int) -> dict[int, str]:
@@ -91,13 +115,36 @@ def inputs_of(out: Path) -> list[str]:
     return [Path(taken.uri).name for run in runs for taken in run.inputs]
 
 
+def stream_killed(kills: int, capture: Path) -> int:
+    """Kill a streaming query again and again; the exit code of the comparison."""
+    with TemporaryDirectory(prefix="mqsniff-stream-faults-") as place:
+        folder = Path(place)
+        for name in ("pieces", "landing"):
+            (folder / name).mkdir()
+        rotated(capture, folder / "pieces", kills + 1)
+        command = (sys.executable, "-c", STREAM, str(folder / "landing"), place)
+        for number, file in enumerate(sorted((folder / "pieces").iterdir())):
+            shutil.copy(file, folder / "landing")
+            if number < kills:
+                process = subprocess.Popen([*command, ""], cwd=ROOT, stderr=subprocess.DEVNULL)
+                time.sleep(random.uniform(8, 20))
+                kill_all(process)
+                written = len(list((folder / "out").glob("*.parquet")))
+                click.echo(f"{number + 1}: killed; {written} files written", err=True)
+        time.sleep(2)
+        return subprocess.run([*command, "once"], cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode
+
+
 @click.command()
 @click.option("--kills", default=20, show_default=True)
 @click.option("--seed", default=1, show_default=True)
+@click.option("--stream", is_flag=True, help="A streaming query, not the command.")
 @click.option("--capture", type=click.Path(path_type=Path), default=PCAPS / "kafka" / "lab-kafka-4.4.0-groups.pcap")
-def main(kills: int, seed: int, capture: Path) -> None:
+def main(kills: int, seed: int, capture: Path, *, stream: bool) -> None:
     """Kill what follows a landing folder, again and again, and compare the rows."""
     random.seed(seed)
+    if stream:
+        sys.exit(stream_killed(kills, capture))
     counts: Counter[str] = Counter()
     with TemporaryDirectory(prefix="mqsniff-follow-faults-") as place:
         folder = Path(place)
