@@ -1,4 +1,4 @@
-"""``mqsniff batch --follow`` or a streaming query while its processes are killed at random moments: the rows of one run, or what differs.
+"""A landing folder that is followed while processes are killed at random moments: rows of one run, or what differs.
 
 A chore: ``make follow-faults``, or ``python tests/batch/follow_faults.py --kills 20``; it needs Java.
 
