@@ -74,7 +74,7 @@ def with_settings(given: str, setting: Setting) -> str:
     """A path or URI with what Hadoop's configuration says; what the URI says itself wins."""
     if not takes_settings(given):
         return given
-    parts = urlsplit(given)
+    parts = urlsplit(given.replace(" ", "%20"))  # pyarrow wants it, and ``redacted`` finds where a URI ends
     match parts.scheme.lower():
         case "s3a" | "s3n":
             return _s3_uri(parts, setting)
@@ -131,12 +131,12 @@ def _azure_uri(parts: SplitResult, setting: Setting) -> str:
 @lru_cache(maxsize=64)
 def open_filesystem(given: str) -> OpenedFileSystem:
     """The file system of a URI; FileSystemError if none here can open it, with what is missing."""
-    uri = normal_uri(given)
+    uri = normal_uri(given).replace(" ", "%20")
     try:
         scheme = urlsplit(uri).scheme
         if scheme == "hdfs":
             return _open_hdfs(uri)
-        return _open_by_pyarrow(uri) if scheme in _PYARROWS else _open_by_fsspec(uri)
+        return _open_by_pyarrow(uri) if scheme in _PYARROWS else _open_by_fsspec(unquote(uri))
     except (OSError, ValueError) as error:  # Arrow's own errors are among them
         raise FileSystemError((str(error).splitlines() or [type(error).__name__])[0]) from None
 
@@ -183,7 +183,7 @@ def _open_hdfs(uri: str) -> OpenedFileSystem:
         host = parts.hostname or "" if host in {"", "0.0.0.0"} else host  # noqa: S104  # not an address to listen on
         user = f"{parts.username}@" if parts.username else ""
         try:
-            return _open_by_fsspec(f"webhdfs://{user}{host}:{port if colon else _WEB_PORT}{parts.path}")
+            return _open_by_fsspec(f"webhdfs://{user}{host}:{port if colon else _WEB_PORT}{unquote(parts.path)}")
         except (FileSystemError, OSError, ValueError) as other:
             missing = "libhdfs (ARROW_LIBHDFS_DIR, and Hadoop's jars in CLASSPATH)"
             raise FileSystemError(f"{missing} is missing ({str(error).splitlines()[0]}); WebHDFS: {other}") from None
