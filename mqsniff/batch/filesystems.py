@@ -84,6 +84,20 @@ def with_settings(given: str, setting: Setting) -> str:
             return _azure_uri(parts, setting)
 
 
+def settings_file(path: str) -> Setting:
+    """The settings in a file of Hadoop, such as core-site.xml; OSError and ValueError if it is none."""
+    from xml.etree import ElementTree  # noqa: PLC0415  # start-up is a budget; the user's own file
+
+    try:
+        root = ElementTree.fromstring(Path(path).read_bytes())  # noqa: S314  # as above
+    except ElementTree.ParseError:
+        raise ValueError("no XML file of Hadoop") from None
+    if root.tag != "configuration":
+        raise ValueError("no XML file of Hadoop")
+    found = {each.findtext("name", "").strip(): each.findtext("value", "").strip() for each in root.iter("property")}
+    return found.get
+
+
 def _s3_uri(parts: SplitResult, setting: Setting) -> str:
     """See ``with_settings``: endpoint, region, TLS, style of addresses, and keys, of the bucket or of all."""
     user, _, bucket = parts.netloc.rpartition("@")

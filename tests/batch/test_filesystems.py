@@ -10,6 +10,7 @@ import pytest
 from mqsniff.batch import filesystems
 from mqsniff.batch.filesystems import FileSystemError, normal_uri, open_filesystem, with_settings
 from mqsniff.batch.inputs import InputError, _uri_of, list_inputs, read_range
+from mqsniff.batch.sourceoptions import SourceRequest
 from mqsniff.batch.store import Store, shown_uri
 
 KEYS = {"fs.s3a.access.key": "K", "fs.s3a.secret.key": "s/e+c"}
@@ -70,6 +71,25 @@ def test_settings_of_hadoop_are_in_the_uri(given: str, settings: dict[str, str],
     assert with_settings(given, settings.get) == meant
     for secret in ("s/e+c", "s%2Fe%2Bc", "T%3D", "k%3D"):
         assert secret not in shown_uri(meant)
+
+
+def test_settings_of_a_data_source_are_in_a_file_of_hadoop(tmp_path: Path) -> None:
+    place = tmp_path / "core-site.xml"
+    place.write_text(
+        "<configuration><property><name>fs.s3a.access.key</name><value>K</value></property>"
+        "<property><name>fs.s3a.secret.key</name><value>S</value></property></configuration>"
+    )
+    options = {"path": "s3a://b/x", "storage": str(place)}
+    request = SourceRequest.of(options)
+    assert request.paths == ("s3://K:S@b/x",)
+    assert "K:S" not in repr(request)
+    assert SourceRequest.of({"path": "/b/x", "storage": str(place)}).paths == ("/b/x",)
+    with pytest.raises(ValueError, match=r"^option storage: .*gone: no such file or directory$"):
+        SourceRequest.of(options | {"storage": str(tmp_path / "gone")})
+    for text in ("<x", "<x/>"):
+        place.write_text(text)
+        with pytest.raises(ValueError, match=r"no xml file of hadoop$"):
+            SourceRequest.of(options)
 
 
 def test_keys_of_hadoop_open_s3_and_are_shown_nowhere() -> None:

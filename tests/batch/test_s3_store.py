@@ -14,6 +14,7 @@ from batchrows import PCAPS, committed, decoded, differing
 from pyarrow.fs import LocalFileSystem, S3FileSystem, copy_files
 
 from mqsniff.batch.commit import Archive
+from mqsniff.batch.datasource import register
 from mqsniff.batch.filesystems import with_settings
 from mqsniff.batch.inputs import list_inputs, read_range
 from mqsniff.batch.spark import hadoop_setting, run
@@ -99,3 +100,20 @@ def test_a_job_reads_and_writes_s3_and_tells_nobody_the_keys(configured: Any, tm
     )
     assert "s3://taps/site a" in everything
     assert not [secret for secret in (KEY, SECRET) if secret in everything]
+
+
+def test_the_data_source_reads_s3_with_a_file_of_settings(spark: Any, endpoint: str, tmp_path: Path) -> None:
+    place = tmp_path / "core-site.xml"
+    settings = {"endpoint": f"http://{endpoint}", "endpoint.region": "us-east-1", "path.style.access": "true"}
+    settings |= {"access.key": KEY, "secret.key": SECRET}
+    properties = (
+        f"<property><name>fs.s3a.{name}</name><value>{value}</value></property>" for name, value in settings.items()
+    )
+    place.write_text(f"<configuration>{''.join(properties)}</configuration>")
+    register(spark)
+    packets = spark.read.format("mqsniff").option("storage", str(place)).option("columns", "size")
+    local = spark.read.format("mqsniff").load([str(PCAPS / "nsq" / name) for name in NAMES])
+    found = packets.load("s3a://taps")
+    assert found.count() == local.count() > 0
+    plan = found._jdf.queryExecution().toString()
+    assert not [secret for secret in (KEY, SECRET) if secret in plan]
