@@ -86,11 +86,11 @@ def with_settings(given: str, setting: Setting) -> str:
 
 def settings_file(path: str) -> Setting:
     """The settings in a file of Hadoop, such as core-site.xml; OSError and ValueError if it is none."""
-    from xml.etree import ElementTree  # noqa: PLC0415  # start-up is a budget; the user's own file
+    from xml.etree import ElementTree as ET  # noqa: PLC0415  # start-up is a budget; the user's own file
 
     try:
-        root = ElementTree.fromstring(Path(path).read_bytes())  # noqa: S314  # as above
-    except ElementTree.ParseError:
+        root = ET.fromstring(Path(path).read_bytes())  # noqa: S314  # as above
+    except ET.ParseError:
         raise ValueError("no XML file of Hadoop") from None
     if root.tag != "configuration":
         raise ValueError("no XML file of Hadoop")
