@@ -10,8 +10,9 @@
    filters, but not of columns, so these come by ``option("columns", …)`` or ``schema(…)``.
 4. With ``pushFilters``, a filter of Spark on ``capture``, ``protocol`` or the time of packets makes tasks read less;
    Spark still applies it.
-5. Options name files of keys, never keys: Spark shows options. A task finds such a file at its path, or by its name
-   among the files of the session (``share_keys``). Hashes need ``hashKey``: a random key could only travel in a plan.
+5. Options name files of keys and of storage settings, never keys: Spark shows options. A task finds a file of keys at
+   its path, or by its name among the files of the session (``share_keys``). Hashes need ``hashKey``: a random key could
+   only travel in a plan.
 """
 
 from __future__ import annotations

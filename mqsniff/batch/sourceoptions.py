@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, get_args
 
+from mqsniff.batch.filesystems import settings_file, with_settings
 from mqsniff.batch.sourcekeys import KeyFiles
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import USUAL, Settings
@@ -51,7 +52,19 @@ REFUSED: Final[Mapping[str, str]] = {
 """Options of ``decode`` that a table does not take, and what to do."""
 _STREAM: Final = ("log", "settle", "maxfilespertrigger")
 """Options of ``readStream`` alone."""
-_OWN: Final = ("path", "paths", "table", "scope", "mode", "columns", "pushfilters", "tlskeys", "hashkey", *_STREAM)
+_OWN: Final = (
+    "path",
+    "paths",
+    "table",
+    "scope",
+    "mode",
+    "columns",
+    "pushfilters",
+    "tlskeys",
+    "hashkey",
+    "storage",
+    *_STREAM,
+)
 _DECODING: Final = ("decodeas", "showsecrets", "showraw", "redact", "maxbytes", "limit")
 _BOOLEANS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
@@ -68,7 +81,8 @@ FILTERS: Final[Mapping[str, FilterOption]] = {plain_name(option.option): option 
 class SourceRequest:
     """What a reader is asked for; it travels to the tasks, so it holds texts only."""
 
-    paths: tuple[str, ...]
+    paths: tuple[str, ...] = field(repr=False)
+    """May hold credentials of ``storage``."""
     table: str
     scope: str
     fails_fast: bool
@@ -97,7 +111,7 @@ class SourceRequest:
             if plain not in known:
                 raise ValueError(f"there is no option {name!r}{did_you_mean(plain, known)}")
         made = cls(
-            paths=_paths(given),
+            paths=_opened(_paths(given), given.get("storage", "")),
             table=given.get("table", PACKETS),
             scope=given.get("scope", ""),
             fails_fast=_mode(given.get("mode", MODES[0])) == "FAILFAST",
@@ -206,6 +220,18 @@ class SourceRequest:
         if self.table == "records" or filters.needs_records:
             wanted.add("records")
         return Settings(self.limits, frozenset(wanted))
+
+
+def _opened(paths: tuple[str, ...], storage: str) -> tuple[str, ...]:
+    """Paths and URIs with the settings of a file of Hadoop; ValueError if it cannot be read."""
+    if not storage:
+        return paths
+    try:
+        setting = settings_file(storage)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ValueError(f"option storage: {storage}: {(reason or '').lower()}") from None
+    return tuple(with_settings(path, setting) for path in paths)
 
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from mqsniff.batch.commit import Archive, CommitError
 from mqsniff.batch.driver import IsReady, StageReporter, run_job
 from mqsniff.batch.failures import failure
 from mqsniff.batch.filestats import run_schema
+from mqsniff.batch.filesystems import AZURE, Setting, takes_settings, with_settings
 from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.job import JobOptions, JobReport
 from mqsniff.batch.origins import PieceShift
@@ -110,7 +111,8 @@ def _run(
         on_stage(stage)
 
     with without_pandas_warning(), _in_one_line(steps, out):
-        return run_job(steps, inputs, out, options, begin, ready=ready)
+        *some, folder = steps.opened_by_hadoops_settings([*inputs, out])
+        return run_job(steps, some, folder, options, begin, ready=ready)
 
 
 def frames(spark: SparkSession, inputs: Iterable[str], staging: str | None = None, **more: Any) -> dict[str, DataFrame]:
@@ -126,7 +128,8 @@ def frames(spark: SparkSession, inputs: Iterable[str], staging: str | None = Non
 
 def read(spark: SparkSession, out: str) -> dict[str, DataFrame]:
     """The tables in the output folder of batch runs as DataFrames, by name; committed files only."""
-    archive = Archive(Store.at(out))
+    folder = with_settings(out, hadoop_setting(spark)) if takes_settings(out) else out
+    archive = Archive(Store.at(folder))
     paths: dict[str, list[str]] = {}
     for part in archive.committed():
         paths.setdefault(part.table, []).append(_sparks_uri(out, archive.store, part.path))
@@ -155,6 +158,13 @@ class SparkSteps:
             self._settings.enter_context(job_settings(self.session))
             self._set = True
         return self.session
+
+    def opened_by_hadoops_settings(self, uris: Sequence[str]) -> list[str]:
+        """Paths and URIs with the settings of the session's Hadoop configuration, for those that take some."""
+        if not any(map(takes_settings, uris)):
+            return list(uris)
+        setting = hadoop_setting(self._spark)
+        return [with_settings(uri, setting) for uri in uris]
 
     def stop(self) -> None:
         """Stop the session, if it was opened."""
@@ -321,6 +331,16 @@ class SparkSteps:
             return [row[0] for row in frame.collect()]
 
 
+def hadoop_setting(spark: SparkSession) -> Setting:
+    """The settings of a session's Hadoop configuration; over Spark Connect, those that Spark was given."""
+    try:
+        configuration = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001  # Python has no other way
+    except Exception:  # noqa: BLE001  # Spark Connect has no JVM, and says so with an error of its own
+        return lambda name: spark.conf.get(f"spark.hadoop.{name}", None)
+    get: Setting = configuration.get
+    return get
+
+
 def share_keys(spark: SparkSession, path: str) -> str:
     """Send a file of keys to all workers, as a file of the session; returns the name by which tasks find it.
 
@@ -360,7 +380,8 @@ def _sparks_uri(out: str, store: Store, path: str) -> str:
             raise CommitError(f"{out}: Spark cannot read a folder whose name is not UTF-8")
         return f"file://{store.place(path)}"
     scheme, _, rest = out.partition("?")[0].partition("://")
-    return f"{_SPARKS_NAMES.get(scheme, scheme)}://{rest.rpartition('@')[2].rstrip('/')}/{path}"
+    place = rest if scheme in AZURE else rest.rpartition("@")[2]
+    return f"{_SPARKS_NAMES.get(scheme, scheme)}://{place.rstrip('/')}/{path}"
 
 
 def _spark_schema(table: str) -> Any:
