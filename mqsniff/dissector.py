@@ -129,7 +129,7 @@ WITH_RECORDS: Final[frozenset[Wanted]] = USUAL | {"records"}
 HEADS_PER_ROW: Final = 6
 """Refused heads that cost as much as a row: 4 µs each (Kafka's), and a row 25."""
 PLAIN_PER_ROW: Final = 512
-"""Plain bytes that cost as much as a row: they are framed and searched too, 20 to 35 ns each."""
+"""Plain bytes that cost as much as a row: they are framed and searched too, some 40 ns each."""
 
 
 class WorkCount:
