@@ -58,5 +58,5 @@ def measured(capture: Capture) -> list[list[str]]:
                 f"{each.peak_mb:.0f}",
                 f"{each.output_mb:.0f}",
             )
-            rows.append((capture.path.suffix[1:], name, number, *figures))
+            rows.append([capture.path.suffix[1:], name, str(number), *figures])
     return rows
