@@ -30,7 +30,7 @@ else:
 
     i64 = int
 
-__all__ = ["extend", "i64", "packed", "vec"]
+__all__ = ["compact", "extend", "i64", "packed", "vec"]
 
 
 def packed(vector: Any, count: int) -> array[int]:
@@ -38,3 +38,8 @@ def packed(vector: Any, count: int) -> array[int]:
     if isinstance(vector, list):
         return array("q", vector[:count])
     return array("q", memoryview(vector)[:count].tobytes())
+
+
+def compact(vector: Any) -> Any:
+    """A ``vec[i64]`` that is only read from now on, in 8 bytes a number; a list takes 40."""
+    return array("q", vector) if isinstance(vector, list) else vector

@@ -256,6 +256,7 @@ def _walked(reading: RecordDataReading, batch: Batch, count: int, *, whole: bool
     reading.plain_left -= len(partial.plain)
     walked = _walk(reading, batch, partial, count, whole=whole)
     if partial.why is None and walked.records == batch.head["records"] and walked.stop == len(partial.plain):
+        walked.compact()
         _OPENED.keep(key, OpenedBatch(packed, partial.plain, walked))
     return partial.plain, walked
 

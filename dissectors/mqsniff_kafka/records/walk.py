@@ -13,11 +13,11 @@ Measured on one core by ``benchmarks/recordwalk.py``: MEASURED
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, overload
 
 from mqsniff.model import HeaderSpans
-from mqsniff.spec.vectors import extend, i64, packed, vec
+from mqsniff.spec.vectors import compact, extend, i64, packed, vec
 from mqsniff.spec.wire import CUT, Malformed, read_varint, read_varlong
 from mqsniff_kafka.records.reading import MILLISECOND_NS, time_ns
 
@@ -67,8 +67,15 @@ class WalkedRecords:
 
     @property
     def size(self) -> int:
-        """Bytes of memory that its columns take."""
+        """Bytes of memory that its columns take once they are compact."""
         return 8 * (7 * self._room + len(self._places))
+
+    def compact(self) -> None:
+        """Take less memory; nothing is read into it after this."""
+        self._timestamps, self._offsets = compact(self._timestamps), compact(self._offsets)
+        self._keys, self._key_stops = compact(self._keys), compact(self._key_stops)
+        self._values, self._value_stops = compact(self._values), compact(self._value_stops)
+        self._header_stops, self._places = compact(self._header_stops), compact(self._places)
 
     # ---- columns
 
@@ -98,26 +105,20 @@ class WalkedRecords:
         return packed(self._places, 4 * self.headers)
 
     @property
+    def header_stops(self) -> array[int]:
+        """Number of headers up to each record, its own included."""
+        return packed(self._header_stops, self.records)
+
+    @property
     def header_counts(self) -> array[int]:
         """Number of headers of each record."""
         counts = vec[i64]([0] * self.records)
         stops = self._header_stops
         before: i64 = 0
-        at: i64 = 0
-        while at < self.records:
+        for at in range(self.records):
             counts[at] = stops[at] - before
             before = stops[at]
-            at += 1
         return packed(counts, self.records)
-
-    def headers_before(self, index: int) -> int:
-        """Number of headers of the first ``index`` records."""
-        return self._header_stops[index - 1] if index else 0
-
-    def header_place(self, index: int) -> tuple[int, int, int, int]:
-        """(start and stop of the key, start and stop of the value) of a header of the batch."""
-        places, at = self._places, 4 * index
-        return places[at], places[at + 1], places[at + 2], places[at + 3]
 
     def times_ns(self, base: int) -> Sequence[int | None]:
         """Times in nanoseconds, where that of the batch is ``base`` milliseconds; None for none (below 0)."""
@@ -126,13 +127,12 @@ class WalkedRecords:
         deltas = self._timestamps
         times = vec[i64]([0] * self.records)
         first: i64 = base
-        at: i64 = 0
-        while at < self.records:
-            time = first + deltas[at]
-            if time < 0 or time > TIME_MS_MAX:  # a sum beyond 64 bits is negative in native code
+        lowest, highest = -first, TIME_MS_MAX - first
+        for at in range(self.records):
+            delta = deltas[at]
+            if delta < lowest or delta > highest:
                 return [time_ns(base + delta) for delta in self.timestamp_deltas]
-            times[at] = time * MILLISECOND_NS
-            at += 1
+            times[at] = (first + delta) * MILLISECOND_NS
         return packed(times, self.records)
 
     # ---- records, written by the walks
@@ -384,14 +384,16 @@ def _read_span(data: bytes, pos: int, end: int) -> tuple[int, int, int]:
 class RecordHeaders(Sequence[list[tuple[str, bytes | None]]]):
     """The headers of each record of a batch, made into pairs on demand."""
 
-    __slots__ = ("_data", "_walked")
+    __slots__ = ("_counts", "_data", "_places", "_stops")
 
     def __init__(self, data: bytes, walked: WalkedRecords) -> None:
         self._data = data
-        self._walked = walked
+        self._places = walked.places
+        self._counts = walked.header_counts
+        self._stops = walked.header_stops
 
     def __len__(self) -> int:
-        return self._walked.records
+        return len(self._stops)
 
     @overload
     def __getitem__(self, index: int) -> list[tuple[str, bytes | None]]: ...
@@ -401,14 +403,19 @@ class RecordHeaders(Sequence[list[tuple[str, bytes | None]]]):
     def __getitem__(self, index: int | slice) -> list[tuple[str, bytes | None]] | list[list[tuple[str, bytes | None]]]:
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
-        index = range(len(self))[index]
-        data, walked = self._data, self._walked
-        pairs: list[tuple[str, bytes | None]] = []
-        for at in range(walked.headers_before(index), walked.headers_before(index + 1)):
-            key, stop, value, end = walked.header_place(at)
-            pairs.append((data[key:stop].decode(errors="backslashreplace"), None if value < 0 else data[value:end]))
-        return pairs
+        stop = self._stops[index]
+        data, places = self._data, self._places[4 * (stop - self._counts[index]) : 4 * stop]
+        return [
+            (data[key:stop].decode(errors="backslashreplace"), None if value < 0 else data[value:end])
+            for key, stop, value, end in _by_fours(places)
+        ]
 
     def spans(self) -> HeaderSpans:
         """The places of all headers."""
-        return HeaderSpans(self._walked.header_counts, self._walked.places)
+        return HeaderSpans(self._counts, self._places)
+
+
+def _by_fours(places: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
+    """Places in groups of four."""
+    numbers = iter(places)
+    return zip(numbers, numbers, numbers, numbers, strict=True)
