@@ -13,7 +13,7 @@ COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
 LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py \
 	tests/dissectors/kafka/test_kafka_records_walk.py
 
-.PHONY: fuzz lies lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows bench clean
+.PHONY: fuzz lies lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows same-windows bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
@@ -116,6 +116,9 @@ tls-truth: .venv/ready  ## what TLS hides, ours beside tshark's with the same ke
 
 same-rows: .venv/ready  ## rows of decode against those of batch, capture by capture: make same-rows CAPTURES=DIR
 	PYTHONPATH=.:tests $(BIN)/python tests/batch/same_rows.py $(CAPTURES)
+
+same-windows: .venv/ready  ## rows of runs that carry open connections against those of one run: make same-windows CAPTURES=DIR
+	PYTHONPATH=.:tests $(BIN)/python tests/batch/same_windows.py $(CAPTURES)
 
 bench: .venv/ready  ## speed and memory; needs tshark for the comparison
 	$(BIN)/python benchmarks/run.py

@@ -206,6 +206,9 @@ class Limits:
     records_wait_size: int = _bytes(64 * MIB, KIB, TIB,
         "bytes of these: a capture may have no answers",
         "as records_wait_max")
+    replay_max: int = _bytes(16 * MIB, KIB, GIB,
+        "bytes of packets of an open connection, compressed or encrypted, that the next batch run decodes again",
+        "raise it for a `limit` problem that names it: the connection goes on then")
     chunks_wait_size: int = _bytes(64 * MIB, KIB, TIB,
         "bytes of chunks of a side's large messages that wait to be joined",
         "raise it for a `limit` problem that names it: larger messages in chunks are joined then")

@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
@@ -194,8 +194,12 @@ class Pipeline:
         """Key logs in the captures, as far as they were read."""
         return [data for capture in self.captures for kind, data in capture.secrets if kind == TLS_KEY_LOG]
 
-    def items(self) -> Iterator[Item | None]:
-        """All items of the source, in order; None after each batch."""
+    def items(self, write_waiting: Callable[[], object] | None = None) -> Iterator[Item | None]:
+        """All items of the source, in order; None after each batch.
+
+        ``write_waiting`` is called before the last problems: an output that lets rows wait writes them. Records of
+        internal topics are decoded only then, and their dissector may raise.
+        """
         for entry in self._context.registry.loaded:
             if entry.problem:
                 yield from self._notices([Problem("internal", "error", entry.problem)])
@@ -217,6 +221,9 @@ class Pipeline:
         self._begin(at_end=True)
         for events in self._flows.end():  # all released by the end, the oldest connection first
             yield from self._merged([self._flow(events)])
+        yield None
+        if write_waiting is not None:
+            write_waiting()
         yield from self._faults()
         self._begin(at_end=False)
         if self._topics.refused:

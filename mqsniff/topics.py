@@ -148,11 +148,18 @@ def final_topic(topic: str | None, key: TopicKey, names: Names) -> str | None:
 
 
 def final_topics(topics: Sequence[str], keys: Sequence[TopicKey], names: Names) -> tuple[str, ...] | None:
-    """The topics of a row that names the topic ids of ``keys``: its own, then those of the ids; None if none."""
+    """The topics of a row that names the topic ids of ``keys``: its own, then those of the ids; None if none.
+
+    Names that stand at the end of ``topics`` in the order of the ids were filled in when fewer ids were known.
+    """
     known = [found for key in keys if (found := names.get(key))]
     final = {found[0] for found in known}
     counts = {other: found[0] for found in known for other in found if other not in final}
-    own = (counts.get(topic, topic) for topic in topics)
+    own = [counts.get(topic, topic) for topic in topics]
+    places = {found[0]: place for place, found in enumerate(known)}
+    first = len(known)
+    while own and places.get(own[-1], first) < first:
+        first = places[own.pop()]
     return tuple(dict.fromkeys((*own, *(found[0] for found in known)))) or None
 
 

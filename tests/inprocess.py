@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
 from mqsniff.batch.bundles import TIME_MIN
+from mqsniff.batch.carried import CarriedIn
 from mqsniff.batch.finalize import Rewrite, Rewriter
+from mqsniff.batch.flowrows import FLOW_SCHEMA
 from mqsniff.batch.origins import PieceShift
 from mqsniff.batch.plan import ScanOptions, ScanPlan, Split
-from mqsniff.batch.reduce import TaskOutput
 from mqsniff.batch.splitrows import Stores, split_rows, stores_of
-from mqsniff.batch.tasks import SCAN_SCHEMA, learn_task, reduce_task, rewrite_rows, rewrite_task, scan_task
+from mqsniff.batch.tasks import carried_task, learn_task, reduce_task, rewrite_rows, rewrite_task, scan_task
+from mqsniff.batch.tasktables import TaskOutput
 from mqsniff.topics import TopicDirectory, shows_other_names
-
-FLOW_SCHEMA: Final = pa.schema([*list(SCAN_SCHEMA)[:-1], ("floor_ns", pa.int64()), ("before", pa.int64())])
 
 
 def _order(row: dict[str, Any]) -> tuple[bytes, int, int]:
@@ -54,22 +54,35 @@ class InProcess:
                 else:
                     yield report
 
-    def reduce(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int) -> list[str]:
-        return [text for rows in self._flows(shifts, partitions) for text in reduce_task(rows, output, self._name())]
+    def reduce(
+        self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int, carried: CarriedIn
+    ) -> list[str]:
+        return [
+            text
+            for rows in self._flows(shifts, output, partitions, carried)
+            for text in reduce_task(rows, output, self._name())
+        ]
 
     def share(self, key_file: str) -> str:
         return key_file
 
-    def learn(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int) -> list[str]:
-        return [text for rows in self._flows(shifts, partitions) for text in learn_task(rows, output)]
+    def learn(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int, carried: CarriedIn) -> list[str]:
+        return [text for rows in self._flows(shifts, output, partitions, carried) for text in learn_task(rows, output)]
 
-    def _flows(self, shifts: Sequence[PieceShift], partitions: int) -> Iterator[list[pa.RecordBatch]]:
+    def _flows(
+        self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int, carried: CarriedIn
+    ) -> Iterator[list[pa.RecordBatch]]:
         by_piece = {shift.piece: shift for shift in shifts}
         shares: list[list[dict[str, Any]]] = [[] for _ in range(partitions)]
         for row in self._rows:
             shift = by_piece.get(row["piece"], PieceShift(row["piece"], TIME_MIN, 0, counts=True))
             if shift.counts:
-                shares[row["flow"][0] % partitions].append(row | {"floor_ns": shift.floor_ns, "before": shift.before})
+                place = {"floor_ns": max(shift.floor_ns, carried.floor_ns), "before": shift.before}
+                shares[row["flow"][0] % partitions].append(row | place)
+        for path in carried.parts:
+            for rows in carried_task(path, output.uri):
+                for row in rows.to_pylist():
+                    shares[row["flow"][0] % partitions].append(row)
         for share in shares:
             share.sort(key=_order)
             yield [pa.RecordBatch.from_pylist(share, FLOW_SCHEMA)] if share else []

@@ -18,6 +18,8 @@ from mqsniff.testing.conversations import Say, client, server
 from mqsniff_kafka import specs
 
 TOPIC_ID = "q83vEjRWeJCrze8SNFZ4kA"
+LATE = "ZZZZZZZZQQGZZZZZZZZZZA"
+"""Topic id whose name is told late."""
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH = 0, 1, 2, 3, 8, 9
 FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 10, 11, 12, 13, 14
 SASL_HANDSHAKE, API_VERSIONS, CREATE_TOPICS, DESCRIBE_CONFIGS, SASL_AUTHENTICATE = 17, 18, 19, 32, 36
@@ -143,6 +145,21 @@ ASKED = [{"topic": "orders", "partitions": [{"partition": 0, "fetch_offset": 5, 
 LED = [{"leader_id": 1, "replica_nodes": [1], "isr_nodes": [1]}]
 NAMED = [{"name": "orders", "topic_id": TOPIC_ID, "partitions": LED}]
 BROKERS = [{"node_id": 1, "host": "broker", "port": 9092}]
+
+
+def metadata(name: str, topic_id: str) -> list[Say]:
+    """A client whose broker tells the name of a topic id."""
+    told = {"brokers": BROKERS, "topics": [{"name": name, "topic_id": topic_id, "partitions": LED}]}
+    return [("c", request(METADATA, 12, 1, {"topics": None})), ("s", response(METADATA, 12, 1, told))]
+
+
+def fetches_by_id(*topic_ids: str) -> list[Say]:
+    """A consumer that knows its topics by ids alone, and a broker that has nothing new."""
+    pending = [{"topic_id": each, "partitions": [{"partition": 0}]} for each in topic_ids]
+    return [
+        ("c", request(FETCH, 16, 1, {"max_wait_ms": 5, "topics": pending})),
+        ("s", response(FETCH, 16, 1, {"session_id": 7})),
+    ]
 
 
 def consumer() -> list[Say]:

@@ -115,6 +115,18 @@ def test_filling_again_changes_nothing(names, topics, keys):
     assert final_topics(once or (), keys, names) == once
 
 
+@settings(max_examples=50)
+@given(
+    st.dictionaries(st.sampled_from([A, B, C]), st.lists(st.sampled_from("xyz"), min_size=1, max_size=1).map(tuple)),
+    st.sets(st.sampled_from([A, B, C])),
+    st.lists(st.sampled_from(["own", "other"]), unique=True).map(tuple),
+    st.permutations([A, B, C]),
+)
+def test_topics_have_the_same_order_whenever_their_names_were_learned(names, known_first, topics, keys):
+    early = final_topics(topics, keys, {key: name for key, name in names.items() if key in known_first})
+    assert final_topics(early or (), keys, names) == final_topics(topics, keys, names)
+
+
 # ---- streams
 
 

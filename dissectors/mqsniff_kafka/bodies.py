@@ -12,6 +12,7 @@ Sources: RequestHeader.json, ResponseHeader.json and ``ApiMessageType`` of Apach
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from struct import Struct
@@ -51,6 +52,9 @@ class Version:
     flexible_response: bool
     unknown: Problem | None = None
     """The problem to report for a key or version without layouts."""
+
+    def __reduce__(self) -> tuple[Callable[[int, int], Version], tuple[int, int]]:
+        return version_of, (self.key, self.version)
 
 
 @cache

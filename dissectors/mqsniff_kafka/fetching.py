@@ -34,7 +34,7 @@ PartitionKey = tuple[str, int]
 """(topic name or id, partition)."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Fetching:
     """The partitions of one fetch request."""
 
@@ -63,8 +63,8 @@ class FetchSessions:
 
     partitions_max: int
     _open: dict[Any, dict[PartitionKey, int | None]] = field(default_factory=dict)
-    _waiting: dict[int, Fetching] = field(default_factory=dict)
-    """Requests without a response so far, by identity, oldest first."""
+    _waiting: dict[Fetching, None] = field(default_factory=dict)
+    """Requests without a response so far, oldest first."""
     _places: int = 0
     """Number of partitions of all these."""
     _watermarks: dict[PartitionKey, int] = field(default_factory=dict)
@@ -74,16 +74,17 @@ class FetchSessions:
         """Note a request; ``rows`` are the partitions that it lists."""
         fetching = self._about(key, body, rows)
         fetching.patient = (body.get("min_bytes") or 0) > 1 or body.get("isolation_level") == READ_COMMITTED
-        self._waiting[id(fetching)] = fetching
+        self._waiting[fetching] = None
         self._places += len(fetching.partitions)
         while self._places > self.partitions_max and len(self._waiting) > 1:
-            oldest = next(iter(self._waiting.values()))
+            oldest = next(iter(self._waiting))
             self._release(oldest)
             oldest.partitions = {}
         return fetching
 
     def _release(self, fetching: Fetching) -> None:
-        if self._waiting.pop(id(fetching), None) is not None:
+        if fetching in self._waiting:
+            del self._waiting[fetching]
             self._places -= len(fetching.partitions)
 
     def _about(self, key: int, body: BodyFields, rows: Sequence[PartitionRow]) -> Fetching:

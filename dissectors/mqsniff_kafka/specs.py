@@ -95,8 +95,15 @@ def _by_version(line: int, kind: str) -> Mapping[int, tuple[Layout, ...]]:
     found: dict[int, tuple[Layout, ...]] = {}
     for one in _definitions(line)[kind]:
         for version in range(one.spec.versions.first, one.spec.versions.last + 1):
-            found[version] = (*found.get(version, ()), Layout(one.spec, version, one.variant))
+            so_far = found.get(version, ())
+            found_by = _layout, (line, kind, version, len(so_far))
+            found[version] = (*so_far, Layout(one.spec, version, one.variant, found_by))
     return found
+
+
+def _layout(line: int, kind: str, version: int, place: int) -> Layout:
+    """One of these layouts."""
+    return _by_version(line, kind)[version][place]
 
 
 # ---- APIs

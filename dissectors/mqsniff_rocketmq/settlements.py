@@ -84,8 +84,8 @@ class Settlements:
         self._opener = opener
         self._waits_max = waits_max
         self._in_flight = 0
-        self._waits: dict[int, tuple[int, Pending]] = {}
-        """Deliveries that wait for an ACK, by identity, oldest first: (end of the wait, pending settlement)."""
+        self._waits: dict[Pending, int] = {}
+        """Deliveries that wait for an ACK, oldest first -> end of the wait."""
 
     # ---- POP
 
@@ -111,15 +111,15 @@ class Settlements:
             delivery = self._opener.expect_reply(key, link="settlement", wait_limit_ns=limit, in_order=False)
             delivery.extra = {"attempts": message.reconsume_times + 1, "in_flight": self._in_flight}
             if limit is not None:
-                self._waits[id(delivery)] = frame.last_ts_ns + limit + REVIVED_NS, delivery
+                self._waits[delivery] = frame.last_ts_ns + limit + REVIVED_NS
 
     def _give_up(self, now_ns: int) -> None:
         """End the deliveries whose time is over."""
         while self._waits:
-            until, delivery = next(iter(self._waits.values()))
+            delivery, until = next(iter(self._waits.items()))
             if until >= now_ns and len(self._waits) <= self._waits_max:
                 return
-            del self._waits[id(delivery)]
+            del self._waits[delivery]
             self._in_flight -= 1
             if delivery.status is None:
                 delivery.extra["timed_out"] = until < now_ns
@@ -157,7 +157,7 @@ class Settlements:
         delivery = next(iter(self._opener.pending(key)), None)
         if delivery is None:
             return False
-        self._waits.pop(id(delivery), None)
+        self._waits.pop(delivery, None)
         delivery.extra["settled_by"] = settled_by
         if delivery.wait_limit_ns is not None:
             over_ns = delivery.frame.last_ts_ns + delivery.wait_limit_ns

@@ -9,7 +9,7 @@ Source: ``proto/rocketmq/``; its pages name the source of each fact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -140,6 +140,10 @@ class RemotingTables:
         self.languages = {int(number): name for number, name in self.names["languages"].items()}
         self.language_names = frozenset(self.languages.values())
         self.versions: list[str] = data["versions"]
+
+    def __reduce__(self) -> tuple[Callable[[], RemotingTables], tuple[()]]:
+        """They are the same in each process."""
+        return tables, ()
 
     def _request(self, plain: Mapping[str, Any]) -> Request:
         part = self._part(plain.get("request", {}))

@@ -3,7 +3,8 @@
 1. A table is a subfolder with its name; its files may be in partition folders (``day=2026-11-21``), whose values become
    columns.
 2. If the folder has manifests (``_mqsniff/runs/*.json``, written by ``mqsniff batch``), only files that they list
-   count, without runs that a later one replaced. Else all ``*.parquet`` files count, except hidden ones (``.``, ``_``).
+   count, without runs that a later one replaced and files that a later one dropped. Else all ``*.parquet`` files
+   count, except hidden ones (``.``, ``_``).
 3. Any other subfolder with such files is a table too, such as ``files``, which ``mqsniff batch`` adds.
 4. Equal tables of several folders are one table; columns that a file lacks are null, additional ones are kept. Types of
    other writers (int32, large strings, dictionaries, nanoseconds) are read as ours.
@@ -76,6 +77,7 @@ def _committed(folder: Path) -> dict[str, list[Path]]:
     """Files by table, by the manifests; a table without rows has no files."""
     runs: dict[str, dict[str, list[Path]]] = {}
     replaced: set[str] = set()
+    dropped: dict[str, set[Path]] = {}
     for file in sorted((folder / _RUNS).glob("*.json")):
         try:
             run = orjson.loads(file.read_bytes())
@@ -83,13 +85,16 @@ def _committed(folder: Path) -> dict[str, list[Path]]:
             for part in run["parts"]:
                 files.setdefault(str(part["table"]), []).append(_inside(folder, part["path"]))
             replaced |= set(map(str, run["replaces"]))
+            dropped[str(run["run"])] = {_inside(folder, path) for path in run.get("drops", ())}
             runs[str(run["run"])] = files
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise FolderError(f"{file}: no manifest: {error}") from None
+    counting = runs.keys() - replaced
+    gone = {path for run in counting for path in dropped[run]}
     found: dict[str, list[Path]] = {}
-    for files in (files for name, files in runs.items() if name not in replaced):
+    for files in (files for name, files in runs.items() if name in counting):
         for table, paths in files.items():
-            found.setdefault(table, []).extend(paths)
+            found.setdefault(table, []).extend(path for path in paths if path not in gone)
     return found
 
 

@@ -231,16 +231,18 @@ def _placed(bundles: Sequence[Bundle], rows: NDArray[np.void], placing: PiecePla
     return t_star, order + rows["number"], packet + rows["number"]
 
 
-def merged(bundles: Iterable[Bundle], placing: PiecePlaces, size_max: int = 4 * MIB) -> Iterator[SegmentBatch]:
-    """The segments of one flow, whose bundles come in the order of ``PiecePlaces.key``; ordinals count from 0.
+def merged(
+    bundles: Iterable[Bundle], placing: PiecePlaces, size_max: int = 4 * MIB, *, ordinal: int = 0
+) -> Iterator[SegmentBatch]:
+    """The segments of one flow, whose bundles come in the order of ``PiecePlaces.key``; numbered from ``ordinal``.
 
     No batch is much larger than ``size_max``; for captures that overlap in time, only the overlap is held.
     """
     held: list[Bundle] = []
-    size = ordinal = 0
+    size = 0
     for bundle in bundles:
         if size >= size_max:
-            ready, held = _parted(held, placing.key(bundle), placing)
+            ready, held = parted(held, placing.key(bundle), placing)
             size = sum(map(bundle_size, held))
             batch = segments_of(ready, placing, ordinal)
             ordinal += len(batch)
@@ -256,7 +258,9 @@ def bundle_size(bundle: Bundle) -> int:
     return len(bundle.columns) + len(bundle.payload)
 
 
-def _parted(bundles: list[Bundle], horizon: tuple[int, int], placing: PiecePlaces) -> tuple[list[Bundle], list[Bundle]]:
+def parted(
+    bundles: Sequence[Bundle], horizon: tuple[int, int], placing: PiecePlaces
+) -> tuple[list[Bundle], list[Bundle]]:
     """The parts of bundles before and after a position in the merge order; at least one begins before it."""
     before, behind = [], []
     for bundle in bundles:
@@ -271,6 +275,15 @@ def _parted(bundles: list[Bundle], horizon: tuple[int, int], placing: PiecePlace
             tail = bundle.columns[edge:], bundle.payload[payload_edge:]
             behind.append(bundle._replace(segments=bundle.segments - count, columns=tail[0], payload=tail[1]))
     return before, behind
+
+
+def begun_at_first(bundle: Bundle) -> Bundle:
+    """A tail that ``parted`` cut off, with the position and time of its own first segment."""
+    rows = np.frombuffer(bundle.columns, SEGMENT).copy()
+    first = rows[0]
+    position, first_ns = bundle.position + int(first["number"]), int(first["ts_ns"]) + int(first["lag_ns"])
+    rows["number"] -= first["number"]
+    return bundle._replace(position=position, first_ns=first_ns, columns=rows.tobytes())
 
 
 # ---- problems of packets

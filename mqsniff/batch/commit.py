@@ -21,10 +21,11 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from mqsniff.batch.carried import CARRIED, STATE_SUFFIX, CarriedState
 from mqsniff.batch.filestats import FILES
 from mqsniff.batch.manifest import Manifest, ManifestError, Published, decoded_checkpoint, encoded_checkpoint
 from mqsniff.batch.store import Store, StoredFile
@@ -42,6 +43,7 @@ _CHECKPOINT_MIN: Final = 16
 """Manifests outside the checkpoint that are worth a new one; and at least a tenth of those inside."""
 _BEGUN: Final = "begun"
 _DECIDED: Final = "manifest.json"
+_RUN_TIME: Final = "%Y%m%dT%H%M%S"
 _RUN: Final = re.compile(r"(?:^|/)(\d{8}T\d{6}-[0-9a-f]{8})-[^/]*$")
 """File names of tables begin with their run."""
 
@@ -78,10 +80,13 @@ class Changed(NamedTuple):
     changed: list[str]
 
 
-def new_run(now: datetime | None = None) -> str:
-    """A unique name for a run that sorts by time."""
+def new_run(now: datetime | None = None, *, after: str = "") -> str:
+    """A unique name for a run: the time, or a second after the run ``after`` if the clock is not that far."""
     moment = now or datetime.now(UTC)
-    return f"{moment:%Y%m%dT%H%M%S}-{os.urandom(4).hex()}"
+    if after:
+        before = datetime.strptime(after.partition("-")[0], _RUN_TIME).replace(tzinfo=UTC)
+        moment = max(moment, before + timedelta(seconds=1))
+    return f"{moment:{_RUN_TIME}}-{os.urandom(4).hex()}"
 
 
 class Archive:
@@ -102,9 +107,26 @@ class Archive:
         replaced = {run for manifest in every for run in manifest.replaces}
         return [manifest for manifest in every if manifest.run not in replaced]
 
+    def new_run(self) -> str:
+        """A name for the next run, which sorts behind those of all runs so far."""
+        every = self._every()
+        return new_run(after=every[-1].run if every else "")
+
     def committed(self, table: str | None = None) -> list[Published]:
         """The files that count, of one table or of all."""
-        return [part for run in self.runs() for part in run.parts if table in (None, part.table)]
+        runs = self.runs()
+        dropped = {path for run in runs for path in run.drops}
+        parts = (part for run in runs for part in run.parts if part.path not in dropped)
+        return [part for part in parts if table in (None, part.table)]
+
+    def carried(self) -> CarriedState | None:
+        """What the last run left for the next one; None if it ended all connections. CarriedError if it is damaged."""
+        runs = self.runs()
+        for part in runs[-1].carried if runs else ():
+            if part.path.endswith(STATE_SUFFIX):
+                data = self.store.read(part.path)
+                return None if data is None else CarriedState.decoded(data)
+        return None
 
     def ledger(self) -> dict[str, tuple[int, str]]:
         """The inputs that were decoded, URI -> (size, mark), without those that could not be read."""
@@ -181,6 +203,7 @@ class Archive:
         else:
             self.store.replace(_manifest_path(manifest.run), manifest.encoded())
         self._listing = None
+        self._delete_carried(manifest, self.store.files(CARRIED))
 
     def roll_back(self, run: str) -> None:
         """Delete all files of a run, unless it is decided: then ``recover`` completes it."""
@@ -191,6 +214,9 @@ class Archive:
             for path in self._tables_files():
                 if _run_of(path) == run and _is_in_table(path):
                     self.store.delete(path)
+            for stored in list(self.store.files(CARRIED)):
+                if _run_of(stored.path) == run:
+                    self.store.delete(stored.path)
 
     def recover(self) -> Recovery:
         """Complete earlier runs that were decided, and roll back the others."""
@@ -216,9 +242,10 @@ class Archive:
 
     def _check(self, manifest: Manifest) -> None:
         staging = self.staging(manifest.run)
-        paths = [f"{staging}/{part.path}" if staging else part.path for part in manifest.parts]
+        parts = manifest.parts + manifest.carried
+        paths = [f"{staging}/{part.path}" if staging else part.path for part in parts]
         sizes = self.store.sizes(paths)
-        for path, part in zip(paths, manifest.parts, strict=True):
+        for path, part in zip(paths, parts, strict=True):
             if sizes.get(path) != part.size:
                 found = f"has {sizes[path]} bytes" if path in sizes else "is gone"
                 raise CommitError(f"{part.path} {found}, not {part.size} bytes: something else writes here")
@@ -226,14 +253,14 @@ class Archive:
     def _drop_unnamed(self, manifest: Manifest) -> None:
         """Delete staged files of attempts that no task reported; on object stores the next run does it."""
         staging = self.staging(manifest.run)
-        named = {f"{staging}/{part.path}" for part in manifest.parts}
+        named = {f"{staging}/{part.path}" for part in manifest.parts + manifest.carried}
         for stored in list(self.store.files(staging)) if staging else ():
             if stored.path not in named:
                 self.store.delete(stored.path)
 
     def _complete(self, manifest: Manifest) -> None:
         """Publish a decided run; each step may have been done before."""
-        for part in manifest.parts:
+        for part in manifest.parts + manifest.carried:
             self.store.move(f"{STAGING}/{manifest.run}/{part.path}", part.path)
         if not self.store.exists(_manifest_path(manifest.run)):  # HDFS does not rename onto an existing file
             self.store.replace(_manifest_path(manifest.run), manifest.encoded())
@@ -241,14 +268,15 @@ class Archive:
         self.store.delete_tree(f"{STAGING}/{manifest.run}")
 
     def _set_aside(self, manifest: Manifest) -> None:
-        """Move the files of the runs that a committed run replaces out of the folders of the tables."""
+        """Move what a committed run replaces or drops out of the folders of the tables."""
         if not self.store.renames:
             return
-        for part in [part for run in self._replaced_by(manifest) for part in run.parts]:
-            if self._is_there(part.path):
-                self.store.move(part.path, f"{REPLACED}/{_run_of(part.path)}/{part.path}")
+        replaced = [part.path for run in self._replaced_by(manifest) for part in run.parts]
+        for path in [*replaced, *manifest.drops]:
+            if self._is_there(path):
+                self.store.move(path, _aside(path))
                 if self._listing is not None:
-                    del self._listing[part.path]
+                    del self._listing[path]
 
     def _delete_expired(self) -> list[str]:
         """Delete replaced runs a day after the run that replaces them was committed; returns their names."""
@@ -256,6 +284,9 @@ class Archive:
         expired = []
         for manifest in self._every():
             if committed_ns[_manifest_path(manifest.run)] < time.time_ns() - REPLACED_KEPT_S * 10**9:
+                for path in [path for dropped in manifest.drops for path in (dropped, _aside(dropped))]:
+                    if self._is_there(path):
+                        self._delete(path)
                 expired += [run for replaced in self._replaced_by(manifest) for run in self._delete_run(replaced)]
         return expired
 
@@ -275,11 +306,20 @@ class Archive:
 
     def _sweep(self) -> list[str]:
         """Delete files that carry the name of a run and that no run names."""
-        named = {part.path for manifest in self._every() for part in manifest.parts}
+        every = self._every()
+        named = {part.path for manifest in every for part in manifest.parts}
         orphans = [path for path in self._tables_files() if path not in named and _is_in_table(path)]
         for path in orphans:
             self._delete(path)
+        carried = [stored for stored in self._files() if stored.path.startswith(f"{CARRIED}/")]
+        self._delete_carried(every[-1] if every else None, carried)
         return orphans
+
+    def _delete_carried(self, last: Manifest | None, carried: Iterable[StoredFile]) -> None:
+        """Delete what was carried into a run that is committed; ``last`` is the last run."""
+        needed = {part.path for part in last.carried} if last is not None else set()
+        for path in [stored.path for stored in carried if stored.path not in needed]:
+            self._delete(path)
 
     # ---- what is there
 
@@ -346,6 +386,11 @@ def compare(ledger: Mapping[str, tuple[int, str]], inputs: Iterable[tuple[str, i
         if known is not None:
             (found.done if known == (size, mark) else found.changed).append(uri)
     return found
+
+
+def _aside(path: str) -> str:
+    """Where a part file that counts no longer is kept for a day."""
+    return f"{REPLACED}/{_run_of(path)}/{path}"
 
 
 def _manifest_path(run: str) -> str:

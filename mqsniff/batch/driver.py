@@ -16,27 +16,30 @@ from typing import Any, Final, Protocol, TypeAlias
 import orjson
 
 from mqsniff import __version__
-from mqsniff.batch.commit import Archive, CommitError, compare, new_run
+from mqsniff.batch.carried import CarriedCounts, CarriedIn
+from mqsniff.batch.commit import Archive, CommitError, compare
 from mqsniff.batch.filestats import FileStats
 from mqsniff.batch.finalize import Rewrite, Rewriter, RunFinalizer, rewrites
+from mqsniff.batch.handover import Handover, Window, windows_of
 from mqsniff.batch.inputs import InputError, Listed, list_inputs, why_changed
 from mqsniff.batch.job import JobOptions, JobReport, counted
 from mqsniff.batch.manifest import Manifest, ManifestInput, Published, run_digest
 from mqsniff.batch.origins import PieceShift, shifts_of
 from mqsniff.batch.plan import ScanPlan, Split, cut, plan, split_size_of
 from mqsniff.batch.prefix import Prefix, prefix
-from mqsniff.batch.reduce import TaskOutput, TaskResult
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.reportrows import read_reports
 from mqsniff.batch.store import Store, shown_uri
 from mqsniff.batch.taskkeys import TaskKeys
+from mqsniff.batch.tasktables import TaskOutput, TaskResult
 from mqsniff.decode.registry import load_dissectors
 from mqsniff.limits import MIB
 from mqsniff.model import Item, Problem, ProblemItem
 from mqsniff.sinks.parts import WrittenPart
+from mqsniff.tables.hashkey import HashKey
 from mqsniff.tables.schemas import SCHEMA_VERSION
 from mqsniff.tables.values import escaped
-from mqsniff.topics import TopicDirectory, TopicHistory
+from mqsniff.topics import DatedTeaching, TopicDirectory, TopicHistory
 
 LOST: Final = "what was scanned of it was lost with an executor"
 
@@ -65,11 +68,13 @@ class Steps(Protocol):
     def share(self, key_file: str) -> str:
         """Send a file of keys to the workers; returns the name by which tasks find it."""
 
-    def learn(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int) -> list[str]:
-        """Collect the topic names that the kept bundles teach."""
+    def learn(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int, carried: CarriedIn) -> list[str]:
+        """Collect the topic names that the kept and carried bundles teach."""
 
-    def reduce(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int) -> list[str]:
-        """Decode the kept bundles, flow by flow."""
+    def reduce(
+        self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int, carried: CarriedIn
+    ) -> list[str]:
+        """Decode the kept and carried bundles, flow by flow."""
 
     def rewrite(self, wanted: Sequence[Rewrite], rewriter: Rewriter) -> list[str]:
         """Rewrite part files."""
@@ -112,21 +117,14 @@ def run_job(
         work = _plan(listed, options, done or ())
         on_stage("checking workers")
         cores = steps.check_workers()
-        work = for_cores(work, options, cores)
-        ready = time.monotonic()
-        run = new_run()
-        where = out if "://" in out else archive.store.where  # the working folder of a worker is another one
-        output = TaskOutput(where, archive.staging(run), run, replace(options, tls_keys=(), hash_key=None))
-        report = JobReport(run, shown_uri(out), recovered=recovered, start_seconds=ready - started)
-        job = _Job(steps, archive, output, on_stage, options, report=report, cores=cores)
-        try:
-            archive.begin(run)
-            job.run(work, listed, tuple(each.run for each in runs) if options.overwrite else ())
-        except BaseException:
-            archive.roll_back(run)
-            raise
-        finally:
-            steps.clean_up()
+        job = _Job(steps, archive, out, on_stage, options, cores=cores, started=started)
+        windows = windows_of(work, options.window_ns)
+        report = JobReport("", shown_uri(out), recovered=recovered)
+        replaces = tuple(each.run for each in runs) if options.overwrite else ()
+        for number, window in enumerate(windows, 1):
+            job.window = f" (window {number} of {len(windows)})" if len(windows) > 1 else ""
+            report.add(job.run(window, listed, replaces))
+            replaces = ()
     report.seconds = time.monotonic() - started
     return report
 
@@ -141,10 +139,12 @@ def _already_done(
     if not runs or options.overwrite:
         return None
     inputs = [manifest_input(each) for each in listed]
-    if options.append:
+    if options.carries:
         found = compare(archive.ledger(), ((given.uri, given.size, given.mark) for given in inputs))
         if found.changed:
             raise CommitError(f"{found.changed[0]} has changed since it was decoded: --overwrite decodes all again")
+        if not options.append and (others := archive.ledger().keys() - {given.uri for given in inputs}):
+            raise CommitError(f"{where} holds other inputs, such as {min(others)}: --append adds to it")
         return {each.uri for each, given in zip(listed, inputs, strict=True) if given.uri in set(found.done)}
     digest = run_digest(inputs, options.row_options())
     if any(run.digest == digest for run in runs):
@@ -185,50 +185,103 @@ def _nothing_to_do(runs: Sequence[Manifest], listed: Sequence[Listed], out: str,
 
 
 class _Job:
-    """One run, from the plan to the manifest."""
+    """The runs of a job, one for each window: each from the plan to the manifest."""
 
     def __init__(
         self,
         steps: Steps,
         archive: Archive,
-        output: TaskOutput,
+        out: str,
         on_stage: StageReporter,
         options: JobOptions,
         *,
-        report: JobReport,
         cores: int,
+        started: float,
     ) -> None:
+        """``started``: when the job began, by ``time.monotonic``."""
         self._steps = steps
         self._archive = archive
-        self._output = output
-        self._on_stage = on_stage
-        self._report = report
-        self._begun = time.monotonic()
-        self._result = TaskResult()
+        self._out = out
+        self._tell = on_stage
         self._options = options
+        self._hash_key = options.hash_key or HashKey.random()
+        """One for all windows."""
+        self._secrets: list[tuple[int, bytes]] = []
+        """Decryption secrets in the captures of all windows so far."""
         self._cores = cores
-        self._shifts: list[PieceShift] = []
+        self._begun = started
+        """When this run began."""
+        self.window = ""
+        """Which one this is, in words."""
 
-    def run(self, work: ScanPlan, listed: Sequence[Listed], replaces: tuple[str, ...]) -> None:
+    def run(self, window: Window, listed: Sequence[Listed], replaces: tuple[str, ...]) -> JobReport:
+        """One run; a run that fails leaves nothing."""
+        archive, options, run = self._archive, self._options, self._archive.new_run()
+        where = self._out if "://" in self._out else archive.store.where  # the folder of a worker is another one
+        self._output = TaskOutput(where, archive.staging(run), run, replace(options, tls_keys=(), hash_key=None))
+        self._report = JobReport(run, shown_uri(self._out), windows=1)
+        self._report.start_seconds = time.monotonic() - self._begun
+        self._result = TaskResult()
+        self._shifts: list[PieceShift] = []
+        self._reports: list[PieceReport] = []
+        self._history: tuple[DatedTeaching, ...] = ()
+        self._handover: Handover | None = None
+        if options.carries:
+            self._handover = Handover(archive, options.row_options(), window.until_ns, anew=bool(replaces))
+        try:
+            archive.begin(run)
+            self._run(window.work, listed, replaces)
+        except BaseException:
+            archive.roll_back(run)
+            raise
+        finally:
+            self._steps.clean_up()
+        self._begun = time.monotonic()
+        return self._report
+
+    def _on_stage(self, stage: str) -> None:
+        self._tell(stage + self.window)
+
+    def _run(self, work: ScanPlan, listed: Sequence[Listed], replaces: tuple[str, ...]) -> None:
         """Scan, decode and publish; raises where it cannot."""
+        handover = self._handover
+        if handover is not None:
+            work = handover.placed(work)
+            self._report.anew, self._report.late = handover.anew, handover.late(work)
+        work = for_cores(work, self._options, self._cores)
         proven = self._scan(work)
-        finalizer = RunFinalizer(self._archive, self._output, proven.captures())
-        if all(file.status == "unreadable" for file in proven.files):
+        if self._options.window_ns is None and all(file.status == "unreadable" for file in proven.files):
             raise InputError(_unreadable([(file.uri, file.error) for file in proven.files]))
-        with TaskKeys(self._options.tls_keys, self._options.hash_key) as keys:
+        if handover is not None:
+            self._output = replace(self._output, carry=handover.carry(self._reports), taught=handover.taught)
+        finalizer = RunFinalizer(self._archive, self._output, proven.captures())
+        with TaskKeys(self._options.tls_keys, self._hash_key) as keys:
             self._share(keys, proven)
             self._reduce(proven, work)
             written = finalizer.items((*_registry_problems(), *proven.problems))
             written.memory = 0  # that is the driver's memory, not a worker's
             self._result.add(written.plain())
-            topics = TopicDirectory(self._result.taught)
-            rewritten = self._rewrite(topics)
-        parts = finalizer.filled(rewritten, topics)
+            topics = TopicDirectory((*self._output.taught, *self._result.taught, *self._result.edge_taught))
+            place = self._archive.store.place
+            outdated = handover.outdated(topics.names, place) if handover is not None else []
+            rewritten = self._rewrite(self._result.parts, topics, outdated)
+            edge = self._rewrite(self._result.edge_parts, topics)
+        parts = [finalizer.published(part) for part in finalizer.filled(rewritten, topics)]
+        edge_parts = [finalizer.published(part) for part in edge]
         self._on_stage("publishing")
-        published = [finalizer.published(part) for part in parts]
-        published.append(finalizer.files([_file_row(file) for file in proven.files]))
+        carried: tuple[Published, ...] = ()
+        if handover is not None:
+            drops = [part.path for part in (*edge_parts, *parts) if part in edge_parts or part.table == "topics"]
+            carried = handover.leave(
+                *(self._output, self._result, self._reports),
+                drops=drops,
+                history=self._history,
+                files=len(proven.files),
+            )
+        published = [*parts, *edge_parts, finalizer.files([_file_row(file) for file in proven.files])]
         self._conclude(proven, work.done, published)
-        self._archive.publish(self._manifest(listed, proven, published, replaces))
+        manifest = self._manifest(listed, proven, published, replaces)
+        self._archive.publish(replace(manifest, carried=carried, drops=handover.drops if handover is not None else ()))
 
     def _scan(self, work: ScanPlan) -> Prefix:
         """Scan until each piece is proven to begin where the one before it ended."""
@@ -238,6 +291,7 @@ class _Job:
             self._on_stage(f"scanning {work.size / 1e6:.0f} MB in {counted(len(work.files), 'file')}")
             for block in self._steps.scan(work, splits) if splits else ():
                 reports += read_reports(block)
+            self._reports = reports
             self._report.splits += len(splits)
             proven = prefix(work, reports)
             if isinstance(proven, Prefix):
@@ -248,29 +302,33 @@ class _Job:
 
     def _share(self, keys: TaskKeys, proven: Prefix) -> None:
         """Send the keys to the tasks that decode, if there will be some."""
-        if not proven.bundle_bytes:
+        self._secrets += [secret for held in proven.secrets.values() for secret in held]
+        if not self._bytes_to_decode(proven):
             return
         share = self._steps.share
         self._output = replace(self._output, hash_key_file=share(keys.write_hash_key()))
-        path = keys.write_key_logs(secret for held in proven.secrets.values() for secret in held)
+        path = keys.write_key_logs(self._secrets)
         if path is not None:
             self._output = replace(self._output, key_file=share(path))
 
     def _reduce(self, proven: Prefix, work: ScanPlan) -> None:
-        if not proven.placing.places or not proven.bundle_bytes:
+        size = self._bytes_to_decode(proven)
+        if not size:
             return
-        partitions = self._output.options.partitions or partitions_of(proven.bundle_bytes, self._cores)
-        self._report.partitions, self._report.shuffle_bytes = partitions, proven.bundle_bytes
+        partitions = self._output.options.partitions or partitions_of(size, self._cores)
+        self._report.partitions, self._report.shuffle_bytes = partitions, size
         output = self._output
+        carried = CarriedIn() if self._handover is None else self._handover.carried
         if output.options.filters.topics:  # names decide what is chosen, and any flow may teach them
-            self._on_stage(f"learning the names of topics from {proven.bundle_bytes / 1e6:.0f} MB of segments")
-            history = TopicHistory()
-            for learned in self._steps.learn(self._shifts, output, partitions):
+            self._on_stage(f"learning the names of topics from {size / 1e6:.0f} MB of segments")
+            history = TopicHistory(() if self._handover is None else self._handover.history)
+            for learned in self._steps.learn(self._shifts, output, partitions, carried):
                 history.merge(orjson.loads(learned))
-            output = replace(output, history=tuple(history.rows()))
-        self._on_stage(f"decoding {proven.bundle_bytes / 1e6:.0f} MB of segments")
+            self._history = tuple(history.rows())
+            output = replace(output, history=self._history)
+        self._on_stage(f"decoding {size / 1e6:.0f} MB of segments")
         try:
-            results = self._steps.reduce(self._shifts, output, partitions)
+            results = self._steps.reduce(self._shifts, output, partitions, carried)
         except Exception as error:
             if changed := _changed(work):  # Spark may notice it before us
                 raise InputError(f"{changed}; {LOST}, so nothing was committed; run it again") from error
@@ -279,6 +337,10 @@ class _Job:
             self._result.add(orjson.loads(each))
         self._check_arrived(proven, work)
 
+    def _bytes_to_decode(self, proven: Prefix) -> int:
+        """Bytes of bundles that the reduce tasks get."""
+        return proven.bundle_bytes + (0 if self._handover is None else self._handover.counts.bytes)
+
     def _check_arrived(self, proven: Prefix, work: ScanPlan) -> None:
         """InputError where the reduce tasks did not get all that scan found.
 
@@ -286,24 +348,29 @@ class _Job:
         """
         result = self._result
         arrived = result.bundles, result.bundle_bytes, result.segments
-        if arrived == (proven.bundles, proven.bundle_bytes, proven.segments):
+        known = CarriedCounts() if self._handover is None else self._handover.counts
+        sent = proven.bundles + known.bundles, proven.bundle_bytes + known.bytes, proven.segments + known.segments
+        if arrived == sent:
             return
         where = _changed(work) or "an input could not be scanned a second time"
         raise InputError(
-            f"{where}; {LOST}: {result.segments:,} of {proven.segments:,} segments were decoded, so nothing was "
+            f"{where}; {LOST}: {result.segments:,} of {sent[2]:,} segments were decoded, so nothing was "
             "committed; run it again"
         )
 
-    def _rewrite(self, topics: TopicDirectory) -> list[WrittenPart]:
-        """The parts of all tasks, with the topic names that count; small ones are joined."""
-        staying, wanted = rewrites(self._result.parts, topics.names, self._output.options.folders)
+    def _rewrite(
+        self, parts: Sequence[WrittenPart], topics: TopicDirectory, outdated: Sequence[WrittenPart] = ()
+    ) -> list[WrittenPart]:
+        """Parts of tasks with the topic names that count, small ones joined, and those of earlier runs made anew."""
+        staying, wanted = rewrites(parts, topics.names, self._output.options.folders)
+        wanted += [Rewrite(part.table, (part,)) for part in outdated]
         if not wanted:
             return staying
         self._on_stage(f"finishing {counted(sum(len(each.parts) for each in wanted), 'part')}")
         again = TaskResult()
         for each in self._steps.rewrite(wanted, Rewriter(self._output, tuple(topics.rows()))):
             again.add(orjson.loads(each))
-        self._report.rewritten = sum(len(each.parts) for each in wanted)
+        self._report.rewritten += sum(len(each.parts) for each in wanted)
         self._result.memory = max(self._result.memory, again.memory)
         return staying + again.parts
 
@@ -318,7 +385,8 @@ class _Job:
         report.connections, report.messages, report.problems = result.connections, result.messages, result.problems
         report.encrypted = result.encrypted
         report.worker_memory = result.memory
-        report.seconds = report.start_seconds + time.monotonic() - self._begun  # all but publishing
+        report.carried, report.carried_bytes = result.carried_counts.connections, result.carried_counts.bytes
+        report.seconds = time.monotonic() - self._begun  # all but publishing
         for part in published:
             report.tables[part.table] += part.rows
 
@@ -328,6 +396,8 @@ class _Job:
         options = self._options.row_options()
         statuses = {file.uri: file.status for file in proven.files}
         inputs = [(each.uri, manifest_input(each)) for each in listed]
+        if self._options.window_ns is not None:
+            inputs = [(uri, given) for uri, given in inputs if uri in statuses]
         return Manifest(
             run=self._output.run,
             digest=run_digest([given for _, given in inputs], options),

@@ -25,7 +25,8 @@ from mqsniff.batch.commit import Archive
 from mqsniff.batch.filestats import FILES, RUN_ID, file_rows
 from mqsniff.batch.job import Folder
 from mqsniff.batch.manifest import Published
-from mqsniff.batch.reduce import (
+from mqsniff.batch.store import Store
+from mqsniff.batch.tasktables import (
     ROW_GROUP_SIZE,
     TABLES_BUFFER,
     TaskOutput,
@@ -35,7 +36,6 @@ from mqsniff.batch.reduce import (
     peak_memory,
     plain_part,
 )
-from mqsniff.batch.store import Store
 from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.limits import MIB
@@ -259,4 +259,7 @@ class RunFinalizer:
         """A part as the manifest lists it."""
         store = self.archive.store
         path = part.path.removeprefix(store.root + "/").removeprefix(self.output.folder).lstrip("/")
-        return Published(part.table, path, part.rows, part.bytes)
+        if self.output.carry is None:
+            return Published(part.table, path, part.rows, part.bytes)
+        ids = tuple((protocol, topic_id, name) for (protocol, topic_id), name in part.topic_ids.items())
+        return Published(part.table, path, part.rows, part.bytes, ids)

@@ -69,49 +69,83 @@ def items_of(
 
     ``cursor`` is kept up to date. Raises BundlesLost where ``bundles`` raises, MemoryError; nothing else.
     """
-    conversations: dict[Connection, Conversation] = {}
-    cursor = cursor or ReleaseCursor()
-    try:
-        for item in _items(_events(_guarded(bundles), placing, context, cursor), context, conversations, cursor):
-            _raise_out_of_memory(item)
-            yield item
-    except (BundlesLost, MemoryError):
-        raise
-    except Exception as error:  # noqa: BLE001  # the border of the task
-        yield from _closed_by_fault(error, conversations.values())
-
-
-def _items(
-    events: Iterable[FlowEvents],
-    context: RunContext,
-    conversations: dict[Connection, Conversation],
-    cursor: ReleaseCursor,
-) -> Iterator[Item]:
-    """The items of all connections; ``conversations`` are those that are open."""
-    for release, connection, event in chain.from_iterable(events):
-        conversation = conversations.get(connection)
-        if conversation is None:
-            conversation = conversations[connection] = Conversation(connection, context)
-        for cursor.release, _, item in conversation.items(release, event):
-            yield item
-        if isinstance(event, ConnectionClosed):
-            del conversations[connection]
-
-
-def _events(
-    bundles: Iterator[Bundle], placing: PiecePlaces, context: RunContext, cursor: ReleaseCursor
-) -> Iterator[FlowEvents]:
-    first = next(bundles, None)
+    guarded = _guarded(bundles)
+    first = next(guarded, None)
     if first is None:
         return
-    flows = FlowTable(context.settings.limits, read_key(first.key)[0])
-    for batch in merged(chain((first,), bundles), placing):
-        for start in range(0, len(batch), SLICE_SEGMENTS):
-            segments = _slice(batch, slice(start, start + SLICE_SEGMENTS))
-            cursor.enter(segments)
-            yield from flows.feed(segments)
-    cursor.leave()
-    yield from flows.end()
+    flow = FlowDecoder(read_key(first.key)[0], context)
+    flow.use(placing, context, cursor or ReleaseCursor())
+    yield from flow.read(chain((first,), guarded))
+    yield from flow.end()
+
+
+class FlowDecoder:
+    """Decodes one flow, bundle by bundle; what it knows between two bundles can be pickled (``carried``)."""
+
+    def __init__(self, domain: str, context: RunContext) -> None:
+        self._flows = FlowTable(context.settings.limits, domain)
+        self._conversations: dict[Connection, Conversation] = {}
+        """Those that are open."""
+        self._segments = 0
+        """Segments so far."""
+        self._failed = False
+
+    def __getstate__(self) -> tuple[object, ...]:
+        return self._flows, self._conversations, self._segments, self._failed
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._flows, self._conversations, self._segments, self._failed = state
+
+    def use(self, placing: PiecePlaces, context: RunContext, cursor: ReleaseCursor) -> None:
+        """Set what a flow shares with the others of a task; ``cursor`` is kept up to date from now on."""
+        self._placing, self._context, self._cursor = placing, context, cursor
+
+    @property
+    def connection(self) -> Connection | None:
+        """The connection that may get more packets; the connections of a flow follow each other."""
+        return next(iter(self._flows.open_connections()), None)
+
+    def read(self, bundles: Iterable[Bundle]) -> Iterator[Item]:
+        """The items that the segments of some bundles release."""
+        return self._decoded(self._events(_guarded(bundles)))
+
+    def end(self) -> Iterator[Item]:
+        """The items that the end of the flow releases."""
+        self._cursor.leave()
+        return self._decoded(self._flows.end())
+
+    def _decoded(self, events: Iterable[FlowEvents]) -> Iterator[Item]:
+        """The items of events, behind the border of the task (rules 3 and 4)."""
+        if self._failed:
+            return
+        try:
+            for item in self._items(events):
+                _raise_out_of_memory(item)
+                yield item
+        except (BundlesLost, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001  # the border of the task
+            self._failed = True
+            yield from _closed_by_fault(error, self._conversations.values())
+
+    def _items(self, events: Iterable[FlowEvents]) -> Iterator[Item]:
+        conversations, cursor = self._conversations, self._cursor
+        for release, connection, event in chain.from_iterable(events):
+            conversation = conversations.get(connection)
+            if conversation is None:
+                conversation = conversations[connection] = Conversation(connection, self._context)
+            for cursor.release, _, item in conversation.items(release, event):
+                yield item
+            if isinstance(event, ConnectionClosed):
+                del conversations[connection]
+
+    def _events(self, bundles: Iterable[Bundle]) -> Iterator[FlowEvents]:
+        for batch in merged(bundles, self._placing, ordinal=self._segments):
+            self._segments += len(batch)
+            for start in range(0, len(batch), SLICE_SEGMENTS):
+                segments = _slice(batch, slice(start, start + SLICE_SEGMENTS))
+                self._cursor.enter(segments)
+                yield from self._flows.feed(segments)
 
 
 def _slice(batch: SegmentBatch, rows: slice) -> SegmentBatch:

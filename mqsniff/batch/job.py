@@ -24,7 +24,7 @@ from mqsniff.tls.keylog import KeyLog
 Folder: TypeAlias = Literal["protocol", "day"]
 
 SPLIT_SIZE_MIN: Final = KIB
-_LAYOUT: Final = frozenset(("split_size", "partitions", "fail_fast", "overwrite", "append", "staging"))
+_LAYOUT: Final = frozenset(("split_size", "partitions", "fail_fast", "overwrite", "append", "staging", "window_ns"))
 """Options that change no row."""
 
 
@@ -34,7 +34,7 @@ class JobOptions:
 
     tables: tuple[TableName, ...] = tuple(TABLES)
     body: bool = True
-    """Whether messages packet_filter their bodies."""
+    """Whether messages keep their bodies."""
     value_bytes: int | None = None
     """Bytes of a record's key or value that are kept; None for all."""
     show_secrets: bool = False
@@ -62,6 +62,13 @@ class JobOptions:
     fail_fast: bool = False
     overwrite: bool = False
     append: bool = False
+    window_ns: int | None = None
+    """Captures that begin within the same span of this length are one run; None: all are."""
+
+    @property
+    def carries(self) -> bool:
+        """Whether connections that are open at the end of a run go on in the next one."""
+        return self.append or self.window_ns is not None
 
     @property
     def shown(self) -> Redaction:
@@ -139,6 +146,32 @@ class JobReport:
     """Peak memory of a Python worker, bytes."""
     recovered: list[str] = field(default_factory=list)
     """What was completed or rolled back of earlier runs."""
+    windows: int = 0
+    """Runs that were committed."""
+    carried: int = 0
+    """Connections that the next run can go on with."""
+    carried_bytes: int = 0
+    """What is kept of them, and of packets behind the edge of the window."""
+    anew: str = ""
+    """Why connections that were open at the end of the run before are not gone on with; empty if they are."""
+    late: int = 0
+    """Captures that begin before what was decoded: their packets come after it."""
+
+    def add(self, run: JobReport) -> None:
+        """Add another run of the same job."""
+        self.run, self.status = run.run, run.status
+        for name in ("files", "packets", "other_packets", "dropped", "bytes", "connections", "splits"):
+            setattr(self, name, getattr(self, name) + getattr(run, name))
+        for name in ("scanned_again", "partitions", "shuffle_bytes", "rewritten", "windows", "late"):
+            setattr(self, name, getattr(self, name) + getattr(run, name))
+        for name in ("messages", "problems", "encrypted", "tables"):
+            getattr(self, name).update(getattr(run, name))
+        self.start_seconds += run.start_seconds
+        self.unreadable += run.unreadable
+        self.skipped = self.skipped or run.skipped
+        self.worker_memory = max(self.worker_memory, run.worker_memory)
+        self.carried, self.carried_bytes = run.carried, run.carried_bytes
+        self.anew = self.anew or run.anew
 
     @property
     def mb_per_second(self) -> float:
@@ -174,9 +207,19 @@ class JobReport:
         for keys, why in _ENCRYPTED.items():
             if self.encrypted[keys]:
                 yield f"not decoded: {counted(self.encrypted[keys], 'TLS connection')} ({why})"
+        if self.anew:
+            yield f"connections that were open do not go on here: {self.anew}"
+        if self.late:
+            yield f"{counted(self.late, 'capture')} with packets older than the last run: read as if they came after it"
+        if self.carried:
+            yield (
+                f"{counted(self.carried, 'open connection')} ({self.carried_bytes / 1e6:.1f} MB) can go on in the next "
+                "run with --append"
+            )
         yield (
-            f"{counted(self.splits, 'split')}, {counted(self.partitions, 'reduce task')}, "
-            f"{self.seconds:.1f} s, {self.mb_per_second:.1f} MB/s, workers up to {self.worker_memory / 1e6:.0f} MB"
+            f"{f'{self.windows} windows, ' if self.windows > 1 else ''}{counted(self.splits, 'split')}, "
+            f"{counted(self.partitions, 'reduce task')}, {self.seconds:.1f} s, {self.mb_per_second:.1f} MB/s, "
+            f"workers up to {self.worker_memory / 1e6:.0f} MB"
         )
         yield from self._last_line()
 

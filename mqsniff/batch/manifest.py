@@ -43,6 +43,8 @@ class Published(NamedTuple):
     path: str
     rows: int
     size: int
+    topic_ids: tuple[tuple[str, str, str | None], ...] = ()
+    """(protocol, topic id, name that its rows show) in runs that carry: a later run may learn another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,10 @@ class Manifest:
     parts: tuple[Published, ...]
     replaces: tuple[str, ...] = ()
     """Runs whose files no longer count."""
+    drops: tuple[str, ...] = ()
+    """Part files of earlier runs that no longer count: those of open connections, and those with other topic names."""
+    carried: tuple[Published, ...] = ()
+    """Files of ``_mqsniff/carried`` that the next run goes on from."""
     options: Mapping[str, Any] = field(default_factory=dict)
     report: Mapping[str, Any] = field(default_factory=dict)
 
@@ -66,7 +72,8 @@ class Manifest:
         plain = asdict(self) | {
             "format": FORMAT,
             "inputs": [taken._asdict() for taken in self.inputs],
-            "parts": [part._asdict() for part in self.parts],
+            "parts": [_plain_part(part) for part in self.parts],
+            "carried": [_plain_part(part) for part in self.carried],
         }
         return orjson.dumps(escaped(plain), option=orjson.OPT_INDENT_2 if indented else 0)
 
@@ -78,11 +85,27 @@ class Manifest:
             if plain.pop("format") > FORMAT:
                 raise ManifestError("a manifest of a later mqsniff")
             plain["inputs"] = tuple(ManifestInput(**taken) for taken in plain["inputs"])
-            plain["parts"] = tuple(Published(**part) for part in plain["parts"])
+            plain["parts"] = tuple(map(_part, plain["parts"]))
+            plain["carried"] = tuple(map(_part, plain.get("carried", ())))
+            plain["drops"] = tuple(plain.get("drops", ()))
             plain["replaces"] = tuple(plain["replaces"])
             return cls(**plain)
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise ManifestError(f"no manifest: {error}") from None
+
+
+def _plain_part(part: Published) -> dict[str, Any]:
+    """A part as JSON values."""
+    plain = part._asdict()
+    if not part.topic_ids:
+        del plain["topic_ids"]
+    return plain
+
+
+def _part(plain: dict[str, Any]) -> Published:
+    """A part from what ``_plain_part`` returned."""
+    ids = tuple((protocol, topic_id, name) for protocol, topic_id, name in plain.pop("topic_ids", ()))
+    return Published(**plain, topic_ids=ids)
 
 
 def run_digest(inputs: Iterable[ManifestInput], options: Mapping[str, Any]) -> str:

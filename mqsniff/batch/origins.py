@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from mqsniff.batch.bundles import TIME_MIN, PiecePlace, PiecePlaces
@@ -32,9 +32,10 @@ class PieceShift(NamedTuple):
     counts: bool
 
 
-def origin_of(file: InputFile) -> FileOrigin:
-    """The origin of bundles of a file, as columns."""
-    return file.rank << PACKET_BITS, packet_id(file.index, 0), file.name.encode(errors="surrogatepass")
+def origin_of(file: InputFile, first_file: int = 0) -> FileOrigin:
+    """The origin of bundles of a file, as columns; ``first_file`` captures were decoded by the runs before."""
+    number, rank = first_file + file.index, first_file + file.rank
+    return rank << PACKET_BITS, packet_id(number, 0), file.name.encode(errors="surrogatepass")
 
 
 def shifts_of(placing: PiecePlaces, scanned: Iterable[tuple[int, InputFile]]) -> list[PieceShift]:
@@ -54,6 +55,9 @@ class Origins:
 
     def __init__(self) -> None:
         self.placing = PiecePlaces({})
+        self.files: dict[int, FileOrigin] = {}
+        """By piece."""
+        self._shifts: dict[int, tuple[int, int]] = {}
         self._captures: dict[int, CaptureInfo] = {}
 
     @property
@@ -61,12 +65,32 @@ class Origins:
         """The captures by index: those that were noted, and no others."""
         return cast("Sequence[CaptureInfo]", self._captures)  # rows look them up by index, and do nothing else
 
+    def shift_of(self, piece: int) -> tuple[int, int]:
+        """The largest time and the number of packets before a piece, within its file."""
+        return self._shifts[piece]
+
+    def capture_of(self, piece: int) -> int:
+        """The number of the capture that a piece is of."""
+        return packet_capture(self.files[piece][1])
+
+    def names(self, captures: Iterable[int]) -> dict[int, str]:
+        """The names of some captures."""
+        return {index: self._captures[index].name for index in captures}
+
+    def note_names(self, names: Mapping[int, str]) -> None:
+        """Note the names of captures that a restored flow may refer to."""
+        for index, name in names.items():
+            if index not in self._captures:
+                self._captures[index] = CaptureInfo(index, name)
+
     def note(self, rows: Iterable[tuple[int, int, int, bytes, int, int]]) -> None:
         """Note the origins of bundles: rows of ``ORIGIN_COLUMNS``."""
         for piece, place, packet, capture, floor_ns, before in rows:
             if piece in self.placing.places:
                 continue
             self.placing.places[piece] = PiecePlace(floor_ns, place + before, packet + before)
+            self.files[piece] = place, packet, capture
+            self._shifts[piece] = floor_ns, before
             index = packet_capture(packet)
-            if index not in self._captures:
+            if capture and index not in self._captures:  # the state of a flow is of no capture
                 self._captures[index] = CaptureInfo(index, capture.decode(errors="surrogatepass"))

@@ -51,6 +51,10 @@ class ScanOptions:
     domain: str = ""
     """Which files are one capture domain: see ``sources.domains``."""
     fail_fast: bool = False
+    first_file: int = 0
+    """Captures that the runs before decoded, whose connections this one goes on with."""
+    first_piece: int = 0
+    """Pieces of these."""
 
     @property
     def reach(self) -> int:
@@ -212,7 +216,7 @@ def plan(listed: Sequence[Listed], options: ScanOptions | None = None, done: Col
 
 def cut(work: ScanPlan, split_size: int) -> ScanPlan:
     """A plan whose files are cut into splits of this size."""
-    maker = PieceMaker(split_size)
+    maker = PieceMaker(split_size, work.options.first_piece)
     splits = tuple(maker.whole([file for file in work.files if file.status not in {"unreadable", "skipped"}]))
     options = replace(work.options, split_size=split_size)
     return replace(work, splits=splits, options=options, next_piece=maker.next_piece, next_split=maker.next_split)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mqsniff.batch.driver import for_cores, partitions_of
+from mqsniff.batch.handover import windows_of
 from mqsniff.batch.inputs import list_inputs
 from mqsniff.batch.job import JobOptions, counted
 from mqsniff.batch.plan import EXPANSION, ScanPlan, Split, plan
@@ -27,10 +28,12 @@ class Preview:
     work: ScanPlan
     partitions: int
     shuffle_bytes: int
+    windows: int = 1
+    """Runs, one after the other."""
 
     def plain(self) -> dict[str, Any]:
         """The preview as JSON values."""
-        counts = {"scan_tasks": len(self.work.splits), "reduce_tasks": self.partitions}
+        counts = {"scan_tasks": len(self.work.splits), "reduce_tasks": self.partitions, "windows": self.windows}
         return self.work.as_dict() | counts | {"expected_shuffle_bytes": self.shuffle_bytes}
 
     def file_cells(self) -> list[Cells]:
@@ -63,6 +66,7 @@ class Preview:
     def total(self) -> str:
         """The totals in one line."""
         return (
+            f"{f'{self.windows} windows, ' if self.windows > 1 else ''}"
             f"{counted(len(self.work.files), 'file')}, {self.work.size / 1e6:.1f} MB, "
             f"{counted(len(self.work.splits), 'scan task')}, {counted(self.partitions, 'reduce task')}, "
             f"about {self.shuffle_bytes / 1e6:.1f} MB to shuffle"
@@ -74,7 +78,8 @@ def preview(inputs: Iterable[str], options: JobOptions) -> Preview:
     cores = os.cpu_count() or 1
     work = for_cores(plan(list_inputs(inputs), options.scan_options), options, cores)
     shuffle_bytes = sum(_expected(work))
-    return Preview(work, options.partitions or partitions_of(shuffle_bytes, cores), shuffle_bytes)
+    windows = len(windows_of(work, options.window_ns))
+    return Preview(work, options.partitions or partitions_of(shuffle_bytes, cores), shuffle_bytes, windows)
 
 
 def _expected(work: ScanPlan) -> Iterator[int]:

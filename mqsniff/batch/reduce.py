@@ -2,199 +2,35 @@
 
 1. Flows are decoded as in one process (``flowitems``, ``tables.arrow``, ``sinks.parts``).
 2. Topic names that a task learns fill its rows; those of all tasks are filled in at the end (``finalize``).
-3. File names hold the run and the attempt. An attempt that fails deletes its files, if it can.
-4. A task counts its input, so that the driver notices what was lost between scan and reduce.
+3. A task counts its input, so that the driver notices what was lost between scan and reduce.
+4. A run that carries hands connections that are open to the next run (``carried``, ``edge``).
 """
 
 from __future__ import annotations
 
-import resource
-import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import attrgetter
-from typing import Any, Final
 
-from mqsniff.batch.bundles import Bundle, PiecePlaces, bundle_size, problems_of
-from mqsniff.batch.filestats import RUN_ID
+from mqsniff.batch.bundles import Bundle, bundle_size, problems_of
+from mqsniff.batch.edge import CarriedFlows, TaskEdge
 from mqsniff.batch.flowitems import ReleaseCursor, items_of
-from mqsniff.batch.job import JobOptions
-from mqsniff.batch.store import Store
+from mqsniff.batch.origins import Origins
 from mqsniff.batch.taskkeys import ring_of
+from mqsniff.batch.tasktables import TaskOutput, TaskResult, Writer
 from mqsniff.decode.conversation import RunContext
 from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import USUAL, WITH_RECORDS, Settings
-from mqsniff.filters.itemfilter import ItemFilter
-from mqsniff.limits import MIB
-from mqsniff.model import CaptureInfo, ClosedItem, Item, MessageItem, Problem, ProblemItem, RecordItem
-from mqsniff.sinks.parts import PartFiles, WrittenPart
-from mqsniff.tables.arrow import ArrowTables
-from mqsniff.tables.hashkey import HashKey
-from mqsniff.tables.values import Redaction
-from mqsniff.topics import DatedTeaching, FlowTopics, Teaching, TopicDirectory, TopicHistory
-
-ROW_GROUP_SIZE: Final = 8 * MIB
-TABLES_BUFFER: Final = 24 * MIB
-"""Bytes of rows that wait to be written in a task: tasks on all cores of a machine share its memory."""
-
-_KIB: Final = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class TaskOutput:
-    """Where and what the tasks of a run write."""
-
-    uri: str = field(repr=False)
-    """The folder of the tables; may hold credentials."""
-    folder: str
-    """The folder below it that attempts write to."""
-    run: str
-    options: JobOptions
-    history: tuple[DatedTeaching, ...] | None = None
-    """Rows of a ``TopicHistory``; None where a task needs no names but those that its own flows teach."""
-    key_file: str = ""
-    """Where a task finds the keys of TLS; empty where there are none."""
-    hash_key_file: str = ""
-    """Where a task finds the key of hashes; empty on the driver, which writes no row with a hash."""
-
-    def shown(self) -> Redaction:
-        """How a task shows secrets, undecoded bytes and record data; OSError if the key of hashes is gone."""
-        hash_key = HashKey.of_file(self.hash_key_file) if self.hash_key_file else None
-        return replace(self.options.shown, hash_key=hash_key)
-
-
-@dataclass(slots=True)
-class TaskResult:
-    """The result of a task that succeeded."""
-
-    parts: list[WrittenPart] = field(default_factory=list)
-    taught: list[Teaching] = field(default_factory=list)
-    connections: int = 0
-    messages: Counter[str] = field(default_factory=Counter)
-    problems: Counter[str] = field(default_factory=Counter)
-    encrypted: Counter[str] = field(default_factory=Counter)
-    """TLS connections that no key opened, by what became of keys."""
-    memory: int = 0
-    bundles: int = 0
-    """Bundles that the task got."""
-    bundle_bytes: int = 0
-    segments: int = 0
-    """Segments in them."""
-
-    def plain(self) -> dict[str, Any]:
-        """The result as JSON values."""
-        return {
-            "parts": [plain_part(part) for part in self.parts],
-            "taught": self.taught,
-            "connections": self.connections,
-            "messages": self.messages,
-            "problems": self.problems,
-            "encrypted": self.encrypted,
-            "memory": self.memory,
-            "bundles": self.bundles,
-            "bundle_bytes": self.bundle_bytes,
-            "segments": self.segments,
-        }
-
-    def add(self, plain: Mapping[str, Any]) -> None:
-        """Add the result of another task, as ``plain`` returned it."""
-        self.parts += [part_of(part) for part in plain["parts"]]
-        self.taught += [(protocol, topic_id, name, ts_ns) for protocol, topic_id, name, ts_ns in plain["taught"]]
-        self.connections += plain["connections"]
-        self.messages.update(plain["messages"])
-        self.problems.update(plain["problems"])
-        self.encrypted.update(plain["encrypted"])
-        self.memory = max(self.memory, plain["memory"])
-        self.bundles += plain["bundles"]
-        self.bundle_bytes += plain["bundle_bytes"]
-        self.segments += plain["segments"]
-
-
-def plain_part(part: WrittenPart) -> dict[str, Any]:
-    """A part as JSON values."""
-    ids = [[protocol, topic_id, name] for (protocol, topic_id), name in part.topic_ids.items()]
-    return {"table": part.table, "path": part.path, "rows": part.rows, "bytes": part.bytes, "topic_ids": ids}
-
-
-def part_of(plain: Mapping[str, Any]) -> WrittenPart:
-    """A part from what ``plain_part`` returned."""
-    ids = {(protocol, topic_id): name for protocol, topic_id, name in plain["topic_ids"]}
-    return WrittenPart(plain["table"], plain["path"], plain["rows"], plain["bytes"], ids)
-
-
-class Writer:
-    """Filters and counts items, and writes them to part files."""
-
-    def __init__(self, output: TaskOutput, captures: Sequence[CaptureInfo], attempt: str) -> None:
-        options = output.options
-        store = Store.at(output.uri)
-        tables = [table for table in options.tables if table != "topics"]  # those are written once, at the end
-        self._chooser = ItemFilter(options.filters) if options.filters else None
-        self._bodies = options.body
-        self.topics = TopicDirectory()
-        """Topic names; the decoder of items teaches it, also for items that the filters drop."""
-        self._tables = ArrowTables(captures, tables, output.shown(), self.topics)
-        self._files = PartFiles(
-            store.filesystem,
-            store.place(output.folder),
-            prefix=f"{output.run}-{attempt}",
-            limits=replace(
-                options.limits,
-                row_group_size=min(options.limits.row_group_size, ROW_GROUP_SIZE),
-                tables_buffer=min(options.limits.tables_buffer, TABLES_BUFFER),
-            ),
-            extra={RUN_ID.name: output.run},
-            sort=True,
-        )
-        self.result = TaskResult()
-
-    def take(self, item: Item) -> None:
-        """Take an item."""
-        for chosen in (item,) if self._chooser is None else self._chooser.choose(item):
-            self._count(chosen)
-            if not self._bodies and isinstance(chosen, MessageItem):
-                chosen = replace(chosen, message=replace(chosen.message, body={}))  # noqa: PLW2901  # the item to write
-            for block in self._tables.take(chosen):
-                self._files.write(block)
-
-    def write_waiting(self) -> None:
-        """Write the rows that wait: only then are the records of internal topics among them decoded."""
-        for block in self._tables.waiting():
-            self._files.write(block)
-
-    def close(self) -> TaskResult:
-        """Close all parts; returns the result."""
-        for block in self._tables.rest():
-            self._files.write(block)
-        self.result.parts = self._files.close()
-        self.result.taught = list(self.topics.rows())
-        self.result.memory = peak_memory()
-        return self.result
-
-    def discard(self) -> None:
-        """Delete all files."""
-        self._files.discard()
-
-    def _count(self, item: Item) -> None:
-        match item:
-            case MessageItem(_, message):
-                self.result.messages[message.protocol] += 1
-            case ProblemItem(_, problem):
-                self.result.problems[problem.severity] += 1
-            case ClosedItem(connection):
-                self.result.connections += 1
-                if connection.tls_keys in ("missing", "wrong"):
-                    self.result.encrypted[connection.tls_keys] += 1
+from mqsniff.model import Item, MessageItem, Problem, ProblemItem, RecordItem
+from mqsniff.topics import FlowTopics, TopicDirectory, TopicHistory
 
 
 class Reducer:
     """One task: decodes the flows of a partition, one after the other."""
 
-    def __init__(self, output: TaskOutput, placing: PiecePlaces, captures: Sequence[CaptureInfo], attempt: str) -> None:
-        """``placing`` and ``captures`` know the pieces and captures of the bundles that ``run`` has got so far."""
+    def __init__(self, output: TaskOutput, origins: Origins, attempt: str) -> None:
+        """``origins`` knows the pieces and captures of the bundles that ``run`` has got so far."""
         options = output.options
         settings = Settings(options.limits, WITH_RECORDS if options.needs_records else USUAL)
         registry = Registry(load_dissectors(), options.decode_as)
@@ -203,23 +39,34 @@ class Reducer:
         self._history = None if output.history is None else TopicHistory(output.history)
         self._cursor = ReleaseCursor()
         self._flow_topics: FlowTopics | None = None
-        self._placing = placing
-        self._writer = Writer(output, captures, attempt)
+        self._placing = origins.placing
+        self._writer = Writer(output, origins.captures, attempt)
+        self._edge = None if output.carry is None else TaskEdge(output, output.carry, origins, self._context, attempt)
 
     def run(self, bundles: Iterable[Bundle]) -> TaskResult:
         """Decode and write all bundles; an exception fails the attempt, and no file stays."""
         try:
             for _, flow in groupby(self._counted(bundles), key=attrgetter("flow")):
                 self._flow(flow)
-            self._writer.write_waiting()
-            while self._internal.faults:
-                self._writer.take(
-                    ProblemItem(None, Problem("internal", "error", self._internal.faults.pop()), None, None)
-                )
-            return self._writer.close()
+            return self._finished()
         except BaseException:
             self._writer.discard()
+            if self._edge is not None:
+                self._edge.discard()
             raise
+
+    def _finished(self) -> TaskResult:
+        """Write what waits, and close all files."""
+        edge, writer = self._edge, self._writer
+        writer.write_waiting()
+        if edge is not None:
+            edge.writer.write_waiting()
+        while self._internal.faults:
+            writer.take(ProblemItem(None, Problem("internal", "error", self._internal.faults.pop()), None, None))
+        result = writer.close()
+        if edge is not None:
+            edge.close(result)
+        return result
 
     def _counted(self, bundles: Iterable[Bundle]) -> Iterator[Bundle]:
         """The bundles, counted as scan counts them."""
@@ -238,20 +85,42 @@ class Reducer:
             return
         if self._history is not None:
             self._flow_topics = FlowTopics(self._history)
+        if self._edge is not None:
+            self._carrying_flow(self._edge, first, flow)
+            return
         for item in items_of(chain((first,), flow), self._placing, self._context, self._cursor):
             self._name(item)
             self._writer.take(item)
+
+    def _carrying_flow(self, edge: TaskEdge, first: Bundle, flow: Iterator[Bundle]) -> None:
+        """A flow between two runs: what is known of it, new segments, and what is known then."""
+        known = edge.begun(first, flow)
+        decoder = known.decoder
+        decoder.use(self._placing, self._context, self._cursor)
+        self._writer.resume(known.filtered)
+        for item in decoder.read(known.again):
+            self._name(item)
+            for _ in self._writer.chosen(item):
+                pass
+        for item in decoder.read(edge.before(known)):
+            self._name(item)
+            self._writer.take(item)
+        writer = edge.writer if edge.carried(known, self._writer.chooser) else self._writer
+        writer.chooser = self._writer.chooser
+        for item in decoder.end():
+            self._name(item, writer.topics)
+            writer.take(item)
 
     def _packet_problems(self, bundle: Bundle) -> None:
         for odd in problems_of(bundle, self._placing):
             self._writer.take(ProblemItem(None, odd.problem, odd.ts_ns, odd.packet))
 
-    def _name(self, item: Item) -> None:
-        """Fill known topic names, and decode records of internal topics."""
+    def _name(self, item: Item, topics: TopicDirectory | None = None) -> None:
+        """Fill known topic names, and decode records of internal topics; ``topics`` learns what the item teaches."""
         if isinstance(item, MessageItem):
             message = item.message
             if message.teaches:
-                self._writer.topics.learn(message)
+                (topics or self._writer.topics).learn(message)
                 if self._flow_topics is not None:
                     self._flow_topics.learn(message)
             if message.topic_ids:
@@ -276,12 +145,13 @@ class TopicLearner:
     so far in their file: the same order, unless clocks step back.
     """
 
-    def __init__(self, placing: PiecePlaces, output: TaskOutput) -> None:
+    def __init__(self, origins: Origins, output: TaskOutput) -> None:
         options = output.options
         settings = Settings(options.limits, frozenset(("partitions", "notes")))
         registry = Registry(load_dissectors(), options.decode_as)
         self._context = RunContext(registry, settings, keys=ring_of(output.key_file))
-        self._placing = placing
+        self._placing = origins.placing
+        self._carried = None if output.carry is None else CarriedFlows(output.carry, origins, self._context)
 
     def run(self, bundles: Iterable[Bundle]) -> TopicHistory:
         """What the flows teach; an exception fails the attempt."""
@@ -291,13 +161,19 @@ class TopicLearner:
             if not first.key:
                 continue
             cursor = ReleaseCursor()
-            for item in items_of(chain((first,), flow), self._placing, self._context, cursor):
+            for item in self._items(first, flow, cursor):
                 if isinstance(item, MessageItem) and item.message.teaches:
                     history.learn(item.message, cursor.now)
         return history
 
-
-def peak_memory() -> int:
-    """Peak memory of this process, bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * _KIB
+    def _items(self, first: Bundle, flow: Iterator[Bundle], cursor: ReleaseCursor) -> Iterator[Item]:
+        """The items that the new segments of a flow release."""
+        if self._carried is None:
+            yield from items_of(chain((first,), flow), self._placing, self._context, cursor)
+            return
+        known = self._carried.begun(first, flow)
+        known.decoder.use(self._placing, self._context, cursor)
+        for _ in known.decoder.read(known.again):
+            pass
+        yield from known.decoder.read(self._carried.before(known))
+        yield from known.decoder.end()

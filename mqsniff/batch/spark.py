@@ -24,7 +24,8 @@ from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812  # the field's name for it
 
-from mqsniff.batch.bundles import BUNDLE_DDL, TIME_MIN
+from mqsniff.batch.bundles import BUNDLE_DDL
+from mqsniff.batch.carried import CarriedIn
 from mqsniff.batch.commit import Archive, CommitError
 from mqsniff.batch.driver import StageReporter, run_job
 from mqsniff.batch.failures import failure
@@ -33,11 +34,11 @@ from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.job import JobOptions, JobReport
 from mqsniff.batch.origins import PieceShift
 from mqsniff.batch.plan import ScanPlan, Split
-from mqsniff.batch.reduce import TaskOutput
 from mqsniff.batch.session import SessionError, described, job_settings, without_pandas_warning
 from mqsniff.batch.splitrows import split_rows, stores_of, table_of
 from mqsniff.batch.store import Store, shown_uri
 from mqsniff.batch.tasks import difference, rewrite_rows, shift_table
+from mqsniff.batch.tasktables import TaskOutput
 from mqsniff.sinks.outputfolder import is_unicode
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
 
 ArrowBatches: TypeAlias = "Iterator[pa.RecordBatch]"
 
-SCAN_DDL: Final = f"{BUNDLE_DDL}, place bigint, packet bigint, capture binary, report binary"
+_FILE_DDL: Final = f"{BUNDLE_DDL}, place bigint, packet bigint, capture binary"
+SCAN_DDL: Final = f"{_FILE_DDL}, report binary"
+FLOW_DDL: Final = f"{_FILE_DDL}, floor_ns bigint, before bigint"
 CORES_MAX: Final = 100_000
 """More tasks at the same time make no difference."""
 TEXT_DDL: Final = "text string"
@@ -184,7 +187,9 @@ class SparkSteps:
         """Send a file of keys to the workers, as a file of the session; returns the name by which tasks find it."""
         return share_keys(self._spark, key_file)
 
-    def reduce(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int) -> list[str]:
+    def reduce(
+        self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int, carried: CarriedIn
+    ) -> list[str]:
         """Sort the bundles of all scans by flow and merge order; decode and write them."""
 
         def task(batches: ArrowBatches) -> ArrowBatches:
@@ -193,9 +198,9 @@ class SparkSteps:
 
             yield from text_rows(reduce_task(batches, with_keys(output), task_name()))
 
-        return self._values(self._flows(shifts, partitions).mapInArrow(task, TEXT_DDL))
+        return self._values(self._flows(shifts, output, partitions, carried).mapInArrow(task, TEXT_DDL))
 
-    def learn(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int) -> list[str]:
+    def learn(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int, carried: CarriedIn) -> list[str]:
         """Sort the bundles as ``reduce`` does; collect topic names."""
 
         def task(batches: ArrowBatches) -> ArrowBatches:
@@ -204,14 +209,21 @@ class SparkSteps:
 
             yield from text_rows(learn_task(batches, with_keys(output)))
 
-        return self._values(self._flows(shifts, partitions).mapInArrow(task, TEXT_DDL))
+        return self._values(self._flows(shifts, output, partitions, carried).mapInArrow(task, TEXT_DDL))
 
-    def _flows(self, shifts: Sequence[PieceShift], partitions: int) -> DataFrame:
-        """The bundles of all scans that count, with their origins, sorted by flow and merge order."""
-        bundles = self._scanned[0]
-        for more in self._scanned[1:]:
+    def _flows(
+        self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int, carried: CarriedIn
+    ) -> DataFrame:
+        """The bundles of all scans that count and those of the run before, with their origins, by flow and order."""
+        sources = [
+            self._shifted(scanned.where(F.col("report").isNull()).drop("report"), shifts, carried.floor_ns)
+            for scanned in self._scanned
+        ]
+        if carried.parts:
+            sources.append(self._carried(carried.parts, output.uri))
+        bundles = sources[0]
+        for more in sources[1:]:
             bundles = bundles.unionByName(more)
-        bundles = self._shifted(bundles.where(F.col("report").isNull()).drop("report"), shifts)
         return (
             bundles.withColumn("t_star", F.greatest("floor_ns", "first_ns"))
             .withColumn("order", F.col("place") + F.col("before") + F.col("position"))
@@ -220,16 +232,31 @@ class SparkSteps:
             .drop("t_star", "order")
         )
 
-    def _shifted(self, bundles: DataFrame, shifts: Sequence[PieceShift]) -> DataFrame:
-        """The bundles of pieces that count, with what precedes their pieces."""
+    def _carried(self, parts: Sequence[str], uri: str) -> DataFrame:
+        """The carried rows in some files of OUT."""
+
+        def task(batches: ArrowBatches) -> ArrowBatches:
+            from mqsniff.batch.tasks import carried_task  # noqa: PLC0415  # on the worker
+
+            for batch in batches:
+                for path in batch.column(0).to_pylist():
+                    yield from carried_task(path, uri)
+
+        return self._spread(parts).mapInArrow(task, FLOW_DDL)
+
+    def _shifted(self, bundles: DataFrame, shifts: Sequence[PieceShift], least_ns: int) -> DataFrame:
+        """The bundles of pieces that count, with what precedes their pieces; none is before ``least_ns``."""
         if not shifts:
-            return bundles.withColumns({"floor_ns": F.lit(TIME_MIN), "before": F.lit(0).cast("bigint")})
+            return bundles.withColumns({"floor_ns": F.lit(least_ns), "before": F.lit(0).cast("bigint")})
         table = self._spark.createDataFrame(shift_table(shifts))  # made of rows, it would need Python workers
         return (
             bundles.join(F.broadcast(table), "piece", "left")
             .where(F.coalesce("counts", F.lit(True)))  # noqa: FBT003  # a literal of SQL
             .withColumns(
-                {"floor_ns": F.coalesce("floor_ns", F.lit(TIME_MIN)), "before": F.coalesce("before", F.lit(0))}
+                {
+                    "floor_ns": F.greatest(F.coalesce("floor_ns", F.lit(least_ns)), F.lit(least_ns)),
+                    "before": F.coalesce("before", F.lit(0)),
+                }
             )
             .drop("counts")
         )

@@ -19,27 +19,29 @@ from functools import cache
 from hashlib import blake2b
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import orjson
 import pyarrow as pa
 
 from mqsniff import __version__
 from mqsniff.batch.bundles import Bundle, bundle_size
+from mqsniff.batch.carried import read_carried
 from mqsniff.batch.finalize import Rewrite, Rewriter
-from mqsniff.batch.origins import ORIGIN_COLUMNS, Origins, PieceShift, origin_of
-from mqsniff.batch.plan import InputFile, ScanOptions
-from mqsniff.batch.reduce import Reducer, TaskOutput, TopicLearner
+from mqsniff.batch.flowrows import SCAN_SCHEMA, bundle_columns, bundles_of
+from mqsniff.batch.origins import FileOrigin, Origins, PieceShift, origin_of
+from mqsniff.batch.plan import ScanOptions
+from mqsniff.batch.reduce import Reducer, TopicLearner
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.reportrows import report_block
 from mqsniff.batch.scan import scan
 from mqsniff.batch.splitrows import Stores, read_split
+from mqsniff.batch.store import Store
+from mqsniff.batch.tasktables import TaskOutput
 from mqsniff.decode.registry import GROUP
 from mqsniff.limits import MIB
-from mqsniff.tables.buffers import bytes_array
 
 # ---- versions of workers and driver
 
@@ -79,25 +81,6 @@ BATCH_BYTES: Final = 4 * MIB
 
 OBJECTS: Final = 10_000
 """Threshold of the garbage collector: decoding makes many objects and few cycles."""
-BUNDLE_SCHEMA: Final = pa.schema([
-    ("flow", pa.binary()),
-    ("piece", pa.int32()),
-    ("position", pa.int64()),
-    ("first_ns", pa.int64()),
-    ("segments", pa.int32()),
-    ("key", pa.binary()),
-    ("columns", pa.binary()),
-    ("payload", pa.binary()),
-])  # fmt: skip
-SCAN_SCHEMA: Final = pa.schema([
-    *BUNDLE_SCHEMA,
-    ("place", pa.int64()),
-    ("packet", pa.int64()),
-    ("capture", pa.binary()),
-    ("report", pa.binary()),
-])  # fmt: skip
-"""Rows of a scan: bundles, each with what is known of its file (``origins``), or the reports of the task."""
-
 SHIFT_SCHEMA: Final = pa.schema([
     ("piece", pa.int32()), ("floor_ns", pa.int64()), ("before", pa.int64()), ("counts", pa.bool_()),
 ])  # fmt: skip
@@ -109,7 +92,7 @@ def scan_task(row: str, stores: Stores, options: ScanOptions) -> Iterator[pa.Rec
     reports: list[PieceReport] = []
     waiting: list[Bundle] = []
     size = 0
-    owners = {piece.number: files[piece.file] for piece in split.pieces}
+    origins = {piece.number: origin_of(files[piece.file], options.first_file) for piece in split.pieces}
     for each in scan(split, files, options):
         if isinstance(each, PieceReport):
             reports.append(each)
@@ -117,10 +100,10 @@ def scan_task(row: str, stores: Stores, options: ScanOptions) -> Iterator[pa.Rec
         waiting.append(each)
         size += bundle_size(each)
         if size >= BATCH_BYTES:
-            yield _bundle_rows(waiting, owners)
+            yield _bundle_rows(waiting, origins)
             waiting, size = [], 0
     if waiting:
-        yield _bundle_rows(waiting, owners)
+        yield _bundle_rows(waiting, origins)
     yield pa.RecordBatch.from_pylist([{"report": report_block(reports)}], SCAN_SCHEMA)
 
 
@@ -131,7 +114,7 @@ def reduce_task(batches: Iterable[pa.RecordBatch], output: TaskOutput, attempt: 
     first = next(bundles, None)
     if first is not None:
         with rarely_collected():
-            done = Reducer(output, origins.placing, origins.captures, attempt).run(chain((first,), bundles))
+            done = Reducer(output, origins, attempt).run(chain((first,), bundles))
         yield orjson.dumps(done.plain()).decode()
 
 
@@ -142,7 +125,7 @@ def learn_task(batches: Iterable[pa.RecordBatch], output: TaskOutput) -> Iterato
     first = next(bundles, None)
     if first is not None:
         with rarely_collected():
-            history = TopicLearner(origins.placing, output).run(chain((first,), bundles))
+            history = TopicLearner(origins, output).run(chain((first,), bundles))
         yield orjson.dumps(list(history.rows())).decode()
 
 
@@ -162,45 +145,20 @@ def rewrite_task(row: str, rewriter: Rewriter, attempt: str) -> Iterator[str]:
     yield orjson.dumps(rewriter.run(Rewrite.of(json.loads(row)), attempt).plain()).decode()
 
 
+def carried_task(path: str, uri: str) -> Iterator[pa.RecordBatch]:
+    """The carried rows of a file in OUT, whose URI may hold credentials."""
+    yield from read_carried(Store.at(uri), (path,))
+
+
 def rewrite_rows(wanted: Iterable[Rewrite]) -> list[str]:
     """A row for each rewrite."""
     return [json.dumps(each.plain()) for each in wanted]
 
 
-def _bundle_rows(bundles: Sequence[Bundle], owners: Mapping[int, InputFile]) -> pa.RecordBatch:
-    """Bundles and what is known of their files; ``owners``: the file of each piece."""
-    columns = [
-        bytes_array(column, field.type) if field.name == "payload" else pa.array(column, field.type)
-        for column, field in zip(zip(*bundles, strict=True), BUNDLE_SCHEMA, strict=True)
-    ]
-    origins = {piece: origin_of(file) for piece, file in owners.items()}
-    known = zip(*(origins[bundle.piece] for bundle in bundles), strict=True)
-    columns += [
-        pa.array(values, kind) for values, kind in zip(known, (pa.int64(), pa.int64(), pa.binary()), strict=True)
-    ]
-    return pa.RecordBatch.from_arrays([*columns, pa.nulls(len(bundles), pa.binary())], schema=SCAN_SCHEMA)
-
-
-def bundles_of(batches: Iterable[pa.RecordBatch], origins: Origins) -> Iterator[Bundle]:
-    """The bundles of Arrow batches, one batch in memory at a time; their payloads are views on it.
-
-    ``origins`` has noted where a bundle comes from when it is given.
-    """
-    for batch in batches:
-        origins.note(zip(*(batch.column(name).to_pylist() for name in ORIGIN_COLUMNS), strict=True))
-        *small, payload = (batch.column(name) for name in BUNDLE_SCHEMA.names)
-        for row in zip(*(column.to_pylist() for column in small), _views(payload), strict=True):
-            yield Bundle(*row)
-
-
-def _views(values: pa.Array) -> Iterator[memoryview]:
-    """The values of a binary array without nulls."""
-    if not len(values):
-        return iter(())
-    _, offsets, data = values.buffers()
-    edges = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].tolist()
-    view = memoryview(data or b"")
-    return (view[start:stop] for start, stop in pairwise(edges))
+def _bundle_rows(bundles: Sequence[Bundle], origins: Mapping[int, FileOrigin]) -> pa.RecordBatch:
+    """Bundles and what is known of their files; ``origins``: that of each piece."""
+    columns = [*bundle_columns(bundles, origins), pa.nulls(len(bundles), pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, schema=SCAN_SCHEMA)
 
 
 def shift_table(shifts: Sequence[PieceShift]) -> pa.Table:

@@ -17,7 +17,7 @@ from mqsniff.cli.options import decode_options
 from mqsniff.cli.sections import SectionedCommand, all_of, option
 from mqsniff.cli.talk import remark, say, tell_key_logs
 from mqsniff.filters.itemfilter import SHORT_NAME
-from mqsniff.filters.readings import read_time
+from mqsniff.filters.readings import read_duration, read_time
 from mqsniff.tables.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ Examples:
   mqsniff batch captures/ tables/                    this machine, all cores
   mqsniff batch --dry-run 'captures/**/*.pcap.zst' tables/
   mqsniff batch --append new/ tables/                what is there stays
+  mqsniff batch --window 1h year/ tables/            hour by hour
   mqsniff batch --master yarn --package env.tar.gz hdfs:///taps hdfs:///tables
   mqsniff batch --remote sc://spark:15002 s3://taps/2026 s3://tables/mq
   mqsniff batch --list tables/                       runs and files that count
@@ -40,6 +41,15 @@ FOLDERS: Final = ("protocol", "day")
 _WHERE: Final = "Where it runs"
 _WHAT: Final = "What is written"
 _HOW: Final = "How"
+
+
+def _read_window(text: str) -> int:
+    """The length of a window as nanoseconds."""
+    window_ns = read_duration(text)
+    if window_ns <= 0:
+        raise ValueError(f"{text!r} is no length of a window, such as 1h or 1d")
+    return window_ns
+
 
 _batch_options: Final = all_of((
     option(_WHERE, "--master", metavar="URL",
@@ -55,7 +65,9 @@ _batch_options: Final = all_of((
     option(_WHAT, "--folders", metavar="NAMES", default="",
            help="Folders in a table, of protocol and day: --folders protocol,day."),
     option(_WHAT, "--overwrite", is_flag=True, help="Replace the tables in OUT."),
-    option(_WHAT, "--append", is_flag=True, help="Add to the tables in OUT; inputs decoded before are skipped."),
+    option(_WHAT, "--append", is_flag=True,
+           help="Add to the tables in OUT; inputs decoded before are skipped. Connections that were open at the end of "
+                "the run before, with --append too, go on."),
     option(_HOW, "--domain", metavar="PATTERN", default="",
            help="folder, or a regular expression such as 'tap-[0-9]+': files in whose names it finds the same text "
                 "are one capture.  [default: all are one]"),
@@ -65,6 +77,9 @@ _batch_options: Final = all_of((
            help="Skip packets from this time on."),
     option(_HOW, "--split-size", metavar="SIZE",
            help="Bytes of a capture that one task reads: 64m, 1g.  [default: by the cores, 4m to 128m]"),
+    option(_HOW, "--window", "window_ns", metavar="TIME", callback=reading(_read_window),
+           help="Decode captures that begin within so much time, such as 1h, in one run, those after it in the next: "
+                "for archives of more than some 10^5 files or 2 TB. The rows are those of one run."),
     option(_HOW, "--tasks", metavar="N", type=click.IntRange(min=1),
            help="Tasks that decode.  [default: by the size of the traffic and the cores]"),
     option(_HOW, "--fail-fast", is_flag=True, help="Stop at the first input that cannot be read."),
@@ -85,6 +100,7 @@ def command(paths: tuple[str, ...], *, dry_run: bool, listed: bool, as_json: boo
     IN is a capture, a folder (with all below it), a glob or a URI; captures given together are one capture. OUT is the
     folder of the tables. The same command again does nothing; it finishes what a crash left.
     """
+    from mqsniff.batch.carried import CarriedError
     from mqsniff.batch.commit import CommitError
     from mqsniff.batch.inputs import InputError
     from mqsniff.batch.session import SessionError
@@ -100,7 +116,7 @@ def command(paths: tuple[str, ...], *, dry_run: bool, listed: bool, as_json: boo
         if dry_run:
             return _dry_run(paths[:-1], wanted, as_json=as_json)
         return _run(paths[:-1], paths[-1], wanted, where, as_json=as_json)
-    except (CommitError, InputError, SessionError, StoreError) as error:
+    except (CarriedError, CommitError, InputError, SessionError, StoreError) as error:
         say(f"mqsniff: {redacted(str(error))}")
         return 2
     except KeyboardInterrupt:
@@ -214,25 +230,28 @@ def _list(paths: tuple[str, ...], *, as_json: bool) -> int:
 
     if len(paths) != 1:
         raise click.UsageError("--list takes the folder of the tables and nothing else")
-    runs = Archive(Store.at(paths[0])).runs()
+    archive = Archive(Store.at(paths[0]))
+    runs = archive.runs()
     if not runs:
         say(f"mqsniff: no run is committed in {shown_uri(paths[0])}")
     if as_json:
         plain = [orjson.loads(manifest.encoded()) for manifest in runs]
         _echo_json(plain)
         return 0
+    counting = set(archive.committed())
+    parts = {manifest.run: [part for part in manifest.parts if part in counting] for manifest in runs}
     show_grid("", ("run", "inputs", "rows", "bytes", "files", "mqsniff"), [
         (
             manifest.run,
             str(len(manifest.inputs)),
-            str(sum(part.rows for part in manifest.parts)),
-            str(sum(part.size for part in manifest.parts)),
-            str(len(manifest.parts)),
+            str(sum(part.rows for part in parts[manifest.run])),
+            str(sum(part.size for part in parts[manifest.run])),
+            str(len(parts[manifest.run])),
             manifest.version,
         )
         for manifest in runs
     ])  # fmt: skip
     click.echo()
-    rows = [(part.path, str(part.rows), str(part.size)) for manifest in runs for part in manifest.parts]
+    rows = [(part.path, str(part.rows), str(part.size)) for each in parts.values() for part in each]
     show_grid("", ("file", "rows", "bytes"), rows)
     return 0

@@ -25,6 +25,7 @@ from mqsniff.jobs.workers import whole
 from mqsniff.model import Item
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks import Sink
+from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
 
 
@@ -101,6 +102,8 @@ class _Work:
             tables = [table for table in options.wanted("parquet") if table != "topics"]
             place.mkdir(parents=True)
             self._sink = self._parts = ParquetSink(str(place), captures, tables, options.shown, limits=options.limits)
+        self._waits = self._sink if isinstance(self._sink, NdjsonSink) else None
+        """The sink whose lines may wait."""
         share.exact = place is None or options.filters.topics != ()
         share.on_wait = self._send
 
@@ -110,6 +113,8 @@ class _Work:
     def _send(self) -> None:
         """Send the lines so far: all before the current place."""
         share = self._share
+        self._sink.tick()
+        self._lines.mark(share.place)
         share.publish()
         with whole():
             items, lines = self._lines.drain()
@@ -143,13 +148,15 @@ class _Work:
         }
 
     def _pump(self) -> None:
-        learn = None if self._parts is None else self._parts.topics.learn
-        sink, lines, share = self._sink, self._lines, self._share
+        learn = write_waiting = None
+        if self._parts is not None:
+            learn, write_waiting = self._parts.topics.learn, self._parts.write_waiting
+        sink, lines, share, waits = self._sink, self._lines, self._share, self._waits
         item: Item | None
-        for item in self._choice.of(self._pipeline.items(), learn):
+        for item in self._choice.of(self._pipeline.items(write_waiting), learn):
             if item is None:
                 self._send()
                 continue
             sink.write(item)
-            if lines.mark(share.place) > FRAME:
+            if lines.mark(share.place, 0 if waits is None else waits.waiting) > FRAME:
                 self._send()

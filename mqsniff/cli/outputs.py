@@ -40,6 +40,8 @@ class SinkOutput(NamedTuple):
     """Flushes stdout, or closes files."""
     learn: Callable[[Message], object] | None = None
     """Gets each message that teaches topic names, also if filters drop it."""
+    write_waiting: Callable[[], object] | None = None
+    """Writes the rows that wait where ``tick`` does not; more may follow."""
 
 
 def make_output(options: RunOptions, captures: list[CaptureInfo], skip: int = 0) -> SinkOutput:
@@ -64,9 +66,9 @@ def make_output(options: RunOptions, captures: list[CaptureInfo], skip: int = 0)
             raise click.UsageError(str(error)) from None
         if options.period is not None:
             periodic = _periodic_sink(options, options.period, folder, captures)
-            return SinkOutput(periodic, periodic.close, periodic.topics.learn)
+            return SinkOutput(periodic, periodic.close, periodic.topics.learn, periodic.write_waiting)
         sink = ParquetSink(folder, captures, options.wanted("parquet"), options.shown, limits=options.limits)
-        return SinkOutput(sink, sink.close, sink.topics.learn)
+        return SinkOutput(sink, sink.close, sink.topics.learn, sink.write_waiting)
     if options.fields and output_of(options) not in ("text", "csv"):
         raise click.UsageError(f"--fields belongs to -o text and -o csv, and this is {output_of(options)}")
     if output_of(options) == "text" and not options.fields:

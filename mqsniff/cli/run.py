@@ -112,7 +112,7 @@ def run(
     gc.freeze()  # modules and their tables stay: collecting need not look at them again
     try:
         with ended_by_sigterm():
-            items = choice.of(pipeline.items(), output.learn)
+            items = choice.of(pipeline.items(output.write_waiting), output.learn)
             if keeper is not None:
                 items = keeper.kept(items)
             if announces(options) and not skip:

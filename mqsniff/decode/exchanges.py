@@ -36,8 +36,8 @@ class Exchanges:
         self._answered_ns: int | None = None
         self.capture_ended = False
         """Whether frames are cut short because the capture has ended, not their connection."""
-        self.waiting: dict[int, tuple[Pending, list[Ready]]] = {}
-        """Requests whose records wait for the reply, by identity."""
+        self.waiting: dict[Pending, list[Ready]] = {}
+        """Requests whose records wait for the reply."""
         self._waiting_records = self._waiting_size = 0
 
     def of(self, message: Message) -> list[Exchange]:
@@ -124,7 +124,7 @@ class Exchanges:
                 batch.constant.setdefault("ack", "none")
                 yield message, batch
             else:
-                self.waiting.setdefault(id(request), (request, []))[1].append((message, batch))
+                self.waiting.setdefault(request, []).append((message, batch))
                 self._waiting_records += batch.count
                 self._waiting_size += len(batch.data)
         while self.waiting and self._too_many:
@@ -144,14 +144,14 @@ class Exchanges:
 
     def settled(self, exchange: Exchange) -> Iterator[Ready]:
         """The batches whose request this exchange ends."""
-        if exchange.pending is not None and id(exchange.pending) in self.waiting:
+        if exchange.pending is not None and exchange.pending in self.waiting:
             ack = _ACK.get(exchange.status, "unseen")
-            for message, batch in self._release(id(exchange.pending)):
+            for message, batch in self._release(exchange.pending):
                 batch.constant.setdefault("ack", ack)
                 yield message, batch
 
-    def _release(self, key: int) -> list[Ready]:
-        _, batches = self.waiting.pop(key)
+    def _release(self, request: Pending) -> list[Ready]:
+        batches = self.waiting.pop(request)
         self._waiting_records -= sum(batch.count for _, batch in batches)
         self._waiting_size -= sum(len(batch.data) for _, batch in batches)
         return batches

@@ -29,7 +29,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from mqsniff.filters.patterns import Patterns
 from mqsniff.filters.recordfilter import OffsetRange, RecordFilter
-from mqsniff.filters.slow import SlowFilter
+from mqsniff.filters.slow import SlowFilter, SlowState
 from mqsniff.model import (
     UNMET,
     ClosedItem,
@@ -103,6 +103,9 @@ class Filters:
 NO_FILTERS: Final = Filters()
 
 
+FilterState: TypeAlias = tuple[dict[str, OpenedItem], set[str], SlowState | None]
+
+
 class ItemFilter:
     """Filters items one by one; keeps state for open connections."""
 
@@ -127,6 +130,16 @@ class ItemFilter:
         self._whole_connections = _BY_CONNECTION.issuperset(self._given)
         self._waiting: dict[str, OpenedItem] = {}
         self._chosen: set[str] = set()
+
+    def saved(self) -> FilterState:
+        """What it knows of open connections, for ``restore`` of another one with the same options."""
+        return self._waiting, self._chosen, None if self._slow is None else self._slow.saved()
+
+    def restore(self, saved: FilterState) -> None:
+        """Go on where another one ended."""
+        self._waiting, self._chosen, slow = saved
+        if self._slow is not None and slow is not None:
+            self._slow.restore(slow)
 
     def choose(self, item: Item) -> Iterator[Item]:
         """The chosen part of an item: nothing, all of it, or some rows; first its connection's opening."""

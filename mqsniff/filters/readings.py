@@ -24,9 +24,10 @@ from mqsniff.tables.times import SECOND_NS
 _YEAR_10000_S: Final = 253_402_300_800
 _FRACTION: Final = re.compile(r"\.(\d+)")
 _OFFSETS: Final = re.compile(r"(\d{1,19})(?:(-)(\d{0,19}))?\Z", re.ASCII)
-_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h)\Z", re.ASCII)
+_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h|d)\Z", re.ASCII)
 _UNITS_NS: Final = {
-    "ns": 1, "us": 1000, "µs": 1000, "ms": 1_000_000, "s": SECOND_NS, "m": 60 * SECOND_NS, "h": 3600 * SECOND_NS
+    "ns": 1, "us": 1000, "µs": 1000, "ms": 1_000_000, "s": SECOND_NS,
+    "m": 60 * SECOND_NS, "h": 3600 * SECOND_NS, "d": 86_400 * SECOND_NS,
 }  # fmt: skip
 _CONNECTION: Final = re.compile(r"[0-9a-fA-F]{1,32}\Z")
 _ZONE: Final = re.compile(r"%[^/]*")
@@ -117,7 +118,7 @@ def read_key(text: str) -> bytes:
 
 
 def read_duration(text: str) -> int:
-    """A span of time with its unit as nanoseconds: 100ms, 1.5s, 2m."""
+    """A span of time with its unit as nanoseconds: 100ms, 1.5s, 2m, 1d."""
     found = _DURATION.match(text)
     if found is None:
         raise ValueError(f"{text!r} is not a duration, such as 100ms, 1.5s or 250us")

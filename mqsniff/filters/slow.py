@@ -12,8 +12,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from mqsniff.model import Exchange, ExchangeItem, Item, Message, MessageItem, ProblemItem, RecordItem
+
+SlowState: TypeAlias = tuple[list[Item], list[Message]]
 
 
 class SlowFilter:
@@ -25,6 +28,14 @@ class SlowFilter:
         """The last message and its problems, until its exchanges are known."""
         self._told: list[Message] = []
         """Messages of the last slow exchange, whose records may follow."""
+
+    def saved(self) -> SlowState:
+        """What it knows, for ``restore``."""
+        return self._waiting, self._told
+
+    def restore(self, saved: SlowState) -> None:
+        """Go on where another one ended."""
+        self._waiting, self._told = saved
 
     def of(self, item: Item) -> Iterator[Item]:
         """What goes out now."""

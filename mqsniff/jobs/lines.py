@@ -28,6 +28,7 @@ FRAME: Final = MIB
 """Bytes of lines after which a worker sends them."""
 HELD: Final = 16 * MIB
 """Bytes of a worker's lines that wait for those of others."""
+_NEWLINE: Final = 10
 _COLUMNS: Final = 4
 """Numbers of an item: its place, and where its lines end."""
 
@@ -37,20 +38,46 @@ class RunTogether(Exception):  # noqa: N818  # it says what has to be done
 
 
 class LineCollector(io.BytesIO):
-    """Where a worker's sink writes to."""
+    """Where a worker's sink writes to: lines, each with one newline."""
 
     def __init__(self) -> None:
         super().__init__()
         self._items = array("q")
         self._marked = 0
+        self._owed: deque[tuple[Place, int]] = deque()
+        """(place of an item, number of its lines that its sink has not written yet), in order."""
+        self._owing = 0
+        """All these lines."""
 
-    def mark(self, place: Place) -> int:
-        """What was written since the last call are the lines of an item at this place; returns the bytes that wait."""
+    def mark(self, place: Place, waiting: int = 0) -> int:
+        """What was written since the last call are the lines of an item at this place; returns the bytes that wait.
+
+        ``waiting``: how many lines of this item and of those before it the sink writes later.
+        """
         at = self.tell()
-        if at > self._marked:
-            self._marked = at
+        if waiting or self._owing:
+            self._mark_lines(place, at, waiting)
+        elif at > self._marked:
             self._items.extend((*place, at))
+        self._marked = at
         return at
+
+    def _mark_lines(self, place: Place, at: int, waiting: int) -> None:
+        """As ``mark``: the new lines belong to the items that are owed some, in order, then to this one."""
+        written = np.frombuffer(self.getvalue()[self._marked : at], np.uint8)
+        ends = (np.flatnonzero(written == _NEWLINE) + self._marked + 1).tolist()
+        if own := len(ends) + waiting - self._owing:
+            self._owed.append((place, own))
+        self._owing = waiting
+        done = 0
+        while done < len(ends):
+            owner, lines = self._owed.popleft()
+            taken = min(lines, len(ends) - done)
+            done += taken
+            if taken:
+                self._items.extend((*owner, ends[done - 1]))
+            if taken < lines:
+                self._owed.appendleft((owner, lines - taken))
 
     def drain(self) -> tuple[bytes, bytes]:
         """(places and ends of items, lines) that wait."""

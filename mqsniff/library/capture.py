@@ -141,7 +141,7 @@ class Capture:
         run = FilteredRun(self._open_source(), self._request, missing)
         sink = ParquetSink(str(folder), run.captures, missing, self._request.shown, limits=self._request.limits)
         try:
-            for item in run.items():
+            for item in run.items(sink.write_waiting):
                 sink.write(item)
         except BaseException:
             sink.discard()

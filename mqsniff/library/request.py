@@ -5,7 +5,7 @@ The filters are those of the commands, by name (``filters.options``); the other 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from os import PathLike, fspath
@@ -160,16 +160,19 @@ class FilteredRun:
             where = WhereFilter(escaped(request.where), tables, self.captures, request.shown)
         self._chain = FilterChain(CountingFilter(filters) if filters else None, request.max_messages, where)
 
-    def items(self) -> Iterator[Item]:
-        """The items that pass; raises UnreadableError before the first one where an input cannot be read."""
-        for item in self._chain.of(self._checked()):
+    def items(self, write_waiting: Callable[[], object] | None = None) -> Iterator[Item]:
+        """The items that pass; raises UnreadableError before the first one where an input cannot be read.
+
+        ``write_waiting`` is called before the last problems.
+        """
+        for item in self._chain.of(self._checked(write_waiting)):
             if item is not None:
                 yield item
         self._check()
 
-    def _checked(self) -> Iterator[Item | None]:
+    def _checked(self, write_waiting: Callable[[], object] | None) -> Iterator[Item | None]:
         looked = False
-        for item in self.pipeline.items():
+        for item in self.pipeline.items(write_waiting):
             if not looked and self.captures:
                 looked = True
                 self._check()

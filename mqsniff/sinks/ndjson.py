@@ -196,6 +196,11 @@ class NdjsonSink:
                 self._stream.writelines(self._records.rest())
             self._stream.write(ndjson_line(table, row, self._shown))
 
+    @property
+    def waiting(self) -> int:
+        """Lines of records that were not written yet."""
+        return self._records.rows
+
     def tick(self) -> None:
         """Write what waits and flush, so that the reader of a pipe sees it."""
         self._stream.writelines(self._records.rest())

@@ -63,6 +63,12 @@ class ParquetSink:
     def tick(self) -> None:
         """Nothing: a part can be read only when it is complete."""
 
+    def write_waiting(self) -> None:
+        """Write the rows that wait; more may follow."""
+        for block in self._tables.waiting():
+            self._begin()
+            self._files.write(block)
+
     def close(self) -> list[WrittenPart]:
         """Write the waiting rows and fill in final topic names; returns the parts, at least one for each table.
 

@@ -85,10 +85,14 @@ class PeriodicParquetSink:
         if self._period_s is not None and (self._rotate_wanted or time.monotonic() >= self._until):
             self.end_period()
 
-    def end_period(self) -> list[WrittenPart]:
-        """Complete the period's parts; the first period has one for each table, the others where there are rows."""
+    def write_waiting(self) -> None:
+        """Write the rows that wait; more may follow."""
         for block in self._tables.waiting():
             self._files.write(block)
+
+    def end_period(self) -> list[WrittenPart]:
+        """Complete the period's parts; the first period has one for each table, the others where there are rows."""
+        self.write_waiting()
         parts = self._files.close(() if self.period else self._wanted)
         done = TopicFill(self._folder.filesystem, self.topics.names, self._internal, self._shown).parts(parts)
         release_memory()

@@ -93,14 +93,15 @@ class RecordLines:
         self._shown = shown
         self._told = 0
         self._waiting: list[BatchPiece] = []
-        self._rows = 0
+        self.rows = 0
+        """Records whose lines were not given."""
         self._size = 0
         self._data = 0
 
     @property
     def waits(self) -> bool:
         """Whether there are records whose lines were not given."""
-        return self._rows > 0
+        return self.rows > 0
 
     def add(self, connection: ConnectionInfo, message: Message, batch: RecordBatch) -> Iterator[bytes | memoryview]:
         """The next batch; gives lines, of batches before it too."""
@@ -117,16 +118,16 @@ class RecordLines:
         step = max(1, min(BLOCK_ROWS, BLOCK_BYTES // row_size))
         for start in range(0, batch.count, step):
             stop = min(start + step, batch.count)
-            if self._rows + stop - start > BLOCK_ROWS or self._size + row_size * (stop - start) > BLOCK_BYTES:
+            if self.rows + stop - start > BLOCK_ROWS or self._size + row_size * (stop - start) > BLOCK_BYTES:
                 yield from self.rest()
             self._waiting.append(BatchPiece(told, start, stop))
-            self._rows += stop - start
+            self.rows += stop - start
             self._size += row_size * (stop - start)
 
     def rest(self) -> Iterator[bytes | memoryview]:
         """The lines of the records that wait."""
-        waiting, rows = self._waiting, self._rows
-        self._waiting, self._rows, self._size, self._data = [], 0, 0, 0
+        waiting, rows = self._waiting, self.rows
+        self._waiting, self.rows, self._size, self._data = [], 0, 0, 0
         if rows >= max(BLOCK_ROWS_MIN, FEW * len(waiting)):
             from mqsniff.sinks.arrowlines import block_lines  # noqa: PLC0415  # start-up is a budget
 

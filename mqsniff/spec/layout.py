@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 from mqsniff.limits import Limits
 from mqsniff.model import Span
@@ -14,17 +15,24 @@ from mqsniff.spec.compile import FALLBACK_ERRORS, Fast, compile_struct, source
 from mqsniff.spec.interpret import DEFAULT_LIMITS, DecodedBody, DecodeWindow, interpret
 from mqsniff.spec.schema import MessageSpec, Struct, resolve
 
+FoundBy: TypeAlias = tuple[Callable[..., "Layout"], tuple[Any, ...]]
+
 
 class Layout:
     """A message at one version. ``note`` distinguishes layouts of the same name and version ("" for today's)."""
 
-    def __init__(self, spec: MessageSpec, version: int, note: str = "") -> None:
+    def __init__(self, spec: MessageSpec, version: int, note: str = "", found_by: FoundBy | None = None) -> None:
+        """``found_by``: a function and its arguments that give this layout in any process; pickles hold only these."""
         self.name: Final = spec.name
         self.version: Final = version
         self.note: Final = note
         self._spec = spec
         self._struct: Struct | None = None
         self._fast: Fast | None = None
+        self._found_by = found_by
+
+    def __reduce__(self) -> FoundBy:
+        return self._found_by or (Layout, (self._spec, self.version, self.note))
 
     def __repr__(self) -> str:
         return f"<Layout {self.name} v{self.version}{' ' + self.note if self.note else ''}>"

@@ -251,7 +251,7 @@ class KeyLog:
 class KeyRing:
     """All key logs of a run, as one."""
 
-    def __init__(self, logs: Sequence[KeyLog], more: Callable[[], Sequence[bytes]] = lambda: ()) -> None:
+    def __init__(self, logs: Sequence[KeyLog], more: Callable[[], Sequence[bytes]] = tuple) -> None:
         """``more``: contents of key logs that the captures hold, as far as they are known by now."""
         self._given = list(logs)
         self._more = more
@@ -280,6 +280,12 @@ class KeyRing:
     def __bool__(self) -> bool:
         """Whether there is anything that could hold a key."""
         return bool(self.logs)
+
+    def __reduce__(self) -> tuple[type[KeyRing], tuple[tuple[()]]]:
+        """Pickled without keys only; TypeError for one that has some."""
+        if self:
+            raise TypeError("key logs stay where they are")
+        return KeyRing, ((),)
 
     @property
     def logs(self) -> list[KeyLog]:

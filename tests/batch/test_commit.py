@@ -345,3 +345,10 @@ def test_runs_of_one_second_have_different_names_that_sort_by_time() -> None:
     names = {new_run(moment) for _ in range(100)}
     assert len(names) == 100
     assert all(name.startswith("20260102T030405-") for name in names)
+
+
+@pytest.mark.parametrize("clock", ["20260102T030405", "20251231T000000", "20260102T030409"])
+def test_a_run_sorts_behind_the_run_before_it_whatever_the_clock_says(clock: str) -> None:
+    now = datetime.strptime(clock, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+    before = "20260102T030405-ffffffff"
+    assert new_run(now, after=before).startswith(max(clock, "20260102T030406"))

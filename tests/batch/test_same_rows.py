@@ -11,7 +11,7 @@ import kafkacraft as kafka
 import pytest
 import same_rows
 from batchrows import PCAPS
-from kafkacraft import FETCH, METADATA, TOPIC_ID
+from kafkacraft import LATE, TOPIC_ID
 from same_rows import differences
 from tinycapture import conversation, pcap
 
@@ -29,25 +29,6 @@ CHOSEN = (
     "pulsar/pulsar-4.2.4-py-partitioned-a.pcap",
     "rocketmq/rocketmq-5.5.0-b-bserrocket-pop-raw.pcap",
 )
-LATE = "ZZZZZZZZQQGZZZZZZZZZZA"
-
-
-def metadata(name: str, topic_id: str) -> list[tuple[str, bytes]]:
-    """A client whose broker tells the name of a topic id."""
-    told = {"brokers": kafka.BROKERS, "topics": [{"name": name, "topic_id": topic_id, "partitions": kafka.LED}]}
-    return [
-        ("c", kafka.request(METADATA, 12, 1, {"topics": None})),
-        ("s", kafka.response(METADATA, 12, 1, told)),
-    ]
-
-
-def fetches() -> list[tuple[str, bytes]]:
-    """A consumer that knows its topics by ids alone, and a broker that has nothing new."""
-    pending = [{"topic_id": one, "partitions": [{"partition": 0}]} for one in (LATE, TOPIC_ID)]
-    return [
-        ("c", kafka.request(FETCH, 16, 1, {"max_wait_ms": 5, "topics": pending})),
-        ("s", kafka.response(FETCH, 16, 1, {"session_id": 7})),
-    ]
 
 
 @pytest.mark.parametrize("name", CHOSEN)
@@ -57,7 +38,7 @@ def test_a_capture_gives_the_same_rows_whoever_decodes_it(tmp_path: Path, name: 
 
 def test_names_of_topics_are_the_same_whoever_was_taught_them_and_when(tmp_path: Path) -> None:
     path = tmp_path / "one.pcap"
-    dialogues = (metadata("orders", TOPIC_ID), fetches(), metadata("bills", LATE))
+    dialogues = (kafka.metadata("orders", TOPIC_ID), kafka.fetches_by_id(LATE, TOPIC_ID), kafka.metadata("bills", LATE))
     path.write_bytes(
         pcap(
             packet

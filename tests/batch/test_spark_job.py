@@ -10,21 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batchrows import PCAPS, committed, decoded, differing
+from batchrows import PCAPS, committed, decoded, differing, rotated
 from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql.types import StructType
 from simulated import simulated
 
+from mqsniff.batch.carried import CarriedIn
 from mqsniff.batch.commit import CommitError
 from mqsniff.batch.datasource import CaptureDataSource, register
 from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.inputs import InputError
 from mqsniff.batch.job import JobOptions
 from mqsniff.batch.origins import PieceShift
-from mqsniff.batch.reduce import TaskOutput
 from mqsniff.batch.session import without_pandas_warning
 from mqsniff.batch.spark import SparkSteps, frames, read, run
+from mqsniff.batch.tasktables import TaskOutput
 from mqsniff.filters.itemfilter import Filters
 from mqsniff.sinks.parts import WrittenPart
 from mqsniff.tables.schemas import TABLES
@@ -80,6 +81,18 @@ def test_a_cluster_chooses_topics_by_names_that_other_tasks_were_taught(
     assert [stage.split()[0] for stage in stages[2:5]] == ["scanning", "learning", "decoding"]
 
 
+def test_windows_on_a_cluster_give_the_rows_of_one_process(spark: Any, tmp_path: Path) -> None:
+    pieces = tmp_path / "pieces"
+    pieces.mkdir()
+    sample = PCAPS / "kafka" / "lab-kafka-4.4.0-groups.pcap"
+    original = rotated(sample, pieces, 3)
+    expected = decoded(sample.parent, [sample.name], tmp_path / "decode")
+    report = run(spark, [str(pieces)], str(tmp_path / "out"), window_ns=1)
+    assert report.windows == 3
+    assert report.carried > 0
+    assert differing(expected, committed(tmp_path / "out", original)) == {}
+
+
 def test_what_a_task_gets_does_not_grow_with_the_number_of_files(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     frames_of = type(spark.range(1))
@@ -97,7 +110,7 @@ def test_what_a_task_gets_does_not_grow_with_the_number_of_files(spark: Any, mon
         part = WrittenPart("messages", "/tables/messages/x.parquet", 1, 1)
         try:
             steps.scan(work, work.splits)
-            steps.reduce([PieceShift(number, 0, 1, counts=True) for number in range(count)], output, 4)
+            steps.reduce([PieceShift(number, 0, 1, counts=True) for number in range(count)], output, 4, CarriedIn())
             steps.rewrite([Rewrite("messages", (part,))] * count, Rewriter(output, ()))
         finally:
             steps.clean_up()

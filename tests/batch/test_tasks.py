@@ -10,10 +10,11 @@ import pytest
 from inprocess import FLOW_SCHEMA
 
 from mqsniff.batch.bundles import TIME_MIN, Bundle, PiecePlace, PiecePlaces
+from mqsniff.batch.flowrows import bundles_of
 from mqsniff.batch.inputs import Location
 from mqsniff.batch.origins import Origins, origin_of, shifts_of
 from mqsniff.batch.plan import InputFile
-from mqsniff.batch.tasks import OBJECTS, bundles_of, rarely_collected, shift_table
+from mqsniff.batch.tasks import OBJECTS, rarely_collected, shift_table
 
 FILE = InputFile(3, 7, "caf\udce9.pcap", "", Location("/caf"), 100, None)
 BUNDLES = [

@@ -19,7 +19,9 @@ from terminal import COMMAND, on_terminal, piped
 from tinycapture import INVALID, NSQ, OK, PUB, conversation, pcap
 
 from mqsniff.cli import COMMANDS, main
+from mqsniff.sinks import recordlines
 from mqsniff.tables.schemas import TABLES
+from mqsniff_nsq import Nsq
 
 HTTP = [("c", b"GET /stats HTTP/1.1\r\nHost: a\r\n\r\n"), ("s", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")]
 GIBBERISH = [("c", bytes(range(200, 256)) * 3), ("s", bytes(range(128, 180)) * 3)]
@@ -424,6 +426,29 @@ def test_parquet_overwrites_nothing_that_a_link_leads_to(sample, tmp_path):
     assert "out/records is a link, and nothing is written or deleted through links" in done.stderr
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "precious").rglob("*.parquet")} == before
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["records"]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("output", ["ndjson", "parquet"])
+def test_a_dissector_that_raises_in_the_last_records_of_an_internal_topic_is_named(tmp_path, monkeypatch, output, jobs):
+    """Their rows wait until the end of the input."""
+
+    def broken(*_):
+        raise RuntimeError
+
+    published = Path(__file__).parents[2] / "pcaps" / "nsq" / "nsq-1.3.0-go-req-touch.pcap"
+    monkeypatch.setattr(Nsq, "internal_topic", lambda _: True)
+    monkeypatch.setattr(Nsq, "decode_record", broken)
+    monkeypatch.setattr(recordlines, "KERNELS_FROM", 0)
+    out = tmp_path / "tables"
+    place = ["--out", out] if output == "parquet" else []
+    options = ["-o", output, *place, "--table", "records", "--table", "problems", "--jobs", jobs]
+    done = run(published, *options)
+    assert done.exit_code == 0
+    written = ds.dataset(out / "problems").to_table().to_pylist() if place else rows(done)
+    found = {row["detail"] for row in written if row.get("kind") == "internal"}
+    assert found == {"RuntimeError in the records of an internal topic of nsq"}
+    assert "problems: error" in done.stderr
 
 
 def test_parquet_takes_conditions(sample, tmp_path):

@@ -23,6 +23,7 @@ from mqsniff.cli.jobs import _JobRun, jobs_of
 from mqsniff.cli.options import RunOptions
 from mqsniff.jobs.lines import WorkerLines
 from mqsniff.limits import Limits
+from mqsniff.sinks import recordlines
 from mqsniff.tables.schemas import TABLES
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
@@ -83,6 +84,16 @@ def test_every_sample_gives_the_same_lines_in_the_same_order(place, sample, key)
 )
 def test_options_mean_the_same(jobs, options, key):
     same(jobs, BUSY, PCAPS / "kafka" / "kafka-3.9.1-portreuse-rua.pcap", *options, "--hash-key", key)
+
+
+@pytest.mark.parametrize("options", [(), ALL_TABLES], ids=["records", "all-tables"])
+def test_lines_of_many_records_are_complete_and_in_order(monkeypatch, options, key):
+    """One process lets them wait, to make many at once."""
+    monkeypatch.setattr(recordlines, "KERNELS_FROM", 0)
+    monkeypatch.setattr(recordlines, "BLOCK_ROWS_MIN", 2)
+    samples = [PCAPS / "kafka" / "kafka-3.9.1-portreuse-rua.pcap", BUSY, BY_ID]
+    _, lines, _ = same(2, *samples, "-o", "ndjson", *(options or ["--table", "records"]), "--hash-key", key)
+    assert b'"table":"records"' in lines
 
 
 @pytest.mark.parametrize("topic", ["*", "no-such-topic"])

@@ -6,6 +6,7 @@ import io
 from multiprocessing.connection import Pipe
 from random import Random
 
+import numpy as np
 import pytest
 
 from mqsniff.jobs.lines import LineCollector, LineFrame, LineMerge, RunTogether, send_report
@@ -115,3 +116,28 @@ def test_a_worker_that_ends_without_a_report_is_noticed():
     one.writer.close()
     with pytest.raises(EOFError):
         merge.lanes[0].receive(one.reader)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lines_that_a_sink_keeps_waiting_belong_to_the_items_that_they_are_of(seed):
+    random = Random(seed)
+    lines, held, frames = LineCollector(), [], []
+    for number in range(60):
+        held += [f"{number}\n".encode()] * random.randrange(5)
+        written = random.choice((0, len(held), random.randrange(len(held) + 1)))
+        lines.write(b"".join(held[:written]))
+        del held[:written]
+        lines.mark((0, number, 0), len(held))
+        if not random.randrange(8):
+            lines.write(b"".join(held))
+            held.clear()
+            lines.mark((0, number, 1))
+            frames.append(lines.drain())
+    lines.write(b"".join(held))
+    lines.mark((0, 60, 0))
+    for items, text in [*frames, lines.drain()]:
+        columns, start = np.frombuffer(items, np.int64).reshape(-1, 4).tolist(), 0
+        for _, number, _, stop in columns:
+            assert set(text[start:stop].split()) == {str(number).encode()}
+            start = stop
+        assert start == len(text)

@@ -157,7 +157,7 @@ def test_a_block_is_bounded_by_rows_and_by_bytes(monkeypatch):
     whole = recordlines.RecordLines.rest
 
     def rest(self):
-        counts.append(self._rows)
+        counts.append(self.rows)
         return whole(self)
 
     monkeypatch.setattr(recordlines.RecordLines, "rest", rest)

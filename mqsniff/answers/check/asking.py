@@ -61,7 +61,7 @@ def _decode(capture: Path, decoding: Decoding, out: Path, limits: Limits) -> Non
     pipeline = Pipeline(source, settings, decode_as=decoding.decode_as, keys=keys)
     sink = ParquetSink(str(out), pipeline.captures, tuple(TABLES), Redaction(hash_key=decoding.hash_key), limits=limits)
     try:
-        for item in pipeline.items():
+        for item in pipeline.items(sink.write_waiting):
             if item is not None:
                 sink.write(item)
     finally:

@@ -140,7 +140,7 @@ def decode_rows(capture: Path, decoding: Decoding = PLAIN) -> bytes:
     pipeline = Pipeline(source, settings, decode_as=decoding.decode_as, keys=keys)
     written = io.BytesIO()
     sink = NdjsonSink(written, pipeline.captures, TABLES, Redaction(hash_key=decoding.hash_key))
-    for item in pipeline.items():
+    for item in pipeline.items(sink.tick):
         for info in pipeline.captures:
             info.name = capture.name
         if item is not None:
