@@ -36,7 +36,7 @@ __all__ = ["compact", "extend", "i64", "packed", "vec"]
 def packed(vector: Any, count: int) -> array[int]:
     """The first ``count`` numbers of a ``vec[i64]`` as an array."""
     if isinstance(vector, list):
-        return array("q", vector[:count])
+        return array("q", vector if len(vector) == count else vector[:count])
     return array("q", memoryview(vector)[:count].tobytes())
 
 

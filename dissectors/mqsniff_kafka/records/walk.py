@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Final, overload
 
 from mqsniff.model import HeaderSpans
@@ -35,7 +36,7 @@ class WalkedRecords:
     """The whole records of a batch as columns, and how the walk ended; spans are offsets in the walked bytes."""
 
     __slots__ = (
-        *("_header_stops", "_key_stops", "_keys", "_offsets", "_placed", "_places", "_room", "_timestamps"),
+        *("_header_counts", "_key_stops", "_keys", "_offsets", "_placed", "_places", "_room", "_timestamps"),
         *("_value_stops", "_values", "cut", "headers", "in_order", "records", "stop", "why"),
     )
 
@@ -59,7 +60,7 @@ class WalkedRecords:
         self._key_stops = vec[i64]([0] * room)
         self._values = vec[i64]([0] * room)
         self._value_stops = vec[i64]([0] * room)
-        self._header_stops = vec[i64]([0] * room)
+        self._header_counts = vec[i64]([0] * room)
         self._places = vec[i64]([0] * 0)
         self._placed: i64 = 0
         """Headers whose places were written last, whether their record is sound or not."""
@@ -75,7 +76,7 @@ class WalkedRecords:
         self._timestamps, self._offsets = compact(self._timestamps), compact(self._offsets)
         self._keys, self._key_stops = compact(self._keys), compact(self._key_stops)
         self._values, self._value_stops = compact(self._values), compact(self._value_stops)
-        self._header_stops, self._places = compact(self._header_stops), compact(self._places)
+        self._header_counts, self._places = compact(self._header_counts), compact(self._places)
 
     # ---- columns
 
@@ -105,20 +106,9 @@ class WalkedRecords:
         return packed(self._places, 4 * self.headers)
 
     @property
-    def header_stops(self) -> array[int]:
-        """Number of headers up to each record, its own included."""
-        return packed(self._header_stops, self.records)
-
-    @property
     def header_counts(self) -> array[int]:
         """Number of headers of each record."""
-        counts = vec[i64]([0] * self.records)
-        stops = self._header_stops
-        before: i64 = 0
-        for at in range(self.records):
-            counts[at] = stops[at] - before
-            before = stops[at]
-        return packed(counts, self.records)
+        return packed(self._header_counts, self.records)
 
     def times_ns(self, base: int) -> Sequence[int | None]:
         """Times in nanoseconds, where that of the batch is ``base`` milliseconds; None for none (below 0)."""
@@ -139,7 +129,7 @@ class WalkedRecords:
 
     def stride(self, data: bytes, end: i64, count: i64) -> None:  # noqa: C901, PLR0915  # rule 1
         """Read records up to ``count`` in all, or to the first one that is odd."""
-        timestamps, offsets, header_stops = self._timestamps, self._offsets, self._header_stops
+        timestamps, offsets, header_counts = self._timestamps, self._offsets, self._header_counts
         keys, key_stops, values, value_stops = self._keys, self._key_stops, self._values, self._value_stops
         pos = self.stop
         last, at, in_order = pos, self.records, self.in_order
@@ -226,14 +216,14 @@ class WalkedRecords:
                     break
                 if offset != at:
                     in_order = False
-                headers = placed
                 timestamps[at] = timestamp
                 offsets[at] = offset
                 keys[at] = key
                 key_stops[at] = key_stop
                 values[at] = value
                 value_stops[at] = value_stop
-                header_stops[at] = headers
+                header_counts[at] = placed - headers
+                headers = placed
                 last = stop
             else:
                 at = min(count, self._room)
@@ -260,10 +250,11 @@ class WalkedRecords:
             raise Malformed(CUT) from None
         if pos != stop:
             raise Malformed("record of another size than its fields")
-        self.headers = self._placed
-        self._timestamps[at], self._offsets[at], self._header_stops[at] = timestamp, offset, self.headers
+        self._timestamps[at], self._offsets[at] = timestamp, offset
         self._keys[at], self._key_stops[at] = key, key_stop
         self._values[at], self._value_stops[at] = value, value_stop
+        self._header_counts[at] = self._placed - self.headers
+        self.headers = self._placed
         self.in_order = self.in_order and offset == at
         self.records, self.stop = at + 1, stop
 
@@ -390,10 +381,10 @@ class RecordHeaders(Sequence[list[tuple[str, bytes | None]]]):
         self._data = data
         self._places = walked.places
         self._counts = walked.header_counts
-        self._stops = walked.header_stops
+        self._stops: list[int] | None = None
 
     def __len__(self) -> int:
-        return len(self._stops)
+        return len(self._counts)
 
     @overload
     def __getitem__(self, index: int) -> list[tuple[str, bytes | None]]: ...
@@ -403,6 +394,8 @@ class RecordHeaders(Sequence[list[tuple[str, bytes | None]]]):
     def __getitem__(self, index: int | slice) -> list[tuple[str, bytes | None]] | list[list[tuple[str, bytes | None]]]:
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
+        if self._stops is None:
+            self._stops = list(accumulate(self._counts))
         stop = self._stops[index]
         data, places = self._data, self._places[4 * (stop - self._counts[index]) : 4 * stop]
         return [
