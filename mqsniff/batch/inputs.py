@@ -5,7 +5,9 @@
 3. Names are relative to the common folder of all inputs, so they do not depend on where the job ran; ``mqsniff decode``
    shows the same names when it runs in that folder.
 4. ``Location.store`` may hold credentials and is never shown; URIs, names and messages hold none.
-5. Size and modification time are those of the listing: if the file differs when it is read, ChangedError is raised.
+5. Folders of this machine are listed by several threads: on a network file system each question waits. A folder that
+   cannot be read is listed like a file that cannot: reading it says why.
+6. Size and modification time are those of the listing: if the file differs when it is read, ChangedError is raised.
 """
 
 from __future__ import annotations
@@ -15,13 +17,15 @@ import io
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from mqsniff.batch.store import redacted, shown_uri
+from mqsniff.batch.filesystems import AZURE, FileSystemError, normal_uri, open_filesystem
+from mqsniff.batch.store import redacted, shown_host, shown_uri
 from mqsniff.limits import MIB
 
 if TYPE_CHECKING:
@@ -34,8 +38,22 @@ CHECK_BYTES: Final = 8 * MIB
 """After this many bytes from a remote file system, size and time of the file are checked again."""
 
 
+LISTED_AT_ONCE: Final = 16
+"""Threads that list folders."""
+_BLOCK: Final = 256
+"""Files whose sizes one thread asks for in turn."""
+
+
 class InputError(Exception):
     """An input that cannot be used, in one line."""
+
+
+class NoCapturesError(InputError):
+    """A folder or glob without captures."""
+
+
+class NoneReadableError(InputError):
+    """Inputs of which not one can be read."""
 
 
 class ChangedError(OSError):
@@ -72,14 +90,14 @@ class Listed(NamedTuple):
 def list_inputs(inputs: Iterable[str]) -> list[Listed]:
     """The files that some inputs name, by URI.
 
-    InputError if a glob or a folder holds none, or a URI cannot be used. A path that does not exist is listed with
-    size 0; reading it reports the error.
+    NoCapturesError if a glob or a folder holds none, InputError if a URI cannot be used. A path that does not exist is
+    listed with size 0; reading it reports the error.
     """
     found: dict[str, Listed] = {}
-    for given in inputs:
+    for given in map(normal_uri, inputs):
         some = {file.uri: file for file in (_of_uri(given) if "://" in given else _of_path(given))}
         if not some:
-            raise InputError(f"{shown_uri(given)}: no captures there")
+            raise NoCapturesError(f"{shown_uri(given)}: no captures there")
         found |= some
     return [found[uri] for uri in sorted(found)]
 
@@ -103,25 +121,63 @@ def is_capture(name: str) -> bool:
 def _of_path(given: str) -> Iterator[Listed]:
     path = Path(os.path.normpath(Path(given).absolute()))
     if path.is_dir():
-        yield from _below(path)
-    elif path.exists() or not _MAGIC.search(given):
-        yield _local(path)
-    else:
-        for match in Path(path.anchor).glob(str(path.relative_to(path.anchor))):
-            yield from _below(match) if match.is_dir() else (_local(match),)
+        return list_local([path])
+    if path.exists() or not _MAGIC.search(given):
+        return list_local([], [path])
+    matches = list(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+    folders = [match for match in matches if match.is_dir()]
+    return list_local(folders, sorted({*matches} - {*folders}))
 
 
-def _below(folder: Path) -> Iterator[Listed]:
-    return (_local(path) for path in folder.rglob("*") if is_capture(path.name) and path.is_file())
+def list_local(folders: Iterable[Path], files: Iterable[Path] = ()) -> Iterator[Listed]:
+    """The captures below folders of this machine, level by level, then some files."""
+    with ThreadPoolExecutor(LISTED_AT_ONCE) as pool:
+        waiting = deque(pool.submit(_names_in, str(folder)) for folder in folders)
+        sizes: deque[Future[list[Listed]]] = deque()
+        while waiting:
+            below, names = waiting.popleft().result()
+            waiting.extend(pool.submit(_names_in, folder) for folder in below)
+            sizes.extend(pool.submit(_local_files, some) for some in _blocks(names))
+        sizes.extend(pool.submit(_local_files, some) for some in _blocks([str(path) for path in files]))
+        while sizes:
+            yield from sizes.popleft().result()
 
 
-def _local(path: Path) -> Listed:
+def _names_in(folder: str) -> tuple[list[str], list[str]]:
+    """The folders in a folder, and the files named like captures; links to folders are not followed."""
+    below, names = [], []
     try:
-        status = path.stat()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    below.append(entry.path)
+                elif is_capture(entry.name) and entry.is_file():
+                    names.append(entry.path)
+    except FileNotFoundError:
+        return [], []  # deleted since the folder above was listed
     except OSError:
-        return Listed(str(path), Location(str(path)), 0, None)
+        return below, [*names, folder]
+    return sorted(below), sorted(names)
+
+
+def _local(path: str) -> Listed:
+    """A file, or a folder that cannot be read."""
+    try:
+        status = os.stat(path)  # noqa: PTH116  # a Path costs as much again
+    except OSError:
+        return Listed(path, Location(path), 0, None)
+    if stat.S_ISDIR(status.st_mode):
+        return Listed(path, Location(path), 0, None)
     size, mtime_ns = status.st_size, status.st_mtime_ns
-    return Listed(str(path), Location(str(path), "", size, mtime_ns), size, mtime_ns)
+    return Listed(path, Location(path, "", size, mtime_ns), size, mtime_ns)
+
+
+def _blocks(paths: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (paths[first : first + _BLOCK] for first in range(0, len(paths), _BLOCK))
+
+
+def _local_files(paths: Sequence[str]) -> list[Listed]:
+    return [_local(path) for path in paths]
 
 
 def _of_uri(given: str) -> Iterator[Listed]:
@@ -170,19 +226,18 @@ def _regex(pattern: str) -> str:
 def _uri_of(given: str, path: str) -> str:
     """The URI of a path on the file system of another URI, without credentials."""
     parts = urlsplit(given)
-    host = parts.netloc.rpartition("@")[2] if path.startswith("/") else ""
+    if parts.scheme in AZURE:  # the container is in the host, and in the path again
+        return f"{parts.scheme}://{shown_host(parts)}/{path.partition('/')[2]}"
+    host = shown_host(parts) if path.startswith("/") else ""
     return f"{parts.scheme}://{host}{path}"
 
 
-@lru_cache(maxsize=64)
 def _filesystem(uri: str) -> tuple[FileSystem, str]:
     """The file system of a URI, and the path there; InputError if there is none."""
-    from pyarrow import ArrowException, fs  # noqa: PLC0415  # start-up is a budget
-
     try:
-        filesystem, path = fs.FileSystem.from_uri(uri)
-    except (ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{shown_uri(uri)}: {redacted(str(error)).splitlines()[0]}") from None
+        filesystem, path, _ = open_filesystem(uri)
+    except FileSystemError as error:
+        raise InputError(f"{shown_uri(uri)}: {redacted(str(error))}") from None
     return filesystem, path
 
 
@@ -290,7 +345,10 @@ def _open(location: Location) -> tuple[_OpenFile, int, Callable[[], None]]:
     """(file, size, a check that it has not changed since it was listed)."""
     if location.store:
         return _open_remote(location)
-    if not stat.S_ISREG(Path(location.path).stat().st_mode):  # reading a pipe waits, and cannot be repeated
+    mode = Path(location.path).stat().st_mode
+    if stat.S_ISDIR(mode):
+        os.scandir(location.path).close()  # a folder is listed as a file if it could not be read: this says why
+    if not stat.S_ISREG(mode):  # reading a pipe waits, and cannot be repeated
         raise OSError("not a regular file")
     file = io.FileIO(location.path)
 

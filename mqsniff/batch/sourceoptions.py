@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, get_args
 
+from mqsniff.batch.filesystems import settings_file, with_settings
 from mqsniff.batch.sourcekeys import KeyFiles
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import USUAL, Settings
@@ -22,10 +23,11 @@ from mqsniff.filters.itemfilter import Filters
 from mqsniff.filters.known import did_you_mean, unknown
 from mqsniff.filters.moments import AskedTimes
 from mqsniff.filters.options import FILTER_OPTIONS, FilterOption
-from mqsniff.filters.readings import asked_filters
+from mqsniff.filters.readings import asked_filters, read_duration
 from mqsniff.limits import Limits
 from mqsniff.tables.hashkey import HashKey
 from mqsniff.tables.schemas import TableName
+from mqsniff.tables.times import SECOND_NS
 from mqsniff.tables.values import Redaction
 
 PACKETS: Final = "packets"
@@ -48,7 +50,21 @@ REFUSED: Final[Mapping[str, str]] = {
     ),
 }
 """Options of ``decode`` that a table does not take, and what to do."""
-_OWN: Final = ("path", "paths", "table", "scope", "mode", "columns", "pushfilters", "tlskeys", "hashkey")
+_STREAM: Final = ("log", "settle", "maxfilespertrigger")
+"""Options of ``readStream`` alone."""
+_OWN: Final = (
+    "path",
+    "paths",
+    "table",
+    "scope",
+    "mode",
+    "columns",
+    "pushfilters",
+    "tlskeys",
+    "hashkey",
+    "storage",
+    *_STREAM,
+)
 _DECODING: Final = ("decodeas", "showsecrets", "showraw", "redact", "maxbytes", "limit")
 _BOOLEANS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
@@ -65,7 +81,8 @@ FILTERS: Final[Mapping[str, FilterOption]] = {plain_name(option.option): option 
 class SourceRequest:
     """What a reader is asked for; it travels to the tasks, so it holds texts only."""
 
-    paths: tuple[str, ...]
+    paths: tuple[str, ...] = field(repr=False)
+    """May hold credentials of ``storage``."""
     table: str
     scope: str
     fails_fast: bool
@@ -73,6 +90,12 @@ class SourceRequest:
     """Empty: all."""
     pushes_filters: bool
     keys: KeyFiles
+    log: str
+    """Folder in which a stream keeps what it has read; empty where there is no stream."""
+    settle_s: float
+    """How long a file of a stream must have stayed the same."""
+    files_most: int
+    """Files of a stream that are read together."""
     options: Mapping[str, tuple[str, ...]]
     """Filters and options for decoding, by plain name."""
 
@@ -88,7 +111,7 @@ class SourceRequest:
             if plain not in known:
                 raise ValueError(f"there is no option {name!r}{did_you_mean(plain, known)}")
         made = cls(
-            paths=_paths(given),
+            paths=_opened(_paths(given), given.get("storage", "")),
             table=given.get("table", PACKETS),
             scope=given.get("scope", ""),
             fails_fast=_mode(given.get("mode", MODES[0])) == "FAILFAST",
@@ -98,10 +121,28 @@ class SourceRequest:
                 tuple(name.strip() for name in given.get("tlskeys", "").split(",") if name.strip()),
                 given.get("hashkey", ""),
             ),
+            log=given.get("log", ""),
+            settle_s=_read("settle", read_duration, given.get("settle", "10s")) / SECOND_NS,
+            files_most=_read("maxFilesPerTrigger", int, given.get("maxfilespertrigger", "1000")),
             options={name: _several(value) for name, value in given.items() if name in (*_DECODING, *FILTERS)},
         )
         made.check()
         return made
+
+    def check_stream(self) -> None:
+        """ValueError for what a stream cannot do."""
+        if not self.log:
+            raise ValueError(
+                "readStream needs option('log', FOLDER), where it keeps what it has read: one for each query"
+            )
+        if self.scope == "connection":
+            raise ValueError(
+                "a stream reads each file by itself (scope=file); mqsniff batch --follow decodes whole connections"
+            )
+        if self.pushes_filters:
+            raise ValueError("option pushFilters: Spark tells streams of no filters")
+        if self.files_most < 1:
+            raise ValueError("option maxFilesPerTrigger: at least one file")
 
     def check(self) -> None:
         """ValueError for what cannot be meant."""
@@ -179,6 +220,18 @@ class SourceRequest:
         if self.table == "records" or filters.needs_records:
             wanted.add("records")
         return Settings(self.limits, frozenset(wanted))
+
+
+def _opened(paths: tuple[str, ...], storage: str) -> tuple[str, ...]:
+    """Paths and URIs with the settings of a file of Hadoop; ValueError if it cannot be read."""
+    if not storage:
+        return paths
+    try:
+        setting = settings_file(storage)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ValueError(f"option storage: {storage}: {(reason or '').lower()}") from None
+    return tuple(with_settings(path, setting) for path in paths)
 
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:

@@ -27,9 +27,10 @@ from pyspark.sql import functions as F  # noqa: N812  # the field's name for it
 from mqsniff.batch.bundles import BUNDLE_DDL
 from mqsniff.batch.carried import CarriedIn
 from mqsniff.batch.commit import Archive, CommitError
-from mqsniff.batch.driver import StageReporter, run_job
+from mqsniff.batch.driver import IsReady, StageReporter, run_job
 from mqsniff.batch.failures import failure
 from mqsniff.batch.filestats import run_schema
+from mqsniff.batch.filesystems import AZURE, Setting, takes_settings, with_settings
 from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.job import JobOptions, JobReport
 from mqsniff.batch.origins import PieceShift
@@ -83,13 +84,35 @@ def run_opened(
         steps.stop()
 
 
-def _run(steps: SparkSteps, inputs: Iterable[str], out: str, options: JobOptions, on_stage: StageReporter) -> JobReport:
+def run_ready(
+    opened: Callable[[], SparkSession],
+    inputs: Iterable[str],
+    out: str,
+    options: JobOptions,
+    *,
+    on_stage: StageReporter,
+    ready: IsReady,
+) -> JobReport:
+    """As ``run``, for the captures that are ready; the session is opened when the first task runs, and stays."""
+    return _run(SparkSteps(opened), inputs, out, options, on_stage, ready=ready)
+
+
+def _run(
+    steps: SparkSteps,
+    inputs: Iterable[str],
+    out: str,
+    options: JobOptions,
+    on_stage: StageReporter,
+    *,
+    ready: IsReady = lambda _file: True,
+) -> JobReport:
     def begin(stage: str) -> None:
         steps.stage = stage
         on_stage(stage)
 
     with without_pandas_warning(), _in_one_line(steps, out):
-        return run_job(steps, inputs, out, options, begin)
+        *some, folder = steps.opened_by_hadoops_settings([*inputs, out])
+        return run_job(steps, some, folder, options, begin, ready=ready)
 
 
 def frames(spark: SparkSession, inputs: Iterable[str], staging: str | None = None, **more: Any) -> dict[str, DataFrame]:
@@ -105,7 +128,8 @@ def frames(spark: SparkSession, inputs: Iterable[str], staging: str | None = Non
 
 def read(spark: SparkSession, out: str) -> dict[str, DataFrame]:
     """The tables in the output folder of batch runs as DataFrames, by name; committed files only."""
-    archive = Archive(Store.at(out))
+    folder = with_settings(out, hadoop_setting(spark)) if takes_settings(out) else out
+    archive = Archive(Store.at(folder))
     paths: dict[str, list[str]] = {}
     for part in archive.committed():
         paths.setdefault(part.table, []).append(_sparks_uri(out, archive.store, part.path))
@@ -121,6 +145,8 @@ class SparkSteps:
         self._opened = opened
         self.session: SparkSession | None = None
         self._settings = contextlib.ExitStack()
+        self._set = False
+        """Whether our settings apply."""
         self._scanned: list[DataFrame] = []
         self.stage = ""
 
@@ -128,8 +154,17 @@ class SparkSteps:
     def _spark(self) -> SparkSession:
         if self.session is None:
             self.session = self._opened()
+        if not self._set:
             self._settings.enter_context(job_settings(self.session))
+            self._set = True
         return self.session
+
+    def opened_by_hadoops_settings(self, uris: Sequence[str]) -> list[str]:
+        """Paths and URIs with the settings of the session's Hadoop configuration, for those that take some."""
+        if not any(map(takes_settings, uris)):
+            return list(uris)
+        setting = hadoop_setting(self._spark)
+        return [with_settings(uri, setting) for uri in uris]
 
     def stop(self) -> None:
         """Stop the session, if it was opened."""
@@ -283,6 +318,7 @@ class SparkSteps:
         self._scanned = []
         with contextlib.suppress(Exception):
             self._settings.close()
+        self._set = False
 
     def _spread(self, rows: Sequence[str]) -> DataFrame:
         """Texts, one row and one task each."""
@@ -293,6 +329,16 @@ class SparkSteps:
         """The values in the only column of a DataFrame."""
         with described(self._spark, self.stage):
             return [row[0] for row in frame.collect()]
+
+
+def hadoop_setting(spark: SparkSession) -> Setting:
+    """The settings of a session's Hadoop configuration; over Spark Connect, those that Spark was given."""
+    try:
+        configuration = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001  # Python has no other way
+    except Exception:  # noqa: BLE001  # Spark Connect has no JVM, and says so with an error of its own
+        return lambda name: spark.conf.get(f"spark.hadoop.{name}", None)
+    get: Setting = configuration.get
+    return get
 
 
 def share_keys(spark: SparkSession, path: str) -> str:
@@ -334,7 +380,8 @@ def _sparks_uri(out: str, store: Store, path: str) -> str:
             raise CommitError(f"{out}: Spark cannot read a folder whose name is not UTF-8")
         return f"file://{store.place(path)}"
     scheme, _, rest = out.partition("?")[0].partition("://")
-    return f"{_SPARKS_NAMES.get(scheme, scheme)}://{rest.rpartition('@')[2].rstrip('/')}/{path}"
+    place = rest if scheme in AZURE else rest.rpartition("@")[2]
+    return f"{_SPARKS_NAMES.get(scheme, scheme)}://{place.rstrip('/')}/{path}"
 
 
 def _spark_schema(table: str) -> Any:

@@ -1,8 +1,8 @@
-"""File operations in a folder on any of pyarrow's file systems.
+"""File operations in a folder on any file system (``filesystems``).
 
 1. Paths are relative to the folder and use ``/``. Nothing outside the folder is touched; locally, StoreError if a path
    leads through a symbolic link.
-2. ``replace`` writes a small file atomically: readers see all of it or nothing.
+2. ``replace`` writes a small file atomically: readers see all of it or nothing. On HDFS an older one is deleted first.
 3. ``renames`` tells whether files can be moved atomically. On object stores a move is a copy.
 4. URIs are shown without credentials.
 """
@@ -17,14 +17,14 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
+from mqsniff.batch.filesystems import AZURE, FileSystemError, normal_uri, open_filesystem
 from mqsniff.sinks.outputfolder import LINK, local_folder
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-_RENAMING: Final = frozenset(("local", "hdfs", "viewfs"))
 _HARMLESS: Final = frozenset(("endpoint_override", "scheme", "region", "use_ssl"))
 """Parameters of pyarrow's URIs that are no credentials."""
 _URI: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+")
@@ -55,18 +55,17 @@ class Store:
 
     @classmethod
     def at(cls, uri: str) -> Store:
-        """The folder with this URI or local path; StoreError if pyarrow does not know its file system."""
-        from pyarrow import ArrowException, fs  # noqa: PLC0415  # start-up is a budget
-
+        """The folder with this URI or local path; StoreError if nothing here opens its file system."""
+        uri = normal_uri(uri)
         if "://" not in uri:
             path = Path(uri).absolute()
             return cls(*local_folder(path), renames=True, folder=path)
         try:
-            filesystem, root = fs.FileSystem.from_uri(uri)
-        except (ArrowException, OSError, ValueError) as error:
+            filesystem, root, renames = open_filesystem(uri)
+        except FileSystemError as error:
             raise StoreError(f"{shown_uri(uri)}: {redacted(str(error))}") from None
         folder = Path(root) if filesystem.type_name == "local" else None
-        return cls(filesystem, root, renames=filesystem.type_name in _RENAMING, folder=folder)
+        return cls(filesystem, root, renames=renames, folder=folder)
 
     @property
     def where(self) -> str:
@@ -92,8 +91,11 @@ class Store:
         written = path + _UNFINISHED if self.renames else path
         with self.filesystem.open_output_stream(self.place(written)) as stream:
             stream.write(data)
-        if written != path:
-            self.filesystem.move(self.place(written), self.place(path))
+        if written == path:
+            return
+        if self.folder is None:  # HDFS does not rename onto an existing file
+            self.delete(path)
+        self.filesystem.move(self.place(written), self.place(path))
 
     def move(self, source: str, target: str) -> None:
         """Move a file; nothing happens if it was moved before, so that a move can be repeated."""
@@ -197,9 +199,16 @@ def shown_uri(uri: str) -> str:
         parts = urlsplit(uri)
     except ValueError:
         return uri.partition("://")[0] + "://…"
-    host = parts.netloc.rpartition("@")[2]
+    host = shown_host(parts)
     kept = [(name, value) for name, value in parse_qsl(parts.query) if name in _HARMLESS]
     return urlunsplit((parts.scheme, host, parts.path.partition(";")[0], urlencode(kept, safe=":/"), ""))
+
+
+def shown_host(parts: SplitResult) -> str:
+    """The host of a URI without its user; with the container, which Azure's URIs have in its place."""
+    user, _, host = parts.netloc.rpartition("@")
+    container = user.partition(":")[0]
+    return f"{container}@{host}" if container and parts.scheme in AZURE else host
 
 
 def redacted(text: str) -> str:

@@ -1,5 +1,6 @@
 """Inputs: what paths, folders, globs and URIs name, how files are called, and their bytes."""
 
+import errno
 import os
 
 import pytest
@@ -163,3 +164,37 @@ def test_a_read_that_fails_ends_the_bytes_with_a_reason(tmp_path):
     assert source.read(4) == b""
     assert source.failure == "reading failed: is a directory"
     source.close()
+
+
+def test_a_folder_that_cannot_be_read_is_named_and_hides_no_other(archive, monkeypatch):
+    scandir = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("/a/b"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    found = {file.uri: file for file in list_inputs([str(archive)])}
+    assert names(".") == ["a/1.pcap", "a/2.PCAPNG.gz", "a/b", "c/4.cap"]
+    assert why_changed(found[f"{archive}/a/b"].location) == "permission denied"
+    monkeypatch.undo()
+    assert why_changed(found[f"{archive}/a/b"].location) == "not a regular file"
+
+
+def test_links_to_folders_are_not_followed_and_links_to_files_are(archive):
+    (archive / "c" / "loop").symlink_to(archive)
+    (archive / "c" / "link.pcap").symlink_to(archive / "a" / "1.pcap")
+    (archive / "c" / "gone.pcap").symlink_to(archive / "nothing")
+    assert names("c") == ["4.cap", "link.pcap"]
+
+
+def test_many_folders_and_files_are_listed_once_each(tmp_path):
+    wanted = []
+    for folder in range(40):
+        (tmp_path / f"{folder}").mkdir()
+        for file in range(300 if not folder else 3):
+            path = tmp_path / f"{folder}" / f"{file}.pcap"
+            path.write_bytes(bytes(file % 7))
+            wanted.append((str(path), file % 7))
+    assert [(file.uri, file.size) for file in list_inputs([str(tmp_path)])] == sorted(wanted)
