@@ -4,6 +4,7 @@
    being compiled: docs/decisions/011-compiled-modules.md.
 2. mypyc works on a copy, in which the ``__init__`` of each dataclass is written out, which would stay interpreted, and
    dissectors are marked as classes from which plugins in Python inherit.
+3. A compiled wheel needs librt, mypyc's library of vectors, in the version that it was built with or a later one.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import ast
 import os
 import shutil
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.egg_info import egg_info
 
 HERE = Path(__file__).resolve().parent
 COPY = HERE / "build" / "compiled-sources"
@@ -108,4 +111,16 @@ def constructor(node: ast.ClassDef) -> list[str]:
     return ["", f"    def __init__(self, {', '.join(parameters)}) -> None:", *body]
 
 
-setup(ext_modules=extensions() if os.environ.get("MQSNIFF_COMPILE") == "1" else [])
+class CompiledInfo(egg_info):
+    """The metadata of a compiled build, with rule 3; what every build needs stands in pyproject.toml."""
+
+    def run(self) -> None:
+        """Write them."""
+        self.distribution.install_requires.append(f"librt>={metadata.version('librt')}")
+        super().run()
+
+
+if os.environ.get("MQSNIFF_COMPILE") == "1":
+    setup(ext_modules=extensions(), cmdclass={"egg_info": CompiledInfo})
+else:
+    setup()

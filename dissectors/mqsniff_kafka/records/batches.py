@@ -14,6 +14,7 @@ Sources: Apache Kafka, ``common/record/DefaultRecordBatch.java``, ``DefaultRecor
 
 from __future__ import annotations
 
+from itertools import islice
 from struct import Struct
 from typing import Any, Final
 
@@ -34,15 +35,13 @@ from mqsniff_kafka.records.reading import (
     WRAPPERS_MAX,
     Batch,
     RecordDataReading,
-    counted,
     int64,
     offsets_from,
     sequences_from,
     time_ns,
-    times_ns,
     timestamp_type,
 )
-from mqsniff_kafka.records.walk import WIDTH, Record, RecordHeaders, WalkedRecords, walk
+from mqsniff_kafka.records.walk import RecordHeaders, WalkedRecords, walk
 
 __all__ = ["Batch", "RecordDataReading", "read_batches"]
 
@@ -149,7 +148,7 @@ def lone_amounts(data: bytes, start: int, stop: int, head: dict[str, Any]) -> Re
         constant |= {name: head[name] for name in ("producer_id", "producer_epoch")}
     if head["base_sequence"] >= 0:
         constant["sequence"] = head["base_sequence"]
-    return RecordBatch(b"", count, constant, {}, None, (walked.column(4), walked.column(5)))
+    return RecordBatch(b"", count, constant, {}, None, walked.values)
 
 
 def _read_next(reading: RecordDataReading, pos: int) -> int:
@@ -257,6 +256,7 @@ def _walked(reading: RecordDataReading, batch: Batch, count: int, *, whole: bool
     reading.plain_left -= len(partial.plain)
     walked = _walk(reading, batch, partial, count, whole=whole)
     if partial.why is None and walked.records == batch.head["records"] and walked.stop == len(partial.plain):
+        walked.compact()
         _OPENED.keep(key, OpenedBatch(packed, partial.plain, walked))
     return partial.plain, walked
 
@@ -283,10 +283,10 @@ def _read_control(reading: RecordDataReading, batch: Batch, plain: bytes, walked
     """Show the control records of a batch in its head, and keep their types."""
     found: list[Value] = []
     types: list[int] = []
-    for index in range(min(walked.records, CONTROL_RECORDS_MAX)):
-        record = Record(*walked.flat[index * WIDTH : (index + 1) * WIDTH])
-        key = plain[record.key_start : record.key_stop] if record.key_start >= 0 else b""
-        value = plain[record.value_start : record.value_stop] if record.value_start >= 0 else None
+    places = zip(*walked.keys, *walked.values, strict=True)
+    for index, (key_start, key_stop, start, stop) in enumerate(islice(places, CONTROL_RECORDS_MAX)):
+        key = plain[key_start:key_stop] if key_start >= 0 else b""
+        value = plain[start:stop] if start >= 0 else None
         types += control_type(key)
         if not reading.control_left:
             continue
@@ -304,20 +304,19 @@ def _read_control(reading: RecordDataReading, batch: Batch, plain: bytes, walked
 
 def records_of(reading: RecordDataReading, head: dict[str, Any], plain: bytes, walked: WalkedRecords) -> RecordBatch:
     """The records in ``plain`` as columns; their batch is the next one of the reading."""
-    timestamps, wire_deltas, keys, key_stops, values, value_stops = (walked.column(at) for at in range(WIDTH - 1))
-    deltas = counted(wire_deltas)
+    deltas = walked.deltas
     records = RecordBatch(plain, walked.records, _constant(head, len(reading.batches)))
     records.columns["offset"] = offsets_from(head["base_offset"], deltas)
     if head["attributes"] & LOG_APPEND:
         records.constant["record_ts"] = records.constant["store_ts"] = time_ns(head["max_timestamp"])
     else:
-        records.columns["record_ts"] = times_ns(head["base_timestamp"], timestamps)
+        records.columns["record_ts"] = walked.times_ns(head["base_timestamp"])
     sequence = head["base_sequence"]
     if sequence >= 0:
         records.columns["sequence"] = sequences_from(sequence, deltas)
-    records.keys = keys, key_stops
-    records.values = values, value_stops
-    if walked.places:
+    records.keys = walked.keys
+    records.values = walked.values
+    if walked.headers:
         records.headers = headers = RecordHeaders(plain, walked)
         records.header_spans = headers.spans
     else:

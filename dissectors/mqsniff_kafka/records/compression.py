@@ -125,7 +125,6 @@ def _rotated(word: int, by: int) -> int:
 # ---- opened batches
 
 KEPT_BYTES: Final = 8 << 20
-NUMBER_BYTES: Final = 8
 
 
 class OpenedBatch(NamedTuple):
@@ -138,8 +137,7 @@ class OpenedBatch(NamedTuple):
     @property
     def size(self) -> int:
         """About how many bytes of memory it takes."""
-        numbers = len(self.walked.flat) + len(self.walked.places)
-        return len(self.packed) + len(self.plain) + NUMBER_BYTES * numbers
+        return len(self.packed) + len(self.plain) + self.walked.size
 
 
 class OpenedBatches:

@@ -142,24 +142,9 @@ class RecordDataReading:
         return granted
 
 
-def times_ns(base: int, deltas: Sequence[int]) -> Sequence[int | None]:
-    """Nanoseconds of times in milliseconds relative to ``base``; None for none (-1)."""
-    try:
-        times = array("q", [(base + delta) * MILLISECOND_NS for delta in deltas])
-    except OverflowError:
-        return [time_ns(base + delta) for delta in deltas]
-    return times if min(times, default=0) >= 0 else [time_ns(base + delta) for delta in deltas]
-
-
 def time_ns(milliseconds: int) -> int | None:
     """Nanoseconds of a time in milliseconds; None for none (-1)."""
     return milliseconds * MILLISECOND_NS if milliseconds >= 0 else None
-
-
-def counted(deltas: array[int]) -> Sequence[int]:
-    """Deltas as a range if they count from 0, as they do unless a compaction removed records."""
-    count = range(len(deltas))
-    return count if deltas == array("q", count) else deltas
 
 
 def offsets_from(base: int, deltas: Sequence[int]) -> Sequence[int]:

@@ -4,203 +4,352 @@
    ``read_record``, of which its slow twin, ``walk_slowly``, consists.
 2. A record is read whole or not at all: its fields and headers must end exactly where its length says.
 3. The walk finds the places of headers; they become text and bytes on demand.
-4. Columns are arrays of C integers: rows are made of them later, at 16 ns a number; a list of int objects took 75 ns.
+4. Numbers are native in the compiled build (``spec.vectors``): they become arrays of C integers there, and Python
+   objects where Python reads them.
 
-Measured on one core by ``benchmarks/recordwalk.py``: 1.0 µs a record of the usual sizes, 0.6 µs a small one, the slow
-twin 2.9 and 2.5. A walk of the lengths with NumPy for the columns took 2.1 and 0.25 µs: batches of 16 KiB hold some
-twenty usual records, too few to make up for its calls.
+``benchmarks/recordwalk.py`` on one core of a busy machine, CPU time a record: for values of 30 bytes 0.01 µs compiled
+and 0.66 µs in Python; for values of 20 to 4096 bytes, a third of them with headers, 0.04 µs and 1.2 µs.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from operator import sub
-from typing import Final, NamedTuple, overload
+from itertools import accumulate
+from typing import Final, overload
 
 from mqsniff.model import HeaderSpans
+from mqsniff.spec.vectors import compact, extend, i64, packed, vec
 from mqsniff.spec.wire import CUT, Malformed, read_varint, read_varlong
+from mqsniff_kafka.records.reading import MILLISECOND_NS, time_ns
 
 RECORD_MIN: Final = 7
 """Bytes of the smallest record: length, attributes, two deltas, two lengths and a count."""
-WIDTH: Final = 7
 HEADERS_MAX: Final = 1 << 20
 """Most headers of one batch: two bytes may become the places of a header."""
+TIME_MS_MAX: Final = ((1 << 63) - 1) // MILLISECOND_NS
+"""The last time whose nanoseconds are an int64."""
+_PLACES_FIRST: Final = 1 << 12
+"""Places of headers that room is made for at the first ones, beyond their own; later ones double it."""
 
 
-class Record(NamedTuple):
-    """One record; spans are offsets in the walked bytes, -1 for null."""
+class WalkedRecords:
+    """The whole records of a batch as columns, and how the walk ended; spans are offsets in the walked bytes."""
 
-    timestamp_delta: int
-    offset_delta: int
-    key_start: int
-    key_stop: int
-    value_start: int
-    value_stop: int
-    headers: int
-    """Number of headers of the batch up to this record, its own included."""
+    __slots__ = (
+        *("_header_counts", "_key_stops", "_keys", "_offsets", "_placed", "_places", "_room", "_timestamps"),
+        *("_value_stops", "_values", "cut", "headers", "in_order", "records", "stop", "why"),
+    )
 
-
-class WalkedRecords(NamedTuple):
-    """The whole records of a batch, as fields of ``Record`` in one flat array, and how the walk ended."""
-
-    flat: array[int]
-    places: array[int]
-    """Places of all headers, as in ``HeaderSpans``."""
-    stop: int
-    """Offset after the last record."""
-    why: str | None = None
-    """What is wrong with the bytes at ``stop``."""
-    cut: bool = False
-    """Whether the bytes end inside a record that may be sound."""
+    def __init__(self, room: int, start: int) -> None:
+        """``room``: most records that there can be; ``start``: offset of the first."""
+        self.records: i64 = 0
+        """Number of records."""
+        self.headers: i64 = 0
+        """Number of their headers."""
+        self.in_order = True
+        """Whether offset deltas count from 0, as they do unless a compaction removed records."""
+        self.stop: i64 = start
+        """Offset after the last record."""
+        self.why: str | None = None
+        """What is wrong with the bytes at ``stop``."""
+        self.cut = False
+        """Whether the bytes end inside a record that may be sound."""
+        self._timestamps = vec[i64]([0] * room)
+        self._offsets = vec[i64]([0] * room)
+        self._keys = vec[i64]([0] * room)
+        self._key_stops = vec[i64]([0] * room)
+        self._values = vec[i64]([0] * room)
+        self._value_stops = vec[i64]([0] * room)
+        self._header_counts = vec[i64]([0] * room)
+        self._places = vec[i64]([0] * 0)
+        self._placed: i64 = 0
+        """Headers whose places were written last, whether their record is sound or not."""
+        self._room: i64 = room
 
     @property
-    def records(self) -> int:
-        """Number of records."""
-        return len(self.flat) // WIDTH
+    def size(self) -> int:
+        """Bytes of memory that its columns take once they are compact."""
+        return 8 * (7 * self._room + len(self._places))
 
-    def column(self, index: int) -> array[int]:
-        """A field of all records, by its position in ``Record``."""
-        return self.flat[index::WIDTH]
+    def compact(self) -> None:
+        """Take less memory; nothing is read into it after this."""
+        self._timestamps, self._offsets = compact(self._timestamps), compact(self._offsets)
+        self._keys, self._key_stops = compact(self._keys), compact(self._key_stops)
+        self._values, self._value_stops = compact(self._values), compact(self._value_stops)
+        self._header_counts, self._places = compact(self._header_counts), compact(self._places)
 
+    # ---- columns
 
-def walk(data: bytes, pos: int, end: int, count: int) -> WalkedRecords:
-    """Read ``count`` records of ``data[pos:end]``, or as many as are whole and sound before that."""
-    flat: list[int] = []
-    places: list[int] = []
-    while True:
-        pos = _stride(data, pos, end, count - len(flat) // WIDTH, flat, places)
-        _forget(flat, places)
-        if len(flat) == count * WIDTH:
-            return _walked(flat, places, pos)
+    @property
+    def deltas(self) -> Sequence[int]:
+        """Offset deltas."""
+        return range(self.records) if self.in_order else packed(self._offsets, self.records)
+
+    @property
+    def timestamp_deltas(self) -> array[int]:
+        """Times in milliseconds after that of the batch."""
+        return packed(self._timestamps, self.records)
+
+    @property
+    def keys(self) -> tuple[array[int], array[int]]:
+        """(starts, stops) of keys; -1 for null."""
+        return packed(self._keys, self.records), packed(self._key_stops, self.records)
+
+    @property
+    def values(self) -> tuple[array[int], array[int]]:
+        """(starts, stops) of values; -1 for null."""
+        return packed(self._values, self.records), packed(self._value_stops, self.records)
+
+    @property
+    def places(self) -> array[int]:
+        """Places of all headers, as in ``HeaderSpans``."""
+        return packed(self._places, 4 * self.headers)
+
+    @property
+    def header_counts(self) -> array[int]:
+        """Number of headers of each record."""
+        return packed(self._header_counts, self.records)
+
+    def times_ns(self, base: int) -> Sequence[int | None]:
+        """Times in nanoseconds, where that of the batch is ``base`` milliseconds; None for none (below 0)."""
+        if not 0 <= base <= TIME_MS_MAX:
+            return [time_ns(base + delta) for delta in self.timestamp_deltas]
+        deltas = self._timestamps
+        times = vec[i64]([0] * self.records)
+        first: i64 = base
+        lowest, highest = -first, TIME_MS_MAX - first
+        for at in range(self.records):
+            delta = deltas[at]
+            if delta < lowest or delta > highest:
+                return [time_ns(base + delta) for delta in self.timestamp_deltas]
+            times[at] = (first + delta) * MILLISECOND_NS
+        return packed(times, self.records)
+
+    # ---- records, written by the walks
+
+    def stride(self, data: bytes, end: i64, count: i64) -> None:  # noqa: C901, PLR0915  # rule 1
+        """Read records up to ``count`` in all, or to the first one that is odd."""
+        timestamps, offsets, header_counts = self._timestamps, self._offsets, self._header_counts
+        keys, key_stops, values, value_stops = self._keys, self._key_stops, self._values, self._value_stops
+        pos = self.stop
+        last, at, in_order = pos, self.records, self.in_order
+        headers = placed = self.headers
         try:
-            record, pos = read_record(data, pos, end, places)
-        except Malformed as error:
-            _forget(flat, places)
-            return _walked(flat, places, pos, str(error), cut=_runs_out(data, pos, end))
-        flat += record
-
-
-def walk_slowly(data: bytes, pos: int, end: int, count: int) -> WalkedRecords:
-    """As ``walk``, record by record."""
-    flat: list[int] = []
-    places: list[int] = []
-    for _ in range(count):
-        try:
-            record, pos = read_record(data, pos, end, places)
-        except Malformed as error:
-            _forget(flat, places)
-            return _walked(flat, places, pos, str(error), cut=_runs_out(data, pos, end))
-        flat += record
-    return _walked(flat, places, pos)
-
-
-def _walked(
-    flat: list[int], places: list[int], stop: int, why: str | None = None, *, cut: bool = False
-) -> WalkedRecords:
-    """Put the numbers of a walk into arrays of C (rule 4)."""
-    return WalkedRecords(array("q", flat), array("q", places), stop, why, cut)
-
-
-def _forget(flat: list[int], places: list[int]) -> None:
-    """Remove the headers of a record that was not read."""
-    del places[4 * (flat[-1] if flat else 0) :]
-
-
-def _stride(  # noqa: C901, PLR0915, PLR0917  # rule 1
-    data: bytes, pos: int, end: int, count: int, flat: list[int], places: list[int]
-) -> int:
-    """Append up to ``count`` records to ``flat``; returns the offset after the last one that it could read."""
-    last = pos
-    headers = len(places) // 4
-    try:
-        for _ in range(count):
-            size = data[pos]
-            pos += 1
-            if size > 0x7F:
-                more = data[pos]
-                if more < 0x80:
-                    size += (more << 7) - 0x80
-                    pos += 1
-                    stop = pos + (size >> 1)
-                else:
-                    zigzag, pos = read_varint(data, pos - 1, end)
-                    stop = pos + zigzag
-                    size = 0
-            else:
-                stop = pos + (size >> 1)
-            if stop > end or size & 1:
-                break
-
-            timestamp = data[pos + 1]
-            pos += 2
-            if timestamp > 0x7F:
-                more = data[pos]
-                if more < 0x80:
-                    timestamp += (more << 7) - 0x80
-                    pos += 1
-                    timestamp = timestamp >> 1 ^ -(timestamp & 1)
-                else:
-                    timestamp, pos = read_varlong(data, pos - 1, stop)
-            else:
-                timestamp = timestamp >> 1 ^ -(timestamp & 1)
-
-            offset = data[pos]
-            pos += 1
-            if offset > 0x7F:
-                more = data[pos]
-                if more < 0x80:
-                    offset += (more << 7) - 0x80
-                    pos += 1
-                    offset = offset >> 1 ^ -(offset & 1)
-                else:
-                    offset, pos = read_varint(data, pos - 1, stop)
-            else:
-                offset = offset >> 1 ^ -(offset & 1)
-
-            size = data[pos]
-            pos += 1
-            if size == 1:
-                key = key_stop = -1
-            else:
+            for at in range(at, min(count, self._room)):  # noqa: B020  # the range is made once
+                size: i64 = data[pos]
+                pos += 1
                 if size > 0x7F:
-                    size, pos = read_varint(data, pos - 1, stop)
-                    size <<= 1
-                if size & 1 or size < 0:
-                    break
-                key = pos
-                key_stop = pos = pos + (size >> 1)
-
-            size = data[pos]
-            pos += 1
-            if size == 1:
-                value = value_stop = -1
-            else:
-                if size > 0x7F:
-                    more = data[pos]
+                    more: i64 = data[pos]
                     if more < 0x80:
                         size += (more << 7) - 0x80
                         pos += 1
                     else:
+                        size, pos = read_varint(data, pos - 1, end)
+                        size <<= 1
+                stop = pos + (size >> 1)
+                if stop > end or size & 1:
+                    break
+
+                timestamp: i64 = data[pos + 1]
+                pos += 2
+                if timestamp > 0x7F:
+                    more = data[pos]
+                    if more < 0x80:
+                        timestamp += (more << 7) - 0x80
+                        pos += 1
+                        timestamp = timestamp >> 1 ^ -(timestamp & 1)
+                    else:
+                        timestamp, pos = read_varlong(data, pos - 1, stop)
+                else:
+                    timestamp = timestamp >> 1 ^ -(timestamp & 1)
+
+                offset: i64 = data[pos]
+                pos += 1
+                if offset > 0x7F:
+                    more = data[pos]
+                    if more < 0x80:
+                        offset += (more << 7) - 0x80
+                        pos += 1
+                        offset = offset >> 1 ^ -(offset & 1)
+                    else:
+                        offset, pos = read_varint(data, pos - 1, stop)
+                else:
+                    offset = offset >> 1 ^ -(offset & 1)
+
+                size = data[pos]
+                pos += 1
+                if size != 1:
+                    if size > 0x7F:
                         size, pos = read_varint(data, pos - 1, stop)
                         size <<= 1
-                if size & 1 or size < 0:
-                    break
-                value = pos
-                value_stop = pos = pos + (size >> 1)
+                    if size & 1 or size < 0:
+                        break
+                    key = pos
+                    key_stop = pos = pos + (size >> 1)
+                else:
+                    key = key_stop = -1
 
-            if data[pos]:
-                pos = _place_headers(data, pos, stop, places)
-                headers = len(places) // 4
-            else:
+                size = data[pos]
                 pos += 1
-            if pos != stop:
-                break
-            flat += (timestamp, offset, key, key_stop, value, value_stop, headers)
-            last = stop
-    except (IndexError, Malformed):
-        return last
-    return last
+                if size != 1:
+                    if size > 0x7F:
+                        more = data[pos]
+                        if more < 0x80:
+                            size += (more << 7) - 0x80
+                            pos += 1
+                        else:
+                            size, pos = read_varint(data, pos - 1, stop)
+                            size <<= 1
+                    if size & 1 or size < 0:
+                        break
+                    value = pos
+                    value_stop = pos = pos + (size >> 1)
+                else:
+                    value = value_stop = -1
+
+                if data[pos]:
+                    pos = self._place_headers(data, pos, stop, headers)
+                    placed = self._placed
+                else:
+                    pos += 1
+                if pos != stop:
+                    break
+                if offset != at:
+                    in_order = False
+                timestamps[at] = timestamp
+                offsets[at] = offset
+                keys[at] = key
+                key_stops[at] = key_stop
+                values[at] = value
+                value_stops[at] = value_stop
+                header_counts[at] = placed - headers
+                headers = placed
+                last = stop
+            else:
+                at = min(count, self._room)
+        except (IndexError, Malformed):
+            pass
+        self.records, self.headers, self.stop, self.in_order = at, headers, last, in_order
+
+    def read_record(self, data: bytes, end: i64) -> None:
+        """Read one record; Malformed if it is not whole and sound."""
+        pos, at = self.stop, self.records
+        size, start = read_varint(data, pos, end)
+        stop = start + size
+        if size < RECORD_MIN - 1:
+            raise Malformed("record too short")
+        if stop > end:
+            raise Malformed(CUT)
+        timestamp, pos = read_varlong(data, start + 1, stop)
+        offset, pos = read_varint(data, pos, stop)
+        key, key_stop, pos = _read_span(data, pos, stop)
+        value, value_stop, pos = _read_span(data, pos, stop)
+        try:
+            pos = self._place_headers(data, pos, stop, self.headers)
+        except IndexError:
+            raise Malformed(CUT) from None
+        if pos != stop:
+            raise Malformed("record of another size than its fields")
+        self._timestamps[at], self._offsets[at] = timestamp, offset
+        self._keys[at], self._key_stops[at] = key, key_stop
+        self._values[at], self._value_stops[at] = value, value_stop
+        self._header_counts[at] = self._placed - self.headers
+        self.headers = self._placed
+        self.in_order = self.in_order and offset == at
+        self.records, self.stop = at + 1, stop
+
+    def _place_headers(self, data: bytes, pos: i64, end: i64, headers: i64) -> i64:
+        """Write the places of the headers whose count is at ``pos`` after those of ``headers`` headers.
+
+        Returns the offset after them; IndexError if ``data`` ends inside them.
+        """
+        count: i64 = data[pos]
+        if count < 0x80 and not count & 1:
+            count >>= 1
+            pos += 1
+        else:
+            count, pos = read_varint(data, pos, end)
+        if count < 0:
+            raise Malformed("negative number of headers")
+        if 2 * count > end - pos:
+            raise Malformed("more headers than bytes")
+        if count + headers > HEADERS_MAX:
+            raise Malformed("more headers in a batch than are read")
+        at = 4 * headers
+        last = at + 4 * count
+        if last > len(self._places):
+            self._make_room(last)
+        places = self._places
+        while at < last:
+            size: i64 = data[pos]
+            if size < 0x80 and not size & 1:
+                key = pos + 1
+                stop = key + (size >> 1)
+            else:
+                size, key = read_varint(data, pos, end)
+                if size < 0:
+                    raise Malformed("header without a key")
+                stop = key + size
+            size = data[stop]
+            if size < 0x80 and not size & 1:
+                value = stop + 1
+                pos = value + (size >> 1)
+            else:
+                size, pos = read_varint(data, stop, end)
+                if size < -1:
+                    raise Malformed("negative length")
+                value = pos
+                if size < 0:
+                    value = -1
+                else:
+                    pos += size
+            places[at] = key
+            places[at + 1] = stop
+            places[at + 2] = value
+            places[at + 3] = pos
+            at += 4
+        self._placed = headers + count
+        return pos
+
+    def _make_room(self, wanted: i64) -> None:
+        """Make room for more places: at first as if all records had as many, within a limit, then twice as many."""
+        more = wanted
+        if len(self._places) == 0:
+            more = max(wanted, min(wanted * self._room, _PLACES_FIRST))
+        self._places = extend(self._places, vec[i64]([0] * more))
+
+
+def walk(data: bytes, pos: int, end: int, count: int) -> WalkedRecords:
+    """Read ``count`` records of ``data[pos:end]``, or as many as are whole and sound before that."""
+    walked = WalkedRecords(_most(pos, end, count), pos)
+    while True:
+        walked.stride(data, end, count)
+        if walked.records == count or not _reads_one(walked, data, end):
+            return walked
+
+
+def walk_slowly(data: bytes, pos: int, end: int, count: int) -> WalkedRecords:
+    """As ``walk``, record by record."""
+    walked = WalkedRecords(_most(pos, end, count), pos)
+    while walked.records < count and _reads_one(walked, data, end):
+        pass
+    return walked
+
+
+def _most(pos: int, end: int, count: int) -> int:
+    """Most records that there can be; a false count takes no memory."""
+    return max(0, min(count, (end - pos) // RECORD_MIN))
+
+
+def _reads_one(walked: WalkedRecords, data: bytes, end: int) -> bool:
+    """Read one record; false if it is not whole and sound: then what is wrong is noted."""
+    try:
+        walked.read_record(data, end)
+    except Malformed as error:
+        walked.why, walked.cut = str(error), _runs_out(data, walked.stop, end)
+        return False
+    return True
 
 
 def _runs_out(data: bytes, pos: int, end: int) -> bool:
@@ -210,27 +359,6 @@ def _runs_out(data: bytes, pos: int, end: int) -> bool:
     except Malformed as error:
         return str(error) == CUT
     return size > end - pos
-
-
-def read_record(data: bytes, pos: int, end: int, places: list[int]) -> tuple[Record, int]:
-    """Read one record: (it, offset after it); appends its headers to ``places``."""
-    size, pos = read_varint(data, pos, end)
-    stop = pos + size
-    if size < RECORD_MIN - 1:
-        raise Malformed("record too short")
-    if stop > end:
-        raise Malformed(CUT)
-    timestamp, pos = read_varlong(data, pos + 1, stop)
-    offset, pos = read_varint(data, pos, stop)
-    key, key_stop, pos = _read_span(data, pos, stop)
-    value, value_stop, pos = _read_span(data, pos, stop)
-    try:
-        pos = _place_headers(data, pos, stop, places)
-    except IndexError:
-        raise Malformed(CUT) from None
-    if pos != stop:
-        raise Malformed("record of another size than its fields")
-    return Record(timestamp, offset, key, key_stop, value, value_stop, len(places) // 4), stop
 
 
 def _read_span(data: bytes, pos: int, end: int) -> tuple[int, int, int]:
@@ -245,62 +373,19 @@ def _read_span(data: bytes, pos: int, end: int) -> tuple[int, int, int]:
     return pos, pos + size, pos + size
 
 
-# ---- headers
-
-
-def _place_headers(data: bytes, pos: int, end: int, places: list[int]) -> int:
-    """Append the places of the headers whose count is at ``pos``; returns the offset after them.
-
-    IndexError if ``data`` ends inside them.
-    """
-    count = data[pos]
-    if count < 0x80 and not count & 1:
-        count >>= 1
-        pos += 1
-    else:
-        count, pos = read_varint(data, pos, end)
-    if count < 0:
-        raise Malformed("negative number of headers")
-    if 2 * count > end - pos:
-        raise Malformed("more headers than bytes")
-    if count + len(places) // 4 > HEADERS_MAX:
-        raise Malformed("more headers in a batch than are read")
-    for _ in range(count):
-        size = data[pos]
-        if size < 0x80 and not size & 1:
-            key = pos + 1
-            stop = key + (size >> 1)
-        else:
-            size, key = read_varint(data, pos, end)
-            if size < 0:
-                raise Malformed("header without a key")
-            stop = key + size
-        size = data[stop]
-        if size < 0x80 and not size & 1:
-            value = stop + 1
-            pos = value + (size >> 1)
-        else:
-            size, pos = read_varint(data, stop, end)
-            if size < -1:
-                raise Malformed("negative length")
-            value = -1 if size < 0 else pos
-            pos += max(size, 0)
-        places += (key, stop, value, pos)
-    return pos
-
-
 class RecordHeaders(Sequence[list[tuple[str, bytes | None]]]):
     """The headers of each record of a batch, made into pairs on demand."""
 
-    __slots__ = ("_data", "_places", "_stops")
+    __slots__ = ("_counts", "_data", "_places", "_stops")
 
     def __init__(self, data: bytes, walked: WalkedRecords) -> None:
         self._data = data
         self._places = walked.places
-        self._stops = array("q", (0,)) + walked.column(Record._fields.index("headers"))
+        self._counts = walked.header_counts
+        self._stops: list[int] | None = None
 
     def __len__(self) -> int:
-        return len(self._stops) - 1
+        return len(self._counts)
 
     @overload
     def __getitem__(self, index: int) -> list[tuple[str, bytes | None]]: ...
@@ -310,8 +395,10 @@ class RecordHeaders(Sequence[list[tuple[str, bytes | None]]]):
     def __getitem__(self, index: int | slice) -> list[tuple[str, bytes | None]] | list[list[tuple[str, bytes | None]]]:
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
-        index = range(len(self))[index]
-        data, places = self._data, self._places[4 * self._stops[index] : 4 * self._stops[index + 1]]
+        if self._stops is None:
+            self._stops = list(accumulate(self._counts))
+        stop = self._stops[index]
+        data, places = self._data, self._places[4 * (stop - self._counts[index]) : 4 * stop]
         return [
             (data[key:stop].decode(errors="backslashreplace"), None if value < 0 else data[value:end])
             for key, stop, value, end in _by_fours(places)
@@ -319,7 +406,7 @@ class RecordHeaders(Sequence[list[tuple[str, bytes | None]]]):
 
     def spans(self) -> HeaderSpans:
         """The places of all headers."""
-        return HeaderSpans(array("q", map(sub, self._stops[1:], self._stops)), self._places)
+        return HeaderSpans(self._counts, self._places)
 
 
 def _by_fours(places: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from builds import python_only
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from record_craft import HEAD, Plain, batch
 
 from mqsniff_kafka.records import walk as module
-from mqsniff_kafka.records.walk import RECORD_MIN, RecordHeaders, walk, walk_slowly
+from mqsniff_kafka.records.reading import time_ns
+from mqsniff_kafka.records.walk import RECORD_MIN, TIME_MS_MAX, RecordHeaders, WalkedRecords, walk, walk_slowly
 
 QUICK = settings(max_examples=50, deadline=None)
 
@@ -25,6 +26,18 @@ RECORDS = st.lists(
 ).map(tuple)
 
 
+def told(walked: WalkedRecords) -> tuple[object, ...]:
+    """All that a walk says."""
+    numbers = (walked.timestamp_deltas, walked.deltas, *walked.keys, *walked.values)
+    return (
+        *map(list, (*numbers, walked.header_counts, walked.places)),
+        walked.records,
+        walked.stop,
+        walked.why,
+        walked.cut,
+    )
+
+
 @given(RECORDS, st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), max_size=4), st.integers(0, 60))
 @QUICK
 def test_the_walk_gives_what_its_slow_twin_gives(
@@ -36,8 +49,8 @@ def test_the_walk_gives_what_its_slow_twin_gives(
     data = bytes(plain)
     end = max(0, len(data) - behind)
     walked = walk(data, 0, end, len(records))
-    assert walked == walk_slowly(data, 0, end, len(records))
-    assert len(walked.places) == 4 * (walked.flat[-1] if walked.flat else 0)
+    assert told(walked) == told(walk_slowly(data, 0, end, len(records)))
+    assert len(walked.places) == 4 * walked.headers == 4 * sum(walked.header_counts)
 
 
 @given(RECORDS)
@@ -62,24 +75,80 @@ def test_headers_of_a_batch_are_limited(monkeypatch):
     walked = walk(data, 0, len(data), 2)
     assert (walked.records, len(walked.places)) == (1, 8)
     assert walked.why == "more headers in a batch than are read"
-    assert walked == walk_slowly(data, 0, len(data), 2)
+    assert told(walked) == told(walk_slowly(data, 0, len(data), 2))
 
 
 @given(st.lists(st.sampled_from([0, 1, 2, 3, 12, 14, 16, 0x80, 0x81, 0xFF]), max_size=40))
 @QUICK
 def test_the_twins_agree_on_numbers_that_are_written_too_long(numbers: list[int]) -> None:
     data = bytes(numbers)
-    assert walk(data, 0, len(data), 5) == walk_slowly(data, 0, len(data), 5)
+    assert told(walk(data, 0, len(data), 5)) == told(walk_slowly(data, 0, len(data), 5))
 
 
 def test_a_length_written_too_long_is_read_all_the_same() -> None:
     data = bytes.fromhex("0e000000 8100 01 00".replace(" ", ""))
     walked = walk(data, 0, len(data), 1)
-    assert walked.flat.tolist() == [0, 0, -1, -1, -1, -1, 0]
-    assert walked == walk_slowly(data, 0, len(data), 1)
+    assert told(walked) == told(walk_slowly(data, 0, len(data), 1))
+    assert told(walked) == ([0], [0], [-1], [-1], [-1], [-1], [0], [], 1, 8, None, False)
 
 
 def test_no_record_is_smaller_than_its_bound() -> None:
     data = bytes.fromhex("0c000000010100")
     assert len(data) == RECORD_MIN
     assert walk(data, 0, len(data), 1).records == 1
+
+
+def bare(timestamp: int, offset: int) -> bytes:
+    """A record without key, value and headers."""
+    rest = b"\x00" + varlong(timestamp) + varlong(offset) + bytes((1, 1, 0))
+    return varlong(len(rest)) + rest
+
+
+def varlong(number: int) -> bytes:
+    """A number by zigzag, 7 bits a byte."""
+    bits = (number << 1 ^ number >> 63) & (1 << 64) - 1
+    written = bytearray()
+    while bits > 0x7F:
+        written.append(bits & 0x7F | 0x80)
+        bits >>= 7
+    return bytes((*written, bits))
+
+
+TIMES = st.sampled_from([0, 1, TIME_MS_MAX, -(1 << 63), (1 << 63) - 1]) | st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@given(TIMES, st.lists(TIMES | st.integers(-3, 3), max_size=4))
+@QUICK
+def test_times_are_those_that_python_counts_whatever_fits_in_native_numbers(base: int, deltas: list[int]) -> None:
+    data = b"".join(bare(delta, at) for at, delta in enumerate(deltas))
+    walked = walk(data, 0, len(data), len(deltas))
+    assert list(walked.timestamp_deltas) == deltas
+    assert list(walked.times_ns(base)) == [time_ns(base + delta) for delta in deltas]
+
+
+@given(st.lists(st.integers(-(1 << 31), (1 << 31) - 1) | st.integers(0, 3), max_size=5))
+@example([0, 1, 2])
+@example([0, 2, 3])
+@QUICK
+def test_offset_deltas_are_a_range_only_where_they_count_from_0(deltas: list[int]) -> None:
+    data = b"".join(bare(0, delta) for delta in deltas)
+    for walked in (walk(data, 0, len(data), len(deltas)), walk_slowly(data, 0, len(data), len(deltas))):
+        assert list(walked.deltas) == deltas
+        assert isinstance(walked.deltas, range) == (deltas == list(range(len(deltas))))
+
+
+def test_a_false_count_of_records_takes_no_memory() -> None:
+    data = bare(0, 0) * 3
+    walked = walk(data, 0, len(data), (1 << 31) - 1)
+    assert (walked.records, walked.cut) == (3, True)
+    assert walked.size < 1000
+
+
+def test_headers_find_room_however_many_a_record_has_after_others() -> None:
+    counts = (0, 1, 3000, 0, 2, 5000, 1)
+    records = tuple(Plain(1, None, b"v", (("k", b"w"),) * count) for count in counts)
+    data = batch(records)[HEAD:]
+    walked = walk(data, 0, len(data), len(records))
+    assert told(walked) == told(walk_slowly(data, 0, len(data), len(records)))
+    assert walked.header_counts.tolist() == list(counts)
+    assert RecordHeaders(data, walked)[5] == [("k", b"w")] * 5000
