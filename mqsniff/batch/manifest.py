@@ -60,12 +60,12 @@ class Manifest:
     parts: tuple[Published, ...]
     replaces: tuple[str, ...] = ()
     """Runs whose files no longer count."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    report: Mapping[str, Any] = field(default_factory=dict)
     drops: tuple[str, ...] = ()
     """Part files of earlier runs that no longer count: those of open connections, and those with other topic names."""
     carried: tuple[Published, ...] = ()
     """Files of ``_mqsniff/carried`` that the next run goes on from."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    report: Mapping[str, Any] = field(default_factory=dict)
 
     def encoded(self, *, indented: bool = True) -> bytes:
         """As JSON, or as one line of it."""
