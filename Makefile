@@ -12,7 +12,7 @@ WHEEL := $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir bui
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
 LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py
 
-.PHONY: fuzz lies lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows same-windows hdfs-runs bench clean
+.PHONY: fuzz lies lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows same-windows follow-faults hdfs-runs bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
@@ -121,6 +121,9 @@ hdfs-runs: .venv/ready  ## a batch job whose captures and tables are on HDFS; ne
 
 same-windows: .venv/ready  ## rows of runs that carry open connections against those of one run: make same-windows CAPTURES=DIR
 	PYTHONPATH=.:tests $(BIN)/python tests/batch/same_windows.py $(CAPTURES)
+
+follow-faults: .venv/ready  ## kill `batch --follow` at random moments, and compare its rows with those of one run; needs Java
+	PYTHONPATH=.:tests $(BIN)/python tests/batch/follow_faults.py
 
 bench: .venv/ready  ## speed and memory; needs tshark for the comparison
 	$(BIN)/python benchmarks/run.py

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     EqualTo,
     Filter,
     GreaterThan,
@@ -74,14 +75,23 @@ class CaptureDataSource(DataSource):
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  # it needs pandas
 
         request = SourceRequest.of(self.options)
-        _listed(request.paths)
+        if not request.log:  # a stream may begin with an empty folder
+            _listed(request.paths)
         return from_arrow_schema(_schema(request.table, request.columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the files, with the columns of a schema."""
         request = SourceRequest.of(self.options)
-        reader = _FilteringReader if request.pushes_filters else _TableReader
+        reader = _FilteringReader if request.pushes_filters else TableReader
         return reader(replace(request, columns=tuple(schema.fieldNames()) or request.columns))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        """A reader of what arrives."""
+        from mqsniff.batch.streamsource import LandingReader  # noqa: PLC0415  # it uses this module
+
+        request = replace(SourceRequest.of(self.options), columns=tuple(schema.fieldNames()))
+        request.check_stream()
+        return LandingReader(request)
 
 
 def register(spark: SparkSession) -> None:
@@ -90,7 +100,7 @@ def register(spark: SparkSession) -> None:
 
 
 @dataclass
-class _FilePartition(InputPartition):
+class FilePartition(InputPartition):
     """What one task reads: a file, or all of them."""
 
     files: tuple[tuple[Location, str], ...]
@@ -211,7 +221,7 @@ class _AllFiles:
                 raise InputError(f"{info.name}: {info.unreadable}")
 
 
-class _TableReader(DataSourceReader):
+class TableReader(DataSourceReader):
     """Reads one table of every file."""
 
     def __init__(self, request: SourceRequest) -> None:
@@ -223,14 +233,14 @@ class _TableReader(DataSourceReader):
         files = _listed(self._request.paths)
         named = [(file.location, name) for file, name in zip(files, names_of(f.uri for f in files), strict=True)]
         if self._request.scope == "connection":
-            return [_FilePartition(tuple(named))]
+            return [FilePartition(tuple(named))]
         chosen = self._pushed.captures
         kept = [(place, name) for place, name in named if chosen is None or escaped(name) in chosen]
-        return [_FilePartition((each,)) for each in kept] or [_FilePartition(())]
+        return [FilePartition((each,)) for each in kept] or [FilePartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
-        files, request = cast("_FilePartition", partition).files, self._request
+        files, request = cast("FilePartition", partition).files, self._request
         source: Source
         if not files:
             return
@@ -244,7 +254,7 @@ class _TableReader(DataSourceReader):
             yield from _rows(source, request, self._pushed)
 
 
-class _FilteringReader(_TableReader):
+class _FilteringReader(TableReader):
     """A reader that gets the filters of a query: Spark refuses one as long as its configuration has this disabled."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name

@@ -21,7 +21,7 @@ from mqsniff.batch.commit import Archive, CommitError, compare
 from mqsniff.batch.filestats import FileStats
 from mqsniff.batch.finalize import Rewrite, Rewriter, RunFinalizer, rewrites
 from mqsniff.batch.handover import Handover, Window, windows_of
-from mqsniff.batch.inputs import InputError, Listed, list_inputs, why_changed
+from mqsniff.batch.inputs import InputError, Listed, NoneReadableError, list_inputs, why_changed
 from mqsniff.batch.job import JobOptions, JobReport, counted
 from mqsniff.batch.manifest import Manifest, ManifestInput, Published, run_digest
 from mqsniff.batch.origins import PieceShift, shifts_of
@@ -45,6 +45,9 @@ LOST: Final = "what was scanned of it was lost with an executor"
 
 StageReporter: TypeAlias = Callable[[str], None]
 """Called with the stage of the job that begins."""
+
+IsReady: TypeAlias = Callable[[Listed], bool]
+"""Whether a file can be read."""
 
 PARTITION_MIN: Final = 32 * MIB
 PARTITION_MAX: Final = 512 * MIB
@@ -101,20 +104,27 @@ def run_job(
     out: str,
     options: JobOptions | None = None,
     on_stage: StageReporter = lambda _stage: None,
+    *,
+    ready: IsReady = lambda _file: True,
 ) -> JobReport:
-    """Run the whole job; raises InputError, StoreError, CommitError, or what ``steps`` raises."""
+    """Run the whole job; raises InputError, StoreError, CommitError, or what ``steps`` raises.
+
+    Files that are not ``ready`` are left alone, but count for the common folder of names.
+    """
     started = time.monotonic()
     options = options or JobOptions()
     archive = Archive(Store.at(out))
     with archive.locked():
         on_stage("listing inputs")
         recovered = archive.recover().lines()
-        listed = list_inputs(inputs)
+        every = list_inputs(inputs)
+        listed = [each for each in every if ready(each)]
         runs = archive.runs()
         done = _already_done(archive, runs, listed, options)
         if done is not None and len(done) == len(listed):
             return _nothing_to_do(runs, listed, shown_uri(out), recovered)
-        work = _plan(listed, options, done or ())
+        left = {each.uri for each in every} - {each.uri for each in listed}
+        work = replace(_plan(every, options, left | (done or set())), done=tuple(sorted(done or ())))
         on_stage("checking workers")
         cores = steps.check_workers()
         job = _Job(steps, archive, out, on_stage, options, cores=cores, started=started)
@@ -155,10 +165,10 @@ def _already_done(
 
 
 def _plan(listed: Sequence[Listed], options: JobOptions, done: Collection[str]) -> ScanPlan:
-    """The plan; InputError where not one of the inputs can be read."""
+    """The plan; NoneReadableError where not one of the inputs can be read."""
     work = plan(listed, options.scan_options, done)
     if all(file.status == "unreadable" for file in work.files):
-        raise InputError(_unreadable([(file.uri, file.error) for file in work.files]))
+        raise NoneReadableError(_unreadable([(file.uri, file.error) for file in work.files]))
     return work
 
 
@@ -251,7 +261,7 @@ class _Job:
         work = for_cores(work, self._options, self._cores)
         proven = self._scan(work)
         if self._options.window_ns is None and all(file.status == "unreadable" for file in proven.files):
-            raise InputError(_unreadable([(file.uri, file.error) for file in proven.files]))
+            raise NoneReadableError(_unreadable([(file.uri, file.error) for file in proven.files]))
         if handover is not None:
             self._output = replace(self._output, carry=handover.carry(self._reports), taught=handover.taught)
         finalizer = RunFinalizer(self._archive, self._output, proven.captures())

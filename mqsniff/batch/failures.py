@@ -113,7 +113,8 @@ def failure(error: BaseException, session: SparkSession | None = None, out: str 
     text = str(error)
     log = _JVM_LOG.keep()
     if "JAVA_GATEWAY_EXITED" in text and log is not None:
-        text = log.read_text(errors="replace")
+        said = [line for line in log.read_text(errors="replace").splitlines() if not line.startswith("WARNING:")]
+        text = "\n".join(said) or "the JVM ended while it started: it was killed, or the machine ran out of memory"
     line = _known(text, session, out) or one_line(text)
     return f"{line} (Spark's log: {log})" if log is not None else line
 

@@ -48,6 +48,14 @@ class InputError(Exception):
     """An input that cannot be used, in one line."""
 
 
+class NoCapturesError(InputError):
+    """A folder or glob without captures."""
+
+
+class NoneReadableError(InputError):
+    """Inputs of which not one can be read."""
+
+
 class ChangedError(OSError):
     """A file that changed since it was listed."""
 
@@ -82,14 +90,14 @@ class Listed(NamedTuple):
 def list_inputs(inputs: Iterable[str]) -> list[Listed]:
     """The files that some inputs name, by URI.
 
-    InputError if a glob or a folder holds none, or a URI cannot be used. A path that does not exist is listed with
-    size 0; reading it reports the error.
+    NoCapturesError if a glob or a folder holds none, InputError if a URI cannot be used. A path that does not exist is
+    listed with size 0; reading it reports the error.
     """
     found: dict[str, Listed] = {}
     for given in map(normal_uri, inputs):
         some = {file.uri: file for file in (_of_uri(given) if "://" in given else _of_path(given))}
         if not some:
-            raise InputError(f"{shown_uri(given)}: no captures there")
+            raise NoCapturesError(f"{shown_uri(given)}: no captures there")
         found |= some
     return [found[uri] for uri in sorted(found)]
 

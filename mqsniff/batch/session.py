@@ -87,6 +87,21 @@ def open_session(master: str | None = None, remote: str | None = None, package: 
         return _remote_session(remote, package) if remote is not None else _classic_session(master, package)
 
 
+def close_session(session: SparkSession) -> None:
+    """Stop a session, whether or not its JVM still lives; the next one starts another JVM."""
+    from pyspark import SparkContext  # noqa: PLC0415  # an extra
+    from pyspark.sql import SparkSession  # noqa: PLC0415  # as above
+
+    with contextlib.suppress(Exception):
+        session.stop()
+    gateway = SparkContext._gateway  # noqa: SLF001  # PySpark keeps the gateway of a JVM that died
+    if gateway is not None:
+        with contextlib.suppress(Exception):
+            gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001  # as above
+    SparkSession._instantiatedSession = None  # noqa: SLF001  # as above
+
+
 def _classic_session(master: str | None, package: str | None) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415  # an extra
 

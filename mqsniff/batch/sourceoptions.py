@@ -23,10 +23,11 @@ from mqsniff.filters.itemfilter import Filters
 from mqsniff.filters.known import did_you_mean, unknown
 from mqsniff.filters.moments import AskedTimes
 from mqsniff.filters.options import FILTER_OPTIONS, FilterOption
-from mqsniff.filters.readings import asked_filters
+from mqsniff.filters.readings import asked_filters, read_duration
 from mqsniff.limits import Limits
 from mqsniff.tables.hashkey import HashKey
 from mqsniff.tables.schemas import TableName
+from mqsniff.tables.times import SECOND_NS
 from mqsniff.tables.values import Redaction
 
 PACKETS: Final = "packets"
@@ -49,7 +50,21 @@ REFUSED: Final[Mapping[str, str]] = {
     ),
 }
 """Options of ``decode`` that a table does not take, and what to do."""
-_OWN: Final = ("path", "paths", "table", "scope", "mode", "columns", "pushfilters", "tlskeys", "hashkey", "storage")
+_STREAM: Final = ("log", "settle", "maxfilespertrigger")
+"""Options of ``readStream`` alone."""
+_OWN: Final = (
+    "path",
+    "paths",
+    "table",
+    "scope",
+    "mode",
+    "columns",
+    "pushfilters",
+    "tlskeys",
+    "hashkey",
+    "storage",
+    *_STREAM,
+)
 _DECODING: Final = ("decodeas", "showsecrets", "showraw", "redact", "maxbytes", "limit")
 _BOOLEANS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
@@ -75,6 +90,12 @@ class SourceRequest:
     """Empty: all."""
     pushes_filters: bool
     keys: KeyFiles
+    log: str
+    """Folder in which a stream keeps what it has read; empty where there is no stream."""
+    settle_s: float
+    """How long a file of a stream must have stayed the same."""
+    files_most: int
+    """Files of a stream that are read together."""
     options: Mapping[str, tuple[str, ...]]
     """Filters and options for decoding, by plain name."""
 
@@ -100,10 +121,28 @@ class SourceRequest:
                 tuple(name.strip() for name in given.get("tlskeys", "").split(",") if name.strip()),
                 given.get("hashkey", ""),
             ),
+            log=given.get("log", ""),
+            settle_s=_read("settle", read_duration, given.get("settle", "10s")) / SECOND_NS,
+            files_most=_read("maxFilesPerTrigger", int, given.get("maxfilespertrigger", "1000")),
             options={name: _several(value) for name, value in given.items() if name in (*_DECODING, *FILTERS)},
         )
         made.check()
         return made
+
+    def check_stream(self) -> None:
+        """ValueError for what a stream cannot do."""
+        if not self.log:
+            raise ValueError(
+                "readStream needs option('log', FOLDER), where it keeps what it has read: one for each query"
+            )
+        if self.scope == "connection":
+            raise ValueError(
+                "a stream reads each file by itself (scope=file); mqsniff batch --follow decodes whole connections"
+            )
+        if self.pushes_filters:
+            raise ValueError("option pushFilters: Spark tells streams of no filters")
+        if self.files_most < 1:
+            raise ValueError("option maxFilesPerTrigger: at least one file")
 
     def check(self) -> None:
         """ValueError for what cannot be meant."""

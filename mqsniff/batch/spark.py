@@ -27,7 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812  # the field's name for it
 from mqsniff.batch.bundles import BUNDLE_DDL
 from mqsniff.batch.carried import CarriedIn
 from mqsniff.batch.commit import Archive, CommitError
-from mqsniff.batch.driver import StageReporter, run_job
+from mqsniff.batch.driver import IsReady, StageReporter, run_job
 from mqsniff.batch.failures import failure
 from mqsniff.batch.filestats import run_schema
 from mqsniff.batch.filesystems import AZURE, Setting, takes_settings, with_settings
@@ -84,14 +84,35 @@ def run_opened(
         steps.stop()
 
 
-def _run(steps: SparkSteps, inputs: Iterable[str], out: str, options: JobOptions, on_stage: StageReporter) -> JobReport:
+def run_ready(
+    opened: Callable[[], SparkSession],
+    inputs: Iterable[str],
+    out: str,
+    options: JobOptions,
+    *,
+    on_stage: StageReporter,
+    ready: IsReady,
+) -> JobReport:
+    """As ``run``, for the captures that are ready; the session is opened when the first task runs, and stays."""
+    return _run(SparkSteps(opened), inputs, out, options, on_stage, ready=ready)
+
+
+def _run(
+    steps: SparkSteps,
+    inputs: Iterable[str],
+    out: str,
+    options: JobOptions,
+    on_stage: StageReporter,
+    *,
+    ready: IsReady = lambda _file: True,
+) -> JobReport:
     def begin(stage: str) -> None:
         steps.stage = stage
         on_stage(stage)
 
     with without_pandas_warning(), _in_one_line(steps, out):
         *some, folder = steps.opened_by_hadoops_settings([*inputs, out])
-        return run_job(steps, some, folder, options, begin)
+        return run_job(steps, some, folder, options, begin, ready=ready)
 
 
 def frames(spark: SparkSession, inputs: Iterable[str], staging: str | None = None, **more: Any) -> dict[str, DataFrame]:
@@ -124,6 +145,8 @@ class SparkSteps:
         self._opened = opened
         self.session: SparkSession | None = None
         self._settings = contextlib.ExitStack()
+        self._set = False
+        """Whether our settings apply."""
         self._scanned: list[DataFrame] = []
         self.stage = ""
 
@@ -131,7 +154,9 @@ class SparkSteps:
     def _spark(self) -> SparkSession:
         if self.session is None:
             self.session = self._opened()
+        if not self._set:
             self._settings.enter_context(job_settings(self.session))
+            self._set = True
         return self.session
 
     def opened_by_hadoops_settings(self, uris: Sequence[str]) -> list[str]:
@@ -293,6 +318,7 @@ class SparkSteps:
         self._scanned = []
         with contextlib.suppress(Exception):
             self._settings.close()
+        self._set = False
 
     def _spread(self, rows: Sequence[str]) -> DataFrame:
         """Texts, one row and one task each."""

@@ -19,6 +19,7 @@ from mqsniff.cli.talk import remark, say, tell_key_logs
 from mqsniff.filters.itemfilter import SHORT_NAME
 from mqsniff.filters.readings import read_duration, read_time
 from mqsniff.tables.schemas import TABLES
+from mqsniff.tables.times import SECOND_NS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +32,7 @@ Examples:
   mqsniff batch --dry-run 'captures/**/*.pcap.zst' tables/
   mqsniff batch --append new/ tables/                what is there stays
   mqsniff batch --window 1h year/ tables/            hour by hour
+  mqsniff batch --follow landing/ tables/            captures as they arrive
   mqsniff batch --master yarn --package env.tar.gz hdfs:///taps hdfs:///tables
   mqsniff batch --remote sc://spark:15002 s3://taps/2026 s3://tables/mq
   mqsniff batch --list tables/                       runs and files that count
@@ -80,6 +82,11 @@ _batch_options: Final = all_of((
     option(_HOW, "--window", "window_ns", metavar="TIME", callback=reading(_read_window),
            help="Decode captures that begin within so much time, such as 1h, in one run, those after it in the next: "
                 "for archives of more than some 10^5 files or 2 TB. The rows are those of one run."),
+    option(_HOW, "--follow", is_flag=True,
+           help="Decode captures as they arrive in IN, a run for what is new, until Ctrl-C. Implies --append."),
+    option(_HOW, "--settle", "settle_ns", metavar="TIME", default="10s", show_default=True,
+           callback=reading(read_duration),
+           help="With --follow: a capture has arrived when it has not changed for so long."),
     option(_HOW, "--tasks", metavar="N", type=click.IntRange(min=1),
            help="Tasks that decode.  [default: by the size of the traffic and the cores]"),
     option(_HOW, "--fail-fast", is_flag=True, help="Stop at the first input that cannot be read."),
@@ -112,7 +119,14 @@ def command(paths: tuple[str, ...], *, dry_run: bool, listed: bool, as_json: boo
         if len(paths) < 2:
             raise click.UsageError("inputs and a folder for the tables are needed: mqsniff batch IN... OUT")
         where = {name: options.pop(name) for name in ("master", "remote", "package")}
+        follows, settle_ns = options.pop("follow"), options.pop("settle_ns")
+        if follows:
+            _check_follow(options, dry_run=dry_run)
         wanted = _options(options)
+        if follows:
+            from mqsniff.cli.batchfollow import follow_landing
+
+            return follow_landing(paths[:-1], paths[-1], wanted, where, settle_s=settle_ns / SECOND_NS, as_json=as_json)
         if dry_run:
             return _dry_run(paths[:-1], wanted, as_json=as_json)
         return _run(paths[:-1], paths[-1], wanted, where, as_json=as_json)
@@ -122,6 +136,20 @@ def command(paths: tuple[str, ...], *, dry_run: bool, listed: bool, as_json: boo
     except KeyboardInterrupt:
         say("mqsniff: interrupted")
         return 130
+
+
+def _check_follow(given: dict[str, Any], *, dry_run: bool) -> None:
+    """Refuse what ``--follow`` cannot do, and have it append."""
+    others = {
+        "--overwrite": given["overwrite"],
+        "--window": given["window_ns"] is not None,
+        "--fail-fast": given["fail_fast"],
+        "--dry-run": dry_run,
+    }
+    for name, chosen in others.items():
+        if chosen:
+            raise click.UsageError(f"--follow decodes what arrives, run after run: {name} does not go with it")
+    given["append"] = True
 
 
 def _options(given: dict[str, Any]) -> JobOptions:
@@ -177,12 +205,12 @@ def _run(inputs: tuple[str, ...], out: str, options: JobOptions, where: dict[str
     with SparkProgress() as stages:
         report = run_opened(opened, inputs, out, options, stages.begin)
     tell_key_logs(options.tls_keys)
-    _show_report(report, as_json=as_json)
+    show_report(report, as_json=as_json)
     return 2 if report.unreadable else 0
 
 
-def _show_report(report: JobReport, *, as_json: bool) -> None:
-
+def show_report(report: JobReport, *, as_json: bool) -> None:
+    """Say what a run did."""
     if as_json:
         _echo_json(report.plain())
     for line in report.recovered:

@@ -71,8 +71,8 @@ class PendingRequests:
         self._answered: list[Pending] = []
         self._closed: list[Pending] = []
         self._heavy: tuple[Pending, ...] = ()
-        self._wide: dict[int, tuple[Pending, int]] = {}
-        """Pending requests that name topics or partitions, and how many, by identity, oldest first."""
+        self._wide: dict[Pending, int] = {}
+        """Pending requests that name topics or partitions, oldest first -> how many."""
         self._named = 0
         self._settling: dict[Pending, None] = {}
         """Deliveries that were settled and wait for the end of the settling command (rule 7), oldest first."""
@@ -127,17 +127,16 @@ class PendingRequests:
         names = len(message.topics) + len(message.topic_ids) + len(message.partitions)
         if not names:
             return
-        self._wide[id(pending)] = pending, names
+        self._wide[pending] = names
         self._named += names
         while self._named > self._limits.handles_max and len(self._wide) > 1:
-            oldest, _ = next(iter(self._wide.values()))
+            oldest = next(iter(self._wide))
             self._narrow(oldest)
             assert oldest.message is not None
             oldest.message.body, oldest.message.partitions = {}, ()
 
     def _narrow(self, pending: Pending) -> None:
-        if (found := self._wide.pop(id(pending), None)) is not None:
-            self._named -= found[1]
+        self._named -= self._wide.pop(pending, 0)
 
     def expect_reply(
         self, key: Any, context: Any, expects: int, link: Link, wait_limit_ns: int | None, *, in_order: bool

@@ -23,6 +23,16 @@ OSError: [Errno 28] Error writing bytes to file. Detail: [errno 28] No space lef
 """
 
 
+def test_a_jvm_that_is_killed_while_it_starts_is_not_explained_by_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "x.log"
+    log.write_text("WARNING: Using incubator modules: jdk.incubator.vector\n")
+    monkeypatch.setattr(failures._JVM_LOG, "keep", lambda: log)
+    said = failure(RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited"))
+    assert said.startswith("the JVM ended while it started")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

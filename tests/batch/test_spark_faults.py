@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import saboteur
-from batchrows import PCAPS, Tables, committed, decoded, differing
+from batchrows import PCAPS, Tables, committed, decoded, differing, rotated
 from builds import PLACE
 
 from mqsniff.batch.commit import Archive
@@ -208,6 +209,28 @@ def test_a_driver_that_was_killed_leaves_a_folder_that_the_same_command_finishes
         wait_for(lambda child=child: not Path(f"/proc/{child}").exists(), None)
     Archive(Store.at(str(out))).recover()
     assert holds_one_run_and_nothing_else(out)
+
+
+def test_a_landing_folder_is_followed_until_a_signal_and_the_same_command_goes_on(
+    tmp_path: Path, sabotage: Sabotage
+) -> None:
+    landing, out, pieces = (tmp_path / name for name in ("landing", "out", "pieces"))
+    landing.mkdir()
+    pieces.mkdir()
+    original = rotated(PCAPS / "nsq" / "nsq-1.3.0-go-req-touch.pcap", pieces, 2)
+    expected = decoded(PCAPS / "nsq", ["nsq-1.3.0-go-req-touch.pcap"], tmp_path / "decode")
+    arguments = command("--master", "local[2,4]", "--follow", "--settle", "1s", "--json", str(landing), str(out))
+    for number, piece in enumerate(sorted(pieces.iterdir()), 1):
+        shutil.copy(piece, landing)
+        with subprocess.Popen(
+            arguments, env=sabotage.environment({}, attempts=4), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process:
+            wait_for(lambda number=number: len(Archive(Store.at(str(out))).runs()) == number, process)
+            process.send_signal(signal.SIGINT)
+            reports = [json.loads(line) for line in process.communicate(timeout=60)[0].splitlines()]
+        assert process.returncode == 0
+        assert [(report["files"], report["status"]) for report in reports] == [(1, "finished")]
+    assert differing(expected, committed(out, original)) == {}
 
 
 def wait_for(condition: Any, process: subprocess.Popen[bytes] | None, seconds: float = 120) -> None:

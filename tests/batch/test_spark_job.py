@@ -81,6 +81,24 @@ def test_a_cluster_chooses_topics_by_names_that_other_tasks_were_taught(
     assert [stage.split()[0] for stage in stages[2:5]] == ["scanning", "learning", "decoding"]
 
 
+def test_a_stream_reads_each_file_once_also_when_it_is_started_again(spark: Any, tmp_path: Path) -> None:
+    register(spark)
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "pieces").mkdir()
+    rotated(PCAPS / "nsq" / "nsq-1.3.0-go-req-touch.pcap", tmp_path / "pieces", 2)
+    stream = spark.readStream.format("mqsniff").option("table", "messages").option("scope", "file")
+    rows = stream.option("log", str(tmp_path / "log")).option("settle", "0s").load(str(tmp_path / "landing"))
+    for number, piece in enumerate(sorted((tmp_path / "pieces").iterdir()), 1):
+        shutil.copy(piece, tmp_path / "landing")
+        writer = rows.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.trigger(availableNow=True).start(str(tmp_path / "out"))
+        assert query.awaitTermination(60)
+        found = spark.read.parquet(str(tmp_path / "out"))
+        assert found.select("capture").distinct().count() == number
+    whole = spark.read.format("mqsniff").option("table", "messages").option("scope", "file")
+    assert found.count() == whole.load(str(tmp_path / "landing")).count() > 0
+
+
 def test_windows_on_a_cluster_give_the_rows_of_one_process(spark: Any, tmp_path: Path) -> None:
     pieces = tmp_path / "pieces"
     pieces.mkdir()

@@ -129,3 +129,25 @@ def test_the_list_shows_committed_runs_and_files(tmp_path: Path, without_pyspark
     assert "20260101T000000-00000001" in done.stdout
     [plain] = json.loads(batch("--list", tmp_path, "--json", PYTHONPATH=without_pyspark).stdout)
     assert Manifest.decoded(orjson.dumps(plain)) == manifest
+
+
+@pytest.mark.parametrize(
+    "option", [("--overwrite",), ("--window", "1h"), ("--fail-fast",), ("--dry-run",)], ids=lambda option: option[0]
+)
+def test_what_does_not_go_with_following_is_refused_by_name(tmp_path: Path, option: tuple[str, ...]) -> None:
+    done = batch("--follow", *option, tmp_path, tmp_path / "out")
+    assert done.returncode == 2
+    assert f"{option[0]} does not go with it" in done.stderr
+
+
+@pytest.mark.parametrize("length", ["0s", "1", "-1h"])
+def test_a_window_has_a_length(tmp_path: Path, length: str) -> None:
+    done = batch("--window", length, CAPTURE, tmp_path / "out")
+    assert done.returncode == 2
+    assert f"'{length}' is no" in done.stderr
+
+
+def test_a_dry_run_tells_the_number_of_windows(tmp_path: Path) -> None:
+    other = ROOT / "pcaps" / "kafka" / "kafka-3.9.1-portreuse-rua.pcap"
+    done = batch("--dry-run", "--window", "1s", CAPTURE, other, tmp_path / "out")
+    assert "2 windows, 2 files" in done.stderr

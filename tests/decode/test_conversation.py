@@ -120,3 +120,13 @@ def test_a_late_stream_of_tiny_packets_that_ends_before_the_next_look_is_looked_
     for more in range(3):
         info, names, _ = decoded(tmp_path, [*[("c", b"\0")] * more, *steps], joined=True)
         assert (info.protocol, names) == ("nsq", ["FIN"] * 3)
+
+
+def test_the_port_that_the_user_names_is_the_servers_whoever_spoke_first(tmp_path):
+    path = tmp_path / "one.pcap"
+    path.write_bytes(pcap([*conversation([("s", OK), ("c", b"FIN 18a2f48040acf000\n")], server=9000)][3:]))
+    pipeline = Pipeline(FileSource([str(path)], Limits()), Settings(), decode_as={9000: "nsq"})
+    items = list(pipeline.items())
+    (info,) = [item.connection for item in items if isinstance(item, ClosedItem)]
+    assert (info.protocol, info.detected_by, info.server_port) == ("nsq", "user", 9000)
+    assert [item.message.name for item in items if isinstance(item, MessageItem)] == ["RESPONSE", "FIN"]

@@ -195,6 +195,19 @@ def test_what_a_dissector_is_sure_of_beats_a_name_that_stood_on_one_frame(tmp_pa
     assert (protocol, messages > 0) == ("nsq", True)
 
 
+@pytest.mark.parametrize(("timeout", "named"), [(0, False), (1, True), ((1 << 31) - 1, True), (1 << 31, False)])
+def test_a_timeout_of_zookeeper_is_a_positive_number_of_32_bits(timeout, named):
+    asked = bytes.fromhex("0000002c000000000000000000000000") + timeout.to_bytes(4, "big")
+    asked += bytes(8) + bytes.fromhex("00000010") + bytes(16)
+    assert name_foreign(asked, from_start=True) == (("zookeeper", True) if named else None)
+
+
+def test_a_ping_of_zookeeper_is_one_alone_and_with_another_frame_behind_it():
+    ping = bytes.fromhex("00000008fffffffe0000000b")
+    assert name_foreign(ping, from_start=False) == name_foreign(ping * 2, from_start=False) == ("zookeeper", True)
+    assert name_foreign(ping + b"\0", from_start=False) is None
+
+
 @pytest.mark.parametrize("changed", [b"", b"x"])
 def test_a_request_of_zookeeper_is_its_frame_and_no_byte_more(changed):
     asked = b"\x00\x00\x00\x13\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00\x06/admin\x01"

@@ -9,6 +9,7 @@ import pytest
 from mqsniff.decode import registry
 from mqsniff.decode.registry import Claim, LoadedDissector, Registry, load_dissectors
 from mqsniff.dissector import Dissector, Sample, Verdict
+from mqsniff.model import Frame, Message, Side
 
 
 def speaker(name: str, verdict: Verdict, port: int = 0) -> type[Dissector]:
@@ -73,3 +74,20 @@ def test_entry_points_that_cannot_be_used_become_problems(monkeypatch):
 
 def test_the_built_in_dissectors_are_found():
     assert {"nsq", "nsqlookupd"} <= {entry.name for entry in load_dissectors() if entry.dissector}
+
+
+def test_the_package_of_a_dissector_has_its_version_and_one_that_nobody_installed_none():
+    assert registry.package_of("nsq").split()[0] == "mqsniff"
+    assert registry.package_of("nobody") == ""
+
+
+def test_a_number_is_named_by_the_dissector_of_its_message():
+    class Named(speaker("named", Verdict.NO)):
+        @classmethod
+        def code_name(cls, message, field, code):
+            return f"{message.protocol} {field} {code}"
+
+    tell = registry.code_names([LoadedDissector("named", Named)])
+    frame = Frame(Side.CLIENT, 0, 1, b"x", 0, 0, 1, 1, 0)
+    assert tell(Message(frame, "named", "T", "request"), "error", 7) == "named error 7"
+    assert tell(Message(frame, "other", "T", "request"), "error", 7) is None

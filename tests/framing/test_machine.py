@@ -23,6 +23,14 @@ def test_a_head_cut_by_the_end_is_skipped():
     assert run(toy(), chunk(b"F\x00F")) == [("F", 0, b"", 2), ("skipped", 2, 1)]
 
 
+@pytest.mark.parametrize(("size", "problems"), [(256, []), (257, ["truncated"])])
+def test_a_frame_may_be_as_large_as_the_limit(size, problems):
+    dissector = toy(Limits(frame_max=256))
+    data = b"F" + bytes((size - 2, *bytes(size - 2)))
+    [found] = run(dissector, chunk(data[:100]), chunk(data[100:], 100))
+    assert (len(found[2]), found[3], list(found[4:])) == (254, size, problems)
+
+
 def test_a_side_waits_for_the_peer():
     dissector = toy()
     assert run(dissector, chunk(b"W\x00F\x00"), close=False) == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
-from mqsniff.framing.pending import PendingRequests, forget_bytes
+from mqsniff.framing.pending import PENDING_STATE, PendingRequests, forget_bytes
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Message, Pending, RecordBatch, Side
 
@@ -176,3 +178,40 @@ def test_settlements_that_wait_are_bounded_and_given_at_the_end():
         False,
         *[True] * 6,
     ]
+
+
+def test_pending_requests_are_counted_as_state_until_they_are_answered():
+    questions = PendingRequests(Limits())
+    assert questions.state_size == 0
+    said(questions, message(Side.CLIENT, 1), asks=1)
+    said(questions, message(Side.CLIENT, 2), asks=1)
+    assert questions.state_size == 2 * PENDING_STATE
+    said(questions, message(Side.SERVER, 3), answers=True)
+    assert questions.state_size == PENDING_STATE
+
+
+def test_an_answered_key_leaves_nothing_that_the_limit_would_end():
+    questions = PendingRequests(Limits(pending_max=64))
+    questions.begin(message(Side.CLIENT, 1).frame)
+    for number in range(200):
+        questions.expect_reply(number, None, 1, "answer", None, in_order=True)
+        if number < 100:
+            questions.reply_to(number)
+    assert [pending.key for pending in questions.left()] == list(range(136, 200))
+
+
+def test_large_requests_that_are_pickled_still_count_and_are_let_go():
+    questions = PendingRequests(Limits(handles_max=4))
+    for ts_ns in range(2):
+        large = message(Side.CLIENT, ts_ns)
+        large.frame.data, large.topics, large.body = b"x" * 5000, ("a", "b"), {"n": ts_ns}
+        said(questions, large, asks=1)
+        questions.taken()
+    restored = pickle.loads(pickle.dumps(questions))
+    for ts_ns in (2, 3):
+        said(restored, message(Side.SERVER, ts_ns), answers=True)
+        large = message(Side.CLIENT, ts_ns)
+        large.frame.data, large.topics, large.body = b"x" * 5000, ("a", "b"), {"n": ts_ns}
+        said(restored, large, asks=1)
+        restored.taken()
+    assert [pending.message.body for pending in restored.left()] == [{"n": 2}, {"n": 3}]

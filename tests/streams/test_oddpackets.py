@@ -257,3 +257,8 @@ def test_fragments_of_other_protocols_do_not_wait():
     batch = decoder.decode(batch_of(Captured(bytes(piece), RAW) for piece in fragment(IP() / ICMP() / LONG, 1000)))
     assert batch.skipped_packets == 6
     assert decoder.close() == []
+
+
+def test_a_packet_that_ends_inside_of_a_header_says_of_which():
+    cut = bytes(Ether(**MACS) / PPPoE(sessionid=1) / PPP() / V4)[:17]
+    assert [odd.problem.detail for odd in decode(cut).problems] == ["the packet ends inside its PPPoE header"]

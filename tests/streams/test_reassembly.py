@@ -138,6 +138,13 @@ def test_strays_are_kept_while_they_are_near_each_other():
     me.add_stray(stray(100 * MIB))
     me.add_stray(stray(300 * MIB))
     assert [each.segment.seq for each in me.take_strays()] == [300 * MIB]
+    reach = Limits().reach_max
+    for seq in (100 * MIB, 100 * MIB + reach, 100 * MIB + 2 * reach + 1):
+        me.add_stray(stray(seq))
+    assert [each.segment.seq - 100 * MIB for each in me.take_strays()] == [2 * reach + 1]
+    for seq in (100 * MIB, 100 * MIB + reach):
+        me.add_stray(stray(seq))
+    assert [each.segment.seq - 100 * MIB for each in me.take_strays()] == [0, reach]
     assert me.flows
 
 
