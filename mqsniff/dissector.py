@@ -126,6 +126,29 @@ USUAL: Final[frozenset[Wanted]] = frozenset(("partitions", "exchanges", "notes")
 WITH_RECORDS: Final[frozenset[Wanted]] = USUAL | {"records"}
 
 
+HEADS_PER_ROW: Final = 6
+"""Refused heads that cost as much as a row: 4 µs each (Kafka's), and a row 25."""
+PLAIN_PER_ROW: Final = 512
+"""Plain bytes that cost as much as a row: they are framed and searched too, some 40 ns each."""
+
+
+class WorkCount:
+    """Work of a run that makes no rows, counted as the rows that would cost as much (decision 017)."""
+
+    __slots__ = ("plain_bytes", "refused_heads")
+
+    def __init__(self) -> None:
+        self.refused_heads = 0
+        """Places where a search found the head of a frame that is none."""
+        self.plain_bytes = 0
+        """Bytes that compressed bytes inside connections became."""
+
+    @property
+    def rows(self) -> int:
+        """Rows that would cost as much."""
+        return self.refused_heads // HEADS_PER_ROW + self.plain_bytes // PLAIN_PER_ROW
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a run wants of every dissector."""
@@ -135,6 +158,8 @@ class Settings:
     """What the run needs of messages besides their rows; a dissector may leave out the rest."""
     show_secrets: bool = False
     """Whether values of records that hold secrets are kept; Secrets in bodies are redacted by the sinks."""
+    work: WorkCount = field(default_factory=WorkCount, compare=False, repr=False)
+    """Counts what costs time and makes no rows; of one run."""
 
 
 class Candidate(NamedTuple):

@@ -99,7 +99,7 @@ class Limits:
         "bytes of a compressed capture beyond capture_ratio: equal packets are no attack",
         "as capture_ratio")
     capture_row_cost: int = _count(3, 1, 1 << 20,
-        "bytes of a compressed capture that pay a row: a message of its own leaves more, however well it compresses",
+        "bytes of a compressed capture that pay a row, or as much work: a message leaves more, however it compresses",
         "lower it for a `limit` problem that names it: what follows is read then")
     capture_rows_free: int = _count(1 << 18, 1, 1 << 48,
         "rows of compressed captures beyond capture_row_cost: equal messages are no attack",

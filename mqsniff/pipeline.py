@@ -24,7 +24,7 @@ from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.observer import RunObserver
 from mqsniff.decode.openstate import COUNTED_PACKETS, OpenState
 from mqsniff.decode.registry import Registry, load_dissectors
-from mqsniff.dissector import Settings
+from mqsniff.dissector import Settings, WorkCount
 from mqsniff.limits import Limits
 from mqsniff.model import (
     CaptureInfo,
@@ -56,7 +56,9 @@ if TYPE_CHECKING:
 
 CONNECTION_ROWS: Final = 4
 """Rows that opening or closing a connection costs, nearly."""
-ROWS_SPENT: Final = "the compressed captures become more rows than capture_row_cost and capture_rows_free allow"
+ROWS_SPENT: Final = (
+    "the compressed captures become more rows, or as much work, than capture_row_cost and capture_rows_free allow"
+)
 
 SLICE_PACKETS: Final = 8192
 """Packets of one slice; their items may be in memory together."""
@@ -145,6 +147,7 @@ class Pipeline:
         """
         self._source = source
         self._share = share
+        settings = replace(settings, work=WorkCount())  # settings may be those of several runs
         ring = None if keys is None else KeyRing(keys, self._secrets)
         self._context = RunContext(Registry(load_dissectors(), decode_as), settings, observer, ring)
         self._decoder = PacketDecoder(settings.limits)
@@ -162,7 +165,7 @@ class Pipeline:
         if share is not None:
             share.bind(self._topics)
         self._numbered = 0
-        self._rows = RowBudget(settings.limits, 1 if share is None else share.jobs)
+        self._rows = RowBudget(settings.limits, settings.work, 1 if share is None else share.jobs)
         self.totals = Totals()
         self._last_ns = -(1 << 63)
 
@@ -349,17 +352,18 @@ class Pipeline:
 
 
 class RowBudget:
-    """Counts rows, and what compressed captures may still become (``capture_row_cost``).
+    """Counts rows and work that makes none; tells whether compressed captures became too much (``capture_row_cost``).
 
     Captures without compression pay a row with each byte, which is more than they can become: they are not bounded.
     It protects the process: where a run ends depends on how much is read at once.
     """
 
-    __slots__ = ("_limits", "_paid", "_parts", "rows")
+    __slots__ = ("_limits", "_paid", "_parts", "_work", "rows")
 
-    def __init__(self, limits: Limits, parts: int = 1) -> None:
-        """``parts``: the workers that share it; each may spend an equal part."""
+    def __init__(self, limits: Limits, work: WorkCount, parts: int = 1) -> None:
+        """``work`` counts as rows too. ``parts``: the workers that share it; each may spend an equal part."""
         self._limits = limits
+        self._work = work
         self._parts = parts
         self._paid = limits.capture_rows_free
         self.rows = 0
@@ -367,12 +371,13 @@ class RowBudget:
 
     def are_spent(self, captures: Sequence[CaptureInfo]) -> bool:
         """Whether there are more rows than the bytes read so far pay."""
-        if self.rows * self._parts > self._paid:
+        spent = (self.rows + self._work.rows) * self._parts
+        if spent > self._paid:
             cost, free = self._limits.capture_row_cost, self._limits.capture_rows_free
             bounded = any(capture.compression for capture in captures)
             paid = sum(capture.taken // (cost if capture.compression else 1) for capture in captures)
             self._paid = free + paid if bounded else 1 << 63
-        return self.rows * self._parts > self._paid
+        return spent > self._paid
 
 
 def _slices(ordinal: int, count: int) -> Iterator[tuple[int, int]]:

@@ -60,7 +60,7 @@ class Consuming:
     def __init__(self, pairing: CommandPairing, settings: Settings) -> None:
         self._pairing = pairing
         self._settings = settings
-        self._budget = InflationBudget(settings.limits)
+        self._budget = InflationBudget(settings.limits, settings.work)
         self._consumers = Handles(Consumer, settings.limits.handles_max)
         self._scalable = Handles(Consumer, settings.limits.handles_max)
         self.chunks = Chunks(settings.limits, keeps="records" in settings.wanted)

@@ -41,7 +41,7 @@ class Producing:
     def __init__(self, pairing: CommandPairing, settings: Settings) -> None:
         self._pairing = pairing
         self._settings = settings
-        self._budget = InflationBudget(settings.limits)
+        self._budget = InflationBudget(settings.limits, settings.work)
         self._producers = Handles(Producer, settings.limits.handles_max)
         self.chunks = Chunks(settings.limits, keeps="records" in settings.wanted)
         self.by_position = True

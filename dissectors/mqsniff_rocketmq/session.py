@@ -96,7 +96,7 @@ class RemotingSession:
     def __init__(self, dissector: FramedDissector) -> None:
         self._dissector = dissector
         self._settings = dissector.settings
-        self._budget = InflationBudget(self._settings.limits)
+        self._budget = InflationBudget(self._settings.limits, self._settings.work)
         self._identity = dissector.identity
         self._tables = tables()
         self._nothing = CodePart(self._tables.common)

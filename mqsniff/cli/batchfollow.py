@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mqsniff.batch.driver import IsReady
+from mqsniff.batch.filesystems import takes_settings, with_settings
 from mqsniff.batch.follow import FollowFailed, FollowLeft, Landing, follow
 from mqsniff.batch.inputs import InputError
 from mqsniff.batch.job import JobOptions, JobReport, counted
@@ -65,6 +66,16 @@ class _Follower:
             self.listen()  # Spark sets a handler of its own
         return self._session
 
+    def open_stores(self) -> tuple[list[str], str]:
+        """Inputs and tables with the session's settings of Hadoop, where such are taken."""
+        if any(map(takes_settings, (*self._inputs, self._out))):
+            from mqsniff.batch.spark import hadoop_setting
+
+            setting = hadoop_setting(self._opened())
+            self._inputs = [with_settings(uri, setting) for uri in self._inputs]
+            self._out = with_settings(self._out, setting)
+        return list(self._inputs), self._out
+
     def close(self) -> None:
         """Stop the session, if there is one."""
         if self._session is not None:
@@ -101,10 +112,11 @@ def follow_landing(
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     follower.listen()
     remark(f"following {', '.join(map(shown_uri, inputs))}: Ctrl-C ends it after the run that it is in, twice at once")
+    stores = follower.open_stores()
     poll_s = min(POLL_S, max(settle_s / 2, POLL_MIN_S))
     retried = (InputError, SessionError, StoreError)
     runs = follow(
-        follower.run, inputs, out, Landing(settle_s), wait=follower.wait, poll_s=poll_s, retried=retried
+        follower.run, *stores, Landing(settle_s), wait=follower.wait, poll_s=poll_s, retried=retried
     )  # fmt: skip
     done = 0
     try:

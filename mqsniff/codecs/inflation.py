@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from mqsniff.limits import Limits
 
@@ -24,13 +24,21 @@ EARLY_RECORDS: Final = 1
 """An offset that counts up leaves no less of a record, however well the rest compresses."""
 
 
+class PlainCount(Protocol):
+    """Where the plain bytes of a run are counted."""
+
+    plain_bytes: int
+
+
 class InflationBudget:
     """What the compressed bytes of one connection may still become."""
 
-    __slots__ = ("_plain", "_records", "_wire", "limits")
+    __slots__ = ("_plain", "_records", "_wire", "_work", "limits")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, work: PlainCount | None = None) -> None:
+        """``work`` counts the plain bytes of all connections."""
         self.limits = limits
+        self._work = work
         self._wire = self._plain = self._records = 0
 
     def earn(self, wire: int) -> None:
@@ -41,6 +49,8 @@ class InflationBudget:
         """So many plain bytes and records were made of them."""
         self._plain += plain
         self._records += records
+        if self._work is not None:
+            self._work.plain_bytes += plain
 
     @property
     def plain_left(self) -> int:

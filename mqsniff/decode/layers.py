@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from mqsniff.codecs.inflation import PLAIN_SPENT, InflationBudget
+from mqsniff.codecs.inflation import PLAIN_SPENT, InflationBudget, PlainCount
 from mqsniff.codecs.transforms import TRANSFORMS, LayerLoss, LayerStop, Transform
 from mqsniff.codecs.transforms import TransformOutput as Output
 from mqsniff.decode.observer import LayersView
@@ -217,11 +217,20 @@ class Layers:
 
     __slots__ = ("_budget", "_decoder", "_keys", "_limits", "_stacks", "_tls", "_view")
 
-    def __init__(self, limits: Limits, keys: KeyRing | None = None, view: LayersView | None = None) -> None:
-        """``keys`` open TLS; None where there is no key log at all. ``view`` is shown what becomes of bytes."""
+    def __init__(
+        self,
+        limits: Limits,
+        keys: KeyRing | None = None,
+        view: LayersView | None = None,
+        work: PlainCount | None = None,
+    ) -> None:
+        """``keys`` open TLS; None where there is no key log at all. ``view`` is shown what becomes of bytes.
+
+        ``work`` counts the bytes that decompression gives.
+        """
         self._view = view
         self._limits = limits
-        self._budget = InflationBudget(limits)
+        self._budget = InflationBudget(limits, work)
         self._keys = keys
         self._stacks: tuple[list[Layer], list[Layer]] = ([], [])
         self._decoder: TlsDecoder | None = None

@@ -105,7 +105,7 @@ class ProtocolSession:
         """
         self._dissector = dissector
         self._info = info
-        self._layers = Layers(settings.limits, keys, view)
+        self._layers = Layers(settings.limits, keys, view, settings.work)
         self._exchanges = Exchanges(settings.limits)
         self._handed_back: list[tuple[Chunk | Gap, int]] = []
         self._gaps = [0, 0]

@@ -31,7 +31,7 @@ class FramedDissector(Dissector):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._requests = PendingRequests(settings.limits)
-        self._machine = Machine(self, settings.limits, self._requests)
+        self._machine = Machine(self, settings.limits, self._requests, settings.work)
 
     # ---- what authors write
 

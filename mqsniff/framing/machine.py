@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
-from mqsniff.dissector import NEED, WAIT_PEER, LayerChange
+from mqsniff.dissector import NEED, WAIT_PEER, LayerChange, WorkCount
 from mqsniff.framing.confirmation import RunEnd
 from mqsniff.framing.decoding import decode_safely
 from mqsniff.framing.incomplete import IncompleteFrame
@@ -63,12 +63,12 @@ class Machine:
         "streams",
     )
 
-    def __init__(self, owner: Framed, limits: Limits, requests: PendingRequests) -> None:
+    def __init__(self, owner: Framed, limits: Limits, requests: PendingRequests, work: WorkCount) -> None:
         self._owner = owner
         self._limits = limits
         self._requests = requests
         self.streams = (StreamBuffer(Side.CLIENT), StreamBuffer(Side.SERVER))
-        self._searches = (Search(self.streams[0]), Search(self.streams[1]))
+        self._searches = (Search(self.streams[0], work), Search(self.streams[1], work))
         self._incomplete: list[IncompleteFrame | None] = [None, None]
         self._head_first = first_head_size(owner)
         self._straight_max = min(limits.frame_max, BYTES_KEPT)

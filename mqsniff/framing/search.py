@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from mqsniff.dissector import Candidate, Verdict
+from mqsniff.dissector import Candidate, Verdict, WorkCount
 from mqsniff.framing.confirmation import Prober, RunEnd, confirm_frame, frame_starts, probe_size
 from mqsniff.framing.streambuffer import Mode, StreamBuffer
 from mqsniff.limits import Limits
@@ -47,10 +47,12 @@ class Search:
         "_skip_why",
         "_stream",
         "_wants",
+        "_work",
     )
 
-    def __init__(self, stream: StreamBuffer) -> None:
+    def __init__(self, stream: StreamBuffer, work: WorkCount) -> None:
         self._stream = stream
+        self._work = work
         self._wants = 0
         """A new attempt is useless before the stream reaches this offset."""
         self._seen = 0
@@ -133,6 +135,7 @@ class Search:
                 stream.position = base + at
                 self._wants = base + wants
                 return accepted
+            self._work.refused_heads += 1
             at += 1
         stream.position = stop
         self._wants = stop + 1

@@ -127,7 +127,7 @@ def stream_killed(kills: int, capture: Path) -> int:
             shutil.copy(file, folder / "landing")
             if number < kills:
                 process = subprocess.Popen([*command, ""], cwd=ROOT, stderr=subprocess.DEVNULL)
-                time.sleep(random.uniform(8, 20))
+                time.sleep(random.uniform(10, 30))
                 kill_all(process)
                 written = len(list((folder / "out").glob("*.parquet")))
                 click.echo(f"{number + 1}: killed; {written} files written", err=True)

@@ -68,7 +68,7 @@ class RecordData:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._snapshots = Snapshots()
-        self._budget = InflationBudget(settings.limits)
+        self._budget = InflationBudget(settings.limits, settings.work)
 
     def _fields(self, message: Message, layout: Layout, cut_by: str) -> RecordFields:
         frame, limits = message.frame, self._settings.limits
