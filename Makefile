@@ -118,7 +118,7 @@ same-rows: .venv/ready  ## rows of decode against those of batch, capture by cap
 	PYTHONPATH=.:tests $(BIN)/python tests/batch/same_rows.py $(CAPTURES)
 
 hdfs-runs: .venv/ready  ## a batch job whose captures and tables are on HDFS; needs a JDK, and Maven to fetch Hadoop
-	PYTHONPATH=.:dissectors:tests $(BIN)/python tests/batch/hdfs_runs.py
+	PYTHONPATH=$(CURDIR):$(CURDIR)/dissectors:$(CURDIR)/tests $(BIN)/python tests/batch/hdfs_runs.py
 
 same-windows: .venv/ready  ## rows of runs that carry open connections against those of one run: make same-windows CAPTURES=DIR
 	PYTHONPATH=.:tests $(BIN)/python tests/batch/same_windows.py $(CAPTURES)

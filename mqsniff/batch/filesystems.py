@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import errno
+import getpass
 import os
 import re
 from collections.abc import Callable
@@ -130,7 +131,13 @@ def _hdfs_uri(parts: SplitResult, setting: Setting) -> str:
     query = dict(parse_qsl(parts.query))
     if web := setting("dfs.namenode.http-address"):
         query.setdefault("web", web)
+    query.setdefault("web_user", parts.username or _hadoop_user())  # workers may run as another one
     return urlunsplit(("hdfs", parts.netloc, parts.path, urlencode(query), ""))
+
+
+def _hadoop_user() -> str:
+    """Who Hadoop's simple authentication says that we are."""
+    return os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
 
 
 def _azure_uri(parts: SplitResult, setting: Setting) -> str:
@@ -189,15 +196,14 @@ def _open_hdfs(uri: str) -> OpenedFileSystem:
     """HDFS by libhdfs, else by WebHDFS."""
     parts = urlsplit(uri)
     query = dict(parse_qsl(parts.query))
-    web = query.pop("web", "")
+    web, user = query.pop("web", ""), query.pop("web_user", "") or parts.username or _hadoop_user()
     try:
         return _open_by_pyarrow(urlunsplit(parts._replace(query=urlencode(query))))
     except OSError as error:
         host, colon, port = web.rpartition(":")
         host = parts.hostname or "" if host in {"", "0.0.0.0"} else host  # noqa: S104  # not an address to listen on
-        user = f"{parts.username}@" if parts.username else ""
         try:
-            return _open_by_fsspec(f"webhdfs://{user}{host}:{port if colon else _WEB_PORT}{unquote(parts.path)}")
+            return _open_by_fsspec(f"webhdfs://{user}@{host}:{port if colon else _WEB_PORT}{unquote(parts.path)}")
         except (FileSystemError, OSError, ValueError) as other:
             missing = "libhdfs (ARROW_LIBHDFS_DIR, and Hadoop's jars in CLASSPATH)"
             raise FileSystemError(f"{missing} is missing ({str(error).splitlines()[0]}); WebHDFS: {other}") from None

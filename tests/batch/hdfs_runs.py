@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,18 +64,18 @@ def cluster(folder: Path) -> Iterator[tuple[str, str]]:
     )
     (folder / "Cluster.java").write_text(CLUSTER)
     command = [*WITH_US, "java", "-Xmx512m", "-cp", f"{fetched}/*", "Cluster.java", str(folder / "data")]
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-        )
-    assert process.stdout is not None
+    said = folder / "log"  # a file: Hadoop logs to stdout, and would wait for a reader of a pipe
+    with said.open("w") as log:
+        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT)
     try:
-        for line in process.stdout:
-            if line.startswith("READY "):
-                _, own, web = line.split()
+        while process.poll() is None:
+            ready = [line for line in said.read_text().splitlines(keepends=True) if line.startswith("READY ")]
+            if ready and ready[0].endswith("\n"):
+                _, own, web = ready[0].split()
                 yield own, web
                 return
-        raise SystemExit("the cluster did not start: " + (folder / "log").read_text()[-2000:])
+            time.sleep(0.2)
+        raise SystemExit("the cluster did not start: " + said.read_text()[-2000:])
     finally:
         process.terminate()
         process.wait(60)

@@ -58,8 +58,9 @@ def test_dbfs_is_a_folder_where_it_is_mounted(tmp_path: Path, monkeypatch: pytes
         ("s3a://b/x", CLOUD, "s3://b/x?endpoint_override=oss.example.com&scheme=http&force_virtual_addressing=true"),
         ("s3a://b/x", {"fs.s3a.endpoint.region": "eu-west-1"}, "s3://b/x?region=eu-west-1"),
         ("s3a://b/x?region=here", {"fs.s3a.endpoint.region": "eu-west-1"}, "s3://b/x?region=here"),
-        ("hdfs:///x", {"fs.defaultFS": "hdfs://nn:8020"}, "hdfs://nn:8020/x"),
-        ("hdfs://nn/x", {"dfs.namenode.http-address": "0.0.0.0:9"}, "hdfs://nn/x?web=0.0.0.0%3A9"),
+        ("hdfs:///x", {"fs.defaultFS": "hdfs://nn:8020"}, "hdfs://nn:8020/x?web_user=me"),
+        ("hdfs://nn/x", {"dfs.namenode.http-address": "0.0.0.0:9"}, "hdfs://nn/x?web=0.0.0.0%3A9&web_user=me"),
+        ("hdfs://you@nn/x", {}, "hdfs://you@nn/x?web_user=you"),
         (
             "wasbs://c@me.blob.core.windows.net/x",
             {"fs.azure.account.key.me.blob.core.windows.net": "k=="},
@@ -67,7 +68,10 @@ def test_dbfs_is_a_folder_where_it_is_mounted(tmp_path: Path, monkeypatch: pytes
         ),
     ],
 )
-def test_settings_of_hadoop_are_in_the_uri(given: str, settings: dict[str, str], meant: str) -> None:
+def test_settings_of_hadoop_are_in_the_uri(
+    given: str, settings: dict[str, str], meant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HADOOP_USER_NAME", "me")
     assert with_settings(given, settings.get) == meant
     for secret in ("s/e+c", "s%2Fe%2Bc", "T%3D", "k%3D"):
         assert secret not in shown_uri(meant)
@@ -118,6 +122,32 @@ def test_what_nothing_opens_says_what_is_missing(monkeypatch: pytest.MonkeyPatch
         open_filesystem("oss://bucket/x")
     with pytest.raises(FileSystemError, match=r"libhdfs .* is missing .* pip install fsspec requests$"):
         open_filesystem("hdfs://without-fsspec:8020/x")
+
+
+def test_webhdfs_has_the_user_of_hadoop_and_the_port_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(filesystems, "_open_by_fsspec", asked.append)
+    monkeypatch.setattr(filesystems, "_open_by_pyarrow", _no_library)
+    monkeypatch.setenv("HADOOP_USER_NAME", "me")
+    open_filesystem.cache_clear()
+    for uri in (
+        "hdfs://nn:8020/a b",
+        "hdfs://you@nn/x",
+        "hdfs://nn/x?web=0.0.0.0:1&web_user=her",
+        "hdfs://nn/x?web=w:2",
+    ):
+        open_filesystem(uri)
+    open_filesystem.cache_clear()
+    assert asked == [
+        "webhdfs://me@nn:9870/a b",
+        "webhdfs://you@nn:9870/x",
+        "webhdfs://her@nn:1/x",
+        "webhdfs://me@w:2/x",
+    ]
+
+
+def _no_library(_uri: str) -> None:
+    raise OSError("no libhdfs")
 
 
 def test_file_systems_of_fsspec_list_read_and_write() -> None:
