@@ -2,8 +2,8 @@
 
 1. Each run is one commit to each table for which it has rows. Its parts that no later run drops are appended; parts of
    published runs that it drops, and all that it replaces, are deleted by the same commit, a MERGE.
-2. A commit holds the name of its run, in the history of the table. Since histories expire, the name of the last run is a
-   property of the table too, set after the commit. A run that has either is not published again.
+2. A commit holds the name of its run, in the history of the table. Since histories expire, the name of the last run is
+   a property of the table too, set after the commit. The history decides; the property, where it names no run.
 3. Rows can be deleted from a table, for example those of old days, and do not come back.
 4. A table belongs to one archive, whose name is a property of the table: names of runs are compared with it.
 5. Tables get the columns that later versions of mqsniff add. Rows have the path of their part file, and are partitioned
@@ -97,22 +97,23 @@ def changes(runs: Sequence[Manifest], table: str, published: str) -> list[LakeCh
 
 def last_of_delta(history: Iterable[DeltaVersion]) -> str | None:
     """The last run in the history of a Delta table, newest version first, without versions that a RESTORE undid."""
-    undone = lambda _version: False  # noqa: E731  # replaced below
+    restored: Mapping[str, str | None] = {}
     for each in history:
-        if undone(each):
+        if _is_after(each, restored):
             continue
         if each.operation == "RESTORE":
-            undone = _is_after(each.parameters.get("version"), each.parameters.get("timestamp"))
+            restored = each.parameters
         elif each.run:
             return each.run
     return None
 
 
-def _is_after(version: str | None, timestamp: str | None) -> Callable[[DeltaVersion], bool]:
-    """Whether a version is after the one that a table was restored to."""
+def _is_after(each: DeltaVersion, restored: Mapping[str, str | None]) -> bool:
+    """Whether a version is after the one that the table was restored to, by the parameters of RESTORE."""
+    version, timestamp = restored.get("version"), restored.get("timestamp")
     if version is not None:
-        return lambda each: each.version > int(version)
-    return lambda each: str(each.timestamp) > str(timestamp)
+        return each.version > int(version)
+    return timestamp is not None and str(each.timestamp) > timestamp
 
 
 def archive_name(store: Store) -> str:
@@ -143,20 +144,20 @@ class LakeTable:
         self._kind = kind
         self._read = read
 
-    def publish(self, runs: Sequence[Manifest], archive: str) -> Iterator[LakeCommit]:
+    def publish(self, runs: Sequence[Manifest], archive: str) -> list[LakeCommit]:
         """Commit the runs that are not in the table yet; CommitError for a table of another archive."""
         published = ""
         if self._spark.catalog.tableExists(self._name):
             published = self._published(archive)
-        todo = changes(runs, self._table, published)
-        if todo and not published:
+        else:
             self._create(archive)
+        todo = changes(runs, self._table, published)
         if todo:
             self._add_columns()
         done = [commit for change in todo if (commit := self._commit(change, runs)) is not None]
         if done:
             self._spark.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ('{RUN_PROPERTY}' = '{done[-1].run}')")
-        yield from done
+        return done
 
     def _published(self, archive: str) -> str:
         """The last run in the table; '' if there is none."""
@@ -170,16 +171,14 @@ class LakeTable:
         if self._kind == "iceberg":
             run = f"s.summary['{RUN_PROPERTY}']"
             snapshots = f"{self._name}.snapshots s JOIN {self._name}.history h ON s.snapshot_id = h.snapshot_id"
-            row = self._spark.sql(f"SELECT max({run}) FROM {snapshots} WHERE h.is_current_ancestor").first()
+            row = self._spark.sql(f"SELECT max({run}) FROM {snapshots} WHERE h.is_current_ancestor").first()  # noqa: S608  # quoted
             return row[0] if row else None
         columns = ("version", "timestamp", "operation", "operationParameters", "userMetadata")
         rows = self._spark.sql(f"DESCRIBE HISTORY {self._name}").select(*columns).collect()
         return last_of_delta(DeltaVersion(*row[:4], _run_in(row[4])) for row in rows)
 
     def _create(self, archive: str) -> None:
-        """Create the table, empty, unless a publication that died did it."""
-        if self._spark.catalog.tableExists(self._name):
-            return
+        """Create the table, empty."""
         self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self._lake}")
         empty = self._rows(())
         day = F.col(DAY) if self._kind == "delta" else F.partitioning.days(_time_column(empty))

@@ -140,12 +140,12 @@ def read(spark: SparkSession, out: str) -> dict[str, DataFrame]:
     return {table: read_parts(table, some) for table, some in parts.items()}
 
 
-def publish(spark: SparkSession, out: str, *, table: str, format: str) -> list[LakeCommit]:  # noqa: A002  # Spark's word
-    """Commit the runs in ``out`` that are not published yet to Delta or Iceberg tables (``lakes``); returns the commits.
+def publish(spark: SparkSession, out: str, *, table: str, format: str) -> list[LakeCommit]:  # noqa: A002  # as in Spark
+    """Commit the runs in ``out`` that are not published yet to Delta or Iceberg tables (``lakes``).
 
     ``table`` is the name in front of ours: ``lake.mq`` gives ``lake.mq.messages``. ``format`` is ``delta`` or
-    ``iceberg``; the session needs its jars. Raises StoreError, CommitError and SessionError; what is committed stays, and
-    the next call goes on.
+    ``iceberg``; the session needs its jars. Returns the commits. Raises StoreError, CommitError and SessionError; what
+    is committed stays then, and the next call goes on.
     """
     kind, _ = check_format(format), quoted(table)
     archive = _archive(spark, out)
