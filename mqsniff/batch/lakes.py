@@ -175,7 +175,7 @@ class LakeTable:
             return row[0] if row else None
         columns = ("version", "timestamp", "operation", "operationParameters", "userMetadata")
         rows = self._spark.sql(f"DESCRIBE HISTORY {self._name}").select(*columns).collect()
-        return last_of_delta(DeltaVersion(*row[:4], _run_in(row[4])) for row in rows)
+        return last_of_delta(DeltaVersion(row[0], row[1], row[2], row[3], _run_in(row[4])) for row in rows)
 
     def _create(self, archive: str) -> None:
         """Create the table, empty."""
