@@ -10,10 +10,11 @@ TARGET ?= all
 SECONDS ?= 60
 WHEEL := $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheels .
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
+LAKES := 'pyspark==4.1.*' deltalake pyiceberg
 LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py \
 	tests/dissectors/kafka/test_kafka_records_walk.py
 
-.PHONY: fuzz lies lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows same-windows follow-faults hdfs-runs bench clean
+.PHONY: fuzz lies lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows same-windows follow-faults hdfs-runs lakes bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
@@ -119,6 +120,10 @@ same-rows: .venv/ready  ## rows of decode against those of batch, capture by cap
 
 hdfs-runs: .venv/ready  ## a batch job whose captures and tables are on HDFS; needs a JDK, and Maven to fetch Hadoop
 	PYTHONPATH=$(CURDIR):$(CURDIR)/dissectors:$(CURDIR)/tests $(BIN)/python tests/batch/hdfs_runs.py
+
+lakes: .venv/ready  ## publish runs to tables of Delta and Iceberg; needs Java, and fetches Spark 4.1 and, with Maven, jars
+	test -d build/lakes || $(BIN)/pip install --quiet --disable-pip-version-check --target build/lakes $(LAKES)
+	PYTHONPATH=$(CURDIR)/build/lakes:$(CURDIR):$(CURDIR)/dissectors:$(CURDIR)/tests $(BIN)/python tests/batch/lake_runs.py
 
 same-windows: .venv/ready  ## rows of runs that carry open connections against those of one run: make same-windows CAPTURES=DIR
 	PYTHONPATH=.:tests $(BIN)/python tests/batch/same_windows.py $(CAPTURES)

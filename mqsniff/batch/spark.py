@@ -33,6 +33,8 @@ from mqsniff.batch.filestats import run_schema
 from mqsniff.batch.filesystems import AZURE, Setting, takes_settings, with_settings
 from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.job import JobOptions, JobReport
+from mqsniff.batch.lakes import LakeCommit, LakeTable, PartReader, archive_name, check_format, quoted
+from mqsniff.batch.manifest import Published
 from mqsniff.batch.origins import PieceShift
 from mqsniff.batch.plan import ScanPlan, Split
 from mqsniff.batch.session import SessionError, described, job_settings, without_pandas_warning
@@ -128,14 +130,50 @@ def frames(spark: SparkSession, inputs: Iterable[str], staging: str | None = Non
 
 def read(spark: SparkSession, out: str) -> dict[str, DataFrame]:
     """The tables in the output folder of batch runs as DataFrames, by name; committed files only."""
-    folder = with_settings(out, hadoop_setting(spark)) if takes_settings(out) else out
-    archive = Archive(Store.at(folder))
-    paths: dict[str, list[str]] = {}
+    archive = _archive(spark, out)
+    parts: dict[str, list[Published]] = {}
     for part in archive.committed():
-        paths.setdefault(part.table, []).append(_sparks_uri(out, archive.store, part.path))
-    if not paths:
+        parts.setdefault(part.table, []).append(part)
+    if not parts:
         raise CommitError(f"{out}: no run is committed there")
-    return {table: spark.read.schema(_spark_schema(table)).parquet(*some) for table, some in paths.items()}
+    read_parts = _part_reader(spark, out, archive)
+    return {table: read_parts(table, some) for table, some in parts.items()}
+
+
+def publish(spark: SparkSession, out: str, *, table: str, format: str) -> list[LakeCommit]:  # noqa: A002  # as in Spark
+    """Commit the runs in ``out`` that are not published yet to Delta or Iceberg tables (``lakes``).
+
+    ``table`` is the name in front of ours: ``lake.mq`` gives ``lake.mq.messages``. ``format`` is ``delta`` or
+    ``iceberg``; the session needs its jars. Returns the commits. Raises StoreError, CommitError and SessionError; what
+    is committed stays then, and the next call goes on.
+    """
+    kind, _ = check_format(format), quoted(table)
+    archive = _archive(spark, out)
+    if not archive.runs():
+        raise CommitError(f"{out}: no run is committed there")
+    commits: list[LakeCommit] = []
+    with archive.locked(), without_pandas_warning(), _in_one_line(SparkSteps(lambda: spark), out):
+        runs = archive.runs()
+        name = archive_name(archive.store)
+        for each in sorted({part.table for run in runs for part in run.parts}):
+            commits += LakeTable(spark, each, table, kind, _part_reader(spark, out, archive)).publish(runs, name)
+    return commits
+
+
+def _archive(spark: SparkSession, out: str) -> Archive:
+    return Archive(Store.at(with_settings(out, hadoop_setting(spark)) if takes_settings(out) else out))
+
+
+def _part_reader(spark: SparkSession, out: str, archive: Archive) -> PartReader:
+    """What reads part files of the archive in ``out``."""
+
+    def read_parts(table: str, parts: Sequence[Published]) -> DataFrame:
+        if not parts:
+            return spark.createDataFrame([], _spark_schema(table))
+        paths = [_sparks_uri(out, archive.store, part.path) for part in parts]
+        return spark.read.schema(_spark_schema(table)).parquet(*paths)
+
+    return read_parts
 
 
 class SparkSteps:
