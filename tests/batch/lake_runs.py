@@ -149,7 +149,8 @@ class Trial:
     def retention(self) -> None:
         """Delete the rows of a run, and of Iceberg the history: nothing comes back."""
         messages = f"{self.lake}.messages"
-        self.sql(f"DELETE FROM {messages} WHERE run_id = (SELECT min(run_id) FROM {messages})")
+        [[first]] = self.sql(f"SELECT min(run_id) FROM {messages}")
+        self.sql(f"DELETE FROM {messages} WHERE run_id = '{first}'")
         if self.kind == "iceberg":
             now = self.sql("SELECT current_timestamp()")[0][0]
             self.sql(
