@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Mapping, Sequence
+from functools import cache
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final, NamedTuple
 
@@ -75,7 +76,8 @@ class _Pickler(pickle.Pickler):
         number = self._numbers.get(id(value))
         if number is None and isinstance(value, (type, FunctionType, BuiltinFunctionType)):
             module, name = value.__module__, value.__qualname__
-            if not (value is getattr or _is_plain(module, name) or _decodes(value, module, self._dissectors)):
+            known = value is getattr or _is_plain(module, name) or _decodes(value, module, self._dissectors)
+            if not known or (isinstance(value, type) and not _is_made_without_init(value)):
                 raise pickle.PicklingError(f"{module}.{name}")
         return number
 
@@ -115,6 +117,18 @@ def _decodes(found: Any, module: str, dissectors: set[str]) -> bool:
     if module.partition(".")[0] in dissectors:
         return callable(found)
     return isinstance(found, type) and f"{module}.".startswith(_STATEFUL) and not f"{module}.".startswith(_SECRET)
+
+
+@cache
+def _is_made_without_init(cls: Any) -> bool:
+    """Whether an object can be made to be filled: some compiled classes (mypyc) call ``__init__`` at once."""
+    if not hasattr(cls, "__mypyc_attrs__"):
+        return True
+    try:
+        cls.__new__(cls)
+    except TypeError:
+        return False
+    return True
 
 
 class _Unpickler(pickle.Unpickler):
