@@ -26,6 +26,7 @@ from mqsniff.dissector import (
     WalkAborted,
     Walked,
     Wanted,
+    WorkCount,
 )
 from mqsniff.framing import FramedDissector
 from mqsniff.framing.lengthprefix import LengthPrefix
@@ -133,6 +134,7 @@ __all__ = [
     "WalkAborted",
     "Walked",
     "Wanted",
+    "WorkCount",
     "as_name",
     "decompress",
     "payload",

@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 WALL = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "date.today"}
 ALLOWED = {
     "mqsniff/batch/commit.py",  # the name of a run
+    "mqsniff/batch/follow.py",  # how old a file is that nobody saw arrive
     "mqsniff/answers/metrics/meters.py",  # when metrics were counted: what their readers compare with their own clock
     "mqsniff/answers/metrics/otlp.py",  # the same
     "mqsniff/cli/livewatch.py",  # the time before a line of a summary

@@ -28,6 +28,7 @@ from mqsniff.batch.plan import InputFile, ScanPlan, cut
 from mqsniff.batch.report import PieceReport
 from mqsniff.batch.tasks import difference, versions
 from mqsniff.batch.tasktables import TaskOutput, TaskResult
+from mqsniff.buildkind import build_kind
 from mqsniff.sinks.parts import WrittenPart
 from mqsniff.topics import DatedTeaching, Names, Teaching, shows_other_names
 
@@ -89,7 +90,7 @@ class Handover:
             return None
         elif state.options != self._options:
             self.anew = f"run {state.run} had other options"
-        elif differing := difference(state.versions):
+        elif differing := difference(state.versions, _builds()):
             self.anew = f"run {state.run} was made with {differing}"
         return None if self.anew else state
 
@@ -178,7 +179,7 @@ class Handover:
         before = self._before
         state = CarriedState(
             run=output.run,
-            versions=versions(),
+            versions=_builds(),
             options=self._options,
             floor_ns=max(floor_ns, self.carried.floor_ns),
             files=files + (0 if before is None else before.files),
@@ -192,6 +193,11 @@ class Handover:
         path = f"{CARRIED}/{output.run}{STATE_SUFFIX}"
         store.replace(f"{output.folder}/{path}" if output.folder else path, state)
         return (*rows, Published("carried", path, 1, len(state)))
+
+
+def _builds() -> dict[str, str]:
+    """What has to be equal so that a state can be restored: a compiled class is pickled in another form."""
+    return versions() | {"build": build_kind()}
 
 
 def _below(path: str, root: str, folder: str) -> str:

@@ -55,9 +55,9 @@ def versions() -> dict[str, str]:
     return {"Python": python, "mqsniff": __version__, "protocol data": _digest()}
 
 
-def difference(theirs: dict[str, str]) -> str | None:
+def difference(theirs: dict[str, str], ours: dict[str, str] | None = None) -> str | None:
     """How other versions differ from ours, in words; None if they are equal."""
-    ours = versions()
+    ours = ours or versions()
     differing = [f"{name} {theirs.get(name)}, not {ours[name]}" for name in ours if theirs.get(name) != ours[name]]
     return ", ".join(differing) or None
 

@@ -205,7 +205,7 @@ def test_where_a_run_cannot_go_on_from_the_one_before_it_begins_anew_and_says_wh
     if change == "gone":
         shutil.rmtree(out / CARRIED)
     if change == "versions":
-        monkeypatch.setattr(handover, "difference", lambda _: "mqsniff 0.0, and 1.0 here")
+        monkeypatch.setattr(handover, "difference", lambda *_: "mqsniff 0.0, and 1.0 here")
     report = job(files, out, append=True, body=change != "options")
     why = {"options": "other options", "versions": "mqsniff 0.0", "gone": "is gone", "without": "without --append"}
     assert why[change] in report.anew

@@ -49,7 +49,7 @@ def test_help_is_at_hand_without_arguments():
     ("module", "build"), [("topics.py", "not compiled"), ("topics.cpython-311-x86_64-linux-gnu.so", "compiled")]
 )
 def test_version_and_build(monkeypatch, module, build):
-    monkeypatch.setattr("mqsniff.cli.version.find_spec", lambda name: ModuleSpec(name, None, origin=f"/lib/{module}"))
+    monkeypatch.setattr("mqsniff.buildkind.find_spec", lambda name: ModuleSpec(name, None, origin=f"/lib/{module}"))
     python = f"{platform.python_implementation()} {platform.python_version()}"
     assert run("--version").stdout == f"mqsniff {__version__} ({build}; {python})\n"
 
