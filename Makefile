@@ -12,7 +12,7 @@ WHEEL := $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir bui
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
 LAKES := 'pyspark==4.1.*' deltalake pyiceberg
 LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py \
-	tests/dissectors/kafka/test_kafka_records_walk.py
+	tests/dissectors/kafka/test_kafka_records_walk.py tests/framing tests/batch/test_windows.py
 
 .PHONY: fuzz lies lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows same-windows follow-faults hdfs-runs lakes bench clean
 

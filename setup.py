@@ -2,8 +2,9 @@
 
 1. Which modules they are stands in pyproject.toml, ``tool.mqsniff``; the others stay Python. All of it runs without
    being compiled: docs/decisions/011-compiled-modules.md.
-2. mypyc works on a copy, in which the ``__init__`` of each dataclass is written out, which would stay interpreted, and
-   dissectors are marked as classes from which plugins in Python inherit.
+2. mypyc works on a copy, in which the ``__init__`` of each dataclass is written out, which would stay interpreted;
+   dissectors are marked as classes from which plugins in Python inherit, and classes with an ``__init__`` as ones that
+   can be pickled (``mqsniff/batch/flowpickles.py``).
 3. A compiled wheel needs librt, mypyc's library of vectors, in the version that it was built with or a later one.
 """
 
@@ -25,6 +26,7 @@ PACKAGES = (Path("mqsniff"), *sorted(Path("dissectors").glob("mqsniff_*")))
 """Folders of packages, beside each other in the copy, as their modules import each other."""
 DISSECTORS = {"Dissector", "FramedDissector"}
 MARK = "@mypyc_attr(allow_interpreted_subclasses=True)"
+PICKLED = "@mypyc_attr(serializable=True)"
 MARKS = "import typing\nif typing.TYPE_CHECKING: from mypy_extensions import mypyc_attr"
 SLICES = """#pragma once
 #include <Python.h>
@@ -44,6 +46,7 @@ def extensions() -> list[Extension]:
     """The modules of ``tool.mqsniff.compiled``, ready to be compiled."""
     from mypyc.build import mypycify  # noqa: PLC0415  # not needed where nothing is compiled
 
+    init_pickled_classes()
     settings = tomllib.loads((HERE / "pyproject.toml").read_text())["tool"]["mqsniff"]
     shutil.rmtree(COPY, ignore_errors=True)
     for package in PACKAGES:
@@ -70,6 +73,23 @@ def extensions() -> list[Extension]:
     return made
 
 
+def init_pickled_classes() -> None:
+    """Have Python call the ``__init__`` of classes that can be pickled: mypyc 2.4 leaves it out."""
+    from mypyc.codegen import emitclass  # noqa: PLC0415  # as in ``extensions``
+
+    slot, emit = emitclass.SLOT_DEFS["__init__"]
+
+    def called(cl, init_fn, emitter):  # noqa: ANN001, ANN202  # mypyc's own
+        subclassed = cl.allow_interpreted_subclasses
+        cl.allow_interpreted_subclasses = subclassed or cl.is_serializable()
+        try:
+            return emit(cl, init_fn, emitter)
+        finally:
+            cl.allow_interpreted_subclasses = subclassed
+
+    emitclass.SLOT_DEFS["__init__"] = slot, called
+
+
 def found(patterns: list[str]) -> set[Path]:
     """The files that patterns mean."""
     return {path for pattern in patterns for path in Path().glob(pattern)}
@@ -86,9 +106,13 @@ def written_out(text: str) -> str:
             if made.startswith("dataclass(") and "frozen" not in made and "__post_init__" not in own:
                 lines[node.end_lineno : node.end_lineno] = constructor(node)
                 lines[decorator.lineno - 1] = f"@{made.removesuffix(')')}, init=False)"
+                own.add("__init__")
+        first = (node.decorator_list[0].lineno if node.decorator_list else node.lineno) - 1
         if DISSECTORS.intersection((node.name, *map(ast.unparse, node.bases))):
-            lines.insert(node.decorator_list[0].lineno - 1 if node.decorator_list else node.lineno - 1, MARK)
-    if MARK in lines:
+            lines.insert(first, MARK)
+        elif "__init__" in own:
+            lines.insert(first, PICKLED)
+    if MARK in lines or PICKLED in lines:
         lines.insert(lines.index("from __future__ import annotations") + 1, MARKS)
     return "\n".join(lines) + "\n"
 

@@ -333,7 +333,7 @@ class _Job:
             self._on_stage(f"learning the names of topics from {size / 1e6:.0f} MB of segments")
             history = TopicHistory(() if self._handover is None else self._handover.history)
             for learned in self._steps.learn(self._shifts, output, partitions, carried):
-                history.merge(orjson.loads(learned))
+                history.merge(tuple(row) for row in orjson.loads(learned))
             self._history = tuple(history.rows())
             output = replace(output, history=self._history)
         self._on_stage(f"decoding {size / 1e6:.0f} MB of segments")

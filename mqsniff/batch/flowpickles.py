@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final, NamedTuple
@@ -80,6 +81,13 @@ class _Pickler(pickle.Pickler):
             if not known or (isinstance(value, type) and not _is_made_without_init(value)):
                 raise pickle.PicklingError(f"{module}.{name}")
         return number
+
+    def reducer_override(self, value: Any) -> Any:
+        """A frozen dataclass is made of its fields: a compiled one cannot be filled later."""
+        params = getattr(type(value), "__dataclass_params__", None)
+        if params is None or not params.frozen:
+            return NotImplemented
+        return type(value), tuple(getattr(value, field.name) for field in fields(value))
 
 
 _PLAIN: Final[Mapping[str, frozenset[str]]] = {
