@@ -3,8 +3,8 @@
 1. Which modules they are stands in pyproject.toml, ``tool.mqsniff``; the others stay Python. All of it runs without
    being compiled: docs/decisions/011-compiled-modules.md.
 2. mypyc works on a copy, in which the ``__init__`` of each dataclass is written out, which would stay interpreted;
-   dissectors are marked as classes from which plugins in Python inherit, and classes with an ``__init__`` as ones that
-   can be pickled (``mqsniff/batch/flowpickles.py``).
+   dissectors are marked as classes from which plugins in Python inherit, and classes of connections as ones that can be
+   pickled (``mqsniff/batch/flowpickles.py``).
 3. A compiled wheel needs librt, mypyc's library of vectors, in the version that it was built with or a later one.
 """
 
@@ -27,6 +27,8 @@ PACKAGES = (Path("mqsniff"), *sorted(Path("dissectors").glob("mqsniff_*")))
 DISSECTORS = {"Dissector", "FramedDissector"}
 MARK = "@mypyc_attr(allow_interpreted_subclasses=True)"
 PICKLED = "@mypyc_attr(serializable=True)"
+UNPICKLED = {"answers", "cli", "filters", "pipeline.py", "sinks", "tables"}
+"""Folders and files of modules that no connection's state names: being pickled makes attributes slower."""
 MARKS = "import typing\nif typing.TYPE_CHECKING: from mypy_extensions import mypyc_attr"
 SLICES = """#pragma once
 #include <Python.h>
@@ -55,7 +57,7 @@ def extensions() -> list[Extension]:
     try:
         paths = sorted(found(settings["compiled"]) - found(settings["interpreted"]))
         for path in paths:
-            path.write_text(written_out(path.read_text()))
+            path.write_text(written_out(path.read_text(), pickled=not UNPICKLED.intersection(path.parts)))
         made = mypycify(
             [str(path) for path in paths],
             opt_level="3",
@@ -95,8 +97,8 @@ def found(patterns: list[str]) -> set[Path]:
     return {path for pattern in patterns for path in Path().glob(pattern)}
 
 
-def written_out(text: str) -> str:
-    """A module with rule 2 applied."""
+def written_out(text: str, *, pickled: bool) -> str:
+    """A module with rule 2 applied; ``pickled``: whether its classes may be part of a connection's state."""
     lines = text.splitlines()
     classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
     for node in reversed(classes):
@@ -110,7 +112,7 @@ def written_out(text: str) -> str:
         first = (node.decorator_list[0].lineno if node.decorator_list else node.lineno) - 1
         if DISSECTORS.intersection((node.name, *map(ast.unparse, node.bases))):
             lines.insert(first, MARK)
-        elif "__init__" in own:
+        elif pickled and "__init__" in own:
             lines.insert(first, PICKLED)
     if MARK in lines or PICKLED in lines:
         lines.insert(lines.index("from __future__ import annotations") + 1, MARKS)
