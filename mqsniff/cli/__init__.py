@@ -26,19 +26,20 @@ from mqsniff.cli.signals import code_of
 from mqsniff.cli.talk import open_standard_streams, say, was_missed
 from mqsniff.cli.version import print_version
 
-COMMANDS: Final = (
-    "decode",
-    "live",
-    "stats",
-    "report",
-    "trace",
-    "explain",
-    "extract",
-    "sql",
-    "batch",
-    "check",
-    "protocols",
-)
+COMMANDS: Final = {
+    "decode": "Decode captures: text, NDJSON, CSV or Parquet files.",
+    "live": "Decode packets of interfaces, or of captures that grow.",
+    "stats": "Count what is in captures, and show what is wrong where.",
+    "report": "Write one HTML page about captures.",
+    "trace": "Follow one record, group, connection or transaction.",
+    "explain": "Explain a packet, field by field beside its bytes.",
+    "extract": "Extract the packets of chosen messages into a capture.",
+    "sql": "Ask the tables with SQL.",
+    "batch": "Decode archives of captures into tables, with Apache Spark.",
+    "check": "Compare captures with their goldens, or check statements.",
+    "protocols": "Show what can be decoded.",
+}
+"""Name -> what it is for, in the order of use."""
 
 SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
@@ -65,6 +66,11 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         """Names in the order of use."""
         return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
+        """Write what each command is for, without importing it."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
         """Import a command."""

@@ -189,12 +189,9 @@ def _pump(
 
 def _point_to_stats(pipeline: Finished) -> None:
     """Name the command that gives an overview of the same files."""
-    from mqsniff.cli import COMMANDS
-
-    if "stats" in COMMANDS:
-        names = [capture.name for capture in pipeline.captures]
-        files = shlex.join(names) if len(names) <= _FILES_NAMED else "FILE..."
-        remark(f"an overview of it: mqsniff stats {files}")
+    names = [capture.name for capture in pipeline.captures]
+    files = shlex.join(names) if len(names) <= _FILES_NAMED else "FILE..."
+    remark(f"an overview of it: mqsniff stats {files}")
 
 
 def _scopes(pipeline: Finished) -> Iterator[str]:

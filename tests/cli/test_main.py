@@ -41,6 +41,12 @@ def test_help_fits_the_terminal(command, columns):
     assert max(map(len, shown.splitlines())) <= columns
 
 
+def test_help_says_what_each_command_is_for_without_importing_it():
+    listed = {tuple(line.split(maxsplit=1)) for line in run("--help").stdout.splitlines() if line.strip()}
+    assert listed.issuperset(COMMANDS.items())
+    assert imported(tuple(f"mqsniff.cli.{name}" for name in COMMANDS), "--help") == []
+
+
 def test_help_is_at_hand_without_arguments():
     assert "Usage: mqsniff" in run().output
 
