@@ -10,19 +10,16 @@ from __future__ import annotations
 import os
 import subprocess
 
-from kafkaruns import SEED
-from measuring import DATA, MQSNIFF, OUTPUT, Capture, Used, made, run, show
+from kafkaruns import record_capture
+from measuring import DATA, MQSNIFF, OUTPUT, Capture, Used, run, show
 
-SIZES = {1: (100, 500_000), 10: (1000, 2_200_000)}
-"""Scale -> MB and rows of records that the capture has at least."""
 PASSES = 3
 COLUMNS = ("capture", "command", "jobs", "wall s", "times faster", "CPU s", "peak MB of a process", "output MB")
 
 
 def jobs(scale: int) -> None:
     """One process and two."""
-    mb, records = SIZES[scale]
-    capture = made("kafkatraffic.py", f"kafka-records-{mb}mb-{records}-seed{SEED}", mb, records, SEED, mode="records")
+    capture = record_capture(10 * scale)
     rows = [row for each in (capture, compressed(capture)) for row in measured(each)]
     print(f"\nload before: {os.getloadavg()[0]:.2f}, cores: {len(os.sched_getaffinity(0))}")
     show(f"--jobs; {capture.mb:.0f} MB with {capture.records:,} rows of records", COLUMNS, rows)

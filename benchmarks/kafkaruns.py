@@ -28,7 +28,7 @@ PRESENT = (
 )
 """What a row of ``messages`` tells, as fields of tshark."""
 RECORD_FIELDS = ("kafka.offset", "kafka.message_key", "kafka.message_value")
-SIZES = {1: (10, 50_000), 10: (100, 500_000)}
+SIZES = {1: (10, 50_000), 10: (100, 500_000), 100: (1000, 2_200_000)}
 """Scale -> MB and rows of records that the large capture has at least."""
 
 
