@@ -19,11 +19,12 @@ from mqsniff.batch.filesystems import settings_file, with_settings
 from mqsniff.batch.sourcekeys import KeyFiles
 from mqsniff.decode.registry import Registry, load_dissectors
 from mqsniff.dissector import USUAL, Settings
+from mqsniff.filters.amounts import read_duration, read_limits
 from mqsniff.filters.itemfilter import Filters
 from mqsniff.filters.known import did_you_mean, unknown
 from mqsniff.filters.moments import AskedTimes
 from mqsniff.filters.options import FILTER_OPTIONS, FilterOption
-from mqsniff.filters.readings import asked_filters, read_duration
+from mqsniff.filters.readings import asked_filters
 from mqsniff.limits import Limits
 from mqsniff.tables.hashkey import HashKey
 from mqsniff.tables.schemas import TableName
@@ -176,13 +177,8 @@ class SourceRequest:
 
     @cached_property
     def limits(self) -> Limits:
-        """The limits of a task; ``limit`` takes NAME=VALUE, with a whole number."""
-        limits, known = Limits(), Limits.about()
-        for given in self.options.get("limit", ()):
-            name, _, value = given.partition("=")
-            if name not in known:
-                raise ValueError(f"option limit: {unknown('limit', name, known)}")
-            limits = limits.with_value(name, _read("limit", int, value))
+        """The limits of a task."""
+        limits: Limits = _read("limit", read_limits, self.options.get("limit", ()))
         return limits
 
     @property
@@ -254,7 +250,7 @@ def _several(value: str) -> tuple[str, ...]:
     return (value,)
 
 
-def _read(name: str, read: Callable[[str], Any], value: str) -> Any:
+def _read(name: str, read: Callable[[Any], Any], value: object) -> Any:
     try:
         return read(value)
     except ValueError as error:

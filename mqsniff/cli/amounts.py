@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
-_SIZE = re.compile(r"(\d{1,12})([kmgt]?)(ib|b|)\Z", re.ASCII | re.IGNORECASE)
 _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 _DURATIONS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 _MINUTE_NS = 60_000_000_000
@@ -56,17 +53,6 @@ def rate_text(per_s: float | None) -> str:
 def count_of(number: int, noun: str, plural: str = "") -> str:
     """A number and its noun."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-def read_size(text: str) -> int:
-    """Bytes with their unit: 262144, 100MB, 64MiB, 1g; powers of 1,000, or of 1,024 with an i or a lone letter."""
-    found = _SIZE.match(text)
-    if found is None:
-        raise ValueError(f"{text!r} is not a size, such as 100MB, 64MiB or 262144")
-    power = " kmgt".index(found[2].lower() or " ")
-    unit: int = 1000 if found[3].lower() == "b" else 1024
-    factor: int = unit**power
-    return int(found[1]) * factor
 
 
 def digits(number: float) -> str:

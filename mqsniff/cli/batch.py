@@ -16,8 +16,9 @@ from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.options import decode_options
 from mqsniff.cli.sections import SectionedCommand, all_of, option
 from mqsniff.cli.talk import remark, say, tell_key_logs
+from mqsniff.filters.amounts import read_duration
 from mqsniff.filters.itemfilter import SHORT_NAME
-from mqsniff.filters.readings import read_duration, read_time
+from mqsniff.filters.readings import read_time
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.times import SECOND_NS
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from mqsniff.cli.amounts import read_size
 from mqsniff.cli.filtering import reading
 from mqsniff.cli.inputs import complete_file
 from mqsniff.cli.sections import all_of, option
-from mqsniff.filters.readings import read_duration
+from mqsniff.filters.amounts import read_duration, read_size
 from mqsniff.limits import SECOND_NS
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.sections import Decorator, all_of, option
 from mqsniff.cli.talk import say
+from mqsniff.filters.amounts import read_limits
 from mqsniff.filters.itemfilter import NO_FILTERS, Filters
 from mqsniff.filters.moments import NO_TIMES, AskedTimes
 from mqsniff.limits import Limits
@@ -221,20 +222,10 @@ def _hash_key(ctx: click.Context, param: click.Parameter, name: str | None) -> H
 
 def _limits(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> Limits:
     """NAME=VALUE pairs on top of the defaults."""
-    limits, known = Limits(), Limits.about()
-    for value in values:
-        name, _, text = value.partition("=")
-        if name not in known:
-            raise click.BadParameter(unknown("limit", name, known), ctx, param)
-        number = _whole(text)
-        if number is None:
-            of_what = {"bytes": " of bytes", "ns": " of nanoseconds", "": ""}[known[name].unit]
-            raise click.BadParameter(f"{value!r}: the value must be a whole number{of_what}", ctx, param)
-        refusal = known[name].refusal(number)
-        if refusal is not None:
-            raise click.BadParameter(f"{name}={refusal}", ctx, param)
-        limits = limits.with_value(name, number)
-    return limits
+    try:
+        return read_limits(values)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
 
 
 def _complete_limit(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # click's
@@ -247,13 +238,6 @@ def _complete_field(ctx: click.Context, param: click.Parameter, incomplete: str)
     tables = ctx.params.get("tables") or ("messages",)
     known = dict.fromkeys(column.name for table in TABLES if table in tables for column in TABLES[table])
     return [f"{before}{comma}{each}" for each in known if each.startswith(name)]
-
-
-def _whole(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
-        return None
 
 
 _OUTPUT: Final = "Output"
@@ -290,7 +274,8 @@ decode_options: Final = all_of((
            help="Replace keys, values and header values of records by their sizes and keyed hashes."),
     hash_key_option,
     option(_DECODING, "--limit", "limits", multiple=True, metavar="NAME=VALUE", callback=_limits,
-           shell_complete=_complete_limit, help="Change a limit (`mqsniff protocols limits` lists them); repeatable."),
+           shell_complete=_complete_limit,
+           help="Change a limit, such as tables_buffer=64MiB (`mqsniff protocols limits` lists them); repeatable."),
 ))  # fmt: skip
 """How traffic is read, for every command that decodes."""
 

@@ -12,7 +12,7 @@ from mqsniff.cli.filtering import reading
 from mqsniff.cli.options import RunOptions
 from mqsniff.cli.outputs import SILENT
 from mqsniff.cli.sections import all_of, option
-from mqsniff.filters.readings import read_duration
+from mqsniff.filters.amounts import read_duration
 from mqsniff.limits import SECOND_NS
 
 OTLP_PATH: Final = "/v1/metrics"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
+from mqsniff.filters.amounts import read_duration
 from mqsniff.filters.readings import (
     read_bound,
     read_connection,
     read_contents,
-    read_duration,
     read_header,
     read_key,
     read_name,

@@ -12,6 +12,7 @@ from decimal import Decimal, InvalidOperation
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Final
 
+from mqsniff.filters.amounts import read_duration
 from mqsniff.filters.contents import ContentSearch
 from mqsniff.filters.itemfilter import SHORT_NAME, Filters, Network
 from mqsniff.filters.known import did_you_mean, unknown
@@ -24,11 +25,6 @@ from mqsniff.tables.times import SECOND_NS
 _YEAR_10000_S: Final = 253_402_300_800
 _FRACTION: Final = re.compile(r"\.(\d+)")
 _OFFSETS: Final = re.compile(r"(\d{1,19})(?:(-)(\d{0,19}))?\Z", re.ASCII)
-_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h|d)\Z", re.ASCII)
-_UNITS_NS: Final = {
-    "ns": 1, "us": 1000, "µs": 1000, "ms": 1_000_000, "s": SECOND_NS,
-    "m": 60 * SECOND_NS, "h": 3600 * SECOND_NS, "d": 86_400 * SECOND_NS,
-}  # fmt: skip
 _CONNECTION: Final = re.compile(r"[0-9a-fA-F]{1,32}\Z")
 _ZONE: Final = re.compile(r"%[^/]*")
 _MAPPED: Final = IPv6Network("::ffff:0:0/96")
@@ -115,14 +111,6 @@ def read_key(text: str) -> bytes:
         return bytes.fromhex(text[2:])
     except ValueError:
         raise ValueError(f"{text!r} has an odd number of hex digits, or other characters") from None
-
-
-def read_duration(text: str) -> int:
-    """A span of time with its unit as nanoseconds: 100ms, 1.5s, 2m, 1d."""
-    found = _DURATION.match(text)
-    if found is None:
-        raise ValueError(f"{text!r} is not a duration, such as 100ms, 1.5s or 250us")
-    return int(Decimal(found[1]) * _UNITS_NS[found[2]])
 
 
 def read_contents(text: str) -> str:

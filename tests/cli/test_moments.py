@@ -6,9 +6,10 @@ import re
 
 import pytest
 
+from mqsniff.filters.amounts import read_duration
 from mqsniff.filters.itemfilter import Filters
 from mqsniff.filters.moments import AskedTimes, RelativeTime, read_moment, resolved
-from mqsniff.filters.readings import read_duration, read_time
+from mqsniff.filters.readings import read_time
 
 SECOND = 1_000_000_000
 DAY = 86_400 * SECOND
