@@ -252,6 +252,8 @@ class PartFiles:
         except OSError:  # the part is damaged as a whole
             self._open.pop(table).discard()
             raise
+        del rows, blocks
+        pa.default_memory_pool().release_unused()  # a tenth of the peak, for 2 % of the time
         if part.size >= self._limits.part_size:
             self._finish(table)
 
