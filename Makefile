@@ -32,7 +32,7 @@ lock:  ## pin the dependencies anew, with hashes
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet --disable-pip-version-check uv
 	build/lock/bin/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --upgrade \
-		--generate-hashes --no-emit-index-url --no-header --quiet --output-file build/requirements.lock
+		--generate-hashes --no-strip-extras --no-emit-index-url --no-header --quiet --output-file build/requirements.lock
 	(sed -n '/^#/!q;p' .ci/requirements.lock; grep -v '^#' build/requirements.lock) > build/new.lock
 	mv build/new.lock .ci/requirements.lock
 

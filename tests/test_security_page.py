@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 import tomllib
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from mqsniff.limits import Limits
 
@@ -36,9 +39,31 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name.partition("[")[0]).lower()
 
 
+def pinned_extras() -> dict[str, set[str]]:
+    """Each pinned package's name, and the extras that its pin names."""
+    found: dict[str, set[str]] = {}
+    for name, extras in re.findall(r"^([\w.-]+)(?:\[(.*)\])?==", LOCK, re.MULTILINE):
+        found.setdefault(normal(name), set()).update(normal(extra) for extra in extras.split(",") if extra)
+    return found
+
+
+def test_a_pin_names_the_extras_that_another_package_asks_for():
+    # Without them, older pips look for `coverage[toml]` past the pin of `coverage`, and refuse a newer release.
+    pins = pinned_extras()
+    asked = [
+        (normal(requirement.name), {normal(extra) for extra in requirement.extras})
+        for distribution in importlib.metadata.distributions()
+        if normal(distribution.metadata["Name"]) in pins
+        for requirement in map(Requirement, distribution.requires or ())
+        if requirement.extras and (requirement.marker is None or requirement.marker.evaluate({"extra": ""}))
+    ]
+    assert ("coverage", {"toml"}) in asked
+    assert [(name, extras - pins[name]) for name, extras in asked if not extras <= pins[name]] == []
+
+
 def test_the_lock_pins_every_dependency_with_hashes_and_names_no_host():
-    pinned = {normal(name) for name in re.findall(r"^([\w.-]+)==", LOCK, re.MULTILINE)}
-    entries = re.split(r"\n(?=[\w.-]+==)", LOCK)[1:]
+    pinned = set(pinned_extras())
+    entries = re.split(r"\n(?=[\w.-]+(?:\[.*\])?==)", LOCK)[1:]
     assert len(entries) >= len(pinned) > 0
     assert all("--hash=sha256:" in entry for entry in entries)
     assert "://" not in LOCK
