@@ -14,7 +14,7 @@ LAKES := 'pyspark==4.1.*' deltalake pyiceberg
 LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py \
 	tests/dissectors/kafka/test_kafka_records_walk.py tests/framing tests/batch/test_windows.py
 
-.PHONY: fuzz lies lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows same-windows follow-faults hdfs-runs lakes bench clean
+.PHONY: fuzz lies lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows compressed same-windows follow-faults hdfs-runs lakes bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
@@ -117,6 +117,9 @@ tls-truth: .venv/ready  ## what TLS hides, ours beside tshark's with the same ke
 
 same-rows: .venv/ready  ## rows of decode against those of batch, capture by capture: make same-rows CAPTURES=DIR
 	PYTHONPATH=.:tests $(BIN)/python tests/batch/same_rows.py $(CAPTURES)
+
+compressed: .venv/ready  ## rows of captures against those of the same, compressed: make compressed CAPTURES=DIR
+	PYTHONPATH=.:tests/batch:tests $(BIN)/python tests/compressed_rows.py $(CAPTURES)
 
 hdfs-runs: .venv/ready  ## a batch job whose captures and tables are on HDFS; needs a JDK, and Maven to fetch Hadoop
 	PYTHONPATH=$(CURDIR):$(CURDIR)/dissectors:$(CURDIR)/tests $(BIN)/python tests/batch/hdfs_runs.py

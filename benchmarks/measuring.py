@@ -13,8 +13,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
@@ -92,6 +93,39 @@ def run(*command: str) -> Used:
     written = sum(path.stat().st_size for path in (DATA / "stdout", *OUTPUT.rglob("*")) if path.is_file())
     forget_output()
     return Used(usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss * 1024 / MB, written / MB)
+
+
+class Spent(NamedTuple):
+    """What a process that may fail took, and how it ended."""
+
+    code: int
+    """Its exit code; below 0 the signal that ended it."""
+    cpu_s: float
+    wall_s: float
+    peak_mb: float
+    said: str
+    """What it wrote to stderr."""
+
+
+def spend(*command: str, seconds: int | None = None, out: Path = Path(os.devnull)) -> Spent:
+    """One run of a command, its output into a file; the kernel ends it after ``seconds`` of processor time."""
+    if seconds is not None:
+        command = ("sh", "-c", f'ulimit -t {seconds}; exec "$@"', "sh", *command)
+    started = time.perf_counter()
+    with TemporaryFile() as said, out.open("wb") as stdout:
+        process = subprocess.Popen(command, stdout=stdout, stderr=said, env=environment())
+        _, status, usage = os.wait4(process.pid, 0)
+        wall_s = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        text = said.read().decode(errors="replace").strip()
+    return Spent(process.returncode, usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss * 1024 / MB, text)
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    lines = (columns, ["---"] * len(columns), *rows)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def builds(name: str, command: Sequence[str]) -> dict[str, list[str]]:
