@@ -1,6 +1,7 @@
-"""What hostile queries cost, and what ends them: ``python benchmarks/hostilesql.py [NAME…] [--wait 30]``; only on Linux.
+"""What hostile queries cost, and what ends them: ``python benchmarks/hostilesql.py [NAME…] [--wait 30]``, on Linux.
 
-1. The tables are those of all captures of ``pcaps/``, decoded once. Each statement runs in ``mqsniff sql`` as users run it.
+1. The tables are those of all captures of ``pcaps/``, decoded once. Each statement runs in ``mqsniff sql`` as users
+   run it.
 2. First it runs alone until it ends, for ``--wait`` seconds at most: how it ends, what the user reads, the peaks of
    memory of the command and of its processes, the most that it has on disk.
 3. Then it runs again and gets SIGINT in the middle: the seconds until the command, and until all its processes, have
@@ -40,7 +41,9 @@ GIVE_UP_S: Final = 120.0
 def doubled() -> str:
     """Names for a query that stands twice in the next, and so on: a planner that writes them out never ends."""
     steps = [f"a{n} as (select x.i from a{n - 1} x, a{n - 1} y)" for n in range(1, DOUBLINGS)]
-    return f"with a0 as (select connection_id i from messages), {', '.join(steps)} select count(*) from a{DOUBLINGS - 1}"
+    return (
+        f"with a0 as (select connection_id i from messages), {', '.join(steps)} select count(*) from a{DOUBLINGS - 1}"
+    )
 
 
 STATEMENTS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
@@ -81,7 +84,10 @@ STATEMENTS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
             " where regexp_matches(repeat('a', 10000 + i % 7) || '!', '^(a|a|a?)*(a+)+(.*a){100}$')"
         ),
     ),
-    "rows": ("1e9 rows to a pipe whose reader goes", lambda: "select i, repeat('x', 100) x from range(1000000000) t(i)"),
+    "rows": (
+        "1e9 rows to a pipe whose reader goes",
+        lambda: "select i, repeat('x', 100) x from range(1000000000) t(i)",
+    ),
     "in": (
         f"`IN` with {ELEMENTS:,} elements",
         lambda: f"select count(*) from messages where size in ({', '.join(map(str, range(ELEMENTS)))})",
@@ -102,8 +108,15 @@ STATEMENTS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
 CLOSED: Final = "rows"
 """The statement whose reader goes."""
 COLUMNS: Final = (
-    "statement", "ends", "after s", "command, MB", "query process, MB", "disk, MB", "signal to end, s", "what the user reads"
-)  # fmt: skip
+    "statement",
+    "ends",
+    "after s",
+    "command, MB",
+    "query process, MB",
+    "disk, MB",
+    "signal to end, s",
+    "what the user reads",
+)
 
 
 class Watched(NamedTuple):
@@ -158,7 +171,7 @@ def disk_mb(folder: Path) -> float:
     for place, _, names in os.walk(folder):
         for name in names:
             with suppress(OSError):
-                size += os.lstat(os.path.join(place, name)).st_blocks * 512  # noqa: PTH116, PTH118  # often
+                size += os.lstat(os.path.join(place, name)).st_blocks * 512  # noqa: PTH118  # often
     return size / MB
 
 
@@ -261,6 +274,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help=f"of {', '.join(STATEMENTS)}; all without one")
     parser.add_argument("--wait", type=float, default=30, help="seconds that a statement may take to end by itself")
     asked = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` has it ignored, also in what is started
     with tempfile.TemporaryDirectory(prefix="mqsniff-hostilesql-") as place:
         tables = Path(place) / "tables"
         decode = [*MQSNIFF, "decode", "-o", "parquet", "--out", str(tables), str(PCAPS)]

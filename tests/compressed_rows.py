@@ -4,7 +4,7 @@ A chore, no part of the tests: ``make compressed CAPTURES=DIR``, or ``python tes
 
 1. Every capture alone, all columns of all tables: the plain file against the same as zstd (level 19), xz and bzip2. A
    problem of kind ``limit`` that the plain one has not is a row that differs.
-2. Then all captures of the folders as one run, plain and as zstd: one free part (``capture_rows_free``) for all of them.
+2. Then all captures of the folders as one run, plain and as zstd: one free part (``capture_rows_free``) for all.
 3. What a capture uses of its budget is told: the most, and how many would meet it without the free part.
 """
 
