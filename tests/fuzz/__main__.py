@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import calendar
 import importlib.util
 import random
 import subprocess
@@ -54,14 +55,22 @@ def main() -> int:
     if asked.files:
         return _try(asked.target, asked.files)
     names = list(targets()) if asked.target == "all" else [asked.target]
+    end = moment_of(asked.until, time.time()) if asked.until else None
     found = 0
     while True:
         for name in names:
-            if asked.until and time.strftime("%H:%M", time.gmtime()) >= asked.until:
+            if end is not None and time.time() >= end:
                 return found
             found |= _fuzz(name, asked.seconds)
-        if not asked.until:
+        if end is None:
             return found
+
+
+def moment_of(time_of_day: str, now_s: float) -> int:
+    """The next moment at which it is HH:MM (UTC), as seconds since 1970; also if that is on the next day."""
+    hour, _, minute = time_of_day.partition(":")
+    today = calendar.timegm((*time.gmtime(now_s)[:3], int(hour), int(minute), 0))
+    return today if today > now_s else today + 86_400
 
 
 def _guided(name: str, seconds: int) -> None:

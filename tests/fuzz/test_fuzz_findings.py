@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from . import __main__ as command
 from . import blind, figures, judging
 from .judging import Target, judge
 from .store import kept
@@ -69,3 +70,11 @@ def test_figures_are_read_from_what_the_fuzzer_prints():
     said = f"{covered}Done 50 runs in 2 second(s)\n"
     assert figures.of_guided(said) == {"executions": 50, "seconds": 2, "edges": 12, "features": 20}
     assert figures.of_guided("a crash") == {}
+
+
+@pytest.mark.parametrize(
+    ("time_of_day", "hours"), [("23:00", 1), ("22:30", 0.5), ("22:00", 24), ("00:15", 2.25), ("21:59", 23 + 59 / 60)]
+)
+def test_until_a_time_of_day_may_mean_the_next_day(time_of_day, hours):
+    now_s = 1_795_644_000  # 2026-11-25 22:00:00 UTC
+    assert command.moment_of(time_of_day, now_s) == now_s + hours * 3600
