@@ -10,6 +10,7 @@ import pytest
 from mqsniff.batch import failures
 from mqsniff.batch.failures import JvmLog, failure, unreachable
 from mqsniff.batch.session import SessionError, open_session
+from mqsniff.sinks.privatefolder import process_folder
 
 JAVA = """An error occurred while calling o94.collectToPython.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times
@@ -76,9 +77,7 @@ def test_the_log_is_kept_and_named_after_a_failure_and_only_if_it_says_something
     again = JvmLog()
     again.open().close()
     assert again.path is not None
-    path = again.path
-    again.delete()
-    assert not path.exists()
+    assert again.path.parent == process_folder()  # it goes with the process
     assert again.keep() is None
 
 
