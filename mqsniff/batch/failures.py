@@ -102,7 +102,7 @@ def start_jvm(settings: dict[str, str]) -> None:
     if any(map(os.environ.get, _CHOSEN_LOGS)):
         return
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    with _JVM_LOG.open() as log, _private_scratch():
+    with _JVM_LOG.open() as log, private_scratch():
         gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # no public call takes a gateway and a builder
     for name in {"AccumulatorServer", "AccumulatorTCPServer"} & vars(accumulators).keys():  # by version
@@ -110,7 +110,7 @@ def start_jvm(settings: dict[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def _private_scratch() -> Iterator[None]:
+def private_scratch() -> Iterator[None]:
     """A JVM that is started meanwhile has its temporary files in private folders, in the places that the user chose."""
     chosen = os.environ.get(_SCRATCH)
     if not chosen and ("spark.local.dir" in os.environ.get("PYSPARK_SUBMIT_ARGS", "") or "SPARK_HOME" in os.environ):

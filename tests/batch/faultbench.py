@@ -38,7 +38,7 @@ SPLIT_SIZE: Final = "200000"
 TASKS: Final = "4"
 HUNG_S: Final = 900.0
 """A job that takes longer hangs."""
-LOOK_S: Final = 0.25
+LOOK_S: Final = 0.5
 """Pause between two looks of the readers."""
 
 
@@ -58,6 +58,7 @@ class Session:
 
     def __init__(self, home: Path, master: str, scratch: Path | None = None) -> None:
         """``scratch``: the folder for Spark's temporary files."""
+        self.home = home
         self.folders = {name: home / name for name in ("TMPDIR", "SPARK_LOCAL_DIRS", "SPARK_WORKER_DIR")}
         if scratch is not None:
             self.folders["SPARK_LOCAL_DIRS"] = scratch

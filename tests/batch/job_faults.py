@@ -29,7 +29,7 @@ from typing import Final
 
 import click
 from batchrows import committed, decoded, differing
-from faultbench import KILLED, Bench, Session, misled_commands, samples
+from faultbench import Bench, Session, misled_commands, samples
 from processtree import Below, kill_all, left_of
 
 MASTER: Final = "local[2,4]"
@@ -99,51 +99,46 @@ class Strike:
 def killed_jobs(bench: Bench, kind: str, kills: int) -> None:
     """Kill in the midst of so many jobs."""
     home = bench.folder / kind
-    session = Session(home, EXECUTORS if kind == "executor" else MASTER)
+    master = EXECUTORS if kind == "executor" else MASTER
+    session = Session(home, master)
+    other = Session(bench.folder / "other", master) if kind == "driver" else session
     out = bench.new_out()
     with bench.read(out):
         assert session.run(bench.captures, out).code == 0
     bench.check(out)
-    hits: Counter[str] = Counter()
-    codes: Counter[str] = Counter()
-    while sum(hits.values()) < kills and bench.number < 3 * kills + 3:
-        stages = [name for name in STAGES if name in session.seconds]
+    seconds, hits, ends = session.seconds, Counter[str](), Counter[str]()
+    stages = [name for name in STAGES if name in seconds]
+    while hits.total() < kills and bench.number < 3 * kills + 3:
         stage = stages[bench.number % len(stages)]
         out = bench.new_out()
-        strike = Strike(kind, session, stage, random.uniform(0, session.seconds[stage]))
+        strike = Strike(kind, session, stage, random.uniform(0, seconds[stage]))
         with bench.read(out) as reader:
             outcome = session.run(bench.captures, out, strike.on_stage)
             strike.over()
-            codes[f"{outcome.status} ({outcome.code})"] += 1
-            if kind == "driver" and strike.hit:
+            if strike.hit and kind == "driver":
+                bench.faults += [f"{out.name}: process {name} is left" for name in left_of(strike.processes, 20)]
+                bench.faults += [f"{out.name}: {found}" for found in misled_commands(out, len(bench.rows["messages"]))]
+                again = other.run(bench.captures, out)
+                ends[again.status] += 1
+                session = _another(bench, session)
+            else:
+                again = outcome
                 seconds = session.seconds
-                session = _again(bench, home, out, strike, codes)
-                session.seconds = seconds
-        hits[strike.hit or "missed"] += 1
-        if not strike.hit:
-            del hits["missed"]
-        elif outcome.code not in (0, KILLED.code):
-            bench.faults.append(f"{out.name}: {outcome.said}")
+        bench.faults += [f"{out.name}: {again}"] if again.code else []
         bench.check(out)
-        bench.tell(f"{kind} {sum(hits.values())}: {strike.hit or 'missed'}, {outcome.status}, {reader.looks} looks")
+        hits.update([strike.hit] if strike.hit else [])
+        bench.tell(f"{kind} {hits.total()}: {strike.hit or 'missed'}, {outcome.status}; {again}; {reader.looks} looks")
         shutil.rmtree(out)
     left = session.close()
-    told = [f"{name} {count}" for name, count in sorted(hits.items())]
-    click.echo(f"{kind}: {sum(hits.values())} kills ({', '.join(told)}); {dict(codes)}; left at the end: {left}")
+    told = ", ".join(f"{name} {count}" for name, count in sorted(hits.items()))
+    click.echo(f"{kind}: {hits.total()} kills ({told}), then {dict(ends)}; left at the end: {left or 'nothing'}")
 
 
-def _again(bench: Bench, home: Path, out: Path, strike: Strike, codes: Counter[str]) -> Session:
-    """Run the job of a driver that was killed again, in another one."""
-    bench.faults += [f"{out.name}: process {name} is left" for name in left_of(strike.processes, 20)]
-    bench.faults += [f"{out.name}: {fault}" for fault in misled_commands(out, len(bench.rows["messages"]))]
-    left = strike.session.temporary()
-    session = Session(home, MASTER)
-    outcome = session.run(bench.captures, out)
-    bench.faults += [f"{out.name}: {name} is left" for name in set(left) & set(session.temporary())]
-    codes[f"then {outcome.status} ({outcome.code})"] += 1
-    if outcome.code:
-        bench.faults.append(f"{out.name}: again: {outcome.said}")
-    bench.tell(f"again: {outcome.status}, {outcome.said}; {len(left)} temporary files were left until then")
+def _another(bench: Bench, killed: Session) -> Session:
+    """Another session in the place of one that was killed; temporary files of that one have to go."""
+    left = killed.temporary()
+    session = Session(killed.home, MASTER)
+    bench.faults += [f"{name} is left" for name in set(left) & set(session.temporary())]
     return session
 
 
