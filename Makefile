@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CAPTURES ?= ../shared/captures
+KILLS ?= 20
 ROUNDS ?= 6
 SAMPLE ?= 40
 SEED ?= 1
@@ -14,7 +15,7 @@ LAKES := 'pyspark==4.1.*' deltalake pyiceberg
 LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py \
 	tests/dissectors/kafka/test_kafka_records_walk.py tests/framing tests/batch/test_windows.py
 
-.PHONY: fuzz lies lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows compressed same-windows follow-faults hdfs-runs lakes bench clean
+.PHONY: fuzz lies lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows compressed same-windows follow-faults job-faults hdfs-runs lakes bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
@@ -133,6 +134,9 @@ same-windows: .venv/ready  ## rows of runs that carry open connections against t
 
 follow-faults: .venv/ready  ## kill `batch --follow` at random moments, and compare its rows with those of one run; needs Java
 	PYTHONPATH=.:tests $(BIN)/python tests/batch/follow_faults.py
+
+job-faults: .venv/ready  ## kill workers, executors and drivers of batch jobs, change inputs, fill disks: make job-faults KILLS=20; needs Java
+	PYTHONPATH=.:tests $(BIN)/python tests/batch/job_faults.py $(FAULTS) --kills $(KILLS) --seed $(SEED)
 
 bench: .venv/ready  ## speed and memory; needs tshark for the comparison
 	$(BIN)/python benchmarks/run.py

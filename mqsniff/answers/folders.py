@@ -2,9 +2,9 @@
 
 1. A table is a subfolder with its name; its files may be in partition folders (``day=2026-11-21``), whose values become
    columns.
-2. If the folder has manifests (``_mqsniff/runs/*.json``, written by ``mqsniff batch``), only files that they list
-   count, without runs that a later one replaced and files that a later one dropped. Else all ``*.parquet`` files
-   count, except hidden ones (``.``, ``_``).
+2. If ``mqsniff batch`` writes to the folder (it has ``_mqsniff``), only files that a manifest lists
+   (``_mqsniff/runs/*.json``) count, without runs that a later one replaced and files that a later one dropped. Before
+   the first run is committed there are none. Else all ``*.parquet`` files count, except hidden ones (``.``, ``_``).
 3. Any other subfolder with such files is a table too, such as ``files``, which ``mqsniff batch`` adds.
 4. Equal tables of several folders are one table; columns that a file lacks are null, additional ones are kept. Types of
    other writers (int32, large strings, dictionaries, nanoseconds) are read as ours.
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-_RUNS: Final = Path("_mqsniff", "runs")
+_HOME: Final = "_mqsniff"
+"""Made before the first file of a table: without it, a reader would take part of a run for all of it."""
 _MAJOR: Final = SCHEMA_VERSION.partition(".")[0]
 
 
@@ -37,13 +38,15 @@ class FolderError(Exception):
 
 def is_table_folder(path: Path) -> bool:
     """Whether a folder has manifests or a subfolder named like a table."""
-    return path.is_dir() and ((path / _RUNS).is_dir() or any((path / table).is_dir() for table in TABLES))
+    return path.is_dir() and ((path / _HOME).is_dir() or any((path / table).is_dir() for table in TABLES))
 
 
 def table_files(folder: Path) -> dict[str, list[Path]]:
     """The files of each table in a folder; raises FolderError if it has no tables."""
-    if (folder / _RUNS).is_dir():
+    if (folder / _HOME).is_dir():
         found = _committed(folder)
+        if not found:
+            raise FolderError(f"{folder}: no run is committed there")
     else:
         found = {path.name: sorted(_plain(path)) for path in sorted(folder.iterdir()) if path.is_dir()}
         found = {table: files for table, files in found.items() if files or table in TABLES}
@@ -78,7 +81,7 @@ def _committed(folder: Path) -> dict[str, list[Path]]:
     runs: dict[str, dict[str, list[Path]]] = {}
     replaced: set[str] = set()
     dropped: dict[str, set[Path]] = {}
-    for file in sorted((folder / _RUNS).glob("*.json")):
+    for file in sorted((folder / _HOME / "runs").glob("*.json")):
         try:
             run = orjson.loads(file.read_bytes())
             files: dict[str, list[Path]] = {str(table): [] for table in run["options"].get("tables", TABLES)}

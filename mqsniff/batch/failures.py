@@ -1,24 +1,27 @@
-"""What Spark says in, one line out: a log file for the JVM, and the cause of an error.
+"""What Spark says in, one line out: a log file and scratch space for the JVM, and the cause of an error.
 
-1. The JVM of our own sessions writes to a file: warnings of its start, and stack traces. The file is deleted at the end
-   of the process, unless a run failed: then the line of the failure names it.
+1. The JVM of our own sessions writes to a file: warnings of its start, and stack traces. The file goes with the private
+   folder of the process, unless a run failed: then it is moved out, and the line of the failure names it.
 2. A failure that operators can mend is said in their terms, and the line says what to do. Others are said in the line
    of Spark's text that holds the cause. No line has credentials.
+3. Spark's temporary files on this machine are below a private folder too: a JVM that is killed leaves gigabytes, and
+   the next run deletes them.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import re
 import socket
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from mqsniff.batch.store import redacted
+from mqsniff.sinks.privatefolder import process_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +54,7 @@ _CAUSES: Final = (
         "no Spark Connect server answers: is --remote right, and the server up?",
     ),
 )
+_SCRATCH: Final = "SPARK_LOCAL_DIRS"
 _CONNECT_PORT: Final = 15002
 _CONNECT_S: Final = 10.0
 _CHOSEN_LOGS: Final = ("SPARK_CONF_DIR", "SPARK_LOG_DIR")
@@ -63,22 +67,23 @@ class JvmLog:
         self.path: Path | None = None
 
     def open(self) -> Any:
-        """Make the file; it is deleted at the end of the process."""
-        descriptor, name = tempfile.mkstemp(prefix="mqsniff-spark-", suffix=".log")
+        """Make the file."""
+        descriptor, name = _new_log(process_folder())
         self.path = Path(name)
-        atexit.register(self.delete)
         return os.fdopen(descriptor, "wb")
 
     def keep(self) -> Path | None:
-        """Keep the file; None if there is none, or nothing in it."""
+        """Keep the file, to which the JVM goes on to write; None if there is none, or nothing in it."""
         path, self.path = self.path, None
-        return path if path is not None and path.exists() and path.stat().st_size else None
+        if path is None or not path.exists() or not path.stat().st_size:
+            return None
+        descriptor, kept = _new_log(path.parents[1])
+        os.close(descriptor)
+        return path.replace(kept)
 
-    def delete(self) -> None:
-        """Delete the file, unless it is kept."""
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
-            self.path = None
+
+def _new_log(folder: Path) -> tuple[int, str]:
+    return tempfile.mkstemp(prefix="mqsniff-spark-", suffix=".log", dir=folder)
 
 
 _JVM_LOG: Final = JvmLog()
@@ -97,11 +102,30 @@ def start_jvm(settings: dict[str, str]) -> None:
     if any(map(os.environ.get, _CHOSEN_LOGS)):
         return
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    with _JVM_LOG.open() as log:
+    with _JVM_LOG.open() as log, private_scratch():
         gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # no public call takes a gateway and a builder
     for name in {"AccumulatorServer", "AccumulatorTCPServer"} & vars(accumulators).keys():  # by version
         setattr(getattr(accumulators, name), "handle_error", _say_nothing)  # noqa: B010  # a method, to mypy
+
+
+@contextlib.contextmanager
+def private_scratch() -> Iterator[None]:
+    """A JVM that is started meanwhile has its temporary files in private folders, in the places that the user chose."""
+    chosen = os.environ.get(_SCRATCH)
+    if not chosen and ("spark.local.dir" in os.environ.get("PYSPARK_SUBMIT_ARGS", "") or "SPARK_HOME" in os.environ):
+        yield  # it is in the settings
+        return
+    with contextlib.suppress(OSError):  # Spark says that it cannot write there
+        places = (chosen or tempfile.gettempdir()).split(",")
+        os.environ[_SCRATCH] = ",".join(str(process_folder(place)) for place in places)
+    try:
+        yield
+    finally:
+        if chosen:
+            os.environ[_SCRATCH] = chosen
+        else:
+            os.environ.pop(_SCRATCH, None)
 
 
 def _say_nothing(*_: object) -> None:
@@ -133,7 +157,7 @@ def _known(text: str, session: SparkSession | None, out: str) -> str:
 
 def local_folder(session: SparkSession | None) -> str:
     """Where Spark keeps temporary files."""
-    chosen = os.environ.get("SPARK_LOCAL_DIRS", "")
+    chosen = os.environ.get(_SCRATCH, "")
     with contextlib.suppress(Exception):  # the session may be gone with its JVM
         if not chosen and session is not None:
             chosen = session.conf.get("spark.local.dir", "") or ""

@@ -3,21 +3,19 @@
 1. The secrets travel as files that only their owner can read, never inside a plan, a closure, a log or a manifest;
    tasks are told the names of the files (decisions 016, 018).
 2. The files are emptied when the job is over, however it ended, and deleted with the process: a session that goes on
-   may still ask for them.
+   may still ask for them. Those of a process that was killed go with the next run.
 3. All tasks of a job have the same key of hashes; a task that does not find it fails, as its hashes would be others.
 """
 
 from __future__ import annotations
 
-import atexit
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from secrets import token_hex
-from tempfile import mkdtemp
 from types import TracebackType
 from typing import Self
 
+from mqsniff.sinks.privatefolder import process_folder
 from mqsniff.tables.hashkey import HashKey
 from mqsniff.tls.keylog import TLS_KEY_LOG, KeyLog, KeyRing
 
@@ -60,9 +58,7 @@ class TaskKeys:
         return str(path)
 
     def _new_file(self) -> Path:
-        folder = mkdtemp(prefix="mqsniff-")  # only its owner can enter it
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        path = Path(folder) / f"mqsniff-{token_hex(8)}"
+        path = process_folder() / f"mqsniff-{token_hex(8)}"  # only its owner can enter the folder
         path.touch(mode=0o600)
         self._paths.append(path)
         return path

@@ -20,11 +20,11 @@ from mqsniff.cli.filtering import filter_options, filters_of, where_option
 from mqsniff.cli.inputs import complete_file
 from mqsniff.cli.known import OneOf, unknown
 from mqsniff.cli.options import RunOptions, decode_options, jobs_option
-from mqsniff.cli.privatefolder import private_folder
 from mqsniff.cli.sections import SectionedCommand, option
 from mqsniff.cli.signals import INTERRUPTED, TERMINATED, code_of, ended_by_sigterm
 from mqsniff.cli.talk import remark, say
 from mqsniff.filters.itemfilter import Filters
+from mqsniff.sinks.privatefolder import private_folder
 from mqsniff.tables.schemas import TABLES, TableName
 
 if TYPE_CHECKING:

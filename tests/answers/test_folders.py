@@ -64,6 +64,15 @@ def test_committed_parts_count_where_there_are_manifests(tmp_path):
     assert names(tmp_path) == ["b", "c"]
 
 
+def test_files_of_the_first_run_do_not_count_before_it_is_committed(tmp_path):
+    """Staged, and half published: ``runs`` is not there yet."""
+    part(tmp_path / "_mqsniff" / "staging" / "1" / "topics" / "b.parquet", "b")
+    part(tmp_path / "topics" / "a.parquet", "a")
+    assert is_table_folder(tmp_path)
+    with pytest.raises(FolderError, match=f"^{tmp_path}: no run is committed there$"):
+        table_files(tmp_path)
+
+
 def test_a_table_that_a_run_wrote_no_row_of_is_empty(tmp_path):
     manifest(tmp_path, "1", options={"tables": ["topics", "problems"]})
     assert table_files(tmp_path) == {"topics": [], "problems": []}

@@ -103,6 +103,15 @@ def _rows(
     return {table: sorted(rows) for table, rows in texts.items()}
 
 
+def unnamed_files(out: Path) -> list[str]:
+    """What a folder of runs holds beside the runs that count, their files and the lock; it is empty after a run."""
+    runs = Archive(Store.at(str(out))).runs()
+    named = {part.path for run in runs for part in run.parts} | {f"_mqsniff/runs/{run.run}.json" for run in runs}
+    there = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    staged = {path.relative_to(out).as_posix() for path in (out / "_mqsniff" / "staging").glob("*")}
+    return sorted((there | staged) - named - {"_mqsniff/lock"})
+
+
 def differing(one: Tables, other: Tables) -> dict[str, tuple[Sequence[str], Sequence[str]]]:
     """Per table the first rows that only one of both has."""
     found = {}

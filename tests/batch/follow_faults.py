@@ -25,6 +25,7 @@ from tempfile import TemporaryDirectory
 import click
 from batchrows import PCAPS, committed, differing, rotated
 from inprocess import InProcess
+from processtree import descendants, kill_all
 
 from mqsniff.batch.commit import Archive
 from mqsniff.batch.driver import run_job
@@ -48,7 +49,9 @@ stream = spark.readStream.format("mqsniff").option("table", "messages").option("
 rows = stream.option("log", folder + "/log").option("settle", "1s").load(landing)
 writer = rows.writeStream.format("parquet").option("checkpointLocation", folder + "/checkpoint")
 trigger = {"availableNow": True} if once else {"processingTime": "1 second"}
-writer.trigger(**trigger).start(folder + "/out").awaitTermination()
+query = writer.trigger(**trigger).start(folder + "/out")
+print("started", flush=True)
+query.awaitTermination()
 if once:
     whole = spark.read.format("mqsniff").option("table", "messages").option("scope", "file").load(landing)
     found = spark.read.parquet(folder + "/out")
@@ -58,40 +61,9 @@ if once:
 """
 
 
-def descendants(root: int) -> dict[int, str]:
-    """Processes that a process started, and those that they started -> their command."""
-    parents, names = {}, {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            text = path.read_text()
-        except OSError:
-            continue
-        number, name, rest = (
-            int(text.split()[0]),
-            text[text.index("(") + 1 : text.rindex(")")],
-            text[text.rindex(")") :],
-        )
-        parents[number], names[number] = int(rest.split()[2]), name
-    found, wanted = {}, {root}
-    while wanted:
-        wanted = {number for number, parent in parents.items() if parent in wanted}
-        found |= {number: names[number] for number in wanted}
-    return found
-
-
-def kill_all(process: subprocess.Popen[bytes]) -> None:
-    """Kill a command and all that it started, at once."""
-    for number in (process.pid, *descendants(process.pid)):
-        try:
-            os.kill(number, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    process.wait()
-
-
 def kill_one(process: subprocess.Popen[bytes], what: str) -> bool:
     """Kill the JVM, or a Python worker; whether there was one."""
-    wanted = [number for number, name in descendants(process.pid).items() if name.startswith(what)]
+    wanted = [number for number, below in descendants(process.pid).items() if below.name.startswith(what)]
     if wanted:
         os.kill(random.choice(wanted), signal.SIGKILL)
     return bool(wanted)
@@ -126,8 +98,10 @@ def stream_killed(kills: int, capture: Path) -> int:
         for number, file in enumerate(sorted((folder / "pieces").iterdir())):
             shutil.copy(file, folder / "landing")
             if number < kills:
-                process = subprocess.Popen([*command, ""], cwd=ROOT, stderr=subprocess.DEVNULL)
-                time.sleep(random.uniform(10, 30))
+                process = subprocess.Popen([*command, ""], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                assert process.stdout is not None
+                assert process.stdout.readline() == b"started\n"
+                time.sleep(random.uniform(0, 15))
                 kill_all(process)
                 written = len(list((folder / "out").glob("*.parquet")))
                 click.echo(f"{number + 1}: killed; {written} files written", err=True)

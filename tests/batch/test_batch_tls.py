@@ -25,6 +25,7 @@ from mqsniff.batch.job import JobOptions
 from mqsniff.batch.spark import run, share_keys
 from mqsniff.batch.taskkeys import TaskKeys
 from mqsniff.filters.itemfilter import Filters
+from mqsniff.sinks.privatefolder import process_folder
 from mqsniff.tables.hashkey import HashKey
 from mqsniff.tables.values import Redaction
 from mqsniff.tls.keylog import TLS_KEY_LOG, KeyLog
@@ -154,6 +155,7 @@ def test_the_file_holds_what_captures_hold_and_is_emptied_at_the_end() -> None:
         path = keys.write_key_logs([(TLS_KEY_LOG, b"CLIENT_RANDOM"), (1, b"something else")])
         assert path is not None
         assert Path(path).read_bytes() == b"CLIENT_RANDOM\n"
+        assert Path(path).parent == process_folder()  # if this process is killed, the next run deletes it
     assert Path(path).read_bytes() == b""
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
 import pytest
 
 from mqsniff.batch import failures
-from mqsniff.batch.failures import JvmLog, failure, unreachable
+from mqsniff.batch.failures import JvmLog, failure, private_scratch, unreachable
 from mqsniff.batch.session import SessionError, open_session
+from mqsniff.sinks.privatefolder import process_folder
 
 JAVA = """An error occurred while calling o94.collectToPython.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times
@@ -76,10 +78,43 @@ def test_the_log_is_kept_and_named_after_a_failure_and_only_if_it_says_something
     again = JvmLog()
     again.open().close()
     assert again.path is not None
-    path = again.path
-    again.delete()
-    assert not path.exists()
+    assert again.path.parent == process_folder()  # it goes with the process
     assert again.keep() is None
+
+
+def test_temporary_files_of_spark_are_in_private_folders_where_the_user_wants_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SPARK_LOCAL_DIRS", "SPARK_HOME", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.delenv(name, raising=False)
+    with private_scratch():
+        assert os.environ["SPARK_LOCAL_DIRS"] == str(process_folder())
+    assert "SPARK_LOCAL_DIRS" not in os.environ
+    places = [tmp_path / "a", tmp_path / "b"]
+    for place in places:
+        place.mkdir()
+    chosen = ",".join(map(str, places))
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", chosen)
+    with private_scratch():
+        assert os.environ["SPARK_LOCAL_DIRS"] == ",".join(str(process_folder(str(place))) for place in places)
+        assert [len(list(place.glob("mqsniff-run-*"))) for place in places] == [1, 1]
+    assert os.environ["SPARK_LOCAL_DIRS"] == chosen
+    missing = str(tmp_path / "missing")
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", missing)
+    with private_scratch():
+        assert os.environ["SPARK_LOCAL_DIRS"] == missing  # Spark says what is wrong with it
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("SPARK_HOME", "/spark"), ("PYSPARK_SUBMIT_ARGS", "--conf spark.local.dir=/x")]
+)
+def test_temporary_files_stay_where_settings_of_the_user_put_them(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    monkeypatch.setenv(name, value)
+    with private_scratch():
+        assert "SPARK_LOCAL_DIRS" not in os.environ
 
 
 def test_a_server_that_is_not_there_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,17 +1,19 @@
 """A folder for one run that nobody else can read, gone when the run ends, however it ends.
 
 1. It is deleted at the end of the run, also by Ctrl-C and SIGTERM.
-2. A run that was killed leaves it; the next run that makes one deletes those whose lock nobody holds.
+2. A run that was killed leaves it; the next run that makes one in the same place deletes those whose lock nobody holds.
 """
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -20,10 +22,11 @@ _LOCK: Final = ".lock"
 
 
 @contextmanager
-def private_folder() -> Iterator[Path]:
-    """A new folder, deleted in the end."""
-    delete_orphans()
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))  # made with the mode 0700
+def private_folder(parent: str | None = None) -> Iterator[Path]:
+    """A new folder, deleted in the end; ``parent`` is the folder for temporary files, unless another one is given."""
+    parent = parent or tempfile.gettempdir()
+    delete_orphans(parent)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))  # made with the mode 0700
     lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -33,9 +36,18 @@ def private_folder() -> Iterator[Path]:
         os.close(lock)
 
 
-def delete_orphans() -> None:
-    """Delete the private folders of runs that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+@cache
+def process_folder(parent: str | None = None) -> Path:
+    """The private folder of this process in a place, deleted when the process ends."""
+    held = ExitStack()
+    folder = held.enter_context(private_folder(parent))
+    atexit.register(held.close)
+    return folder
+
+
+def delete_orphans(parent: str) -> None:
+    """Delete the private folders in a place whose runs were killed."""
+    for folder in Path(parent).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             if _is_orphan(folder):
                 shutil.rmtree(folder, ignore_errors=True)
