@@ -37,6 +37,7 @@ they save (1 GB took 24 CPU seconds of the JVM, not 41)."""
 _QUIET: Final = ("-Xlog:cds*=off", "-Xlog:class+path=off")
 """The JVM logs about class archives to stdout, where our report is."""
 _OPTIONS_OF_USERS: Final = ("SPARK_CONF_DIR", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
+_DESCRIPTION: Final = "spark.job.description"
 _UNDER_SUBMIT: Final = "PYSPARK_GATEWAY_PORT"
 _UNPACKED: Final = "mqsniff-environment"
 _HEAP: Final = "2g"
@@ -187,9 +188,11 @@ def _knows(session: SparkSession, name: str) -> bool:
 
 @contextlib.contextmanager
 def described(session: SparkSession, text: str) -> Iterator[None]:
-    """Describe Spark jobs on Spark's web page; over Spark Connect the description is a tag."""
+    """Describe Spark jobs on Spark's page; over Spark Connect the description is a tag."""
     try:
-        session.sparkContext.setJobDescription(f"mqsniff: {text}")
+        context = session.sparkContext
+        before = context.getLocalProperty(_DESCRIPTION)
+        context.setJobDescription(f"mqsniff: {text}")
     except Exception:  # noqa: BLE001  # it is only a description; each kind of session raises another error
         tag = re.sub(r"[^\w.-]+", "-", f"mqsniff-{text}")
         session.addTag(tag)
@@ -201,7 +204,7 @@ def described(session: SparkSession, text: str) -> Iterator[None]:
     try:
         yield
     finally:
-        session.sparkContext.setJobDescription("")
+        context.setLocalProperty(_DESCRIPTION, before)
 
 
 @contextlib.contextmanager
