@@ -40,6 +40,9 @@ _OPTIONS_OF_USERS: Final = ("SPARK_CONF_DIR", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPT
 _DESCRIPTION: Final = "spark.job.description"
 _UNDER_SUBMIT: Final = "PYSPARK_GATEWAY_PORT"
 _UNPACKED: Final = "mqsniff-environment"
+_UNPACKED_PYTHON: Final = f"./{_UNPACKED}/bin/python"
+_WORKER_PYTHON: Final = "spark.sql.execution.pyspark.python"
+"""The Python of workers. ``spark.pyspark.python`` is for spark-submit alone: PySpark reads the environment instead."""
 _HEAP: Final = "2g"
 """Locally, the driver's JVM is the executor too: a row is up to a megabyte, on every core."""
 _WORKERS: Final = "spark.python.daemon.module"
@@ -115,8 +118,7 @@ def _classic_session(master: str | None, package: str | None) -> SparkSession:
     if not under_submit:  # spark-submit decides all of these
         settings |= _QUIET_SETTINGS
     if package is not None:
-        settings["spark.archives"] = f"{package}#{_UNPACKED}"
-        settings["spark.pyspark.python"] = f"./{_UNPACKED}/bin/python"
+        settings |= {"spark.archives": f"{package}#{_UNPACKED}", _WORKER_PYTHON: _UNPACKED_PYTHON}
     if not under_submit:
         start_jvm(settings)
     builder = SparkSession.builder
@@ -158,7 +160,7 @@ def _remote_session(remote: str, package: str | None) -> SparkSession:
     session: SparkSession = SparkSession.builder.remote(remote).getOrCreate()
     if package is not None:
         session.addArtifact(f"{package}#{_UNPACKED}", archive=True)
-        session.conf.set("spark.sql.execution.pyspark.python", f"./{_UNPACKED}/bin/python")
+        session.conf.set(_WORKER_PYTHON, _UNPACKED_PYTHON)
     return session
 
 
