@@ -11,11 +11,12 @@ TARGET ?= all
 SECONDS ?= 60
 WHEEL := $(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir build/wheels .
 COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled
+KUBERNETES := 1.30 1.37
 LAKES := 'pyspark==4.1.*' deltalake pyiceberg
 LAWS_AND_STREAMS := tests/test_laws.py tests/test_samples.py tests/streams tests/test_pipeline.py tests/test_names_that_are_no_text.py \
 	tests/dissectors/kafka/test_kafka_records_walk.py tests/framing tests/batch/test_windows.py
 
-.PHONY: fuzz lies lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows compressed same-windows follow-faults job-faults hdfs-runs lakes bench clean
+.PHONY: fuzz lies lock audit signals differential mutants sample check test lint types walls data docs pictures notebooks wheels compiled check-compiled format truth tls-truth same-rows compressed same-windows follow-faults job-faults hdfs-runs cluster-runs kubernetes lakes bench clean
 
 sample: .venv/ready  ## the main job on a capture of the repository
 	$(BIN)/mqsniff decode pcaps/nsq/nsq-1.3.0-go-req-touch.pcap
@@ -124,6 +125,21 @@ compressed: .venv/ready  ## rows of captures against those of the same, compress
 
 hdfs-runs: .venv/ready  ## a batch job whose captures and tables are on HDFS; needs a JDK, and Maven to fetch Hadoop
 	PYTHONPATH=$(CURDIR):$(CURDIR)/dissectors:$(CURDIR)/tests $(BIN)/python tests/batch/hdfs_runs.py
+
+cluster-runs: .venv/ready  ## batch jobs on Spark's own cluster and on YARN; needs a JDK, and Maven to fetch Hadoop
+	test -d build/cluster || $(PYTHON) -m venv build/cluster
+	rm -rf build/wheels/*-none-any.whl build/lib* build/bdist*
+	MQSNIFF_COMPILE=0 $(WHEEL)
+	build/cluster/bin/pip install --quiet --disable-pip-version-check venv-pack pandas fsspec requests build/wheels/*-none-any.whl
+	build/cluster/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/wheels/*-none-any.whl
+	build/cluster/bin/venv-pack --quiet --force --compress-level 1 --prefix build/cluster --output build/cluster.tar.gz
+	PYTHONPATH=$(CURDIR):$(CURDIR)/dissectors:$(CURDIR)/tests $(BIN)/python tests/batch/cluster_runs.py build/cluster.tar.gz
+
+kubernetes:  ## examples/kubernetes against the schemas of Kubernetes, which a package of 22 MB has
+	test -d build/kubernetes || $(PYTHON) -m venv build/kubernetes
+	build/kubernetes/bin/pip install --quiet --disable-pip-version-check kubernetes-validate
+	for version in $(KUBERNETES); do build/kubernetes/bin/kubernetes-validate --strict --kubernetes-version $$version \
+		$(filter-out %/kustomization.yaml,$(wildcard examples/kubernetes/*.yaml)) || exit 1; done
 
 lakes: .venv/ready  ## publish runs to tables of Delta and Iceberg; needs Java, and fetches Spark 4.1 and, with Maven, jars
 	test -d build/lakes || $(BIN)/pip install --quiet --disable-pip-version-check --target build/lakes $(LAKES)

@@ -11,6 +11,7 @@ from mqsniff.batch.bundles import TIME_MIN
 from mqsniff.batch.carried import CarriedIn
 from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.flowrows import FLOW_SCHEMA
+from mqsniff.batch.job import JobReport
 from mqsniff.batch.origins import PieceShift
 from mqsniff.batch.plan import ScanOptions, ScanPlan, Split
 from mqsniff.batch.splitrows import Stores, split_rows, stores_of
@@ -31,6 +32,7 @@ class InProcess:
         self._rows: list[dict[str, Any]] = []
         self._scanned: list[tuple[str, Stores, ScanOptions]] = []
         self.names = 0
+        self.shown: list[str] = []
         self.stale = 0
         """Parts that were rewritten because they showed other names than the one that counts."""
 
@@ -98,6 +100,9 @@ class InProcess:
         for part in (part for each in wanted for part in each.parts):
             self.stale += shows_other_names(part.topic_ids, names)
         return [text for row in rewrite_rows(wanted) for text in rewrite_task(row, rewriter, self._name())]
+
+    def show(self, report: JobReport) -> None:
+        self.shown.append(report.headline())
 
     def clean_up(self) -> None:
         self._rows = []

@@ -82,6 +82,9 @@ class Steps(Protocol):
     def rewrite(self, wanted: Sequence[Rewrite], rewriter: Rewriter) -> list[str]:
         """Rewrite part files."""
 
+    def show(self, report: JobReport) -> None:
+        """Show the figures of a committed run to operators of the engine; never raises."""
+
     def clean_up(self) -> None:
         """Free the kept bundles."""
 
@@ -246,6 +249,7 @@ class _Job:
             raise
         finally:
             self._steps.clean_up()
+        self._steps.show(self._report)
         self._begun = time.monotonic()
         return self._report
 
@@ -336,7 +340,7 @@ class _Job:
                 history.merge(tuple(row) for row in orjson.loads(learned))
             self._history = tuple(history.rows())
             output = replace(output, history=self._history)
-        self._on_stage(f"decoding {size / 1e6:.0f} MB of segments")
+        self._on_stage(f"decoding {size / 1e6:.0f} MB of segments from {counted(proven.packets, 'packet')}")
         try:
             results = self._steps.reduce(self._shifts, output, partitions, carried)
         except Exception as error:

@@ -38,6 +38,7 @@ _WORKER: Final = (
     "a Python worker died as often as a task may be tried; if it was for memory, use fewer cores, such as "
     "--master 'local[2,4]', or larger executors"
 )
+_MISSING: Final = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _CAUSES: Final = (
     (re.compile(r"OutOfMemoryError|GC overhead limit"), _MEMORY),
     (re.compile(r"Python worker exited unexpectedly|exited with code 137|MemoryError"), _WORKER),
@@ -152,6 +153,8 @@ def _known(text: str, session: SparkSession | None, out: str) -> str:
             f"no space left for Spark's temporary files, in {local_folder(session)}: name a larger folder in "
             "SPARK_LOCAL_DIRS (on a cluster: spark.local.dir); a job needs twice the bytes of its captures"
         )
+    if missing := _MISSING.search(text):
+        return f"workers have no {missing[1]}: install mqsniff there, or give --package"
     return next((said for pattern, said in _CAUSES if pattern.search(text)), "")
 
 

@@ -188,6 +188,25 @@ class JobReport:
             "mb_per_second": round(self.mb_per_second, 1),
         }
 
+    def figures(self) -> dict[str, int]:
+        """Name -> number, of what matters most."""
+        return {
+            "files": self.files,
+            "bytes": self.bytes,
+            "packets": self.packets,
+            "connections": self.connections,
+            "messages": self.messages.total(),
+            "records": self.tables["records"],
+            "problems": self.problems.total(),
+        }
+
+    def headline(self) -> str:
+        """The figures in one line, and whose they are."""
+        numbers = self.figures()
+        files, size = counted(numbers.pop("files"), "file"), numbers.pop("bytes") / 1e6
+        others = (counted(number, name.removesuffix("s")) for name, number in numbers.items())
+        return f"{files}, {size:.1f} MB, {', '.join(others)}; run {self.run}"
+
     def lines(self) -> Iterable[str]:
         """The report as text, without the inputs that could not be read."""
         if self.status == "nothing to do":

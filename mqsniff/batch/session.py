@@ -37,8 +37,12 @@ they save (1 GB took 24 CPU seconds of the JVM, not 41)."""
 _QUIET: Final = ("-Xlog:cds*=off", "-Xlog:class+path=off")
 """The JVM logs about class archives to stdout, where our report is."""
 _OPTIONS_OF_USERS: Final = ("SPARK_CONF_DIR", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
+_DESCRIPTION: Final = "spark.job.description"
 _UNDER_SUBMIT: Final = "PYSPARK_GATEWAY_PORT"
 _UNPACKED: Final = "mqsniff-environment"
+_UNPACKED_PYTHON: Final = f"./{_UNPACKED}/bin/python"
+_WORKER_PYTHON: Final = "spark.sql.execution.pyspark.python"
+"""The Python of workers. ``spark.pyspark.python`` is for spark-submit alone: PySpark reads the environment instead."""
 _HEAP: Final = "2g"
 """Locally, the driver's JVM is the executor too: a row is up to a megabyte, on every core."""
 _WORKERS: Final = "spark.python.daemon.module"
@@ -114,8 +118,7 @@ def _classic_session(master: str | None, package: str | None) -> SparkSession:
     if not under_submit:  # spark-submit decides all of these
         settings |= _QUIET_SETTINGS
     if package is not None:
-        settings["spark.archives"] = f"{package}#{_UNPACKED}"
-        settings["spark.pyspark.python"] = f"./{_UNPACKED}/bin/python"
+        settings |= {"spark.archives": f"{package}#{_UNPACKED}", _WORKER_PYTHON: _UNPACKED_PYTHON}
     if not under_submit:
         start_jvm(settings)
     builder = SparkSession.builder
@@ -157,7 +160,7 @@ def _remote_session(remote: str, package: str | None) -> SparkSession:
     session: SparkSession = SparkSession.builder.remote(remote).getOrCreate()
     if package is not None:
         session.addArtifact(f"{package}#{_UNPACKED}", archive=True)
-        session.conf.set("spark.sql.execution.pyspark.python", f"./{_UNPACKED}/bin/python")
+        session.conf.set(_WORKER_PYTHON, _UNPACKED_PYTHON)
     return session
 
 
@@ -187,9 +190,11 @@ def _knows(session: SparkSession, name: str) -> bool:
 
 @contextlib.contextmanager
 def described(session: SparkSession, text: str) -> Iterator[None]:
-    """Describe Spark jobs on Spark's web page; over Spark Connect the description is a tag."""
+    """Describe Spark jobs on Spark's page; over Spark Connect the description is a tag."""
     try:
-        session.sparkContext.setJobDescription(f"mqsniff: {text}")
+        context = session.sparkContext
+        before = context.getLocalProperty(_DESCRIPTION)
+        context.setJobDescription(f"mqsniff: {text}")
     except Exception:  # noqa: BLE001  # it is only a description; each kind of session raises another error
         tag = re.sub(r"[^\w.-]+", "-", f"mqsniff-{text}")
         session.addTag(tag)
@@ -201,7 +206,7 @@ def described(session: SparkSession, text: str) -> Iterator[None]:
     try:
         yield
     finally:
-        session.sparkContext.setJobDescription("")
+        context.setLocalProperty(_DESCRIPTION, before)
 
 
 @contextlib.contextmanager

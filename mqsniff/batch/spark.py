@@ -32,7 +32,7 @@ from mqsniff.batch.failures import failure
 from mqsniff.batch.filestats import run_schema
 from mqsniff.batch.filesystems import AZURE, Setting, takes_settings, with_settings
 from mqsniff.batch.finalize import Rewrite, Rewriter
-from mqsniff.batch.job import JobOptions, JobReport
+from mqsniff.batch.job import JobOptions, JobReport, counted
 from mqsniff.batch.lakes import LakeCommit, LakeTable, PartReader, archive_name, check_format, quoted
 from mqsniff.batch.manifest import Published
 from mqsniff.batch.origins import PieceShift
@@ -254,7 +254,8 @@ class SparkSteps:
         rows = self._spread(split_rows(splits, work.files, stores))
         scanned = rows.mapInArrow(task, SCAN_DDL).persist(StorageLevel.DISK_ONLY)
         self._scanned.append(scanned)
-        return [bytes(block) for block in self._values(scanned.where(F.col("report").isNotNull()).select("report"))]
+        blocks = scanned.where(F.col("report").isNotNull()).select("report")
+        return [bytes(block) for block in self._values(blocks, counted(len(splits), "split"))]
 
     def share(self, key_file: str) -> str:
         """Send a file of keys to the workers, as a file of the session; returns the name by which tasks find it."""
@@ -271,7 +272,8 @@ class SparkSteps:
 
             yield from text_rows(reduce_task(batches, with_keys(output), task_name()))
 
-        return self._values(self._flows(shifts, output, partitions, carried).mapInArrow(task, TEXT_DDL))
+        flows = self._flows(shifts, output, partitions, carried)
+        return self._values(flows.mapInArrow(task, TEXT_DDL), counted(partitions, "task"))
 
     def learn(self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int, carried: CarriedIn) -> list[str]:
         """Sort the bundles as ``reduce`` does; collect topic names."""
@@ -282,7 +284,8 @@ class SparkSteps:
 
             yield from text_rows(learn_task(batches, with_keys(output)))
 
-        return self._values(self._flows(shifts, output, partitions, carried).mapInArrow(task, TEXT_DDL))
+        flows = self._flows(shifts, output, partitions, carried)
+        return self._values(flows.mapInArrow(task, TEXT_DDL), counted(partitions, "task"))
 
     def _flows(
         self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int, carried: CarriedIn
@@ -346,7 +349,15 @@ class SparkSteps:
                 for row in batch.column(0).to_pylist():
                     yield from text_rows(rewrite_task(row, own, task_name()))
 
-        return self._values(self._spread(rewrite_rows(wanted)).mapInArrow(task, TEXT_DDL))
+        return self._values(self._spread(rewrite_rows(wanted)).mapInArrow(task, TEXT_DDL), counted(len(wanted), "task"))
+
+    def show(self, report: JobReport) -> None:
+        """Show a run's figures on Spark's page: as the description of a query, and as names and values in its plan."""
+        if self.session is None:
+            return
+        figures = [F.lit(number).alias(name) for name, number in report.figures().items()]
+        with contextlib.suppress(Exception), described(self.session, report.headline()):  # the run is committed
+            self.session.range(0, 1, 1, 1).select(*figures).collect()
 
     def clean_up(self) -> None:
         """Free the executors' disks and restore settings; errors of a closed session are ignored."""
@@ -363,9 +374,9 @@ class SparkSteps:
         frame = self._spark.createDataFrame(table_of(rows))
         return frame.coalesce(1).repartition(len(rows)) if len(rows) > 1 else frame  # one after the other, in turn
 
-    def _values(self, frame: DataFrame) -> list[Any]:
-        """The values in the only column of a DataFrame."""
-        with described(self._spark, self.stage):
+    def _values(self, frame: DataFrame, tasks: str = "") -> list[Any]:
+        """The values in the only column of a DataFrame; ``tasks``: how many make it, for Spark's page."""
+        with described(self._spark, f"{self.stage}, {tasks}" if tasks else self.stage):
             return [row[0] for row in frame.collect()]
 
 

@@ -11,84 +11,31 @@ starts a name node and a data node on loopback.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
 from batchrows import PCAPS, committed, decoded, differing
+from clusters import MiniCluster, hadoop
 from pyarrow.fs import LocalFileSystem, copy_files
 
-from lab.downloads import WITH_US, jars
 from mqsniff.batch.filesystems import open_filesystem
 from mqsniff.batch.session import open_session
 from mqsniff.batch.spark import read, run
 
-HADOOP = "3.4.1"
-JACKSON = "2.15.4"
 NAMES = ("nsq-1.3.0-auth.pcap", "nsqlookupd-1.3.0-raw.pcap")
-CLUSTER = """
-import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.hdfs.MiniDFSCluster;
-
-public class Cluster {
-    public static void main(String[] args) throws Exception {
-        Configuration conf = new Configuration();
-        conf.set("hdfs.minidfs.basedir", args[0]);
-        MiniDFSCluster cluster = new MiniDFSCluster.Builder(conf).numDataNodes(1).build();
-        cluster.waitActive();
-        int web = cluster.getNameNode().getHttpAddress().getPort();
-        System.out.println("READY " + cluster.getNameNodePort() + " " + web);
-        System.in.read();
-        cluster.shutdown();
-    }
-}
-"""
 
 
-@contextmanager
-def cluster(folder: Path) -> Iterator[tuple[str, str]]:
-    """The ports of a name node: of its own protocol, and of WebHDFS."""
-    fetched = jars(
-        f"hadoop-minicluster-{HADOOP}",
-        [
-            ("org.apache.hadoop", "hadoop-minicluster", HADOOP),
-            ("org.mockito", "mockito-core", "4.11.0"),
-            ("junit", "junit", "4.13.2"),
-        ],
-        [("com.fasterxml.jackson", "jackson-bom", JACKSON)],
-    )
-    (folder / "Cluster.java").write_text(CLUSTER)
-    command = [*WITH_US, "java", "-Xmx512m", "-cp", f"{fetched}/*", "Cluster.java", str(folder / "data")]
-    said = folder / "log"  # a file: Hadoop logs to stdout, and would wait for a reader of a pipe
-    with said.open("w") as log:
-        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        while process.poll() is None:
-            ready = [line for line in said.read_text().splitlines(keepends=True) if line.startswith("READY ")]
-            if ready and ready[0].endswith("\n"):
-                _, own, web = ready[0].split()
-                yield own, web
-                return
-            time.sleep(0.2)
-        raise SystemExit("the cluster did not start: " + said.read_text()[-2000:])
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
-def check(folder: Path, own: str, web: str) -> list[str]:
+def check(folder: Path, cluster: MiniCluster) -> list[str]:
     """What differs, one line each."""
     os.environ["PYSPARK_SUBMIT_ARGS"] = (
-        f"--conf spark.ui.enabled=false --conf spark.hadoop.dfs.namenode.http-address=0.0.0.0:{web} pyspark-shell"
+        "--conf spark.ui.enabled=false "
+        f"--conf spark.hadoop.dfs.namenode.http-address=0.0.0.0:{cluster.web} pyspark-shell"
     )
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    taps, out = f"hdfs://localhost:{own}/taps", f"hdfs://localhost:{own}/tables"
-    hdfs, root, _ = open_filesystem(f"{taps}?web=localhost:{web}")
+    taps, out = f"hdfs://localhost:{cluster.port}/taps", f"hdfs://localhost:{cluster.port}/tables"
+    hdfs, root, _ = open_filesystem(f"{taps}?web=localhost:{cluster.web}")
     spark = open_session("local-cluster[2,1,1024]")
 
     def put(name: str) -> None:
@@ -124,8 +71,8 @@ def check(folder: Path, own: str, web: str) -> list[str]:
 @click.command()
 def main() -> None:
     """Run a batch job whose captures and tables are on HDFS."""
-    with TemporaryDirectory(prefix="mqsniff-hdfs-") as place, cluster(Path(place)) as (own, web):
-        wrong = check(Path(place), own, web)
+    with TemporaryDirectory(prefix="mqsniff-hdfs-") as place, hadoop(Path(place)) as cluster:
+        wrong = check(Path(place), cluster)
     for line in wrong:
         click.echo(line)
     sys.exit(1 if wrong else 0)

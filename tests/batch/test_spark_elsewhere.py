@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,16 @@ from mqsniff.tls.keylog import KeyLog
 CAPTURES = ("nsq-1.3.0-auth.pcap", "nsqlookupd-1.3.0-raw.pcap", "nsq-1.3.0-tls-required.pcap")
 KEYS = PCAPS / "nsq" / "nsq-1.3.0-tls-required.keys"
 HASH_KEY = "a-key-of-a-test-that-nobody-else-has"
+
+
+def packed(folder: Path, used: Path) -> Path:
+    """A packed environment whose Python is this one, and writes to a file that it was started."""
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\necho >> '{used}'\nexec '{sys.executable}' \"$@\"\n")
+    python.chmod(0o755)
+    with tarfile.open(folder / "env.tar.gz", "w:gz") as archive:
+        archive.add(python, "bin/python")
+    return folder / "env.tar.gz"
 
 
 @pytest.mark.usefixtures("spark")  # it knows whether there is Java
@@ -43,6 +54,9 @@ def test_the_command_gives_the_rows_of_one_process(tmp_path: Path, where: tuple[
         f"--conf spark.eventLog.enabled=true --conf spark.eventLog.dir={events.as_uri()} "
         "--conf spark.eventLog.compress=false --conf spark.ui.enabled=false pyspark-shell"
     )
+    used = tmp_path / "used"
+    if "--master" in where:  # over Spark Connect, a server on this machine has tasks in the driver's process
+        where = (*where, "--package", str(packed(tmp_path, used)))
     if "--remote" in where:
         environment["SPARK_TESTING"] = "1"  # the server takes a port that is free
     main = "from mqsniff.cli import main; main()"
@@ -58,6 +72,7 @@ def test_the_command_gives_the_rows_of_one_process(tmp_path: Path, where: tuple[
     assert done.returncode == 0, done.stderr[-3000:]
     assert differing(expected, committed(tmp_path / "out", hashes=True)) == {}
     assert json.loads(done.stdout)["status"] == "finished"
+    assert used.exists() or "--remote" in where
     logged = "".join(path.read_text() for path in events.rglob("*") if path.is_file())
     assert "mqsniff: decoding" in logged or "--remote" in where  # jobs have names on Spark's page
     secrets = [HASH_KEY, *(line.split()[2] for line in KEYS.read_text().splitlines() if line[:1] != "#")]
