@@ -39,6 +39,7 @@ def test_a_jvm_that_is_killed_while_it_starts_is_not_explained_by_a_warning(
         (JAVA.format(said="No space left on device"), "temporary files, in /scratch: name a larger folder"),
         ("An error occurred while calling o94.collectToPython.\n: x: No space left on device", "temporary files"),
         (PYTHON, "no space left for the tables in /tables: nothing was committed"),
+        (PYTHON.replace("OSError:", "mqsniff.batch.payloads.PayloadError:"), "temporary files, in /scratch"),
         (JAVA.format(said="java.lang.OutOfMemoryError: Java heap space"), "the JVM ran out of memory"),
         (JAVA.format(said="Python worker exited unexpectedly (crashed)"), "a Python worker died"),
         ("Answer from Java side is empty", "the JVM is gone"),
