@@ -13,6 +13,7 @@ from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.flowrows import FLOW_SCHEMA
 from mqsniff.batch.job import JobReport
 from mqsniff.batch.origins import PieceShift
+from mqsniff.batch.payloads import PayloadWriter
 from mqsniff.batch.plan import ScanOptions, ScanPlan, Split
 from mqsniff.batch.splitrows import Stores, split_rows, stores_of
 from mqsniff.batch.tasks import carried_task, learn_task, reduce_task, rewrite_rows, rewrite_task, scan_task
@@ -28,7 +29,8 @@ def _order(row: dict[str, Any]) -> tuple[bytes, int, int]:
 class InProcess:
     """Keeps bundles in memory; partitions, sorts and attempts as Spark does."""
 
-    def __init__(self) -> None:
+    def __init__(self, payload_folder: str = "") -> None:
+        self._payload_folder = payload_folder
         self._rows: list[dict[str, Any]] = []
         self._scanned: list[tuple[str, Stores, ScanOptions]] = []
         self.names = 0
@@ -48,13 +50,14 @@ class InProcess:
 
     def _scan(self, row: str, stores: Stores, options: ScanOptions) -> Iterator[bytes]:
         """Keep the bundles of a split; gives its reports."""
-        for rows in scan_task(row, stores, options):
-            for each in rows.to_pylist():
-                report = each.pop("report")
-                if report is None:
-                    self._rows.append(each)
-                else:
-                    yield report
+        with PayloadWriter(self._payload_folder, self._name()) as writer:
+            for rows in scan_task(row, stores, options, writer):
+                for each in rows.to_pylist():
+                    report = each.pop("report")
+                    if report is None:
+                        self._rows.append(each)
+                    else:
+                        yield report
 
     def reduce(
         self, shifts: Sequence[PieceShift], output: TaskOutput, partitions: int, carried: CarriedIn

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mqsniff.batch.bundles import TIME_MIN, Bundle, bundle_size
-from mqsniff.batch.flowrows import FLOW_SCHEMA, bundle_columns
+from mqsniff.batch.flowrows import CARRIED_SCHEMA, bundle_columns
 from mqsniff.batch.origins import Origins
 from mqsniff.batch.store import Store
 from mqsniff.limits import MIB
@@ -216,13 +216,13 @@ class CarriedRows:
             self._store.filesystem.create_dir(self.path.rpartition("/")[0], recursive=True)
             self._stream = self._store.filesystem.open_output_stream(self.path)
             self._writer = pq.ParquetWriter(
-                self._stream, FLOW_SCHEMA, compression="zstd", compression_level=1, use_dictionary=False
+                self._stream, CARRIED_SCHEMA, compression="zstd", compression_level=1, use_dictionary=False
             )
         bundles, self._waiting, self._waiting_bytes = self._waiting, [], 0
         shifts = [self._origins.shift_of(bundle.piece) for bundle in bundles]
         columns = bundle_columns(bundles, self._origins.files)
         columns += [pa.array(values, pa.int64()) for values in zip(*shifts, strict=True)]
-        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=FLOW_SCHEMA))
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=CARRIED_SCHEMA))
         self.rows += len(bundles)
 
 
@@ -232,6 +232,6 @@ def read_carried(store: Store, paths: Iterable[str]) -> Iterator[pa.RecordBatch]
         try:
             with store.filesystem.open_input_file(store.place(path)) as stream, pq.ParquetFile(stream) as source:
                 for index in range(source.num_row_groups):
-                    yield from source.read_row_group(index, use_threads=False).cast(FLOW_SCHEMA).to_batches()
+                    yield from source.read_row_group(index, use_threads=False).cast(CARRIED_SCHEMA).to_batches()
         except (pa.ArrowException, ValueError) as error:
             raise CarriedError(f"{path}: {str(error).partition(chr(10))[0]}") from None

@@ -397,7 +397,7 @@ class _Job:
         report.packets, report.other_packets = proven.packets, proven.other_packets
         report.dropped = sum(file.dropped for file in proven.files)
         report.connections, report.messages, report.problems = result.connections, result.messages, result.problems
-        report.encrypted = result.encrypted
+        report.encrypted, report.duplicate_packets = result.encrypted, result.duplicate_packets
         report.worker_memory = result.memory
         report.carried, report.carried_bytes = result.carried_counts.connections, result.carried_counts.bytes
         report.seconds = time.monotonic() - self._begun  # all but publishing

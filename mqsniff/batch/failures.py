@@ -30,6 +30,8 @@ _RAISED: Final = re.compile(r"(?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt|Exit)
 _FULL: Final = re.compile(r"No space left on device|Disk quota exceeded|\[Errno (?:28|122)\]", re.IGNORECASE)
 _IN_WORKER: Final = re.compile(r"Python worker: Traceback|\[Errno ")
 """Marks errors of Python; what the JVM writes are Spark's temporary files."""
+_PAYLOADS: Final = re.compile(r"\bPayloadError\b")
+"""Marks errors of the temporary files that workers write."""
 _MEMORY: Final = (
     "the JVM ran out of memory: give it more, on this machine with PYSPARK_SUBMIT_ARGS='--driver-memory 4g "
     "pyspark-shell', on a cluster with spark.executor.memory"
@@ -147,7 +149,7 @@ def failure(error: BaseException, session: SparkSession | None = None, out: str 
 def _known(text: str, session: SparkSession | None, out: str) -> str:
     """The line for a known cause; empty for another one."""
     if _FULL.search(text):
-        if _IN_WORKER.search(text):
+        if _IN_WORKER.search(text) and not _PAYLOADS.search(text):
             return f"no space left for the tables{f' in {out}' if out else ''}: nothing was committed"
         return (
             f"no space left for Spark's temporary files, in {local_folder(session)}: name a larger folder in "

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from mqsniff.batch.bundles import Bundle
 from mqsniff.batch.origins import ORIGIN_COLUMNS, FileOrigin, Origins
+from mqsniff.batch.payloads import PayloadReader
 from mqsniff.tables.buffers import bytes_array
 
 BUNDLE_SCHEMA: Final = pa.schema([
@@ -24,9 +25,13 @@ BUNDLE_SCHEMA: Final = pa.schema([
     ("payload", pa.binary()),
 ])  # fmt: skip
 _FILE: Final = [("place", pa.int64()), ("packet", pa.int64()), ("capture", pa.binary())]
-SCAN_SCHEMA: Final = pa.schema([*BUNDLE_SCHEMA, *_FILE, ("report", pa.binary())])
+_STORED: Final = ("stored", pa.binary())
+"""The pointer to a payload that is not in its row (``payloads``)."""
+SCAN_SCHEMA: Final = pa.schema([*BUNDLE_SCHEMA, *_FILE, _STORED, ("report", pa.binary())])
 """Rows of a scan: bundles, each with what is known of its file (``origins``), or the reports of the task."""
-FLOW_SCHEMA: Final = pa.schema([*BUNDLE_SCHEMA, *_FILE, ("floor_ns", pa.int64()), ("before", pa.int64())])
+CARRIED_SCHEMA: Final = pa.schema([*BUNDLE_SCHEMA, *_FILE, ("floor_ns", pa.int64()), ("before", pa.int64())])
+"""Rows that a run leaves to the next one."""
+FLOW_SCHEMA: Final = pa.schema([*CARRIED_SCHEMA, _STORED])
 """Rows of a reduce task."""
 
 
@@ -41,15 +46,23 @@ def bundle_columns(bundles: Sequence[Bundle], origins: Mapping[int, FileOrigin])
 
 
 def bundles_of(batches: Iterable[pa.RecordBatch], origins: Origins) -> Iterator[Bundle]:
-    """The bundles of Arrow batches, one batch in memory at a time; their payloads are views on it.
+    """The bundles of Arrow batches, one batch in memory at a time; payloads in it are views, others are read.
 
     ``origins`` has noted where a bundle comes from when it is given.
     """
-    for batch in batches:
-        origins.note(zip(*(batch.column(name).to_pylist() for name in ORIGIN_COLUMNS), strict=True))
-        *small, payload = (batch.column(name) for name in BUNDLE_SCHEMA.names)
-        for row in zip(*(column.to_pylist() for column in small), _views(payload), strict=True):
-            yield Bundle(*row)
+    with PayloadReader() as reader:
+        for batch in batches:
+            origins.note(zip(*(batch.column(name).to_pylist() for name in ORIGIN_COLUMNS), strict=True))
+            *small, payload = (batch.column(name) for name in BUNDLE_SCHEMA.names)
+            payloads = _payloads(payload, batch.column("stored"), reader)
+            for row in zip(*(column.to_pylist() for column in small), payloads, strict=True):
+                yield Bundle(*row)
+
+
+def _payloads(held: pa.Array, stored: pa.Array, reader: PayloadReader) -> Iterator[bytes | memoryview]:
+    """The payloads of bundles, each read when it is asked for."""
+    for view, pointer in zip(_views(held), stored.to_pylist(), strict=True):
+        yield view if pointer is None else reader.read(pointer)
 
 
 def _views(values: pa.Array) -> Iterator[memoryview]:

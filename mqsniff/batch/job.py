@@ -24,6 +24,8 @@ from mqsniff.tls.keylog import KeyLog
 Folder: TypeAlias = Literal["protocol", "day"]
 
 SPLIT_SIZE_MIN: Final = KIB
+DUPLICATES_USUAL: Final = 0.01
+"""Share of packets that are there twice up to which the report does not mention them."""
 _LAYOUT: Final = frozenset(("split_size", "partitions", "fail_fast", "overwrite", "append", "staging", "window_ns"))
 """Options that change no row."""
 
@@ -123,6 +125,8 @@ class JobReport:
     packets: int = 0
     other_packets: int = 0
     dropped: int = 0
+    duplicate_packets: int = 0
+    """Packets of connections that were captured twice."""
     bytes: int = 0
     connections: int = 0
     messages: Counter[str] = field(default_factory=Counter)
@@ -162,6 +166,7 @@ class JobReport:
         self.run, self.status = run.run, run.status
         for name in ("files", "packets", "other_packets", "dropped", "bytes", "connections", "splits"):
             setattr(self, name, getattr(self, name) + getattr(run, name))
+        self.duplicate_packets += run.duplicate_packets
         for name in ("scanned_again", "partitions", "shuffle_bytes", "rewritten", "windows", "late"):
             setattr(self, name, getattr(self, name) + getattr(run, name))
         for name in ("messages", "problems", "encrypted", "tables"):
@@ -226,6 +231,11 @@ class JobReport:
         for keys, why in _ENCRYPTED.items():
             if self.encrypted[keys]:
                 yield f"not decoded: {counted(self.encrypted[keys], 'TLS connection')} ({why})"
+        if self.duplicate_packets > DUPLICATES_USUAL * self.packets:
+            yield (
+                f"{self.duplicate_packets} of these packets were captured twice, and count once: if the captures are "
+                "of taps or networks that should not be put together, give --domain"
+            )
         if self.anew:
             yield f"connections that were open do not go on here: {self.anew}"
         if self.late:

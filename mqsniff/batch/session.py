@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -39,6 +40,8 @@ _QUIET: Final = ("-Xlog:cds*=off", "-Xlog:class+path=off")
 _OPTIONS_OF_USERS: Final = ("SPARK_CONF_DIR", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 _DESCRIPTION: Final = "spark.job.description"
 _UNDER_SUBMIT: Final = "PYSPARK_GATEWAY_PORT"
+_ONE_PROCESS: Final = re.compile(r"local(\[|$)")
+"""Masters whose driver is the only executor."""
 _UNPACKED: Final = "mqsniff-environment"
 _UNPACKED_PYTHON: Final = f"./{_UNPACKED}/bin/python"
 _WORKER_PYTHON: Final = "spark.sql.execution.pyspark.python"
@@ -177,6 +180,19 @@ def job_settings(session: SparkSession) -> Iterator[None]:
         for name in ours:
             with contextlib.suppress(Exception):  # its JVM may be gone
                 session.conf.unset(name)
+
+
+def payload_folder(session: SparkSession) -> str:
+    """A new folder for payloads among Spark's temporary files; empty if tasks may run on other machines."""
+    from pyspark import SparkFiles  # noqa: PLC0415  # an extra
+
+    try:
+        master = session.sparkContext.master or ""
+    except Exception:  # noqa: BLE001  # Spark Connect has no context, and says so with an error of its own
+        return ""
+    if not _ONE_PROCESS.match(master):
+        return ""
+    return tempfile.mkdtemp(prefix="mqsniff-payloads-", dir=SparkFiles.getRootDirectory())
 
 
 def _knows(session: SparkSession, name: str) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -37,7 +38,7 @@ from mqsniff.batch.lakes import LakeCommit, LakeTable, PartReader, archive_name,
 from mqsniff.batch.manifest import Published
 from mqsniff.batch.origins import PieceShift
 from mqsniff.batch.plan import ScanPlan, Split
-from mqsniff.batch.session import SessionError, described, job_settings, without_pandas_warning
+from mqsniff.batch.session import SessionError, described, job_settings, payload_folder, without_pandas_warning
 from mqsniff.batch.splitrows import split_rows, stores_of, table_of
 from mqsniff.batch.store import Store, shown_uri
 from mqsniff.batch.tasks import difference, rewrite_rows, shift_table
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
 ArrowBatches: TypeAlias = "Iterator[pa.RecordBatch]"
 
 _FILE_DDL: Final = f"{BUNDLE_DDL}, place bigint, packet bigint, capture binary"
-SCAN_DDL: Final = f"{_FILE_DDL}, report binary"
-FLOW_DDL: Final = f"{_FILE_DDL}, floor_ns bigint, before bigint"
+SCAN_DDL: Final = f"{_FILE_DDL}, stored binary, report binary"
+CARRIED_DDL: Final = f"{_FILE_DDL}, floor_ns bigint, before bigint"
 CORES_MAX: Final = 100_000
 """More tasks at the same time make no difference."""
 TEXT_DDL: Final = "text string"
@@ -186,6 +187,8 @@ class SparkSteps:
         self._set = False
         """Whether our settings apply."""
         self._scanned: list[DataFrame] = []
+        self._payload_folder = ""
+        """Where scans store payloads; empty: in their rows."""
         self.stage = ""
 
     @property
@@ -243,13 +246,16 @@ class SparkSteps:
     def scan(self, work: ScanPlan, splits: Sequence[Split]) -> list[bytes]:
         """Scan splits, one task each; their bundles stay on disk."""
         stores, options = stores_of(work.files), work.options
+        folder = self._payload_folder = self._payload_folder or payload_folder(self._spark)
 
         def task(batches: ArrowBatches) -> ArrowBatches:
-            from mqsniff.batch.tasks import scan_task  # noqa: PLC0415  # on the worker
+            from mqsniff.batch.payloads import PayloadWriter  # noqa: PLC0415  # on the worker
+            from mqsniff.batch.tasks import scan_task, task_name  # noqa: PLC0415  # as above
 
-            for batch in batches:
-                for row in batch.column(0).to_pylist():
-                    yield from scan_task(row, stores, options)
+            with PayloadWriter(folder, task_name()) as writer:
+                for batch in batches:
+                    for row in batch.column(0).to_pylist():
+                        yield from scan_task(row, stores, options, writer)
 
         rows = self._spread(split_rows(splits, work.files, stores))
         scanned = rows.mapInArrow(task, SCAN_DDL).persist(StorageLevel.DISK_ONLY)
@@ -299,7 +305,7 @@ class SparkSteps:
             sources.append(self._carried(carried.parts, output.uri))
         bundles = sources[0]
         for more in sources[1:]:
-            bundles = bundles.unionByName(more)
+            bundles = bundles.unionByName(more, allowMissingColumns=True)  # carried payloads are in their rows
         return (
             bundles.withColumn("t_star", F.greatest("floor_ns", "first_ns"))
             .withColumn("order", F.col("place") + F.col("before") + F.col("position"))
@@ -318,7 +324,7 @@ class SparkSteps:
                 for path in batch.column(0).to_pylist():
                     yield from carried_task(path, uri)
 
-        return self._spread(parts).mapInArrow(task, FLOW_DDL)
+        return self._spread(parts).mapInArrow(task, CARRIED_DDL)
 
     def _shifted(self, bundles: DataFrame, shifts: Sequence[PieceShift], least_ns: int) -> DataFrame:
         """The bundles of pieces that count, with what precedes their pieces; none is before ``least_ns``."""
@@ -365,6 +371,9 @@ class SparkSteps:
             with contextlib.suppress(Exception):
                 scanned.unpersist()
         self._scanned = []
+        if self._payload_folder:
+            shutil.rmtree(self._payload_folder, ignore_errors=True)
+            self._payload_folder = ""
         with contextlib.suppress(Exception):
             self._settings.close()
         self._set = False

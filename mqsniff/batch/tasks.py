@@ -32,6 +32,7 @@ from mqsniff.batch.carried import read_carried
 from mqsniff.batch.finalize import Rewrite, Rewriter
 from mqsniff.batch.flowrows import SCAN_SCHEMA, bundle_columns, bundles_of
 from mqsniff.batch.origins import FileOrigin, Origins, PieceShift, origin_of
+from mqsniff.batch.payloads import PayloadWriter
 from mqsniff.batch.plan import ScanOptions
 from mqsniff.batch.reduce import Reducer, TopicLearner
 from mqsniff.batch.report import PieceReport
@@ -86,24 +87,28 @@ SHIFT_SCHEMA: Final = pa.schema([
 ])  # fmt: skip
 
 
-def scan_task(row: str, stores: Stores, options: ScanOptions) -> Iterator[pa.RecordBatch]:
+def scan_task(row: str, stores: Stores, options: ScanOptions, writer: PayloadWriter) -> Iterator[pa.RecordBatch]:
     """Bundles of a split, as Arrow batches of bounded size, then its reports; ``row`` is one of ``splitrows``."""
     split, files = read_split(row, stores)
     reports: list[PieceReport] = []
     waiting: list[Bundle] = []
+    pointers: list[bytes | None] = []
     size = 0
     origins = {piece.number: origin_of(files[piece.file], options.first_file) for piece in split.pieces}
     for each in scan(split, files, options):
         if isinstance(each, PieceReport):
             reports.append(each)
             continue
-        waiting.append(each)
-        size += bundle_size(each)
+        pointer = writer.store(each.payload)
+        held = each if pointer is None else each._replace(payload=b"")
+        waiting.append(held)
+        pointers.append(pointer)
+        size += bundle_size(held)
         if size >= BATCH_BYTES:
-            yield _bundle_rows(waiting, origins)
-            waiting, size = [], 0
+            yield _bundle_rows(waiting, pointers, origins)
+            waiting, pointers, size = [], [], 0
     if waiting:
-        yield _bundle_rows(waiting, origins)
+        yield _bundle_rows(waiting, pointers, origins)
     yield pa.RecordBatch.from_pylist([{"report": report_block(reports)}], SCAN_SCHEMA)
 
 
@@ -155,9 +160,11 @@ def rewrite_rows(wanted: Iterable[Rewrite]) -> list[str]:
     return [json.dumps(each.plain()) for each in wanted]
 
 
-def _bundle_rows(bundles: Sequence[Bundle], origins: Mapping[int, FileOrigin]) -> pa.RecordBatch:
-    """Bundles and what is known of their files; ``origins``: that of each piece."""
-    columns = [*bundle_columns(bundles, origins), pa.nulls(len(bundles), pa.binary())]
+def _bundle_rows(
+    bundles: Sequence[Bundle], pointers: Sequence[bytes | None], origins: Mapping[int, FileOrigin]
+) -> pa.RecordBatch:
+    """Bundles, where their payloads are, and what is known of their files; ``origins``: that of each piece."""
+    columns = [*bundle_columns(bundles, origins), pa.array(pointers, pa.binary()), pa.nulls(len(bundles), pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=SCAN_SCHEMA)
 
 

@@ -71,6 +71,8 @@ class TaskResult:
     problems: Counter[str] = field(default_factory=Counter)
     encrypted: Counter[str] = field(default_factory=Counter)
     """TLS connections that no key opened, by what became of keys."""
+    duplicate_packets: int = 0
+    """Packets that were captured twice."""
     memory: int = 0
     bundles: int = 0
     """Bundles that the task got."""
@@ -93,6 +95,7 @@ class TaskResult:
             "messages": self.messages,
             "problems": self.problems,
             "encrypted": self.encrypted,
+            "duplicate_packets": self.duplicate_packets,
             "memory": self.memory,
             "bundles": self.bundles,
             "bundle_bytes": self.bundle_bytes,
@@ -115,6 +118,7 @@ class TaskResult:
         self.messages.update(plain["messages"])
         self.problems.update(plain["problems"])
         self.encrypted.update(plain["encrypted"])
+        self.duplicate_packets += plain["duplicate_packets"]
         self.memory = max(self.memory, plain["memory"])
         self.bundles += plain["bundles"]
         self.bundle_bytes += plain["bundle_bytes"]
@@ -207,6 +211,7 @@ class Writer:
                 self.result.problems[problem.severity] += 1
             case ClosedItem(connection):
                 self.result.connections += 1
+                self.result.duplicate_packets += connection.duplicate_packets
                 if connection.tls_keys in ("missing", "wrong"):
                     self.result.encrypted[connection.tls_keys] += 1
 

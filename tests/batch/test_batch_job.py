@@ -447,14 +447,17 @@ def test_domains_tell_captures_apart_that_share_addresses(tmp_path: Path) -> Non
     for tap in ("tap-1", "tap-2"):
         (captures / tap).mkdir(parents=True)
         shutil.copy(ONE, captures / tap / "a.pcap")
-    job([captures], tmp_path / "one")
-    job([captures], tmp_path / "two", domain="tap-[0-9]")
+    together = job([captures], tmp_path / "one")
+    apart = job([captures], tmp_path / "two", domain="tap-[0-9]")
     alone = job([ONE], tmp_path / "alone")
     assert len(rows(tmp_path / "two", "connections")) == 2 * alone.connections
     ids = [row["connection_id"] for row in rows(tmp_path / "two", "connections")]
     assert len(set(ids)) == len(ids)
-    assert sum(row["duplicate_packets"] for row in rows(tmp_path / "one", "connections")) > 0
+    doubled = sum(row["duplicate_packets"] for row in rows(tmp_path / "one", "connections"))
+    assert doubled == together.duplicate_packets > 0
+    assert f"{doubled} of these packets were captured twice" in "\n".join(together.lines())
     assert sum(row["duplicate_packets"] for row in rows(tmp_path / "two", "connections")) == 0
+    assert "twice" not in "\n".join(apart.lines())
 
 
 def test_a_manifest_holds_what_was_done_and_no_credentials(tmp_path: Path) -> None:

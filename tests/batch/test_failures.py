@@ -45,6 +45,7 @@ def test_a_jvm_that_is_killed_while_it_starts_is_not_explained_by_a_warning(
             "[PYTHON_EXCEPTION] of a worker: Traceback\nModuleNotFoundError: No module named 'pyarrow'\n",
             "workers have no pyarrow: install mqsniff there, or give --package",
         ),
+        (PYTHON.replace("OSError:", "mqsniff.batch.payloads.PayloadError:"), "temporary files, in /scratch"),
         (JAVA.format(said="java.lang.OutOfMemoryError: Java heap space"), "the JVM ran out of memory"),
         (JAVA.format(said="Python worker exited unexpectedly (crashed)"), "a Python worker died"),
         ("Answer from Java side is empty", "the JVM is gone"),

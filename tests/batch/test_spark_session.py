@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark import SparkFiles
 
 from mqsniff.batch.failures import one_line
-from mqsniff.batch.session import CLASSES, job_settings, local_settings, without_pandas_warning
+from mqsniff.batch.session import CLASSES, job_settings, local_settings, payload_folder, without_pandas_warning
 from mqsniff.batch.spark import SparkSteps
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
@@ -32,6 +34,15 @@ def test_the_telling_line_of_a_java_error_is_found_behind_its_marks() -> None:
 def test_workers_of_this_machine_run_what_the_driver_runs(spark: Any) -> None:
     with without_pandas_warning():
         SparkSteps(lambda: spark).check_workers()
+
+
+def test_payloads_have_a_folder_among_sparks_files_only_where_all_tasks_find_it(spark: Any) -> None:
+    folder = Path(payload_folder(spark))
+    assert folder.parent == Path(SparkFiles.getRootDirectory())
+    folder.rmdir()
+    for master in ("local-cluster[2,1,1024]", "spark://host:7077", "yarn"):
+        assert payload_folder(cast("Any", SimpleNamespace(sparkContext=SimpleNamespace(master=master)))) == ""
+    assert payload_folder(cast("Any", SimpleNamespace())) == ""
 
 
 def test_settings_are_ours_only_where_the_user_has_none_and_only_for_a_while(spark: Any) -> None:
