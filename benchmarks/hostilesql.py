@@ -4,8 +4,9 @@
    run it.
 2. First it runs alone until it ends, for ``--wait`` seconds at most: how it ends, what the user reads, the peaks of
    memory of the command and of its processes, the most that it has on disk.
-3. Then it runs again and gets SIGINT in the middle: the seconds until the command, and until all its processes, have
-   ended, and what is left in the folder for temporary files. A result that goes to a pipe loses its reader instead.
+3. Then it runs again and gets SIGINT some seconds after its process began to compute: the seconds until the command,
+   and until all its processes, have ended, and what is left in the folder for temporary files. A result that goes to a
+   pipe loses its reader instead.
 4. The mark: no process has more than ``query_memory`` beyond what it had for ``select 1``, all end within a second, and
    nothing is left. The exit code is 1 if a statement misses it.
 """
@@ -24,7 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from measuring import MB, MQSNIFF, environment, markdown
+from measuring import MB, environment, markdown
 
 from mqsniff.limits import Limits
 
@@ -32,7 +33,13 @@ PCAPS: Final = Path(__file__).parents[1] / "pcaps"
 ELEMENTS: Final = 300_000
 DEPTH: Final = 100_000
 DOUBLINGS: Final = 40
+MQSNIFF: Final = (sys.executable, "-m", "mqsniff")
+"""As users run it: what handles Ctrl-C during imports is a part of this."""
 STEP_S: Final = 0.01
+BUSY_S: Final = 2.0
+"""Processor time after which a process of a query computes, and no longer starts."""
+START_S: Final = 60.0
+"""Most time to wait for that."""
 MIDDLE_S: Final = 4.0
 END_S: Final = 1.0
 GIVE_UP_S: Final = 120.0
@@ -165,6 +172,14 @@ def peak_mb(process: int) -> float:
     return 0.0
 
 
+def cpu_s(process: int) -> float:
+    """Processor time of a process so far; 0 if it is gone."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return float(int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 def disk_mb(folder: Path) -> float:
     """What files of a folder have."""
     size = 0
@@ -201,11 +216,23 @@ class Run:
         while self.process.poll() is None:
             if time.monotonic() >= end:
                 return False
-            for each in (self.process.pid, *below(self.process.pid)):
-                self._peaks[each] = max(peak_mb(each), self._peaks.get(each, 0.0))
-            self._disk_mb = max(self._disk_mb, disk_mb(self._temporary))
-            time.sleep(STEP_S)
+            self._look()
         return True
+
+    def await_query(self) -> None:
+        """Look at its processes until one computes, or the run has ended."""
+        end = time.monotonic() + START_S
+        while self.process.poll() is None and time.monotonic() < end:
+            if any(cpu_s(each) > BUSY_S for each in below(self.process.pid)):
+                return
+            self._look()
+
+    def _look(self) -> None:
+        """Measure its processes once."""
+        for each in (self.process.pid, *below(self.process.pid)):
+            self._peaks[each] = max(peak_mb(each), self._peaks.get(each, 0.0))
+        self._disk_mb = max(self._disk_mb, disk_mb(self._temporary))
+        time.sleep(STEP_S)
 
     def end(self, *, by_reader: bool) -> Watched:
         """End it, unless it has ended by itself."""
@@ -234,13 +261,15 @@ class Run:
         )
 
 
-def watched(tables: Path, statement: str, seconds: float, *, piped: bool = False) -> Watched:
-    """A run of a statement that is ended after some seconds."""
+def watched(tables: Path, statement: str, seconds: float, *, piped: bool = False, is_long: bool = True) -> Watched:
+    """A run of a statement that is ended after some seconds; from when it computes on if ``is_long``."""
     with tempfile.TemporaryDirectory(prefix="mqsniff-hostilesql-") as place:
         run = Run(tables, statement, Path(place), piped=piped)
         if piped:
             assert run.process.stdout is not None
             run.process.stdout.read(1 << 16)
+        elif is_long:
+            run.await_query()
         run.watch(seconds)
         return run.end(by_reader=piped)
 
@@ -250,8 +279,8 @@ def row(name: str, tables: Path, wait_s: float, most_mb: float) -> tuple[list[st
     about, make = STATEMENTS[name]
     piped = name == CLOSED
     alone = watched(tables, make(), wait_s)
-    middle = wait_s if alone.code is None else alone.wall_s
-    ended = watched(tables, make(), min(MIDDLE_S, middle * 0.6), piped=piped)
+    middle = MIDDLE_S if alone.code is None else alone.wall_s * 0.6
+    ended = watched(tables, make(), min(MIDDLE_S, middle), piped=piped, is_long=alone.code is None)
     how = {None: "no", 0: "with a result"}.get(alone.code, f"exit code {alone.code}")
     runs = (alone, ended)
     met = all(each.end_s <= END_S and not each.left and each.process_mb <= most_mb for each in runs)

@@ -128,25 +128,42 @@ WITH_RECORDS: Final[frozenset[Wanted]] = USUAL | {"records"}
 
 HEADS_PER_ROW: Final = 6
 """Refused heads that cost as much as a row: 4 µs each (Kafka's), and a row 25."""
-PLAIN_PER_ROW: Final = 512
-"""Plain bytes that cost as much as a row: they are framed and searched too, some 40 ns each."""
+PLAIN_PER_ROW: Final = 384
+"""Plain bytes that cost as much as a row: they are framed and searched too, some 60 ns each."""
+SEGMENTS_PER_ROWS: Final = 2, 3
+"""Segments that are processed one by one, and the rows that cost as much: 35 µs each."""
+ELEMENTS_PER_ROW: Final = 8
+"""Elements of large bodies that cost as much as a row: 2 to 3 µs each, read and written."""
 
 
 class WorkCount:
     """Work of a run that makes no rows, counted as the rows that would cost as much (decision 017)."""
 
-    __slots__ = ("plain_bytes", "refused_heads")
+    __slots__ = ("elements", "odd_packets", "plain_bytes", "refused_heads", "slow_segments")
 
     def __init__(self) -> None:
         self.refused_heads = 0
         """Places where a search found the head of a frame that is none."""
         self.plain_bytes = 0
         """Bytes that compressed bytes inside connections became."""
+        self.slow_segments = 0
+        """Segments that were processed one by one: late, sent again, after a hole."""
+        self.odd_packets = 0
+        """Fragments, and packets opened inside each other: each costs as much as a row."""
+        self.elements = 0
+        """Elements of large messages, and records: unknown tags, fields, entries."""
 
     @property
     def rows(self) -> int:
         """Rows that would cost as much."""
-        return self.refused_heads // HEADS_PER_ROW + self.plain_bytes // PLAIN_PER_ROW
+        segments, rows = SEGMENTS_PER_ROWS
+        return (
+            self.refused_heads // HEADS_PER_ROW
+            + self.plain_bytes // PLAIN_PER_ROW
+            + self.slow_segments * rows // segments
+            + self.odd_packets
+            + self.elements // ELEMENTS_PER_ROW
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from mqsniff.decode.internal import InternalTopics
 from mqsniff.decode.observer import RunObserver
 from mqsniff.decode.openstate import COUNTED_PACKETS, OpenState
 from mqsniff.decode.registry import Registry, load_dissectors
+from mqsniff.decode.rowbudget import CONNECTION_ROWS, LARGE, ROWS_SPENT, RowBudget
 from mqsniff.dissector import Settings, WorkCount
-from mqsniff.limits import Limits
 from mqsniff.model import (
     CaptureInfo,
     ClosedItem,
@@ -53,12 +53,6 @@ from mqsniff.topics import TopicDirectory
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-CONNECTION_ROWS: Final = 4
-"""Rows that opening or closing a connection costs, nearly."""
-ROWS_SPENT: Final = (
-    "the compressed captures become more rows, or as much work, than capture_row_cost and capture_rows_free allow"
-)
 
 SLICE_PACKETS: Final = 8192
 """Packets of one slice; their items may be in memory together."""
@@ -207,13 +201,15 @@ class Pipeline:
             if entry.problem:
                 yield from self._notices([Problem("internal", "error", entry.problem)])
         for batch in self._source.batches():
+            self._rows.look_at(self.captures, batch)
             for start, stop in _slices(batch.ordinal, len(batch)):
                 yield from self._slice(slice_batch(batch, start, stop))
                 if (batch.ordinal + stop) % COUNTED_PACKETS == 0:
                     yield from self._bound_state(batch.ordinal + stop)
             yield from self._faults()
             yield None
-            if self._rows.are_spent(self.captures):
+            self._count_packets()
+            if self._rows.is_spent(self.captures):
                 if self._share is not None:
                     self._share.exceed()
                 yield from self._notices([Problem("limit", "error", ROWS_SPENT)])
@@ -234,6 +230,12 @@ class Pipeline:
         for capture in self.captures:
             yield from self._notices([replace(each, packet=packet_id(capture.index, 0)) for each in capture.problems])
         yield None
+
+    def _count_packets(self) -> None:
+        """Count the packets and segments so far that cost more than others."""
+        work = self._context.settings.work
+        work.odd_packets = self._decoder.odd_count
+        work.slow_segments = sum(table.slow_segments for table in self._flows.tables())
 
     def _begin(self, *, at_end: bool) -> None:
         """Tell the share of a worker what comes next."""
@@ -309,6 +311,8 @@ class Pipeline:
             budget.rows += 1
             if isinstance(item, MessageItem):
                 message = item.message
+                if budget.bounded and message.frame.size >= LARGE:
+                    budget.count_body(message.body)
                 if message.teaches:
                     yield from self._topics.learn(message)
                 if message.topic_ids:
@@ -321,6 +325,7 @@ class Pipeline:
                 if item.connection is not None:
                     self._number(item.connection)
             elif isinstance(item, RecordItem):
+                budget.count_records(item.batch)
                 self._topics.fill_records(item.message.protocol, item.batch)
                 item.batch = self._internal.decoded(item.message.protocol, item.batch)
             elif isinstance(item, OpenedItem | ClosedItem):
@@ -349,35 +354,6 @@ class Pipeline:
             for problem in problems:
                 self._count(problem)
                 yield ProblemItem(None, problem, problem.ts_ns, problem.packet)
-
-
-class RowBudget:
-    """Counts rows and work that makes none; tells whether compressed captures became too much (``capture_row_cost``).
-
-    Captures without compression pay a row with each byte, which is more than they can become: they are not bounded.
-    It protects the process: where a run ends depends on how much is read at once.
-    """
-
-    __slots__ = ("_limits", "_paid", "_parts", "_work", "rows")
-
-    def __init__(self, limits: Limits, work: WorkCount, parts: int = 1) -> None:
-        """``work`` counts as rows too. ``parts``: the workers that share it; each may spend an equal part."""
-        self._limits = limits
-        self._work = work
-        self._parts = parts
-        self._paid = limits.capture_rows_free
-        self.rows = 0
-        """Rows so far; a connection counts as several, which is what it costs."""
-
-    def are_spent(self, captures: Sequence[CaptureInfo]) -> bool:
-        """Whether there are more rows than the bytes read so far pay."""
-        spent = (self.rows + self._work.rows) * self._parts
-        if spent > self._paid:
-            cost, free = self._limits.capture_row_cost, self._limits.capture_rows_free
-            bounded = any(capture.compression for capture in captures)
-            paid = sum(capture.taken // (cost if capture.compression else 1) for capture in captures)
-            self._paid = free + paid if bounded else 1 << 63
-        return spent > self._paid
 
 
 def _slices(ordinal: int, count: int) -> Iterator[tuple[int, int]]:

@@ -67,10 +67,11 @@ def use(files: Sequence[Path], taken: int) -> Use:
     """What files spend in one run, if they were compressed to so many bytes."""
     pipeline = Pipeline(FileSource(list(map(str, files)), LIMITS), Settings(LIMITS, wanted=WITH_RECORDS))
     limits: Counter[str] = Counter()
+    budget = pipeline._rows
+    budget.bounded = True  # what counts in compressed captures counts here too
     for item in pipeline.items():
         if isinstance(item, ProblemItem) and item.problem.kind == "limit":
             limits[item.problem.detail] += 1
-    budget = pipeline._rows
     return Use(budget.rows + budget._work.rows, taken, limits)
 
 

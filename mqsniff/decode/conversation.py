@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
 
 from mqsniff.decode.connectionrow import fill_info, new_info
-from mqsniff.decode.detection import Detected, Detection
+from mqsniff.decode.detection import Detected, Detection, client_by_ports
 from mqsniff.decode.foreign import TITLES
 from mqsniff.decode.layers import pieces
 from mqsniff.decode.nameable import UNKNOWN
@@ -56,6 +56,8 @@ from mqsniff.tls.keylog import KeyRing
 TLS_STATE: Final = 8192
 """Bytes that the TLS of a connection takes, nearly."""
 
+_BOTH: Final = tuple(Side)
+"""Looked up once: to walk through an enumeration costs 1 µs, and a connection does so several times."""
 _SIDES: Final = ((Side.CLIENT, Side.SERVER), (Side.SERVER, Side.CLIENT))
 """By the direction of the client: the side of each direction."""
 
@@ -117,7 +119,7 @@ class Conversation:
         self._behind_head = (0, 0)
         """Which direction has a PROXY head, and its size."""
         self._from_start = True
-        self._client = self._detector(from_start=False).likely_client()
+        self._client = self._likely_client()
         self._sides = _SIDES[self._client]
         self._closed = (False, False)
         self._ended_by: Side | None = None
@@ -139,6 +141,11 @@ class Conversation:
         if self._tls is not None:
             size += TLS_STATE
         return size if self._session is None else size + self._session.state_size
+
+    def _likely_client(self) -> int:
+        """The direction that is the client by handshake or ports."""
+        client, key = self._connection.client_direction, self._connection.key
+        return client_by_ports(self._context.registry, (key.low_port, key.high_port)) if client is None else client
 
     def _detector(self, *, from_start: bool) -> Detection:
         key, shared = self._connection.key, self._context
@@ -441,7 +448,7 @@ class Conversation:
             last = None if self._detection is None else self._detection.last()
             yield from self._apply_verdict(last or Detected(self._client, UNKNOWN))
         if self._session is not None:
-            for side in Side:
+            for side in _BOTH:
                 if not self._closed[side]:
                     own, peers = facts.resets[side ^ self._client], facts.resets[side.peer ^ self._client]
                     reset_by = _reset_by(side, own=own, peers=peers)

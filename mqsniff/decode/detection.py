@@ -215,10 +215,7 @@ class Detection:
         """The direction that is the client by handshake, PROXY head, known port, or else the higher port."""
         if self._client_direction is not None:
             return self._client_direction
-        if heads:
-            return next(iter(heads))
-        server_port = self._registry.server_port(*self._ports) or min(self._ports)
-        return 1 if self._ports[0] == server_port else 0
+        return next(iter(heads)) if heads else client_by_ports(self._registry, self._ports)
 
     def _named(self, samples: tuple[Sample, ...], heads: dict[int, ProxyHead]) -> Detected | None:
         for direction, sample in enumerate(samples):
@@ -230,6 +227,12 @@ class Detection:
                     client = direction if from_client else 1 - direction
                 return Detected(client, protocol, None, heads)
         return None
+
+
+def client_by_ports(registry: Registry, ports: tuple[int, int]) -> int:
+    """The direction whose port is not the server's: the known port, or else the lower one, is."""
+    server_port = registry.server_port(*ports) or min(ports)
+    return 1 if ports[0] == server_port else 0
 
 
 def _may_be_named(sample: Sample) -> bool:

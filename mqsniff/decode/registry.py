@@ -102,6 +102,7 @@ class Registry:
         """Errors of dissectors during detection; the owner empties it."""
         self._told: set[str] = set()
         self._by_name = {name: cls for cls in self.dissectors for name in cls.names}
+        self._ports = frozenset(port for cls in self.dissectors for port in cls.ports) | self._decode_as.keys()
 
     def names(self) -> list[str]:
         """Protocols that can be decoded."""
@@ -109,11 +110,10 @@ class Registry:
 
     def server_port(self, one: int, other: int) -> int | None:
         """Which of two ports is the server's, by --decode-as and well-known ports; None if neither or both are."""
-        known = [port for port in (one, other) if port in self._decode_as or self._hinted(port)]
-        return known[0] if len(known) == 1 else None
-
-    def _hinted(self, port: int) -> bool:
-        return any(port in cls.ports for cls in self.dissectors)
+        known = one in self._ports
+        if known is (other in self._ports):
+            return None
+        return one if known else other
 
     def decode_as(self, server_port: int) -> type[Dissector] | None:
         """The dissector that the user wants for a port."""

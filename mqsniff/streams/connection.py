@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
 from hashlib import blake2b
 from itertools import accumulate
@@ -54,6 +55,9 @@ CONNECTION_STATE: Final = 2048
 """Bytes that an open connection takes at least, with what decodes it but for its protocol."""
 SYN_STATE: Final = 512
 """Bytes that a SYN without an answer takes."""
+
+_NUMBERS: Final = struct.Struct(">4q")
+"""Numbers that are a part of a connection's name."""
 
 Ending: TypeAlias = Literal["idle", "replaced", "limit", "state", "end"]
 """Why a connection gets no more packets."""
@@ -390,9 +394,7 @@ def _block_end(offsets: list[int], low: int, size: int) -> int:
 
 def connection_id(domain: str, key: FlowKey, first: Segment) -> str:
     """A connection's name, 32 hex digits: a hash of capture domain, tunnel, endpoints and first packet."""
-    name = blake2b(digest_size=16)
-    for text in (domain.encode(errors="surrogatepass"), key.tunnel.encode(), key.low_ip, key.high_ip):
-        name.update(len(text).to_bytes(4, "big") + text)
-    for number in (key.low_port, key.high_port, first.ts_ns, first.seq & MASK):
-        name.update(number.to_bytes(8, "big", signed=True))
-    return name.hexdigest()
+    texts = domain.encode(errors="surrogatepass"), key.tunnel.encode(), key.low_ip, key.high_ip
+    parts = [part for text in texts for part in (len(text).to_bytes(4, "big"), text)]
+    parts.append(_NUMBERS.pack(key.low_port, key.high_port, first.ts_ns, first.seq & MASK))
+    return blake2b(b"".join(parts), digest_size=16).hexdigest()

@@ -186,6 +186,8 @@ class FlowTable:
         self._touched = touched
         self._syns: dict[FlowKey, bytes] = {}
         """Lone SYNs, oldest first: their fields, packed."""
+        self.slow_segments = 0
+        """Segments that were processed one by one so far, by the slow path."""
         self._last_ordinal = -1
         self._swept: dict[FlowKey, int] = {}
         """Connections that the last sweeps closed -> time until which they would have stayed open (rule 3)."""
@@ -346,6 +348,7 @@ class FlowTable:
                 elif _is_lone_syn(fields) and key not in self._swept:
                     self._syns[key] = _FIELDS.pack(*fields)
                     continue
+            self.slow_segments += 1
             segment = Segment(*fields)
             if connection is None or not connection.owns(segment):
                 if connection is not None:

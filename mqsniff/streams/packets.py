@@ -60,6 +60,8 @@ class PacketDecoder:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._odd_packets: OddPackets | None = None
+        self.odd_count = 0
+        """Packets that were decoded one by one so far; a tunnel inside another counts again."""
         self._reported_links: set[tuple[int, int]] = set()
 
     def decode(self, batch: PacketBatch) -> SegmentBatch:
@@ -113,6 +115,7 @@ class PacketDecoder:
         tunnels = Tunnels(len(batch))
         for _ in range(self._limits.tunnel_depth):
             groups, outcome.odd = outcome.odd, []
+            self.odd_count += sum(len(packets) for _, packets in groups)
             packets, buffer = self._odd_packets.unwrap(batch, buffer, groups, tunnels, outcome)
             raw = np.frombuffer(buffer, np.uint8)
             parts += _read_parts(raw, _read_bridged(raw, packets, outcome), tunnels, outcome)

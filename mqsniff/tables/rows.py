@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import repeat
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from mqsniff.model import (
@@ -70,6 +71,9 @@ __all__ = [  # the types of rows too
 _CONNECTION_COLUMNS: Final = names_of("connections")
 _CONNECTION_FIELDS: Final = tuple(f.name for f in fields(ConnectionInfo) if f.name in _CONNECTION_COLUMNS)
 _IDENTITY_FIELDS: Final = tuple(f.name for f in fields(Identity) if f.name in _CONNECTION_COLUMNS)
+_connection_fields: Final = attrgetter(*_CONNECTION_FIELDS)
+_identity_fields: Final = attrgetter(*_IDENTITY_FIELDS)
+_NO_CONNECTION: Final[Row] = dict.fromkeys(_CONNECTION_COLUMNS)
 _RECORD_COLUMNS: Final = names_of("records")
 _NO_RECORD: Final[Row] = dict.fromkeys(_RECORD_COLUMNS)
 _RECORD_NAMES: Final = frozenset(_RECORD_COLUMNS)
@@ -226,9 +230,9 @@ def problem_row(noticed: ProblemItem, captures: Captures) -> Row:
 def connection_row(connection: ConnectionInfo, captures: Captures) -> Row:
     """A row of ``connections``."""
     c, identity = connection, connection.identity
-    row: Row = dict.fromkeys(_CONNECTION_COLUMNS)
-    row |= {name: getattr(c, name) for name in _CONNECTION_FIELDS}
-    row |= {name: getattr(identity, name) for name in _IDENTITY_FIELDS}
+    row: Row = _NO_CONNECTION.copy()
+    row.update(zip(_CONNECTION_FIELDS, _connection_fields(c), strict=True))
+    row.update(zip(_IDENTITY_FIELDS, _identity_fields(identity), strict=True))
     return row | {
         "client": c.client,
         "server": c.server,

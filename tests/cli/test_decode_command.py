@@ -21,7 +21,7 @@ from terminal import COMMAND, on_terminal, piped
 from tinycapture import INVALID, NSQ, OK, PUB, conversation, pcap
 
 from mqsniff.cli import COMMANDS, main
-from mqsniff.pipeline import ROWS_SPENT
+from mqsniff.decode.rowbudget import ROWS_SPENT
 from mqsniff.sinks import recordlines
 from mqsniff.tables.schemas import TABLES
 from mqsniff_nsq import Nsq
