@@ -217,8 +217,9 @@ def _count_deliveries(batch: RecordBatch, acquired: list[BodyFields] | None) -> 
 
 def complete(produced: Sequence[Produced], answer: Message) -> None:
     """Fill produced records from their response: offsets, times and ``ack``."""
-    partitions: dict[tuple[str | None, int | None], BodyFields] = {}
-    for topic in answer.body.get("responses") or ():
+    partitions: dict[tuple[str | None, Any], BodyFields] = {}
+    body: BodyFields = answer.body
+    for topic in body.get("responses") or ():
         name, topic_id = _named(topic)
         for partition in topic.get("partition_responses") or ():
             partitions[name or topic_id, partition.get("index")] = partition
