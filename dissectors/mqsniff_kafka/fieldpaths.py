@@ -133,7 +133,7 @@ def find_beside(struct: Struct, marks: tuple[str, ...]) -> Named | None:
 
 
 def collect(branch: Branch, body: BodyFields, into: list[Any]) -> None:
-    """Append the values of a body, outer ones first; nulls are left out."""
+    """Append the values of a body, outer ones first; nulls are left out. Hot: thrice a message of Produce or Fetch."""
     for name in branch.fields:
         value = body.get(name)
         if value is not None:
@@ -142,12 +142,15 @@ def collect(branch: Branch, body: BodyFields, into: list[Any]) -> None:
         into += body.get(name) or ()
     for name, array, inner in branch.inner:
         value = body.get(name)
-        if value:
-            if array:
-                for element in value:
-                    collect(inner, element, into)
-            else:
-                collect(inner, value, into)
+        if not value:
+            continue
+        if not array:
+            collect(inner, value, into)
+        elif inner.lone:  # the last step of most paths, without a call for each element
+            into += [found for element in value if (found := element.get(inner.lone)) is not None]
+        else:
+            for element in value:
+                collect(inner, element, into)
 
 
 def holders(branch: Branch | Named, body: BodyFields, into: list[tuple[BodyFields, tuple[str, ...]]]) -> None:

@@ -80,9 +80,13 @@ class Requests:
             problems = [Problem("malformed", "error", str(error), "header")] if frame.whole else []
         value = body.value
         message = Message(frame, PROTOCOL, version.name, "request", value, number, str(correlation), problems=problems)
+        if client_id is not None:
+            known = self._identity.client_id
+            if client_id == known:
+                client_id = known  # one text for all messages: it is hashed once
+            else:
+                self._identity.name_client(client_id)
         message.client_id = client_id
-        if client_id is not None and client_id != self._identity.client_id:
-            self._identity.name_client(client_id)
         context = RequestContext(version)
         if body.marks is not None:
             self._read(message, body, key, context)

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -122,40 +121,47 @@ def _records(names: dict[str, FieldLayout]) -> str | None:
 
 
 def rows_of(layout: Layout, body: BodyFields) -> tuple[PartitionRow, ...]:
-    """Every partition of a body, in order."""
+    """Every partition of a body, in order. Hot: once a message."""
     plan = plan_of(layout)
-    return tuple(_rows(plan, body)) if plan is not None else ()
+    if plan is None:
+        return ()
+    rows: list[PartitionRow] = []
+    _add_rows(plan, body, rows)
+    return tuple(rows)
 
 
-def _rows(plan: PartitionPlan, body: BodyFields) -> Iterator[PartitionRow]:
-    topic = plan.topic
-    if topic is not None:
-        yield from _topic_rows(topic, body)
+def _add_rows(plan: PartitionPlan, body: BodyFields, rows: list[PartitionRow]) -> None:
+    if plan.topic is not None:
+        _add_topic(plan.topic, body, rows)
     for name, array, inner in plan.inner:
         found = body.get(name)
-        for element in (found or ()) if array else filter(None, (found,)):
-            yield from _rows(inner, element)
+        if found:
+            for element in found if array else (found,):
+                _add_rows(inner, element, rows)
 
 
-def _topic_rows(topic: Topic, body: BodyFields) -> Iterator[PartitionRow]:
+def _add_topic(topic: Topic, body: BodyFields, rows: list[PartitionRow]) -> None:
     name = as_name(body.get(topic.name)) if topic.name else None
     topic_id = body.get(topic.topic_id) if topic.topic_id else None
-    common = {"topic": name, "topic_id": None if topic_id == NO_ID else topic_id}
+    if topic_id == NO_ID:
+        topic_id = None
     if topic.partitions is None:
-        yield common | _row(topic, body)
-    elif topic.number is None:
-        for partition in body.get(topic.partitions) or ():
-            yield common | {"partition": partition}
-    else:
-        for element in body.get(topic.partitions) or ():
-            yield common | _row(topic, element)
+        rows.append(_row(topic, name, topic_id, body))
+        return
+    for element in body.get(topic.partitions) or ():
+        if topic.number is None:
+            rows.append({"topic": name, "topic_id": topic_id, "partition": element})
+        else:
+            rows.append(_row(topic, name, topic_id, element))
 
 
-def _row(topic: Topic, body: BodyFields) -> PartitionRow:
-    row: PartitionRow = {"partition": body.get(topic.number or "")}
+def _row(topic: Topic, name: str | None, topic_id: str | None, body: BodyFields) -> PartitionRow:
+    row: PartitionRow = {"topic": name, "topic_id": topic_id, "partition": body.get(topic.number or "")}
     for column, field in topic.columns:
         value = body.get(field)
-        row[column] = (value[0] if value else None) if isinstance(value, list) else value
+        if isinstance(value, list):
+            value = value[0] if value else None
+        row[column] = value
     if code := row.get("error_code"):
         row["error_name"] = error_name(code)
     held = body.get(topic.records) if topic.records else None
@@ -163,7 +169,7 @@ def _row(topic: Topic, body: BodyFields) -> PartitionRow:
         row["wire_bytes"] = held["size"]
         if (batches := held.get("batches")) is not None:
             row["batches"] = len(batches)
-            row["records"] = sum(batch.get("records") or 0 for batch in batches)
+            row["records"] = sum([batch.get("records") or 0 for batch in batches])
     return row
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Final, NamedTuple, TypeVar
 
-from mqsniff.decode.exchanges import Exchanges, Ready
+from mqsniff.decode.exchanges import Exchanges
 from mqsniff.decode.layers import Layers
 from mqsniff.decode.observer import LayersView
 from mqsniff.decode.tls import tell_tls
@@ -200,7 +200,8 @@ class ProtocolSession:
             exchange.ended_ns, exchange.ended_by, exchange.was_reset = ended.ts_ns, ended.by, ended.was_reset
             if not self._without_exchanges or exchange.status == "unanswered":
                 yield ExchangeItem(self._info, exchange)
-            yield from self._record_items(self._exchanges.settled(exchange))
+            for message, batch in self._exchanges.settled(exchange):
+                yield RecordItem(self._info, message, batch)
         self._layers.end()
         yield from self._pass_up(iter(()))
         for side in _BOTH:
@@ -316,7 +317,7 @@ class ProtocolSession:
         elif ended:
             items += [ExchangeItem(info, exchange) for exchange in ended if exchange.status == "unanswered"]
         if message.records or (ended and self._exchanges.waiting):
-            items += self._record_items(self._exchanges.records_of(message, ended))
+            items += [RecordItem(info, own, batch) for own, batch in self._exchanges.records_of(message, ended)]
         return items
 
     def _spans(self, message: Message) -> tuple[Span, ...]:
@@ -344,10 +345,6 @@ class ProtocolSession:
             ended = self._exchanges.of(message)
             items += [ExchangeItem(info, exchange) for exchange in ended if exchange.status == "unanswered"]
         return items
-
-    def _record_items(self, ready: Iterator[Ready]) -> Iterator[Item]:
-        for message, batch in ready:
-            yield RecordItem(self._info, message, batch)
 
     def _skipped(self, skipped: Skipped) -> Item:
         size = skipped.length - skipped.lost

@@ -78,39 +78,37 @@ class _Rows:
         self._text = 0
         self.topic_ids: TopicIds = {}
 
-    def add(self, values: RowValues, shown: Redaction) -> None:
-        """Add a row of any table, its objects as JSON."""
+    def add(self, values: RowValues, shown: Redaction) -> bool:
+        """Add a row of any table, its objects as JSON; whether enough waits for a block."""
         for at in _JSON[self.table]:
             if (value := values[at]) is not None:
                 values[at] = text = bytes(bytearray(shown.json(value)))  # orjson over-allocates by 4 KB
                 self._text += len(text)
-        self.add_ready(values, sum([_width(values[at]) for at in _TEXT[self.table]]))
+        return self.add_ready(values, sum([_width(values[at]) for at in _TEXT[self.table]]))
 
-    def add_message(self, values: RowValues, body: bytes, width: int, shown: Redaction) -> None:
+    def add_message(self, values: RowValues, body: bytes, width: int, shown: Redaction) -> bool:
         """Add a row of ``messages`` and its body."""
         values[_BODY] = None
         self._bodies += body
-        self._body_stops.append(len(self._bodies))
-        self.add_fitting(values, width, shown)
+        size = len(self._bodies)
+        self._body_stops.append(size)
+        return self.add_fitting(values, width, shown) or size >= JSON_BYTES
 
-    def add_fitting(self, values: RowValues, width: int, shown: Redaction) -> None:
+    def add_fitting(self, values: RowValues, width: int, shown: Redaction) -> bool:
         """Add a row whose only object is ``beyond_int64``, its last column."""
         if values[-1] is not None:
             values[-1] = shown.json(values[-1])
-        self.add_ready(values, width)
+        return self.add_ready(values, width)
 
-    def add_ready(self, values: RowValues, width: int) -> None:
-        """Add a row whose objects are JSON already; ``width``: about the characters of its text."""
-        self._rows.append(values)
+    def add_ready(self, values: RowValues, width: int) -> bool:
+        """Add a row whose objects are JSON already; ``width``: about the characters of its text. Hot."""
+        rows = self._rows
+        rows.append(values)
         self._text += width
+        return len(rows) >= ROWS or self._text >= BLOCK_TEXT
 
     def __len__(self) -> int:
         return len(self._rows)
-
-    @property
-    def full(self) -> bool:
-        """Whether enough waits for a block."""
-        return len(self._rows) >= ROWS or len(self._bodies) >= JSON_BYTES or self._text >= BLOCK_TEXT
 
     def block(self) -> Block:
         """The waiting rows as a block."""
@@ -152,7 +150,7 @@ class ArrowTables:
         if isinstance(item, MessageItem):
             blocks = self._take_message(item)
             if item.message.partitions and self._partitions is not None:
-                return chain(blocks, self._take_partitions(item))
+                return *blocks, *self._take_partitions(item)
             return blocks
         if isinstance(item, ExchangeItem):
             return self._take_exchange(item)
@@ -163,8 +161,7 @@ class ArrowTables:
     def _take_other(self, item: Item) -> Iterator[Block]:
         for table, row in rows_of(item, self._captures, self._rows, self._shown):
             waiting = self._rows[table]
-            waiting.add(list(row.values()), self._shown)
-            if waiting.full:
+            if waiting.add(list(row.values()), self._shown):
                 yield waiting.block()
 
     def _take_records(self, item: RecordItem) -> Iterator[Block]:
@@ -184,8 +181,8 @@ class ArrowTables:
         if message.topic_ids:
             self._name_all(item, values, waiting)
         body = shown.sure_json(message.body, finite=message.finite) or shown.json(message.body)
-        waiting.add_message(values, body, message.frame.size + _shared_width(values, "messages"), shown)
-        return (waiting.block(),) if waiting.full else ()
+        width = message.frame.size + _shared_width(values, "messages")
+        return (waiting.block(),) if waiting.add_message(values, body, width, shown) else ()
 
     def _take_exchange(self, item: ExchangeItem) -> tuple[Block, ...]:
         exchange, waiting = item.exchange, self._exchanges
@@ -198,20 +195,20 @@ class ArrowTables:
         for half in (exchange.pending, exchange.answer):
             if half is not None:
                 width += half.frame.size
-        waiting.add_fitting(values, width, self._shown)
-        return (waiting.block(),) if waiting.full else ()
+        return (waiting.block(),) if waiting.add_fitting(values, width, self._shown) else ()
 
-    def _take_partitions(self, item: MessageItem | PartitionItem) -> Iterator[Block]:
-        waiting = self._partitions
+    def _take_partitions(self, item: MessageItem | PartitionItem) -> list[Block]:
+        waiting, blocks = self._partitions, list[Block]()
         if waiting is None:
-            return
+            return blocks
         for values in partition_values(item.connection, item.message):
             if values[_TOPIC_ID]:
                 self._name_one(values, waiting)
-            width = _named_width(values) + _width(values[_TOPIC])
-            waiting.add_fitting(values, width, self._shown)
-            if waiting.full:
-                yield waiting.block()
+            topic = values[_TOPIC]
+            width = _named_width(values) + (len(topic) if isinstance(topic, str) else 0)
+            if waiting.add_fitting(values, width, self._shown):
+                blocks.append(waiting.block())
+        return blocks
 
     def rest(self) -> Iterator[Block]:
         """The blocks of the waiting rows, and the topics."""

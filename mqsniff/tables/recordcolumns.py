@@ -6,7 +6,9 @@
 2. Rows equal those of its slow twin ``tables.rows.record_rows``, which NDJSON uses.
 3. Waiting records are bounded by ``BLOCK_BYTES``, ``BLOCK_ROWS``, ``BLOCK_BATCHES``, ``BLOCK_TEXT`` and one batch; a
    larger batch becomes many blocks.
-4. The identity of a connection is read when a batch is added, not when its block is made.
+4. Batches of few records become rows, by ``recordvalues``, until a larger one comes; then all are columns up to the end
+   of the block: traffic that mixes both makes no small blocks.
+5. The identity of a connection is read when a batch is added, not when its block is made.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import pyarrow.compute as pc
 from mqsniff.model import ConnectionInfo, HeaderSpans, Int64s, Message, RecordBatch
 from mqsniff.tables.buffers import as_text, bool_array, gathered, is_text, number_array, numbers_in, offsets_of
 from mqsniff.tables.cells import array_of, numbers_array, numbers_of, repeated
+from mqsniff.tables.recordvalues import FEW, FewRecords
 from mqsniff.tables.rows import Captures, Row, record_columns, record_constants
 from mqsniff.tables.schemas import TABLES, Column, arrow_schema, arrow_type, names_of
 from mqsniff.tables.values import Redaction
@@ -80,6 +83,9 @@ class RecordColumns:
     def __init__(self, captures: Captures, shown: Redaction) -> None:
         self._captures = captures
         self._shown = shown
+        self._few = FewRecords(captures, shown)
+        self._as_rows = True
+        """Whether batches of few records become rows; if not, they are columns among those of larger batches."""
         self._forget()
 
     def _forget(self) -> None:
@@ -91,6 +97,14 @@ class RecordColumns:
 
     def add(self, connection: ConnectionInfo, message: Message, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
         """Add a batch; gives the blocks that are full."""
+        if self._as_rows:
+            if batch.count < FEW:
+                if self._few.add(connection, message, batch):
+                    yield self.block()
+                return
+            if self._few:
+                yield self.block()
+            self._as_rows = False
         constants = record_constants(connection, message, batch, self._captures, self._shown)
         columns = record_columns(batch, self._shown)
         width = sum(len(value) for value in map(constants.get, _TEXTS) if isinstance(value, str))
@@ -122,10 +136,13 @@ class RecordColumns:
     @property
     def waiting(self) -> int:
         """Records that wait for a block."""
-        return self._rows
+        return self._rows + len(self._few)
 
     def block(self) -> pa.RecordBatch:
-        """The waiting records as a block."""
+        """The waiting records as a block; after one of columns, the next begins as rows if its batches had few."""
+        if self._few:
+            return self._few.block()
+        self._as_rows = self._rows < FEW * len(self._held)
         made = RecordBlock(self._held, self._data, self._shown).made()
         self._forget()
         return made

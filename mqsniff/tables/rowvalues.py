@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from mqsniff.model import (
@@ -167,7 +167,7 @@ def _each_once(asked: tuple[str, ...], answered: tuple[str, ...]) -> tuple[str, 
     return None
 
 
-def partition_values(connection: ConnectionInfo, message: Message) -> Iterator[RowValues]:
+def partition_values(connection: ConnectionInfo, message: Message) -> list[RowValues]:
     """The values of the rows of ``partitions`` of a message. Hot: once per partition."""
     frame = message.frame
     common: RowValues = [
@@ -183,17 +183,19 @@ def partition_values(connection: ConnectionInfo, message: Message) -> Iterator[R
         message.name,
         message.kind,
     ]
+    rows: list[RowValues] = []
     for partition in message.partitions:
-        values: RowValues = [*common, *map(partition.get, _PARTITION_OWN), None]
+        get = partition.get
+        values: RowValues = [*common, *map(get, _PARTITION_OWN), None]
         if not _PARTITION_FILLED.isdisjoint(partition):
-            values[: len(common)] = [
-                partition.get(name, own) for name, own in zip(PARTITION_COLUMNS, common, strict=False)
-            ]
-        if any(map(is_beyond, partition.values())):
-            values = _fitted_values(
-                PARTITION_COLUMNS, values, [name for name in partition if name in _PARTITION_NUMBERS]
-            )
-        yield values
+            values[: len(common)] = [get(name, own) for name, own in zip(PARTITION_COLUMNS, common, strict=False)]
+        for value in partition.values():
+            if type(value) is int and not _INT_MIN <= value <= _INT_MAX:
+                own_numbers = [name for name in partition if name in _PARTITION_NUMBERS]
+                values = _fitted_values(PARTITION_COLUMNS, values, own_numbers)
+                break
+        rows.append(values)
+    return rows
 
 
 def fits(message: Message) -> bool:

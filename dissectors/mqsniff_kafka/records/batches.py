@@ -112,45 +112,6 @@ def read_batches(
     return reading
 
 
-def lone_head(data: bytes, start: int, stop: int) -> dict[str, Any] | None:
-    """The body of a field that is one whole and sound batch of data, if its records are not wanted; else None.
-
-    Hot: producers of small messages send such fields. ``read_batches`` is its slow twin.
-    """
-    if stop - start < HEAD.size or data[start + MAGIC_AT] != MAGIC:
-        return None
-    head: dict[str, Any] = dict(zip(HEAD_FIELDS, HEAD.unpack_from(data, start)))  # noqa: B905  # costs a tenth
-    attributes, count = head["attributes"], head.pop("records_count")
-    if head["batch_length"] != stop - start - OVERHEAD or attributes & (CONTROL | DELETE_HORIZON) or count < 0:
-        return None
-    if crc32c(memoryview(data)[start + CHECKED_FROM : stop]) != head["crc"]:
-        return None
-    head["crc"] = PayloadChecksum(head["crc"])
-    head |= ATTRIBUTE_NAMES[attributes & NAMED]
-    head["checksum_ok"] = True
-    head["records"] = count
-    return head
-
-
-def lone_amounts(data: bytes, start: int, stop: int, head: dict[str, Any]) -> RecordBatch | None:
-    """Number and sizes of the records of such a batch; None where it is compressed, or not all of them are sound.
-
-    Hot: ``records_of`` is its slow twin, with every column.
-    """
-    count = head["records"]
-    if head["attributes"] & CODEC_MASK:
-        return None
-    walked = walk(data, start + HEAD.size, stop, count)
-    if walked.stop != stop or walked.records != count:
-        return None
-    constant = {"control": False}
-    if head["producer_id"] >= 0:
-        constant |= {name: head[name] for name in ("producer_id", "producer_epoch")}
-    if head["base_sequence"] >= 0:
-        constant["sequence"] = head["base_sequence"]
-    return RecordBatch(b"", count, constant, {}, None, walked.values)
-
-
 def _read_next(reading: RecordDataReading, pos: int) -> int:
     """Read the batch at ``pos``; returns the offset after it."""
     if reading.stop - pos <= MAGIC_AT:
@@ -305,7 +266,7 @@ def _read_control(reading: RecordDataReading, batch: Batch, plain: bytes, walked
 def records_of(reading: RecordDataReading, head: dict[str, Any], plain: bytes, walked: WalkedRecords) -> RecordBatch:
     """The records in ``plain`` as columns; their batch is the next one of the reading."""
     deltas = walked.deltas
-    records = RecordBatch(plain, walked.records, _constant(head, len(reading.batches)))
+    records = RecordBatch(plain, walked.records, shared_columns(head, len(reading.batches)))
     records.columns["offset"] = offsets_from(head["base_offset"], deltas)
     if head["attributes"] & LOG_APPEND:
         records.constant["record_ts"] = records.constant["store_ts"] = time_ns(head["max_timestamp"])
@@ -324,7 +285,7 @@ def records_of(reading: RecordDataReading, head: dict[str, Any], plain: bytes, w
     return records
 
 
-def _constant(head: dict[str, Any], index: int) -> dict[str, Any]:
+def shared_columns(head: dict[str, Any], index: int) -> dict[str, Any]:
     """Columns that all records of a batch share."""
     attributes = head["attributes"]
     idempotent = head["producer_id"] >= 0

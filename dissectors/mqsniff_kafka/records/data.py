@@ -172,10 +172,14 @@ def _partitions(body: BodyFields, topics: str, partitions: str) -> Iterator[tupl
 
 def _topic(topic: BodyFields) -> tuple[str | None, dict[str, Any]]:
     """(name or id of a topic, its columns)."""
-    name = as_name(topic.get("name", topic.get("topic")))
-    topic_id = topic.get("topic_id")
-    topic_id = topic_id if topic_id != NO_ID else None
+    name, topic_id = _named(topic)
     return name or topic_id, {"topic": name, "topic_id": topic_id}
+
+
+def _named(topic: BodyFields) -> tuple[str | None, str | None]:
+    """(name, id) of a topic."""
+    topic_id = topic.get("topic_id")
+    return as_name(topic.get("name", topic.get("topic"))), topic_id if topic_id != NO_ID else None
 
 
 def _aborted(named: list[BodyFields] | None) -> list[tuple[int, int]] | None:
@@ -213,17 +217,19 @@ def _count_deliveries(batch: RecordBatch, acquired: list[BodyFields] | None) -> 
 
 def complete(produced: Sequence[Produced], answer: Message) -> None:
     """Fill produced records from their response: offsets, times and ``ack``."""
-    partitions = {
-        (_topic(topic)[0], partition.get("index")): partition
-        for _, topic, partition in _partitions(answer.body, "responses", "partition_responses")
-    }
+    partitions: dict[tuple[str | None, Any], BodyFields] = {}
+    body: BodyFields = answer.body
+    for topic in body.get("responses") or ():
+        name, topic_id = _named(topic)
+        for partition in topic.get("partition_responses") or ():
+            partitions[name or topic_id, partition.get("index")] = partition
     for one in produced:
-        partition = partitions.get((one.topic, one.partition))
-        if partition is None or partition.get("error_code") is None:
+        found = partitions.get((one.topic, one.partition))
+        if found is None or found.get("error_code") is None:
             continue
-        failed = partition["error_code"] != 0
+        failed = found["error_code"] != 0
         for batch in one.records:
             batch.constant["ack"] = "failed" if failed else "acked"
         if not failed and one.reading is not None:
-            log_append_time_ms = partition.get("log_append_time_ms", -1)
-            mark_answered(one.reading, partition.get("base_offset", -1), log_append_time_ms)
+            log_append_time_ms = found.get("log_append_time_ms", -1)
+            mark_answered(one.reading, found.get("base_offset", -1), log_append_time_ms)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mqsniff.dissector import Settings
 from mqsniff.limits import Limits
@@ -19,7 +23,10 @@ from mqsniff_kafka import bodies, embedded
 from mqsniff_kafka.bodies import REPEATED, REPEATED_SIZE, read_request_body, read_response_body, version_of
 from mqsniff_kafka.fieldpaths import field_paths_of
 from mqsniff_kafka.records import batches, fields
-from mqsniff_kafka.records.batches import CHECKED_FROM, CONTROL, HEAD, lone_amounts, lone_head, read_batches
+from mqsniff_kafka.records.batches import CHECKED_FROM, CONTROL, HEAD, read_batches
+from mqsniff_kafka.records.lone import lone_amounts, lone_head, lone_record
+from mqsniff_kafka.records.reading import Batch
+from mqsniff_kafka.records.walk import TIME_MS_MAX
 from mqsniff_kafka.specs import apis
 
 SAMPLES = sorted((Path(__file__).parents[3] / "pcaps" / "kafka").glob("*.pcap*"))
@@ -40,6 +47,7 @@ def rows(path: Path) -> bytes:
 def test_a_sample_without_shortcuts_is_the_same(path, monkeypatch):
     straight = rows(path)
     monkeypatch.setattr(fields, "lone_head", lambda *_: None)
+    monkeypatch.setattr(fields, "lone_record", lambda *_: None)
     monkeypatch.setattr(bodies, "REPEATED", frozenset())
     monkeypatch.setattr("mqsniff.spec.layout.Layout.exact", lambda *_: None)
     assert rows(path) == straight
@@ -176,3 +184,92 @@ def test_a_lone_batch_amounts_to_what_its_records_do():
 )
 def test_amounts_of_what_is_odd_or_compressed_are_left_to_who_opens_records(data):
     assert lone_amounts(data, 0, len(data), lone_head(data, 0, len(data))) is None
+
+
+# ---- a field that is one batch of one record
+
+
+def record(
+    key: bytes | None, value: bytes | None, *, timestamp: int = 0, offset: int = 0, headers: bytes = b"\0"
+) -> bytes:
+    """A record of a batch of magic 2."""
+    parts = [b"\0", varint(timestamp), varint(offset)]
+    for one in (key, value):
+        parts += [varint(-1)] if one is None else [varint(len(one)), one]
+    content = b"".join([*parts, headers])
+    return varint(len(content)) + content
+
+
+def varint(number: int) -> bytes:
+    """Signed by zigzag."""
+    left, out = (number << 1) ^ (number >> 63), bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes((*out, left))
+
+
+def opened(data: bytes) -> list[Batch]:
+    return read_batches(b"ab" + data + b"c", 2, 2 + len(data), decompress_max=1 << 20, open_records=True).batches
+
+
+def told(batch: Batch) -> dict[str, Any]:
+    """All of a batch, its columns as lists."""
+    found = {f.name: getattr(batch, f.name) for f in dataclasses.fields(batch)}
+    assert batch.records is not None
+    records = found["records"] = {f.name: getattr(batch.records, f.name) for f in dataclasses.fields(batch.records)}
+    records["columns"] = {name: list(column) for name, column in batch.records.columns.items()}
+    for name in ("keys", "values"):
+        records[name] = [list(column) for column in records[name]]
+    return found
+
+
+USUAL = [
+    with_records(record(b"k", b"abc"), 1),
+    with_records(record(None, b"abc"), 1, base_timestamp=1_700_000_000_000, max_timestamp=1_700_000_000_000),
+    with_records(record(b"", None), 1, base_timestamp=-1, base_sequence=4, producer_id=3),
+    with_records(record(b"k" * 63, b"v" * 63), 1, attributes=0x18, max_timestamp=5),
+    with_records(record(b"k", b"v" * 64), 1, base_offset=(1 << 63) - 1, last_offset_delta=1),
+    with_records(record(b"k", b"v" * 8_000), 1, base_timestamp=TIME_MS_MAX + 1, base_sequence=(1 << 31) - 1),
+]
+UNUSUAL = {
+    "two records": with_records(record(b"k", b"v") * 2, 2),
+    "a record less": with_records(record(b"k", b"v") * 2, 1),
+    "a record more": with_records(record(b"k", b"v"), 2),
+    "a wrong checksum": with_records(record(b"k", b"v"), 1)[:-1] + b"\x02",
+    "a codec": with_records(record(b"k", b"v"), 1, attributes=4),
+    "control": with_records(record(b"\0\0\0\1", b"\0\0\0\0\0\0"), 1, attributes=CONTROL),
+    "headers": with_records(record(b"k", b"v", headers=b"\x02\x02h\x02v"), 1),
+    "a time": with_records(record(b"k", b"v", timestamp=1), 1),
+    "an offset": with_records(record(b"k", b"v", offset=1), 1),
+    "a long key": with_records(record(b"k" * 64, b"v"), 1),
+    "a long value": with_records(record(b"k", b"v" * 8_192), 1),
+    "cut": with_records(record(b"k", b"v")[:-1], 1),
+    "a key beyond": with_records(b"\x0e\0\0\0\x7e\0\0\0", 1),
+    "a length below zero": with_records(b"\x0c\0\0\0\1\3\0", 1),
+}
+
+
+@pytest.mark.parametrize("data", USUAL, ids=len)
+def test_a_lone_record_has_all_that_read_batches_gives(data):
+    (slow,) = opened(data)
+    fast = lone_record(b"ab" + data + b"c", 2, 2 + len(data))
+    assert fast is not None
+    assert told(fast) == told(slow)
+    assert [*fast.head] == [*slow.head]
+
+
+@pytest.mark.parametrize("data", UNUSUAL.values(), ids=UNUSUAL.keys())
+def test_what_is_no_lone_record_is_left_to_who_reads_batches(data):
+    assert lone_record(data, 0, len(data)) is None
+
+
+@given(st.data())
+def test_a_lone_record_that_is_bent_is_read_as_ever_or_left(data):
+    raw = bytearray(data.draw(st.sampled_from([*USUAL, *UNUSUAL.values()])))
+    for _ in range(data.draw(st.integers(1, 3))):
+        raw[data.draw(st.integers(HEAD.size, min(len(raw) - 1, HEAD.size + 16)))] = data.draw(st.integers(0, 255))
+    raw[17:21] = batches.crc32c(raw[CHECKED_FROM:]).to_bytes(4, "big")
+    fast = lone_record(b"ab" + bytes(raw) + b"c", 2, 2 + len(raw))
+    if fast is not None:
+        assert [told(fast)] == [told(one) for one in opened(bytes(raw))]
