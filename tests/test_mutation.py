@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "mutation"))
 
 from mutants import mutants_of, sample
-from run_mutants import ROOT, modules_of, reasons, room_tests
+from run_mutants import ROOT, difference, modules_of, reasons, room_tests, survivors_in
 
 SOURCE = '''"""A module."""
 
@@ -82,6 +82,13 @@ def test_a_sample_holds_no_mutant_that_is_no_python():
     mutants = mutants_of("toy.py", "def f(x):\n    match x:\n        case -1:\n            return 0\n")
     for mutant in sample(mutants, 100, 1):
         compile(mutant.source, "toy.py", "exec")
+
+
+def test_survivors_of_an_earlier_run_are_found_again_wherever_their_lines_are_now():
+    chosen = [MUTANTS[2], MUTANTS[5]]
+    text = "".join(f"{difference(mutant)}\n" for mutant in chosen) + "40 of 99 mutants: 38 killed\n"
+    moved = mutants_of("toy.py", SOURCE.replace('NAME = "word"', '\n\nNAME = "word"'))
+    assert [mutant.key for mutant in survivors_in(text, moved)] == [mutant.key for mutant in chosen]
 
 
 def test_every_equivalent_mutant_can_still_be_made():
