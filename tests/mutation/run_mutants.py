@@ -22,7 +22,7 @@ import time
 import tomllib
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -90,6 +90,16 @@ def room_tests(module: str) -> list[str]:
     files += [ROOT / path for path in ALSO.get(folder, ())]
     files.sort(key=lambda path: name not in path.stem)
     return [str(path.relative_to(ROOT)) for path in files]
+
+
+def near_tests(module: str) -> list[str]:
+    """Those of the room's test files that import a module or bear its name; all of them where none does."""
+    files = room_tests(module)
+    parts = Path(module).with_suffix("").parts
+    package, name = ".".join(parts[1:-1] if parts[0] == "dissectors" else parts[:-1]), parts[-1]
+    imported = re.compile(rf"\b{package}\.{name}\b|from {package} import .*\b{name}\b")
+    near = [path for path in files if name in Path(path).stem or imported.search((ROOT / path).read_text())]
+    return near or files
 
 
 class Bench:
@@ -201,11 +211,13 @@ def _import_libraries() -> None:
     import pytest  # noqa: F401
 
 
-def outcomes(bench: Bench, mutants: list[Mutant], tests: list[str], *, wide: bool) -> Iterator[tuple[Mutant, str, str]]:
-    """(mutant, "killed", "elsewhere" or "survived", the test that failed) for each; ``tests``: run these instead."""
+def outcomes(
+    bench: Bench, mutants: list[Mutant], tests_of: Callable[[str], list[str]], *, wide: bool
+) -> Iterator[tuple[Mutant, str, str]]:
+    """(mutant, "killed", "elsewhere" or "survived", the test that failed) for each; ``tests_of`` gives those to run."""
     allowed: dict[frozenset[str], float] = {}
     for module, group in groupby(mutants, key=lambda mutant: mutant.module):
-        rings = [tests or room_tests(module), *([[test] for test in WIDE] if wide else [])]
+        rings = [tests_of(module), *([[test] for test in WIDE] if wide else [])]
         source = (ROOT / module).read_text()
         for mutant in group:
             what, why = "survived", ""
@@ -250,6 +262,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=40, help="so many mutants of all modules together")
     parser.add_argument("--seed", type=int, default=1, help="another number takes other mutants")
     parser.add_argument("--tests", nargs="+", default=[], help="run these test files instead of those of the room")
+    parser.add_argument("--near", action="store_true", help="run only test files that import the module")
     parser.add_argument("--wide", action="store_true", help="run survivors against laws, goldens and conversations too")
     parser.add_argument(
         "--quick", type=float, default=WALL_SECONDS_MAX, metavar="SECONDS", help="no tests that take longer"
@@ -265,10 +278,13 @@ def main() -> None:
     equal = [mutant for mutant in chosen if mutant.key in known]
     counts = Counter(equivalent=len(equal))
     _import_libraries()
+    usual = near_tests if options.near else room_tests
     with TemporaryDirectory(prefix="mutants-") as folder:
         rest = [mutant for mutant in chosen if mutant.key not in known]
         bench = Bench(Path(folder), options.quick)
-        for mutant, what, why in outcomes(bench, rest, options.tests, wide=options.wide):
+        for mutant, what, why in outcomes(
+            bench, rest, lambda module: options.tests or usual(module), wide=options.wide
+        ):
             counts[what] += 1
             print(f"{what:9} {mutant.module}:{mutant.line} {mutant.kind} {why}", file=sys.stderr, flush=True)
             if what == "survived":
