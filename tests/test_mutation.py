@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "mutation"))
 
 from mutants import mutants_of, sample
-from run_mutants import ROOT, difference, modules_of, reasons, room_tests, survivors_in
+from run_mutants import ROOT, difference, modules_of, near_tests, reasons, room_tests, survivors_in
 
 SOURCE = '''"""A module."""
 
@@ -115,6 +115,15 @@ def test_the_tests_of_a_module_come_before_those_of_its_room(module, first):
     assert found[0] == first
     assert len(found) == len(set(found))
     assert all((ROOT / path).is_file() for path in found)
+
+
+def test_near_tests_are_the_files_that_import_the_module_and_all_where_none_does():
+    room = room_tests("mqsniff/batch/origins.py")
+    assert near_tests("mqsniff/batch/origins.py") == ["tests/batch/test_tasks.py"]
+    assert near_tests("mqsniff/batch/preview.py") == room
+    assert "tests/dissectors/kafka/test_kafka_records_opened.py" in near_tests(
+        "dissectors/mqsniff_kafka/records/walk.py"
+    )
 
 
 def test_a_folder_means_all_its_modules():

@@ -178,3 +178,11 @@ def test_an_alert_is_told_with_the_packet_that_brought_it(tmp_path):
     assert [(problem.detail, problem.side) for problem in refused] == [
         ("TLS: the server refused TLS with an alert: handshake failure", Side.SERVER)
     ]
+
+
+def test_a_server_that_comes_behind_its_client_opens_what_both_said(tmp_path):
+    words = [(Side.CLIENT, b"  V2"), (Side.SERVER, b"\0\0\0\x06\0\0\0\0OK")]
+    tape = talk(*contexts(ssl.TLSVersion.TLSv1_3), words)
+    of = {side: b"".join(data for sender, data in tape.sent if sender is side) for side in Side}
+    done = run(tmp_path / "tls.pcap", [Say(side, of[side]) for side in Side], tape.keys, mss=20_000)
+    assert sorted(row[:2] for row in done.told) == [(Side.CLIENT, "MAGIC"), (Side.SERVER, "RESPONSE")]

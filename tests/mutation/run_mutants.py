@@ -111,7 +111,7 @@ class Bench:
         self._log = root / "log"
         for path in ROOT.iterdir():
             if path.name in COPIED:
-                shutil.copytree(path, root / path.name, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(path, root / path.name)  # with the bytecode, which is known by the time of its source
             elif path.is_file():
                 shutil.copy(path, root / path.name)
             elif path.name not in (".git", ".hypothesis", ".pytest_cache"):
@@ -212,7 +212,7 @@ def _import_libraries() -> None:
 
 
 def outcomes(
-    bench: Bench, mutants: list[Mutant], tests_of: Callable[[str], list[str]], *, wide: bool
+    bench: Bench, mutants: list[Mutant], tests_of: Callable[[str], list[str]], *, wide: bool, cpu_seconds: float
 ) -> Iterator[tuple[Mutant, str, str]]:
     """(mutant, "killed", "elsewhere" or "survived", the test that failed) for each; ``tests_of`` gives those to run."""
     allowed: dict[frozenset[str], float] = {}
@@ -222,11 +222,11 @@ def outcomes(
         for mutant in group:
             what, why = "survived", ""
             for number, ring in enumerate(rings):
-                if (key := frozenset(ring)) not in allowed:
+                if (key := frozenset(ring)) not in allowed and not cpu_seconds:
                     bench.write(module, source)
                     allowed[key] = 3 * _unharmed(bench, ring)
                 bench.write(module, mutant.source)
-                run = bench.run(ring, allowed[key])
+                run = bench.run(ring, allowed.get(key, cpu_seconds))
                 if not run.passed:
                     what, why = "elsewhere" if number else "killed", run.why
                     break
@@ -255,20 +255,24 @@ def difference(mutant: Mutant) -> str:
     return "\n".join((f"{mutant.module}:{mutant.line} {mutant.kind}", *lines))
 
 
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("modules", nargs="+", metavar="MODULE", help="files or folders")
+    add("--sample", type=int, default=40, help="so many mutants of all modules together")
+    add("--seed", type=int, default=1, help="another number takes other mutants")
+    add("--tests", nargs="+", default=[], help="run these test files instead of those of the room")
+    add("--near", action="store_true", help="run only test files that import the module")
+    add("--quick", type=float, default=WALL_SECONDS_MAX, metavar="SECONDS", help="run no tests that took longer")
+    add("--cpu", type=float, default=0, metavar="SECONDS", help="limit of a mutant: tests do not run without one first")
+    add("--wide", action="store_true", help="run survivors against laws, goldens and conversations too")
+    add("--again", type=Path, metavar="FILE", help="run the survivors that FILE names, and no others")
+    return parser.parse_args()
+
+
 def main() -> None:
     """Run a sample of the mutants of the modules named, and print which ones survived."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("modules", nargs="+", metavar="MODULE", help="files or folders")
-    parser.add_argument("--sample", type=int, default=40, help="so many mutants of all modules together")
-    parser.add_argument("--seed", type=int, default=1, help="another number takes other mutants")
-    parser.add_argument("--tests", nargs="+", default=[], help="run these test files instead of those of the room")
-    parser.add_argument("--near", action="store_true", help="run only test files that import the module")
-    parser.add_argument("--wide", action="store_true", help="run survivors against laws, goldens and conversations too")
-    parser.add_argument(
-        "--quick", type=float, default=WALL_SECONDS_MAX, metavar="SECONDS", help="no tests that take longer"
-    )
-    parser.add_argument("--again", type=Path, metavar="FILE", help="run the survivors that FILE names, and no others")
-    options = parser.parse_args()
+    options = _asked()
     known = reasons()
     found = [mutant for name in modules_of(options.modules) for mutant in mutants_of(name, (ROOT / name).read_text())]
     if options.again is None:
@@ -283,7 +287,7 @@ def main() -> None:
         rest = [mutant for mutant in chosen if mutant.key not in known]
         bench = Bench(Path(folder), options.quick)
         for mutant, what, why in outcomes(
-            bench, rest, lambda module: options.tests or usual(module), wide=options.wide
+            bench, rest, lambda module: options.tests or usual(module), wide=options.wide, cpu_seconds=options.cpu
         ):
             counts[what] += 1
             print(f"{what:9} {mutant.module}:{mutant.line} {mutant.kind} {why}", file=sys.stderr, flush=True)
