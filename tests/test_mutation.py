@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "mutation"))
 
 from mutants import mutants_of, sample
-from run_mutants import ROOT, modules_of, reasons, room_tests
+from run_mutants import ROOT, difference, modules_of, near_tests, reasons, room_tests, survivors_in
 
 SOURCE = '''"""A module."""
 
@@ -84,6 +84,13 @@ def test_a_sample_holds_no_mutant_that_is_no_python():
         compile(mutant.source, "toy.py", "exec")
 
 
+def test_survivors_of_an_earlier_run_are_found_again_wherever_their_lines_are_now():
+    chosen = [MUTANTS[2], MUTANTS[5]]
+    text = "".join(f"{difference(mutant)}\n" for mutant in chosen) + "40 of 99 mutants: 38 killed\n"
+    moved = mutants_of("toy.py", SOURCE.replace('NAME = "word"', '\n\nNAME = "word"'))
+    assert [mutant.key for mutant in survivors_in(text, moved)] == [mutant.key for mutant in chosen]
+
+
 def test_every_equivalent_mutant_can_still_be_made():
     known = reasons()
     made = {
@@ -108,6 +115,15 @@ def test_the_tests_of_a_module_come_before_those_of_its_room(module, first):
     assert found[0] == first
     assert len(found) == len(set(found))
     assert all((ROOT / path).is_file() for path in found)
+
+
+def test_near_tests_are_the_files_that_import_the_module_and_all_where_none_does():
+    room = room_tests("mqsniff/batch/origins.py")
+    assert near_tests("mqsniff/batch/origins.py") == ["tests/batch/test_tasks.py"]
+    assert near_tests("mqsniff/batch/preview.py") == room
+    assert "tests/dissectors/kafka/test_kafka_records_opened.py" in near_tests(
+        "dissectors/mqsniff_kafka/records/walk.py"
+    )
 
 
 def test_a_folder_means_all_its_modules():

@@ -10,6 +10,7 @@ import pytest
 from builds import python_only
 
 from mqsniff import pipeline
+from mqsniff.decode.conversation import TLS_STATE
 from mqsniff.dissector import Settings
 from mqsniff.limits import KIB, MIB, Limits
 from mqsniff.model import Item
@@ -101,6 +102,17 @@ def test_bytes_that_wait_for_the_rest_of_their_frame_are_counted(tmp_path):
     sizes: list[int] = []
     decoded(path, Limits(), lambda run: sizes.append(run._open.size))
     assert max(sizes) > COUNT * (len(CUT) + 2048)
+    assert sizes[-1] == 0
+
+
+@python_only
+@pytest.mark.usefixtures("often")
+def test_what_tls_keeps_of_a_connection_is_counted(tmp_path):
+    hello = b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03" + bytes(193)
+    path = write(tmp_path / "tls.pcap", (packet(number, PSH | ACK, hello) for number in range(COUNT)))
+    sizes: list[int] = []
+    decoded(path, Limits(), lambda run: sizes.append(run._open.size))
+    assert max(sizes) > COUNT * TLS_STATE
     assert sizes[-1] == 0
 
 

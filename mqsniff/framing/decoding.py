@@ -55,12 +55,11 @@ def _skipped(frame: Frame, reach: int) -> Skipped:
 def _truncated(frame: Frame) -> Problem:
     """A problem that says which bytes of a frame are missing; its ``size`` counts the bytes that cannot be decoded."""
     size, lost = frame.size, sum(stop - start for start, stop in frame.holes)
-    absent = size - frame.captured - lost
     parts = []
     if lost:
         parts.append(f"{lost} of {size} bytes were lost by the capture")
-    elif absent:
-        parts.append(f"{absent} of {size} bytes are not there")
+    elif frame.captured < size:
+        parts.append(f"{size - frame.captured} of {size} bytes are not there")
     if frame.unread:
         parts.append(f"{frame.unread} {'after them' if parts else f'of {size} bytes'} are not decoded")
     return Problem("truncated", "error", "; ".join(parts), "", frame.side, frame.offset, size - len(frame.data))

@@ -156,8 +156,7 @@ class Search:
         """(whether the frame at ``at`` fits; if not, the index up to which bytes are needed to try again, 0: never)."""
         stream = self._stream
         size = prober.probe(stream.side, data[at : min(at + probe_size(prober), end)])
-        if not isinstance(size, int):
-            return False, 0
+        assert isinstance(size, int), "probe said so before"
         start = stream.base + at
         begins, ends = stream.begins_packet(start), stream.ends_packet(start + size)
         release = stream.mark_of(min(start + size, stream.base + end) - 1).release

@@ -2,7 +2,7 @@
 
 1. ``frame_size`` gets ``head_usual`` bytes first, and ``head_max`` bytes if these were too few.
 2. A frame without a size in its head is walked, ``WALK_WINDOW`` bytes at a time, and never beyond ``frame_max``.
-3. Where more bytes are needed, the stream notes how many (``wants``): there is no new attempt before.
+3. Where more bytes are needed, the next attempt comes with the next chunk.
 """
 
 from __future__ import annotations
@@ -51,8 +51,6 @@ def size_of(sizer: Sizer, stream: StreamBuffer, frame_max: int) -> Sized:
         if isinstance(walked, WalkAborted):
             stream.size_seen_at = stream.position + walk.size + walked.needed - 1
             return walk.promised
-        if walked is NEED:
-            stream.want(walk.size + len(ahead) + 1)
         answer = walked
     return answer
 
@@ -79,8 +77,4 @@ def _head_size(sizer: Sizer, stream: StreamBuffer) -> Sized:
     if size is NEED and sizer.head_usual <= len(head) < sizer.head_max:
         head = stream.head(sizer.head_max)
         size = sizer.frame_size(stream.side, head)
-    if size is NEED:
-        if len(head) >= sizer.head_max:
-            return NO_FRAME
-        stream.want(len(head) + 1)
-    return size
+    return NO_FRAME if size is NEED and len(head) >= sizer.head_max else size

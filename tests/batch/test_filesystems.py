@@ -146,6 +146,17 @@ def test_webhdfs_has_the_user_of_hadoop_and_the_port_of_the_settings(monkeypatch
     ]
 
 
+@pytest.mark.parametrize("scheme", ["file", "s3", "gs", "gcs", "abfs", "abfss", "viewfs", "memory", "oss"])
+def test_pyarrow_opens_what_it_knows_and_fsspec_the_rest(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+    monkeypatch.setattr(filesystems, "_open_by_pyarrow", lambda uri: opened.append(("pyarrow", uri)))
+    monkeypatch.setattr(filesystems, "_open_by_fsspec", lambda uri: opened.append(("fsspec", uri)))
+    open_filesystem.cache_clear()
+    open_filesystem(f"{scheme}://host/x")
+    open_filesystem.cache_clear()
+    assert opened == [("fsspec" if scheme in ("memory", "oss") else "pyarrow", f"{scheme}://host/x")]
+
+
 def _no_library(_uri: str) -> None:
     raise OSError("no libhdfs")
 

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from mqsniff.batch.commit import CommitError
-from mqsniff.batch.lakes import DeltaVersion, LakeChange, archive_name, changes, check_format, last_of_delta, quoted
+from mqsniff.batch.lakes import (
+    ARCHIVE_PROPERTY,
+    RUN_PROPERTY,
+    DeltaVersion,
+    LakeChange,
+    archive_name,
+    changes,
+    check_format,
+    last_of_delta,
+    quoted,
+)
 from mqsniff.batch.manifest import Manifest, Published
 from mqsniff.batch.store import Store
 
@@ -114,6 +124,11 @@ def test_a_format_that_is_not_known_is_refused():
     assert check_format("iceberg") == "iceberg"
     with pytest.raises(CommitError, match="delta or iceberg"):
         check_format("hudi")
+
+
+def test_properties_of_tables_have_the_names_that_the_page_tells():
+    page = Path(__file__).parents[2] / "docs" / "batch.md"
+    assert f"`{ARCHIVE_PROPERTY}` and `{RUN_PROPERTY}`" in page.read_text()
 
 
 def test_publishing_a_folder_without_runs_is_refused_before_anything_is_written(spark: Any, tmp_path: Path):

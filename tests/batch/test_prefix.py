@@ -63,6 +63,13 @@ def test_a_file_that_vanishes_is_told_and_the_others_are_read(three):
     assert (noticed.problem.kind, noticed.problem.severity, noticed.packet) == ("input", "error", 1 << 40)
 
 
+def test_a_file_that_is_gone_is_not_looked_for_again(three):
+    work = planned(three)
+    three[1].unlink()
+    scanned = [item for split in work.splits for item in scan(split, work.files, work.options)]
+    assert not isinstance(prefix(work, [item for item in scanned if isinstance(item, PieceReport)]), Rescan)
+
+
 def test_a_file_that_vanishes_between_its_pieces_counts_as_unreadable(three):
     whole = planned(three)
     reports = []

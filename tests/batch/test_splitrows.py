@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from simulated import HEADS, simulated
 
@@ -78,7 +79,9 @@ def test_heads_of_files_that_were_read_whole_stay_behind_and_their_losses_do_not
 def test_a_report_of_a_file_read_whole_takes_few_bytes() -> None:
     first = next(reports())
     many = [replace(first, piece=number, file=number, packets=number % 900) for number in range(10_000)]
-    assert len(report_block(many)) < 30 * len(many)
+    block = report_block(many)
+    assert len(block) < 30 * len(many)
+    assert pa.ipc.open_stream(block).read_all()["rest"].null_count == len(many)
 
 
 def test_splits_hold_a_bounded_number_of_files() -> None:

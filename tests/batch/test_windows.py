@@ -350,6 +350,13 @@ def test_a_forged_state_calls_nothing_but_what_decodes(evil: Evil) -> None:
         Pickles(CONTEXT).loaded(forged)
 
 
+def test_a_state_may_hold_limits_of_its_own() -> None:
+    own: Any = Limits(frame_max=7)
+    pickled = Pickles(CONTEXT).dumped(KnownFlow(FlowDecoder("", CONTEXT), own, {}))
+    assert pickled is not None
+    assert Pickles(CONTEXT).loaded(pickled).filtered == own
+
+
 @pytest.mark.parametrize(
     ("module", "name"),
     [

@@ -130,3 +130,12 @@ def test_the_port_that_the_user_names_is_the_servers_whoever_spoke_first(tmp_pat
     (info,) = [item.connection for item in items if isinstance(item, ClosedItem)]
     assert (info.protocol, info.detected_by, info.server_port) == ("nsq", "user", 9000)
     assert [item.message.name for item in items if isinstance(item, MessageItem)] == ["RESPONSE", "FIN"]
+
+
+@pytest.mark.parametrize("window", [4096, Limits().window])
+def test_bytes_before_the_protocol_was_known_are_the_same_however_packets_are_read(tmp_path, window):
+    unknown = bytes(n * 73 % 251 for n in range(1000))
+    steps = [*[("c", unknown)] * 80, *[("c", b"FIN 18a2f48040acf000\n")] * 3]
+    info, names, problems = decoded(tmp_path, steps, Limits(window=window), joined=True)
+    assert (names, info.undecoded_bytes) == (["FIN"] * 3, 80_000)
+    assert [problem.split(" bytes")[0] for problem in problems] == ["unknown protocol: 80000"]

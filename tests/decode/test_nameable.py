@@ -9,7 +9,8 @@ from mqsniff.decode.nameable import FOREIGN, UNKNOWN
 from mqsniff.decode.registry import LoadedDissector, load_dissectors, message_names, protocols
 from mqsniff.dissector import Dissector, Sample
 
-OPENINGS = [b"GET / HTTP/1.1\r\n", b"HTTP/1.1 200 OK\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
+HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(193)
+OPENINGS = [HELLO, b"GET / HTTP/1.1\r\n", b"HTTP/1.1 200 OK\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
 
 
 @pytest.mark.parametrize("data", OPENINGS)

@@ -40,3 +40,14 @@ def test_an_unknown_connection_shows_four_bytes_a_side_as_more_may_be_a_secret()
     told, undecoded = detail("unknown", b"A" * 100, b"B" * 20)
     assert told == "unknown protocol: 120 bytes not decoded (client begins 41 41 41 41; server begins 42 42 42 42)"
     assert undecoded == 120
+
+
+def test_a_connection_that_later_bytes_name_is_of_that_protocol_with_all_its_bytes():
+    info = ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 80, 0, 1)
+    stranger = OpaqueConnection("unknown", info)
+    stranger.take(chunk(b"\x07" * 50))
+    stranger.rename("zookeeper")
+    (item,) = stranger.end()
+    assert isinstance(item, ProblemItem)
+    assert item.problem.detail == "ZooKeeper: 50 bytes not decoded"
+    assert (info.protocol, info.detected_by, info.undecoded_bytes) == ("zookeeper", "content", 50)

@@ -398,3 +398,21 @@ def test_an_observer_is_shown_which_bytes_gave_which():
     first = min(below[0] for _, _, below, _ in watching.opened)
     assert (first, watching.opened[0][0], watching.opened[0][3][0]) == (2, "id", 2)
     assert watching.opened[-1] == ("id", Side.CLIENT, (2 + len(data), 2 + len(data) + len(data2)), (7, 13))
+
+
+def test_a_chunk_that_a_layer_begins_in_is_divided():
+    class Ahead(ToyMq):
+        """Its client says where the layer of the server begins."""
+
+        def decode(self, frame):
+            yield from super().decode(frame)
+            if frame.side is Side.CLIENT:
+                yield Upgrade({Side.SERVER: 5}, make_xor)
+
+    data = b"F\x01aF\x00" + flip(b"F\x01b")
+    marks = [Mark(0, 10, 1, 1), Mark(3, 20, 2, 2), Mark(5, 30, 3, 3), Mark(6, 40, 4, 4)]
+    talking, _ = talk(Ahead)
+    assert told(talking.take(chunk(b"F\x00"))) == [("F", 0, b"")]
+    items = [item for item in talking.take(Chunk(Side.SERVER, 0, data, marks)) if isinstance(item, MessageItem)]
+    assert told(items) == [("F", 0, b"a"), ("F", 3, b""), ("F", 5, b"b")]
+    assert [item.message.frame.last_packet for item in items] == [1, 2, 4]

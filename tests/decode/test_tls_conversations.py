@@ -151,3 +151,38 @@ def test_a_connection_that_was_joined_late(tmp_path):
     done = Run(tmp_path / "late.pcap", keys)
     assert (done.connection.protocol, done.connection.tls_keys) == ("nsq", "used")
     assert len(done.messages) >= 8
+
+
+def test_a_few_bytes_inside_that_nobody_takes_are_unknown_at_the_end(tmp_path):
+    tape = talk(*contexts(ssl.TLSVersion.TLSv1_3), [(Side.CLIENT, b"\x00\x00")])
+    done = run(tmp_path / "tls.pcap", [Say(side, data) for side, data in tape.sent], tape.keys)
+    assert (done.connection.protocol, done.connection.undecoded_bytes) == ("unknown", 2)
+    assert [problem.detail for problem in done.problems] == [
+        "unknown protocol: 2 bytes not decoded (client begins 00 00)"
+    ]
+
+
+def test_a_record_before_a_damaged_one_in_the_same_packet_is_read(tmp_path):
+    tape = talk(*contexts(ssl.TLSVersion.TLSv1_3), [(Side.CLIENT, b"  V2NOP\n"), (Side.CLIENT, b"NOP\n")])
+    *before, one, other, _, _ = tape.sent  # without the alerts of the end
+    damaged = Say(Side.CLIENT, one[1] + other[1][:-1] + bytes([other[1][-1] ^ 1]))
+    done = run(tmp_path / "tls.pcap", [*[Say(*each) for each in before], damaged], tape.keys)
+    assert [row[1] for row in done.told] == ["MAGIC", "NOP"]
+    assert [problem.kind for problem in done.problems] == ["tls"]
+
+
+def test_an_alert_is_told_with_the_packet_that_brought_it(tmp_path):
+    hello = bytes.fromhex("16030100c8010000c40303") + bytes(193)
+    done = run(tmp_path / "tls.pcap", [Say(Side.CLIENT, hello), Say(Side.SERVER, b"\x15\x03\x03\0\2\2\x28")], None)
+    refused = [problem for problem in done.problems if "refused" in problem.detail]
+    assert [(problem.detail, problem.side) for problem in refused] == [
+        ("TLS: the server refused TLS with an alert: handshake failure", Side.SERVER)
+    ]
+
+
+def test_a_server_that_comes_behind_its_client_opens_what_both_said(tmp_path):
+    words = [(Side.CLIENT, b"  V2"), (Side.SERVER, b"\0\0\0\x06\0\0\0\0OK")]
+    tape = talk(*contexts(ssl.TLSVersion.TLSv1_3), words)
+    of = {side: b"".join(data for sender, data in tape.sent if sender is side) for side in Side}
+    done = run(tmp_path / "tls.pcap", [Say(side, of[side]) for side in Side], tape.keys, mss=20_000)
+    assert sorted(row[:2] for row in done.told) == [(Side.CLIENT, "MAGIC"), (Side.SERVER, "RESPONSE")]

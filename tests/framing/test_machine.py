@@ -98,6 +98,15 @@ def test_marks_give_each_frame_its_packets():
     ]
 
 
+def test_a_side_that_waits_hands_back_what_it_holds_and_keeps_nothing():
+    dissector = toy()
+    events = [chunk(b"W\0F\x03a"), gap(5, 1), chunk(b"cF\0", 6)]
+    assert run(dissector, *events, close=False) == []
+    assert [type(each) for each in dissector.hand_back(Side.CLIENT, 0)] == [Chunk, Gap, Chunk]
+    assert run(dissector, chunk(b"R\0", side=Side.SERVER), close=False) == [("R", 0, b"", 2)]
+    assert run(dissector, chunk(b"W\0"), close=False) == [("W", 0, b"", 2)]
+
+
 STREAM = st.lists(
     st.one_of(
         st.binary(max_size=6).map(lambda body: b"F" + bytes([len(body)]) + body),

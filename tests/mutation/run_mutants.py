@@ -1,16 +1,19 @@
 """Mutants of modules, each run against the tests of its room: ``make mutants MODULE=mqsniff/framing SAMPLE=40 SEED=1``.
 
 1. Mutants live in a copy of the repository in a temporary folder; the checkout is never written to.
-2. The tests of a room are those of the folder that mirrors it; tests of the module itself run first, up to the first
-   failure. ``--wide`` runs survivors against tests of the whole program too.
+2. The tests of a room are those of the folder that mirrors it, without those that need Spark. Quick tests run first,
+   those of the module before others, up to the first failure. ``--quick SECONDS`` leaves out tests that took longer in
+   a run before. ``--wide`` runs survivors against tests of the whole program too.
 3. A mutant is killed by a failing test, by an error of the collection, and by taking three times the CPU time.
 4. Mutants of ``equivalent.toml`` are not run: they change nothing that a user sees, for the reason given there.
+5. Survivors are printed with their differences; ``--again FILE`` runs those that an earlier run printed into FILE.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import resource
 import shutil
 import signal
@@ -19,7 +22,7 @@ import time
 import tomllib
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -27,6 +30,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from mutants import Mutant, mutants_of, sample
+from quickfirst import QuickFirst
 
 ROOT = Path(__file__).parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
@@ -36,7 +40,9 @@ ALSO = {"tests/tables": ("tests/test_tables_page.py",)}
 """Tests of a room that lie elsewhere."""
 WIDE = ("tests/test_samples.py", "tests/test_pipeline.py", "tests/test_conversations.py", "tests/test_laws.py")
 SPARE_CPU_SECONDS = 10
-WALL_SECONDS_MAX = 600
+WALL_SECONDS_MAX = 1800
+TIMES = ROOT / "build" / "mutants" / "seconds.json"
+"""Times of longer tests, kept from run to run."""
 MEMORY_MAX = 8 << 30
 CHILD_FAILED = 70
 """Exit code of a child that could not run pytest at all."""
@@ -86,27 +92,38 @@ def room_tests(module: str) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in files]
 
 
+def near_tests(module: str) -> list[str]:
+    """Those of the room's test files that import a module or bear its name; all of them where none does."""
+    files = room_tests(module)
+    parts = Path(module).with_suffix("").parts
+    package, name = ".".join(parts[1:-1] if parts[0] == "dissectors" else parts[:-1]), parts[-1]
+    imported = re.compile(rf"\b{package}\.{name}\b|from {package} import .*\b{name}\b")
+    near = [path for path in files if name in Path(path).stem or imported.search((ROOT / path).read_text())]
+    return near or files
+
+
 class Bench:
     """A copy of the repository in which mutants are run."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, seconds_max: float) -> None:
         self._root = root
+        self._seconds_max = seconds_max
         self._log = root / "log"
         for path in ROOT.iterdir():
             if path.name in COPIED:
-                shutil.copytree(path, root / path.name, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(path, root / path.name)  # with the bytecode, which is known by the time of its source
             elif path.is_file():
                 shutil.copy(path, root / path.name)
             elif path.name not in (".git", ".hypothesis", ".pytest_cache"):
                 (root / path.name).symlink_to(path)
         (root / "tmp").mkdir()
 
-    def run(self, tests: list[str], cpu_seconds: float, *, writes_bytecode: bool = False) -> TestRun:
+    def run(self, tests: list[str], cpu_seconds: float, *, unharmed: bool = False) -> TestRun:
         """Run tests in a process of its own, up to the first failure."""
         shutil.rmtree(self._root / ".hypothesis", ignore_errors=True)
         process = os.fork()
         if process == 0:
-            self._be_child(tests, int(cpu_seconds) + SPARE_CPU_SECONDS, writes_bytecode=writes_bytecode)
+            self._be_child(tests, int(cpu_seconds) + SPARE_CPU_SECONDS, unharmed=unharmed)
         status, usage = _wait(process)
         used = usage.ru_utime + usage.ru_stime
         if os.WIFSIGNALED(status):
@@ -117,7 +134,7 @@ class Bench:
             sys.exit("the tests could not be run")
         return TestRun(code == 0, self._failure(code), used)
 
-    def _be_child(self, tests: list[str], cpu_seconds: int, *, writes_bytecode: bool) -> None:
+    def _be_child(self, tests: list[str], cpu_seconds: int, *, unharmed: bool) -> None:
         """Become the process that runs tests; never returns."""
         code = CHILD_FAILED
         try:
@@ -131,10 +148,10 @@ class Bench:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
             os.environ |= {"TMPDIR": str(self._root / "tmp"), "PYTHONPATH": f"{self._root}:{self._root / 'dissectors'}"}
             sys.path[0] = str(self._root)
-            sys.dont_write_bytecode = not writes_bytecode
-            if not writes_bytecode:
+            sys.dont_write_bytecode = not unharmed
+            if not unharmed:
                 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-            code = _run_pytest(tests)
+            code = _run_pytest(tests, QuickFirst(TIMES, self._seconds_max, learns=unharmed))
             sys.stdout.flush()
         except BaseException:  # noqa: BLE001  # a fork must not go on as its parent
             traceback.print_exc()
@@ -158,11 +175,12 @@ class Bench:
             cached.unlink()
 
 
-def _run_pytest(tests: list[str]) -> int:
+def _run_pytest(tests: list[str], plugin: QuickFirst) -> int:
     import pytest
 
     quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # of libraries that were imported before the fork
-    return pytest.main(["-q", "-x", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--tb=short", *quiet, *tests])
+    usual = ("-q", "-x", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--tb=short")
+    return pytest.main([*usual, *quiet, *tests], [plugin])
 
 
 def _wait(process: int) -> tuple[int, resource.struct_rusage]:
@@ -193,20 +211,22 @@ def _import_libraries() -> None:
     import pytest  # noqa: F401
 
 
-def outcomes(bench: Bench, mutants: list[Mutant], tests: list[str], *, wide: bool) -> Iterator[tuple[Mutant, str, str]]:
-    """(mutant, "killed", "elsewhere" or "survived", the test that failed) for each; ``tests``: run these instead."""
+def outcomes(
+    bench: Bench, mutants: list[Mutant], tests_of: Callable[[str], list[str]], *, wide: bool, cpu_seconds: float
+) -> Iterator[tuple[Mutant, str, str]]:
+    """(mutant, "killed", "elsewhere" or "survived", the test that failed) for each; ``tests_of`` gives those to run."""
     allowed: dict[frozenset[str], float] = {}
     for module, group in groupby(mutants, key=lambda mutant: mutant.module):
-        rings = [tests or room_tests(module), *([[test] for test in WIDE] if wide else [])]
+        rings = [tests_of(module), *([[test] for test in WIDE] if wide else [])]
         source = (ROOT / module).read_text()
         for mutant in group:
             what, why = "survived", ""
             for number, ring in enumerate(rings):
-                if (key := frozenset(ring)) not in allowed:
+                if (key := frozenset(ring)) not in allowed and not cpu_seconds:
                     bench.write(module, source)
                     allowed[key] = 3 * _unharmed(bench, ring)
                 bench.write(module, mutant.source)
-                run = bench.run(ring, allowed[key])
+                run = bench.run(ring, allowed.get(key, cpu_seconds))
                 if not run.passed:
                     what, why = "elsewhere" if number else "killed", run.why
                     break
@@ -216,36 +236,63 @@ def outcomes(bench: Bench, mutants: list[Mutant], tests: list[str], *, wide: boo
 
 def _unharmed(bench: Bench, tests: list[str]) -> float:
     """CPU seconds of tests without a mutant; they must pass."""
-    run = bench.run(tests, WALL_SECONDS_MAX, writes_bytecode=True)
+    run = bench.run(tests, WALL_SECONDS_MAX, unharmed=True)
     if not run.passed:
         bench.show_log()
         sys.exit(f"without a mutant: {run.why}")
     return run.cpu_seconds
 
 
+def survivors_in(text: str, mutants: list[Mutant]) -> list[Mutant]:
+    """The mutants that an earlier run printed as survivors, on whatever line they are now."""
+    named = set(re.split(r"(?m)^(?=\S+:\d+ |\d+ of )", re.sub(r"(?m)^(\S+):\d+ ", r"\1:0 ", text)))
+    return [mutant for mutant in mutants if f"{difference(mutant._replace(line=0))}\n" in named]
+
+
+def difference(mutant: Mutant) -> str:
+    """Module, line, kind and the lines that differ, as they are printed."""
+    lines = [*(f"- {line}" for line in mutant.removed), *(f"+ {line}" for line in mutant.added)]
+    return "\n".join((f"{mutant.module}:{mutant.line} {mutant.kind}", *lines))
+
+
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("modules", nargs="+", metavar="MODULE", help="files or folders")
+    add("--sample", type=int, default=40, help="so many mutants of all modules together")
+    add("--seed", type=int, default=1, help="another number takes other mutants")
+    add("--tests", nargs="+", default=[], help="run these test files instead of those of the room")
+    add("--near", action="store_true", help="run only test files that import the module")
+    add("--quick", type=float, default=WALL_SECONDS_MAX, metavar="SECONDS", help="run no tests that took longer")
+    add("--cpu", type=float, default=0, metavar="SECONDS", help="limit of a mutant: tests do not run without one first")
+    add("--wide", action="store_true", help="run survivors against laws, goldens and conversations too")
+    add("--again", type=Path, metavar="FILE", help="run the survivors that FILE names, and no others")
+    return parser.parse_args()
+
+
 def main() -> None:
     """Run a sample of the mutants of the modules named, and print which ones survived."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("modules", nargs="+", metavar="MODULE", help="files or folders")
-    parser.add_argument("--sample", type=int, default=40, help="so many mutants of all modules together")
-    parser.add_argument("--seed", type=int, default=1, help="another number takes other mutants")
-    parser.add_argument("--tests", nargs="+", default=[], help="run these test files instead of those of the room")
-    parser.add_argument("--wide", action="store_true", help="run survivors against laws, goldens and conversations too")
-    options = parser.parse_args()
+    options = _asked()
     known = reasons()
     found = [mutant for name in modules_of(options.modules) for mutant in mutants_of(name, (ROOT / name).read_text())]
-    chosen = sample(found, options.sample, options.seed)
+    if options.again is None:
+        chosen = sample(found, options.sample, options.seed)
+    else:
+        chosen = survivors_in(options.again.read_text(), found)
     equal = [mutant for mutant in chosen if mutant.key in known]
     counts = Counter(equivalent=len(equal))
     _import_libraries()
+    usual = near_tests if options.near else room_tests
     with TemporaryDirectory(prefix="mutants-") as folder:
         rest = [mutant for mutant in chosen if mutant.key not in known]
-        for mutant, what, why in outcomes(Bench(Path(folder)), rest, options.tests, wide=options.wide):
+        bench = Bench(Path(folder), options.quick)
+        for mutant, what, why in outcomes(
+            bench, rest, lambda module: options.tests or usual(module), wide=options.wide, cpu_seconds=options.cpu
+        ):
             counts[what] += 1
             print(f"{what:9} {mutant.module}:{mutant.line} {mutant.kind} {why}", file=sys.stderr, flush=True)
             if what == "survived":
-                lines = [*(f"- {line}" for line in mutant.removed), *(f"+ {line}" for line in mutant.added)]
-                print(f"{mutant.module}:{mutant.line} {mutant.kind}", *lines, sep="\n", flush=True)
+                print(difference(mutant), flush=True)
     changing = len(chosen) - counts["equivalent"]
     noticed = counts["killed"] + counts["elsewhere"]
     print(

@@ -44,6 +44,12 @@ def test_a_segment_is_believed_near_the_next_byte_near_what_waits_and_near_what_
     assert me.is_plausible(5 * GIB + 516 * MIB, 5 * GIB + 517 * MIB)
 
 
+def test_before_its_first_byte_a_stream_reaches_as_far_as_later():
+    me = direction()
+    assert me.is_plausible(16 * MIB, 17 * MIB)
+    assert not me.is_plausible(16 * MIB + 1, 17 * MIB)
+
+
 def passed(me: Direction) -> list[tuple[int, int]]:
     return [(each.offset, each.packets) for each in me.acked_beyond]
 

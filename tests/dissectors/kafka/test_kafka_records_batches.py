@@ -274,12 +274,13 @@ def test_bytes_behind_the_last_record_are_told() -> None:
     assert kinds(read(patched(raw, raw[HEAD:] + b"xyz"))) == [("trailing_bytes", "batches[0].records")]
 
 
-def test_an_unknown_magic_is_passed_over_by_its_length() -> None:
+@pytest.mark.parametrize(("behind", "records"), [(batch(), 4), (b"", 0)])
+def test_an_unknown_magic_is_passed_over_by_its_length(behind: bytes, records: int) -> None:
     strange = bytearray(batch())
     strange[16] = 9
-    reading = read(bytes(strange) + batch())
+    reading = read(bytes(strange) + behind)
     assert kinds(reading) == [("unknown_version", "batches[0].magic")]
-    assert len(rows(reading)) == 4
+    assert len(rows(reading)) == records
 
 
 def test_what_is_no_batch_is_left_as_bytes() -> None:

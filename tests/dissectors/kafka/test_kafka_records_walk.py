@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from builds import python_only
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -152,3 +153,20 @@ def test_headers_find_room_however_many_a_record_has_after_others() -> None:
     assert told(walked) == told(walk_slowly(data, 0, len(data), len(records)))
     assert walked.header_counts.tolist() == list(counts)
     assert RecordHeaders(data, walked)[5] == [("k", b"w")] * 5000
+
+
+def test_the_hot_walk_reads_sound_records_of_any_size_alone() -> None:
+    sizes = (0, 1, 63, 64, 8191, 8192, 20_000)
+    records = [Plain(1 << 40, bytes(size), None) for size in sizes] + [Plain(0, None, bytes(size)) for size in sizes]
+    data = batch(tuple(records))[HEAD:]
+    walked = WalkedRecords(len(records), 0)
+    walked.stride(data, len(data), len(records))
+    assert (walked.records, walked.stop) == (len(records), len(data))
+    assert told(walked) == told(walk_slowly(data, 0, len(data), len(records)))
+
+
+@pytest.mark.parametrize("record", ["0e000000 036b 01 00", "0e000000 01 0376 00", "0e000000 8101 01 00"])
+def test_a_negative_length_but_that_of_null_is_damage(record: str) -> None:
+    data = bytes.fromhex(record)
+    walked = walk(data, 0, len(data), 1)
+    assert (walked.records, walked.why, walked.cut) == (0, "negative length", False)
