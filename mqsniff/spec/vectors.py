@@ -30,7 +30,7 @@ else:
 
     i64 = int
 
-__all__ = ["compact", "extend", "i64", "packed", "vec"]
+__all__ = ["compact", "extend", "i64", "is_native", "packed", "vec"]
 
 
 def packed(vector: Any, count: int) -> array[int]:
@@ -43,3 +43,8 @@ def packed(vector: Any, count: int) -> array[int]:
 def compact(vector: Any) -> Any:
     """A ``vec[i64]`` that is only read from now on, in 8 bytes a number; a list takes 40."""
     return array("q", vector) if isinstance(vector, list) else vector
+
+
+def is_native(vector: Any) -> bool:
+    """Whether a ``vec[i64]`` is one of mypyc's."""
+    return not isinstance(vector, list)

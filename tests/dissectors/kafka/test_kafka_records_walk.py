@@ -27,6 +27,20 @@ RECORDS = st.lists(
 ).map(tuple)
 
 
+EVEN = st.builds(
+    lambda count, start, step, key, value, headers: tuple(
+        Plain(start + at * step, key, value, headers if at == count // 2 else ()) for at in range(count)
+    ),
+    st.integers(1, 200),
+    st.sampled_from([0, 1 << 41]),
+    st.integers(0, 200),
+    st.none() | st.binary(max_size=80),
+    st.none() | st.binary(max_size=200),
+    st.just(()) | st.just((("a", b"b"),)),
+)
+"""Records of one shape, but perhaps for one."""
+
+
 def told(walked: WalkedRecords) -> tuple[object, ...]:
     """All that a walk says."""
     numbers = (walked.timestamp_deltas, walked.deltas, *walked.keys, *walked.values)
@@ -52,6 +66,32 @@ def test_the_walk_gives_what_its_slow_twin_gives(
     walked = walk(data, 0, end, len(records))
     assert told(walked) == told(walk_slowly(data, 0, end, len(records)))
     assert len(walked.places) == 4 * walked.headers == 4 * sum(walked.header_counts)
+
+
+@given(EVEN, EVEN, st.lists(st.tuples(st.integers(0, 50_000), st.integers(0, 255)), max_size=3), st.integers(0, 60))
+@QUICK
+def test_records_of_one_shape_are_read_as_they_are_one_by_one(
+    records: tuple[Plain, ...], more: tuple[Plain, ...], changes: list[tuple[int, int]], behind: int
+) -> None:
+    plain = bytearray(batch(records + more)[HEAD:])
+    for at, value in changes:
+        plain[at % len(plain)] = value
+    data = bytes(plain)
+    end = max(0, len(data) - behind)
+    for count in (len(records + more), len(records)):
+        walked, slowly = walk(data, 0, end, count), walk_slowly(data, 0, end, count)
+        assert told(walked) == told(slowly)
+        assert type(walked.deltas) is type(slowly.deltas)
+        assert list(walked.times_ns(1)) == [time_ns(1 + delta) for delta in slowly.timestamp_deltas]
+
+
+@given(st.integers(0, 150), st.integers(0, 8), st.integers(0, 255), st.integers(0, 255))
+@QUICK
+def test_a_change_of_any_byte_in_records_of_one_shape_is_noticed(at: int, place: int, byte: int, count: int) -> None:
+    data = bytearray(b"".join(bare(1, at) for at in range(200)))
+    data[min(8 * at + place, len(data) - 1)] = byte
+    told_at_once = told(walk(bytes(data), 0, len(data), count))
+    assert told_at_once == told(walk_slowly(bytes(data), 0, len(data), count))
 
 
 @given(RECORDS)
