@@ -30,6 +30,7 @@ _OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("lang", 
 _MINI_CLUSTER = """
 import java.io.FileOutputStream;
 import java.io.OutputStream;
+import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
@@ -51,9 +52,15 @@ public class Cluster {
             yarn.waitForNodeManagersToConnect(60000);
             conf = yarn.getConfig();
         }
+        Configuration told = new Configuration(false);  // the rest names classes that clients do not have
+        for (Map.Entry<String, String> each : conf) {
+            if (each.getKey().matches("fs.defaultFS|dfs.namenode.http-address|yarn.resourcemanager.*address.*")) {
+                told.set(each.getKey(), conf.get(each.getKey()));
+            }
+        }
         for (String name : new String[] {"core", "hdfs", "yarn"}) {  // each is read after defaults of its own
             try (OutputStream file = new FileOutputStream(args[0] + "/conf/" + name + "-site.xml")) {
-                conf.writeXml(file);
+                told.writeXml(file);
             }
         }
         System.out.println("READY " + hdfs.getNameNodePort() + " " + hdfs.getNameNode().getHttpAddress().getPort());
