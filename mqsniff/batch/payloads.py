@@ -32,11 +32,12 @@ class PayloadError(Exception):
 class PayloadWriter:
     """Writes the payloads of one attempt of a task to a file, which is made with the first of them.
 
-    Without a folder all payloads stay in their rows.
+    Without a folder all payloads stay in their rows; so they do where workers, as another user or in a container,
+    may not write to it.
     """
 
     def __init__(self, folder: str, attempt: str) -> None:
-        self._path = os.fsencode(Path(folder, attempt)) if folder else b""
+        self._path = os.fsencode(Path(folder, attempt)) if folder and os.access(folder, os.W_OK) else b""
         self._file: int | None = None
         self._size = 0
 

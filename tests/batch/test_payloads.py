@@ -29,8 +29,9 @@ def test_large_payloads_come_back_and_small_ones_stay_in_their_rows(tmp_path: Pa
         assert (reader.read(second), reader.read(first)) == (LARGE + b"more", LARGE)
 
 
-def test_without_a_folder_all_payloads_stay_in_their_rows() -> None:
-    with PayloadWriter("", "1") as writer:
+@pytest.mark.parametrize("folder", ["", "/nowhere"], ids=["none", "one that workers do not have"])
+def test_without_a_folder_all_payloads_stay_in_their_rows(folder: str) -> None:
+    with PayloadWriter(folder, "1") as writer:
         assert writer.store(LARGE) is None
 
 
@@ -61,7 +62,8 @@ def test_a_payload_that_is_gone_or_cut_fails_the_task(tmp_path: Path) -> None:
 
 
 def test_a_payload_that_cannot_be_written_fails_the_task(tmp_path: Path) -> None:
-    with PayloadWriter(str(tmp_path / "gone"), "1") as writer, pytest.raises(PayloadError, match="No such file"):
+    (tmp_path / "1").write_bytes(b"of another attempt")
+    with PayloadWriter(str(tmp_path), "1") as writer, pytest.raises(PayloadError, match="File exists"):
         writer.store(LARGE)
 
 
