@@ -36,9 +36,13 @@ def private_folder(parent: str | None = None) -> Iterator[Path]:
         os.close(lock)
 
 
-@cache
 def process_folder(parent: str | None = None) -> Path:
     """The private folder of this process in a place, deleted when the process ends."""
+    return _process_folder(parent or tempfile.gettempdir())
+
+
+@cache
+def _process_folder(parent: str) -> Path:
     held = ExitStack()
     folder = held.enter_context(private_folder(parent))
     atexit.register(held.close)

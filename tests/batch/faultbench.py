@@ -65,7 +65,7 @@ class Session:
         for folder in self.folders.values():
             folder.mkdir(parents=True, exist_ok=True)
         environment = os.environ | {name: str(folder) for name, folder in self.folders.items()}
-        environment |= {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "dissectors")))}
+        environment |= {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "dissectors", ROOT / "tests")))}
         command = [sys.executable, str(TESTS / "jobserver.py"), master, SPLIT_SIZE, TASKS]
         with (home / "log").open("ab") as log:
             self.process = subprocess.Popen(

@@ -4,8 +4,9 @@ A chore: ``make job-faults KILLS=20``, or ``python tests/batch/job_faults.py wor
 
 1. Jobs run over samples of ``pcaps/``, plain and compressed; ``faultbench`` says what is checked.
 2. ``worker``: a Python worker is killed; ``executor``: the JVM of one of two executors; ``driver``: the process that
-   runs the job, with all that it started. Then another process runs the same job again. A kill falls into a stage of
-   the job, each in its turn, at a random moment of it.
+   runs the job, with all that it started. Then another process runs the same job again. ``forked`` is a driver that
+   runs the tasks itself, without Spark: a hundred kills take a minute. A kill falls into a stage of the job, each in
+   its turn, at a random moment of it.
 3. ``inputs``: a capture is deleted, grows, shrinks, or is rewritten with the same size, between listing and scan,
    between scan and decoding, and there with an executor killed too.
 4. ``disks`` (as root): small disks are full, of random sizes, those of Spark's temporary files and of OUT.
@@ -20,6 +21,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,8 +31,12 @@ from typing import Final
 
 import click
 from batchrows import committed, decoded, differing
-from faultbench import Bench, Session, misled_commands, samples
+from faultbench import SPLIT_SIZE, TASKS, Bench, Session, misled_commands, samples
+from inprocess import InProcess
 from processtree import Below, kill_all, left_of
+
+from mqsniff.batch.driver import run_job
+from mqsniff.batch.job import JobOptions, JobReport
 
 MASTER: Final = "local[2,4]"
 EXECUTORS: Final = "local-cluster[2,1,1024]"
@@ -117,7 +123,7 @@ def killed_jobs(bench: Bench, kind: str, kills: int) -> None:
             strike.over()
             if strike.hit and kind == "driver":
                 bench.faults += [f"{out.name}: process {name} is left" for name in left_of(strike.processes, 20)]
-                bench.faults += [f"{out.name}: {found}" for found in misled_commands(out, len(bench.rows["messages"]))]
+                bench.faults += misled_commands(out, len(bench.rows["messages"]))
                 again = other.run(bench.captures, out)
                 ends[again.status] += 1
                 session = _another(bench, session)
@@ -140,6 +146,62 @@ def _another(bench: Bench, killed: Session) -> Session:
     session = Session(killed.home, MASTER)
     bench.faults += [f"{name} is left" for name in set(left) & set(session.temporary())]
     return session
+
+
+class ForkedJob:
+    """A job in a process of its own, whose tasks run there too."""
+
+    def __init__(self, captures: Path) -> None:
+        self._captures = captures
+        self.seconds: dict[str, float] = {}
+        """Stage -> its processor time in the last job."""
+
+    def run(self, out: Path) -> JobReport:
+        """Run the job here."""
+        began: dict[str, float] = {}
+        report = self._run(out, lambda stage: began.setdefault(stage.split()[0], time.process_time()))
+        ends = [*list(began.values())[1:], time.process_time()]
+        if report.status == "finished":
+            self.seconds = {stage: end - start for (stage, start), end in zip(began.items(), ends, strict=True)}
+        return report
+
+    def killed(self, out: Path, stage: str, seconds: float) -> bool:
+        """Run it in a process that ends so much processor time after a stage began; whether it came not to its end.
+
+        Nothing handles SIGPROF: the process ends as by SIGKILL, at a moment that does not depend on the load.
+        """
+        if child := os.fork():
+            return bool(os.waitpid(child, 0)[1])
+
+        def on_stage(begun: str) -> None:
+            if begun.split(maxsplit=1)[0] == stage:
+                signal.setitimer(signal.ITIMER_PROF, max(seconds, 1e-6))
+
+        self._run(out, on_stage)
+        os._exit(0)
+
+    def _run(self, out: Path, on_stage: Callable[[str], object]) -> JobReport:
+        options = JobOptions(split_size=int(SPLIT_SIZE), partitions=int(TASKS))
+        return run_job(InProcess(), [str(self._captures)], str(out), options, on_stage)
+
+
+def forked_jobs(bench: Bench, kills: int) -> None:
+    """Kill so many drivers that run the tasks themselves."""
+    job = ForkedJob(bench.captures)
+    job.run(bench.new_out())
+    hits, ends = Counter[str](), Counter[str]()
+    while hits.total() < kills:
+        stage = STAGES[bench.number % len(STAGES)]
+        out = bench.new_out()
+        if stage in job.seconds and job.killed(out, stage, random.uniform(0, job.seconds[stage])):
+            hits[stage] += 1
+            with bench.read(out):
+                report = job.run(out)
+            ends[" ".join((report.status, *(line.partition(", ")[2] for line in report.recovered)))] += 1
+            bench.check(out)
+            bench.tell(f"forked {hits.total()}: {stage}, then {dict(ends)}, {len(bench.faults)} faults")
+        shutil.rmtree(out, ignore_errors=True)
+    click.echo(f"forked: {hits.total()} kills ({dict(hits)}), then {dict(ends)}")
 
 
 # ---- inputs that change
@@ -272,7 +334,7 @@ def used(folder: Path) -> int:
 # ---- main
 
 
-KINDS: Final = ("worker", "executor", "driver", "inputs", "disks")
+KINDS: Final = ("worker", "executor", "driver", "forked", "inputs", "disks")
 
 
 @click.command()
@@ -292,6 +354,8 @@ def main(kinds: tuple[str, ...], kills: int, seed: int, count: int) -> None:
             if kind == "inputs":
                 changed_inputs(bench)
                 changed_and_lost(bench)
+            elif kind == "forked":
+                forked_jobs(bench, 5 * kills)
             elif kind == "disks":
                 full_disks(bench, max(1, kills // 4))
             else:

@@ -16,6 +16,7 @@ import pytest
 from dyingstore import DyingFiles, Killed
 from pyarrow import fs
 
+from mqsniff.answers.folders import FolderError, table_files
 from mqsniff.batch.commit import CHECKPOINT, Archive, Changed, CommitError, compare, new_run
 from mqsniff.batch.manifest import Manifest, ManifestInput, Published, run_digest
 from mqsniff.batch.store import Store
@@ -54,6 +55,16 @@ def stage(archive: Archive, run: str, text: bytes, replaces: tuple[str, ...] = (
 def seen(archive: Archive) -> list[bytes]:
     """What a reader of the manifests reads."""
     return [(Path(archive.store.root) / part.path).read_bytes() for part in archive.committed()]
+
+
+def seen_by_sql(root: Path) -> int:
+    """How many files ``mqsniff sql`` reads; all are there."""
+    try:
+        files = [file for some in table_files(root).values() for file in some]
+    except FolderError:
+        return 0
+    assert all(file.is_file() for file in files)
+    return len(files)
 
 
 def of_tables(root: Path) -> set[str]:
@@ -110,6 +121,23 @@ def test_a_run_that_dies_at_any_step_shows_the_old_state_or_the_new_one(
     if renames:  # else putting the manifest is the last step
         assert any(new for new, *_ in outcomes)
     assert any(not decided for _, decided, *_ in outcomes)
+
+
+def test_a_first_run_that_dies_at_any_step_shows_sql_nothing_or_all(tmp_path: Path) -> None:
+    outcomes = set()
+    for left in range(100):
+        root = tmp_path / str(left)
+        archive = archive_at(root, left)
+        manifest = stage(archive, NEW, b"new")
+        try:
+            archive.publish(manifest)
+        except Killed:
+            outcomes.add(seen_by_sql(root))
+            assert seen_by_sql(root) == len(seen(archive_at(root)))
+        else:
+            break
+    assert outcomes == {0, len(manifest.parts)}
+    assert seen_by_sql(root) == len(manifest.parts)
 
 
 def test_a_repair_that_dies_at_any_step_is_repaired_by_the_next_one(tmp_path: Path) -> None:
