@@ -176,22 +176,26 @@ class NdjsonSink:
         self._wanted = frozenset(wanted)
         self._shown = shown
         self._records = RecordLines(captures, shown)
-        self._only_messages = "messages" in wanted and "partitions" not in wanted
+        self._besides_messages = self._wanted - {"messages"}
+        self._messages = "messages" in wanted
 
     def write(self, item: Item) -> None:
         """Write an item's rows."""
-        if self._only_messages and isinstance(item, MessageItem):
+        wanted = self._wanted
+        if self._messages and isinstance(item, MessageItem):
             line = message_line(item.connection, item.message, self._captures, self._shown)
             if line is not None:
                 if self._records.waits:
                     self._stream.writelines(self._records.rest())
                 self._stream.write(line)
-                return
+                if not item.message.partitions:
+                    return
+                wanted = self._besides_messages
         if isinstance(item, RecordItem) and (item.batch.count > FEW or self._records.waits):
             if "records" in self._wanted:
                 self._stream.writelines(self._records.add(item.connection, item.message, item.batch))
             return
-        for table, row in rows_of(item, self._captures, self._wanted, self._shown):
+        for table, row in rows_of(item, self._captures, wanted, self._shown):
             if self._records.waits:
                 self._stream.writelines(self._records.rest())
             self._stream.write(ndjson_line(table, row, self._shown))

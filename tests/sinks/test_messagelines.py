@@ -16,7 +16,7 @@ from mqsniff.model import ConnectionInfo, Identity, Message, MessageItem, Secret
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import LONG, NdjsonSink, message_line, ndjson_line
 from mqsniff.sources.files import FileSource
-from mqsniff.tables.rows import message_row
+from mqsniff.tables.rows import message_row, rows_of
 from mqsniff.tables.values import Redaction
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
@@ -121,3 +121,14 @@ def test_who_the_client_is_counts_at_each_message():
     assert b'"client":"127.0.0.1:57938"' in first
     assert b'"client":"10.0.0.9:1"' in second
     assert b'"client_id":"late"' in second
+
+
+@pytest.mark.parametrize("partitions", [(), ({"topic": "orders", "partition": 3}, {"topic": "orders", "partition": 4})])
+def test_rows_of_partitions_follow_the_line_of_their_message(partitions):
+    message = pub(partitions=partitions)
+    item = MessageItem(connection(), message)
+    wanted = ("messages", "partitions")
+    expected = b"".join(ndjson_line(table, row, WAYS[0]) for table, row in rows_of(item, captures(), wanted, WAYS[0]))
+    assert written(connection(), message, *wanted) == expected
+    assert expected.count(b"\n") == 1 + len(partitions)
+    assert written(connection(), message, "partitions").count(b"\n") == len(partitions)
