@@ -30,7 +30,9 @@ def test_more_questions_than_the_cap_end_the_oldest():
 
 def test_a_dissector_knows_its_open_requests_and_how_far_its_sides_are():
     dissector = toy()
-    list(dissector.feed(chunk(b"F\x00F\x05ab")))
+    list(dissector.feed(chunk(b"F\x00")))
+    assert (dissector.fed(Side.CLIENT), dissector.passed(Side.CLIENT)) == (2, 2)
+    list(dissector.feed(chunk(b"F\x05ab", 2)))
     asked = dissector.expect_reply("k")
     assert list(dissector.pending("k")) == list(dissector.unanswered()) == [asked]
     assert (dissector.fed(Side.CLIENT), dissector.passed(Side.CLIENT), dissector.fed(Side.SERVER)) == (6, 2, 0)
