@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from builds import python_only
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tcpfaults import damaged
 from tcpscript import FIN, ISN, START_NS, A, B, Packet, a, b, handshake, play, play_one, to_batch
 
 from mqsniff.limits import Limits
-from mqsniff.streams.runs import FlowSortedBatch
+from mqsniff.streams.connection import Connection
+from mqsniff.streams.runs import FlowSortedBatch, SegmentRun
 
 TIGHT = Limits(gap_grace_packets=3, gap_grace_ns=20_000_000, reorder_max=60, reorder_segments=6, overlap_history=30)
 TINY = Limits(chunk_max=16, recent_segments=2, reach_max=1000, strays_sure=2)
@@ -150,6 +152,24 @@ def test_a_run_longer_than_a_chunk_is_cut_at_its_segments():
     tale = play_one([*handshake(), *bulk(50)], Limits(chunk_max=64))
     assert {len(chunk.data) for chunk in tale.chunks[:-1]} == {60}
     assert all(chunk.marks[0].offset == chunk.offset and len(chunk.marks) == 6 for chunk in tale.chunks[:-1])
+
+
+@python_only
+def test_an_ordinary_run_is_taken_at_once(monkeypatch: pytest.MonkeyPatch):
+    taken, take_run = [], Connection.take_run
+
+    def noted(connection: Connection, run: SegmentRun, batch: FlowSortedBatch) -> None:
+        taken.append(run.stop - run.first)
+        take_run(connection, run, batch)
+
+    monkeypatch.setattr(Connection, "take_run", noted)
+    assert play_one([*handshake(), *bulk(20)]).data(A) == SENT[:200]
+    assert taken == [30]
+
+
+def test_a_segment_larger_than_a_chunk_is_cut_alone():
+    tale = play_one([*handshake(), *bulk(20)], Limits(chunk_max=4))
+    assert [len(chunk.data) for chunk in tale.chunks] == [4, 4, 2] * 20
 
 
 def test_runs_of_many_flows_stay_apart_even_if_their_numbers_go_on():
