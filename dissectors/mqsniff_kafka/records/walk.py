@@ -14,11 +14,9 @@ and 0.2 µs in Python (0.66 one by one); for values of 20 to 4096 bytes, a third
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
-from typing import Final, overload
+from collections.abc import Sequence
+from typing import Final
 
-from mqsniff.model import HeaderSpans
 from mqsniff.spec.vectors import compact, extend, i64, is_native, packed, vec
 from mqsniff.spec.wire import CUT, Malformed, read_varint, read_varlong
 from mqsniff_kafka.records.evenrun import EVEN_MIN, EvenColumns, SoundRecord
@@ -409,45 +407,3 @@ def _read_span(data: bytes, pos: int, end: int) -> tuple[int, int, int]:
     if size > end - pos:
         raise Malformed("length beyond the record")
     return pos, pos + size, pos + size
-
-
-class RecordHeaders(Sequence[list[tuple[str, bytes | None]]]):
-    """The headers of each record of a batch, made into pairs on demand."""
-
-    __slots__ = ("_counts", "_data", "_places", "_stops")
-
-    def __init__(self, data: bytes, walked: WalkedRecords) -> None:
-        self._data = data
-        self._places = walked.places
-        self._counts = walked.header_counts
-        self._stops: list[int] | None = None
-
-    def __len__(self) -> int:
-        return len(self._counts)
-
-    @overload
-    def __getitem__(self, index: int) -> list[tuple[str, bytes | None]]: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[list[tuple[str, bytes | None]]]: ...
-
-    def __getitem__(self, index: int | slice) -> list[tuple[str, bytes | None]] | list[list[tuple[str, bytes | None]]]:
-        if isinstance(index, slice):
-            return [self[at] for at in range(*index.indices(len(self)))]
-        if self._stops is None:
-            self._stops = list(accumulate(self._counts))
-        stop = self._stops[index]
-        data, places = self._data, self._places[4 * (stop - self._counts[index]) : 4 * stop]
-        return [
-            (data[key:stop].decode(errors="backslashreplace"), None if value < 0 else data[value:end])
-            for key, stop, value, end in _by_fours(places)
-        ]
-
-    def spans(self) -> HeaderSpans:
-        """The places of all headers."""
-        return HeaderSpans(self._counts, self._places)
-
-
-def _by_fours(places: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
-    """Places in groups of four."""
-    numbers = iter(places)
-    return zip(numbers, numbers, numbers, numbers, strict=True)
