@@ -2,41 +2,35 @@
 
 1. The lines equal, byte for byte, those of ``recordlines``, whose columns are the slow twin: a column that kernels
    cannot render (text that varies, headers that are not all text, values that are cut or hidden) is rendered there.
-2. The columns are those of ``tables.recordcolumns``, as for Parquet. Constants of a batch are rendered as one text for
-   each gap between columns that vary, and repeated by an index.
+2. The columns are those of ``tables.recordcolumns``, as for Parquet. A batch is rendered once as a template: one line
+   with marks where columns vary. The texts between the marks are repeated by an index.
 3. Text is escaped only where a byte that needs it occurs in the block. Binary values, as base64, are made one by one.
 
-Values of 100 bytes in batches of 100 take 2.3 µs per record on one core, the slow twin 4.5; of 700 bytes with headers,
-in batches of 40, 5.5 and 10. Importing Arrow takes 0.1 s: ``recordlines`` decides when that pays. Smaller blocks than
+Values of 100 bytes in batches of 100 take 2.1 µs per record on one core, the slow twin 4.5; of 700 bytes with headers,
+in batches of 40, 4.7 and 10. Importing Arrow takes 0.1 s: ``recordlines`` decides when that pays. Smaller blocks than
 4,096 rows are slower (1,024: 3.4 µs).
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqsniff.model import Int64s
-from mqsniff.sinks.recordlines import (
-    HEADS,
-    NAMES,
-    SPANNED,
-    TIMES,
-    BatchPiece,
-    cells,
-    cells_of,
-)
+from mqsniff.sinks.recordlines import HEADS, NAMES, OBJECTS, SPANNED, TIMES, BatchPiece, cells, cells_of
 from mqsniff.tables.buffers import Bools, bool_array, bytes_array, gathered, is_text, number_array, offsets_of
 from mqsniff.tables.cells import numbers_array, numbers_of
 from mqsniff.tables.recordcolumns import HeldBatch, RecordBlock
+from mqsniff.tables.rows import Row
 from mqsniff.tables.schemas import names_of
-from mqsniff.tables.times import SECOND_NS, utc_second
+from mqsniff.tables.times import SECOND_NS, rfc3339, utc_second
 from mqsniff.tables.values import Redaction, base64
 
 _BYTES: Final = pa.binary()
@@ -45,8 +39,23 @@ _ESCAPES: Final = ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n"), (b"\r", b"
 """What text of ``buffers.is_text`` can hold that stands otherwise in JSON, the backslash first."""
 _PLAIN: Final = frozenset((int, type(None)))
 
+_BEGIN: Final = b'{"table":"records"'
+_END: Final = b"}\n"
+_MARK: Final = b"\0"
+"""JSON escapes this byte, so it stands nowhere else in a template."""
+
 _Part: TypeAlias = "pa.Array | pa.Scalar"
 """Bytes of each line, or the same bytes for all; null is nothing."""
+
+
+class _Cells(NamedTuple):
+    """A column that varies: bytes before and after each of its values, and the parts of these."""
+
+    before: bytes
+    parts: list[_Part]
+    after: bytes
+    named: bool
+    """Whether the parts hold the name of the column too, as null cells have none."""
 
 
 def block_lines(pieces: Sequence[BatchPiece], shown: Redaction) -> memoryview:
@@ -79,59 +88,72 @@ class _LineBlock:
         varying |= {"key"} if any(batch.keys is not None for batch in batches) else set()
         varying |= {"headers"} if any(batch.headers is not None for batch in batches) else set()
         self._varying = [name for name in NAMES if name in varying]
+        self._marks = dict.fromkeys(SPANNED) | dict.fromkeys(self._varying, orjson.Fragment(_MARK))
+        self._times = TIMES - varying
 
-    def parts(self) -> list[_Part]:
-        """The parts of a line in their order: constants of batches and varying columns in turn."""
-        parts: list[_Part] = []
-        before, gap = b'{"table":"records"', list[str]()
-        left = iter(self._varying)
-        next_one = next(left, None)
-        for name in NAMES:
-            if name == next_one:
-                parts += [*self._constants(before, gap, b""), *self._column(name)]
-                before, gap, next_one = b"", [], next(left, None)
-            elif name not in SPANNED:
-                gap.append(name)
-        return parts + self._constants(before, gap, b"}\n")
+    def parts(self) -> Iterator[_Part]:
+        """The parts of a line in their order: texts of batches and columns that vary in turn."""
+        gaps = zip(*[self._template(each.constants) for each in self._block.held], strict=True)
+        after = b""
+        for name in self._varying:
+            column, texts = self._column(name), next(gaps)
+            if column.named:
+                texts = tuple([text.removesuffix(HEADS[name]) for text in texts])
+            yield from self._repeated(after, texts, column.before)
+            yield from column.parts
+            after = column.after
+        yield from self._repeated(after, next(gaps), b"")
 
-    def _constants(self, before: bytes, names: list[str], after: bytes) -> list[_Part]:
-        """Adjacent columns that are constant in each batch: one text for each batch, or for all."""
-        known: dict[tuple[Any, ...], bytes] = {}
+    def _template(self, constants: Row) -> list[bytes]:
+        """The texts before, between and behind the varying columns of a batch, with the name of the next column."""
+        there = {name: value for name, value in (constants | self._marks).items() if value is not None}
+        for name in self._times:
+            if name in there:
+                there[name] = rfc3339(there[name])
+                if there[name] is None:
+                    del there[name]
+        line = b"%b,%b%b" % (_BEGIN, self._shown.row_json(there, OBJECTS)[1:-1], _END)
+        texts = line.split(_MARK)
+        return texts if len(texts) == len(self._varying) + 1 else self._template_slowly(constants)
+
+    def _template_slowly(self, constants: Row) -> list[bytes]:
+        """As ``_template``, gap by gap: where a text is not Unicode, marks are lost."""
         texts: list[bytes] = []
-        for each in self._block.held:
-            values = tuple([each.constants[name] for name in names])
-            try:
-                text = known.get(values)
-            except TypeError:  # a list, or an object
-                text, values = None, (len(texts),)
-            if text is None:
-                there = {name: each.constants[name] for name in names}
-                text = known[values] = before + cells(there, self._shown) + after
-            texts.append(text)
-        if len(set(texts)) == 1:
-            return [_same(texts[0])] if texts[0] else []
-        return [bytes_array(texts, _BYTES).take(self._owner)]
+        before, gap = _BEGIN, Row()
+        for name in NAMES:
+            if name in self._marks and name in self._varying:
+                texts.append(before + cells(gap, self._shown) + HEADS[name])
+                before, gap = b"", Row()
+            elif name not in SPANNED:
+                gap[name] = constants[name]
+        return [*texts, before + cells(gap, self._shown) + _END]
 
-    def _column(self, name: str) -> list[_Part]:
-        """A column that varies, with its name; by the slow twin where kernels cannot render it."""
-        parts: list[_Part] | None = None
+    def _repeated(self, before: bytes, texts: Sequence[bytes], after: bytes) -> list[_Part]:
+        """A text of each batch, repeated for its records."""
+        if texts.count(texts[0]) == len(texts):
+            whole = before + texts[0] + after
+            return [_same(whole)] if whole else []
+        return [bytes_array([before + text + after for text in texts], _BYTES).take(self._owner)]
+
+    def _column(self, name: str) -> _Cells:
+        """A column that varies; by the slow twin where kernels cannot render it."""
+        column: _Cells | None = None
         match name:
             case "key" | "value":
-                parts = self._payload(name)
+                column = self._payload(name)
             case "headers":
-                parts = self._headers()
+                column = self._headers()
             case _ if name == "record_index" or name in _NUMBERS or name in TIMES:
-                parts = self._numbers(name)
-        if parts is None:
-            rendered = (cells_of(name, *piece, self._shown) for piece in self._pieces)
-            parts = [bytes_array(list(chain.from_iterable(rendered)), _BYTES)]
-        return parts
+                column = self._numbers(name)
+        if column is None:
+            rendered = chain.from_iterable([cells_of(name, *piece, self._shown) for piece in self._pieces])
+            column = _Cells(b"", [bytes_array(list(rendered), _BYTES)], b"", named=True)
+        return column
 
     # ---- numbers and times
 
-    def _numbers(self, name: str) -> list[_Part] | None:
+    def _numbers(self, name: str) -> _Cells | None:
         """A column of integers or times."""
-        head = HEADS[name]
         places = name == "record_index"
         columns = [
             range(each.start, each.stop) if places and name not in each.columns else each.column(name)
@@ -141,13 +163,12 @@ class _LineBlock:
             return None
         numbers = numbers_array(columns, "int64")
         if name in TIMES:
-            return None if numbers.null_count else _times(head, numbers_of(columns))
-        cell: list[_Part] = [_same(head), _digits(numbers)]
-        return [_together(*cell)] if numbers.null_count else cell
+            return None if numbers.null_count else _times(numbers_of(columns))
+        return _cells(name, b"", [_digits(numbers)], b"", null=numbers.null_count > 0)
 
     # ---- keys, values, headers
 
-    def _payload(self, name: str) -> list[_Part] | None:
+    def _payload(self, name: str) -> _Cells | None:
         """A key or value with its encoding, a value with its size too."""
         block, of_value = self._block, name == "value"
         if of_value and not self._knows_values():
@@ -158,14 +179,15 @@ class _LineBlock:
             return None
         values = gathered(block.data, starts, stops)
         text = is_text(values) | null
-        head, behind = HEADS[name] + b'"', f'","{name}_encoding":"'.encode()
-        size: list[_Part] = [_same(b',"value_size":'), _digits(number_array(stops - starts))] if of_value else []
+        behind = f'","{name}_encoding":"'.encode()
         if text.all():
-            parts = [_same(head), _escaped(values), _same(behind + b'utf8"'), *size]
+            parts, after = [_escaped(values)], behind + b'utf8"'
         else:
             encoding = bytes_array([b'base64"', b'utf8"'], _BYTES).take(number_array(text.astype(np.int8)))
-            parts = [_same(head), _text_or_base64(values, text), _same(behind), encoding, *size]
-        return [_together(*parts)] if null.any() else parts
+            parts, after = [_text_or_base64(values, text), _same(behind), encoding], b""
+        if of_value:
+            parts, after = [*parts, _same(after + b',"value_size":'), _digits(number_array(stops - starts))], b""
+        return _cells(name, b'"', parts, after, null=bool(null.any()))
 
     def _knows_values(self) -> bool:
         """Whether encodings and sizes of values are those of their bytes: no dissector says other ones."""
@@ -174,7 +196,7 @@ class _LineBlock:
             return False
         return all(each.constants[name] is None for each in self._block.held for name in given)
 
-    def _headers(self) -> list[_Part] | None:
+    def _headers(self) -> _Cells | None:
         """The column ``headers``, if all keys and values are text."""
         block = self._block
         if any(each.batch.headers is None and each.constants["headers"] is not None for each in block.held):
@@ -192,8 +214,14 @@ class _LineBlock:
         inner = pc.binary_join(lists, _same(b","))
         if null.any():
             inner = pc.if_else(bool_array(null), pa.nulls(block.rows, _BYTES), inner)
-            return [_together(_same(HEADS["headers"] + b"["), inner, _same(b"]"))]
-        return [_same(HEADS["headers"] + b"["), inner, _same(b"]")]
+        return _cells("headers", b"[", [inner], b"]", null=bool(null.any()))
+
+
+def _cells(name: str, before: bytes, parts: list[_Part], after: bytes, *, null: bool) -> _Cells:
+    """A column of the table; if some values are null, their cells are nothing at all."""
+    if not null:
+        return _Cells(before, parts, after, named=False)
+    return _Cells(b"", [_together(_same(HEADS[name] + before), *parts, _same(after))], b"", named=True)
 
 
 def _are_numbers(column: Sequence[Any]) -> bool:
@@ -205,7 +233,7 @@ def _are_numbers(column: Sequence[Any]) -> bool:
     return _PLAIN.issuperset(map(type, column)) if kind is None else kind == np.int64
 
 
-def _times(head: bytes, ts_ns: Int64s) -> list[_Part] | None:
+def _times(ts_ns: Int64s) -> _Cells | None:
     """Times as RFC 3339 text; None if one has no such text."""
     seconds = ts_ns // SECOND_NS
     each, places = np.unique(seconds, return_inverse=True)
@@ -214,7 +242,7 @@ def _times(head: bytes, ts_ns: Int64s) -> list[_Part] | None:
         return None
     named = bytes_array([f"{text}.".encode() for text in texts], _BYTES).take(number_array(places.astype(np.int64)))
     rest = pc.binary_slice(_digits(number_array(ts_ns - seconds * SECOND_NS + SECOND_NS)), 1, 10)
-    return [_same(head + b'"'), named, rest, _same(b'Z"')]
+    return _Cells(b'"', [named, rest], b'Z"', named=False)
 
 
 def _text_or_base64(values: pa.BinaryArray, text: Bools) -> pa.BinaryArray:
@@ -228,11 +256,20 @@ def _text_or_base64(values: pa.BinaryArray, text: Bools) -> pa.BinaryArray:
 
 
 def _escaped(text: pa.BinaryArray) -> pa.BinaryArray:
-    """Text between the quotes of JSON."""
-    for plain, code in _ESCAPES:
-        if _holds(text, plain):
-            text = pc.replace_substring(text, pattern=plain, replacement=code)
-    return text
+    """Text between the quotes of JSON: bytes are replaced in all values at once, and the offsets moved."""
+    validity, ends, whole = text.buffers()
+    data = b"" if whole is None else whole.to_pybytes()
+    found = [(plain, code) for plain, code in _ESCAPES if plain in data]
+    if not found:
+        return text
+    offsets = np.frombuffer(ends, np.int32)[: len(text) + 1]
+    shifted = offsets.astype(np.int64)
+    view = np.frombuffer(data, np.uint8)
+    for plain, code in found:
+        shifted += np.searchsorted(np.flatnonzero(view == plain[0]), offsets)
+        data = data.replace(plain, code)
+    buffers = [validity, pa.py_buffer(shifted.astype(np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(_BYTES, len(text), buffers)
 
 
 def _holds(values: pa.BinaryArray, byte: bytes) -> bool:

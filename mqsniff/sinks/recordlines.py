@@ -34,7 +34,7 @@ NAMES: Final = names_of("records")
 HEADS: Final = {name: f',"{name}":'.encode() for name in NAMES}
 TIMES: Final = frozenset(names_of("records", "timestamp"))
 _TEXTS: Final = names_of("records", "text")
-_OBJECTS: Final = frozenset(names_of("records", "headers", "json"))
+OBJECTS: Final = frozenset(names_of("records", "headers", "json"))
 _NUMBERS: Final = frozenset((int, bool))
 SPANNED: Final = frozenset(("key", "key_encoding", "value", "value_encoding", "value_size"))
 """Columns that are rendered with ``key`` or ``value``."""
@@ -248,7 +248,7 @@ def cells(columns: Row, shown: Redaction) -> bytes:
     """Some adjacent columns, without nulls and times that the format does not have."""
     named = {name: rfc3339(v) if name in TIMES else v for name, v in columns.items() if v is not None}
     there = {name: value for name, value in named.items() if value is not None}
-    return b"," + shown.row_json(there, _OBJECTS)[1:-1] if there else b""
+    return b"," + shown.row_json(there, OBJECTS)[1:-1] if there else b""
 
 
 def _headers(batch: RecordBatch, start: int, stop: int, shown: Redaction) -> Iterator[bytes]:

@@ -30,7 +30,8 @@ from mqsniff.tables.rows import Captures, Row, record_columns, record_constants
 from mqsniff.tables.schemas import TABLES, Column, arrow_schema, arrow_type, names_of
 from mqsniff.tables.values import Redaction
 
-BLOCK_BYTES: Final = 8 << 20
+BLOCK_BYTES: Final = 4 << 20
+"""With 8 MiB the peak of a run to Parquet is 32 MB higher, and the time the same."""
 BLOCK_ROWS: Final = 1 << 16
 BLOCK_BATCHES: Final = 1 << 13
 """A waiting batch of one record costs 3 KB: a limit of rows alone would allow 200 MB."""
@@ -107,7 +108,7 @@ class RecordColumns:
             self._as_rows = False
         constants = record_constants(connection, message, batch, self._captures, self._shown)
         columns = record_columns(batch, self._shown)
-        width = sum(len(value) for value in map(constants.get, _TEXTS) if isinstance(value, str))
+        width = sum([len(text) for name in _TEXTS if isinstance(text := constants[name], str)])
         step = max(1, min(BLOCK_ROWS, BLOCK_TEXT // (width + 1)))
         for start in range(0, batch.count, step):
             stop = min(start + step, batch.count)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import orjson
+import pyarrow as pa
 import pytest
 from builds import python_only
 from handmade import batch, captures, connection, pub
@@ -17,10 +19,12 @@ from mqsniff.limits import Limits
 from mqsniff.model import HeaderSpans, MessageItem, RecordBatch, RecordItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks import recordlines
+from mqsniff.sinks.arrowlines import _escaped as escaped
 from mqsniff.sinks.arrowlines import block_lines
 from mqsniff.sinks.ndjson import NdjsonSink, ndjson_line
 from mqsniff.sinks.recordlines import BatchPiece, RecordLines, batch_columns
 from mqsniff.sources.files import FileSource
+from mqsniff.tables.buffers import bytes_array
 from mqsniff.tables.rows import record_rows
 from mqsniff.tables.values import Redaction
 
@@ -193,3 +197,24 @@ def test_values_that_are_hidden_or_cut_do_not_wait():
         lines = RecordLines(captures(), shown)
         assert b"".join(lines.add(connection(), pub(), large(20))) == by_rows(large(20), shown=shown)
         assert not lines.waits
+
+
+TEXTS = st.text(st.sampled_from('a"\\\n\r\té€😀'), max_size=12)
+
+
+@given(st.lists(TEXTS | st.none(), max_size=20))
+@settings(max_examples=100, deadline=None)
+def test_text_of_a_block_is_escaped_as_orjson_escapes_it_one_by_one(texts: list[str | None]) -> None:
+    values = bytes_array([None if text is None else text.encode() for text in texts], pa.binary())
+    slowly = [None if text is None else orjson.dumps(text)[1:-1] for text in texts]
+    assert escaped(values).to_pylist() == slowly
+
+
+@given(TEXTS, st.sampled_from(["", "\udce9", "\0"]), st.integers(1, 3))
+@settings(max_examples=50, deadline=None)
+def test_constants_of_any_text_are_those_of_the_rows(text: str, odd: str, batches: int) -> None:
+    made = [
+        batch([b"a", None], topic=text + odd * (at % 2), decoded={"a": text, "b": None, "big": 1 << 70})
+        for at in range(batches)
+    ]
+    assert by_kernels(*made) == by_rows(*made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
@@ -123,15 +124,26 @@ def test_columns_are_packed_with_zstd_and_dictionaries_stay_out_of_what_never_re
     encoded = {name for name, column in columns.items() if "RLE_DICTIONARY" in column.encodings}
     assert {"topic", "client", "codec", "partition"} <= encoded
     assert not encoded & {"value", "key", "offset", "ts", "ts_ns", "decoded"}
+    differences = {name for name, column in columns.items() if "DELTA_BINARY_PACKED" in column.encodings}
+    assert {"offset", "ts_ns", "packet", "record_index"} <= differences
     assert columns["offset"].statistics.min == 7
     assert columns["value"].statistics is None
 
 
-def records_with(values):
+def test_numbers_of_any_size_are_read_as_they_were_written(tmp_path):
+    files = PartFiles(LOCAL, str(tmp_path))
+    offsets = [-(1 << 63), (1 << 63) - 1, None, 0, -(1 << 63)]
+    files.write(records_with(offsets, "offset"))
+    (part,) = files.close()
+    assert pq.read_table(part.path)["offset"].to_pylist() == offsets
+    assert duckdb.sql(f"select \"offset\" from '{part.path}'").fetchall() == [(offset,) for offset in offsets]
+
+
+def records_with(values, name="value"):
     """A block of ``records`` that have these values."""
     rows = pa.Table.from_batches([RECORDS] * len(values))
-    index = rows.schema.get_field_index("value")
-    rows = rows.set_column(index, rows.schema.field(index), pa.array(values, pa.binary()))
+    index = rows.schema.get_field_index(name)
+    rows = rows.set_column(index, rows.schema.field(index), pa.array(values, rows.schema.field(index).type))
     return Block("records", rows.combine_chunks().to_batches()[0], {})
 
 

@@ -41,7 +41,8 @@ from mqsniff_kafka.records.reading import (
     time_ns,
     timestamp_type,
 )
-from mqsniff_kafka.records.walk import RecordHeaders, WalkedRecords, walk
+from mqsniff_kafka.records.recordheaders import RecordHeaders
+from mqsniff_kafka.records.walk import WalkedRecords, walk
 
 __all__ = ["Batch", "RecordDataReading", "read_batches"]
 

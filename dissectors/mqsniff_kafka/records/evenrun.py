@@ -6,7 +6,7 @@
 3. Every byte that the walk looks at is compared. A run ends before the first record of another shape: offset deltas
    get another width at 64. The slow twins are the walks of ``walk``.
 
-A record in batches of 100 takes 0.2 µs, where the walk takes 0.66 in Python and 0.01 compiled.
+A record in batches of 100 takes two thirds of what the walk takes in Python; compiled, the walk takes 0.01 µs.
 """
 
 from __future__ import annotations
@@ -28,6 +28,18 @@ _LOW_BYTES: Final = bytes(at << 1 for at in _COUNTED[0]), bytes(at << 1 & 0x7F |
 _HIGH_BYTES: Final = bytes(at >> 6 for at in _COUNTED[1])
 _ZIGZAG: Final = bytes((byte >> 1 ^ -(byte & 1)) & 0xFF for byte in range(0x100))
 """Byte of a varint -> its number as a signed byte."""
+
+
+def may_be_even(data: bytes, pos: int) -> bool:
+    """Whether the record at ``pos`` seems to have the length of the next: where it has not, nothing else is tried."""
+    head = data[pos : pos + 2]
+    if len(head) < _WIDTH_MAX:
+        return False
+    size, start = head[0], pos + 1
+    if size > 0x7F:
+        size, start = size + (head[1] << 7) - 0x80, pos + 2
+    stop = start + (size >> 1)
+    return data[stop : stop + 2] == head
 
 
 class SoundRecord(NamedTuple):

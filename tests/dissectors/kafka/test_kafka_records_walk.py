@@ -10,7 +10,8 @@ from record_craft import HEAD, Plain, batch
 
 from mqsniff_kafka.records import walk as module
 from mqsniff_kafka.records.reading import time_ns
-from mqsniff_kafka.records.walk import RECORD_MIN, TIME_MS_MAX, RecordHeaders, WalkedRecords, walk, walk_slowly
+from mqsniff_kafka.records.recordheaders import RecordHeaders
+from mqsniff_kafka.records.walk import RECORD_MIN, TIME_MS_MAX, WalkedRecords, walk, walk_slowly
 
 QUICK = settings(max_examples=50, deadline=None)
 
