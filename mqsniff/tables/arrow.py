@@ -1,7 +1,7 @@
 """Items in, Arrow blocks of the tables out, in the order in which they fill up.
 
-1. A block has the schema of its table. Records stay columns (``recordcolumns``); other rows come as lists of values
-   from ``rowvalues``, where they are many, else from ``rows``, and become columns here.
+1. A block has the schema of its table. Records stay columns (``recordcolumns``), but for small batches; other rows come
+   as lists of values from ``rowvalues``, where they are many, else from ``rows``, and become columns here.
 2. Bodies become JSON text at once, so that waiting rows are bounded by bytes, not objects; also by the text of their
    columns, since all rows may hold the same long client id. What a message says itself counts by the size of its
    frame, what others said by its own length.
