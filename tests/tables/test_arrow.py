@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from handmade import captures, connection, pub
 
-from mqsniff.model import MessageItem
+from mqsniff.model import MessageItem, RecordBatch, RecordItem
 from mqsniff.tables.arrow import ArrowTables
 from mqsniff.tables.values import Redaction
 
@@ -33,3 +33,12 @@ def test_topics_come_once_at_the_end_and_not_with_the_rows_that_wait():
     assert [block.table for block in made.waiting()] == ["messages"]
     (topics,) = made.rest()
     assert [(row["topic_id"], row["name"]) for row in topics.rows.to_pylist()] == [("id", "retry")]
+
+
+@pytest.mark.parametrize("columns", [{"topic_id": ["one", "two"]}, {"topic_id": ["one", "two"], "topic": ["a", "b"]}])
+def test_a_block_of_records_knows_the_topic_ids_of_each_record(columns):
+    records = RecordBatch(b"", 2, {} if "topic" in columns else {"topic": "a"}, columns)
+    made = ArrowTables(captures(), ("records",), Redaction())
+    assert list(made.take(RecordItem(connection(), pub(), records))) == []
+    (block,) = made.rest()
+    assert block.topic_ids == {("nsq", "one"): "a", ("nsq", "two"): columns.get("topic", "aa")[1]}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqsniff.tables.cells import array_of, numbers_array, numbers_of, repeated
+from mqsniff.tables.cells import _packed, array_of, numbers_array, numbers_of, repeated
 from mqsniff.tables.schemas import arrow_type
 
 KINDS = ["text", "texts", "int64", "bool", "timestamp", "json", "payload", "headers"]
@@ -116,3 +116,8 @@ def test_many_short_parts_are_one_column(last):
     assert numbers_array(iter(parts), "int64").to_pylist() == array_of(numbers, "int64").to_pylist()
     if None not in numbers and 1 << 63 not in numbers:
         assert numbers_of(iter(parts)).tolist() == numbers
+
+
+@pytest.mark.parametrize("numbers", [[1, -2], (3,), range(5), array("q", (7, 8)), []])
+def test_integers_that_fit_are_packed_at_once(numbers):
+    assert _packed(numbers).tolist() == list(numbers)

@@ -180,6 +180,18 @@ def test_a_body_that_cannot_be_decompressed_stays_as_it_is(flag, packed, codec):
     assert (row["value"], row["codec"], problems) == (packed, codec, [("codec", "body[0].body")])
 
 
+def test_a_compression_type_without_a_name_is_an_error():
+    limits = Limits()
+    notes, budget = ProblemNotes(limits), InflationBudget(limits)
+    raw = stored(b"x", sys_flag=0x701)
+    read_messages(
+        "stored-messages", Data(raw, len(raw), {}, "consumer"), Settings(limits, wanted=WITH_RECORDS), notes, budget
+    )
+    assert [(problem.severity, problem.detail) for problem in notes.problems] == [
+        ("error", "a compression type without a name")
+    ]
+
+
 def test_all_bodies_of_a_frame_together_become_no_more_than_decompress_max():
     packed = zlib.compress(LARGE)
     content, problems = read("stored-messages", stored(packed, sys_flag=1) * 3, decompress_max=2 * len(LARGE) + 9)
