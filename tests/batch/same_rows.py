@@ -3,7 +3,7 @@
 A chore, no part of the tests: ``make same-rows CAPTURES=DIR``, or ``python tests/batch/same_rows.py DIR…``.
 
 1. Every capture alone, all columns of all tables: ``decode`` against a batch job with 1 and with 7 partitions, whose
-   tasks run in this process.
+   tasks run in this process; the latter keeps payloads in files.
 2. A capture whose rows differ is told with the tables and two rows of each; then the exit code is 1.
 3. ``--split-size`` cuts captures into pieces as small as one likes.
 """
@@ -52,7 +52,8 @@ def differences(capture: Path, place: Path, split_size: int = SPLIT_SIZE) -> Ite
     for partitions in PARTITIONS:
         out = place / f"batch-{partitions}"
         try:
-            run_job(InProcess(), [str(capture)], str(out), JobOptions(partitions=partitions, split_size=split_size))
+            steps = InProcess(str(place) if partitions > 1 else "")
+            run_job(steps, [str(capture)], str(out), JobOptions(partitions=partitions, split_size=split_size))
         except InputError:  # neither gives a row of it
             assert not any(expected.values()), capture
             return
