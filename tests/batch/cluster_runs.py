@@ -171,7 +171,7 @@ def fetched_tables(trial: Trial, cluster: MiniCluster, name: str) -> Path:
 
 def ended(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """A command that has ended."""
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=900)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=1800)
 
 
 TRIALS: dict[str, Callable[[Trial], None]] = {

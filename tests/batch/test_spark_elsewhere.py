@@ -67,7 +67,7 @@ def test_the_command_gives_the_rows_of_one_process(tmp_path: Path, where: tuple[
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert differing(expected, committed(tmp_path / "out", hashes=True)) == {}
