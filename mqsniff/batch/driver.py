@@ -22,7 +22,7 @@ from mqsniff.batch.filestats import FileStats
 from mqsniff.batch.finalize import Rewrite, Rewriter, RunFinalizer, rewrites
 from mqsniff.batch.handover import Handover, Window, windows_of
 from mqsniff.batch.inputs import InputError, Listed, NoneReadableError, list_inputs, why_changed
-from mqsniff.batch.job import JobOptions, JobReport, counted
+from mqsniff.batch.job import JobOptions, JobReport, JobStage, counted
 from mqsniff.batch.manifest import Manifest, ManifestInput, Published, run_digest
 from mqsniff.batch.origins import PieceShift, shifts_of
 from mqsniff.batch.plan import ScanPlan, Split, cut, plan, split_size_of
@@ -43,7 +43,7 @@ from mqsniff.topics import DatedTeaching, TopicDirectory, TopicHistory
 
 LOST: Final = "what was scanned of it was lost with an executor"
 
-StageReporter: TypeAlias = Callable[[str], None]
+StageReporter: TypeAlias = Callable[[JobStage], None]
 """Called with the stage of the job that begins."""
 
 IsReady: TypeAlias = Callable[[Listed], bool]
@@ -118,7 +118,7 @@ def run_job(
     options = options or JobOptions()
     archive = Archive(Store.at(out))
     with archive.locked():
-        on_stage("listing inputs")
+        on_stage(JobStage("listing inputs"))
         recovered = archive.recover().lines()
         every = list_inputs(inputs)
         listed = [each for each in every if ready(each)]
@@ -128,7 +128,7 @@ def run_job(
             return _nothing_to_do(runs, listed, shown_uri(out), recovered)
         left = {each.uri for each in every} - {each.uri for each in listed}
         work = replace(_plan(every, options, left | (done or set())), done=tuple(sorted(done or ())))
-        on_stage("checking workers")
+        on_stage(JobStage("checking workers"))
         cores = steps.check_workers()
         job = _Job(steps, archive, out, on_stage, options, cores=cores, started=started)
         windows = windows_of(work, options.window_ns)
@@ -253,8 +253,8 @@ class _Job:
         self._begun = time.monotonic()
         return self._report
 
-    def _on_stage(self, stage: str) -> None:
-        self._tell(stage + self.window)
+    def _on_stage(self, stage: str, size: int | None = None) -> None:
+        self._tell(JobStage(stage + self.window, size))
 
     def _run(self, work: ScanPlan, listed: Sequence[Listed], replaces: tuple[str, ...]) -> None:
         """Scan, decode and publish; raises where it cannot."""
@@ -302,7 +302,8 @@ class _Job:
         splits = work.splits
         reports: list[PieceReport] = []
         while True:
-            self._on_stage(f"scanning {work.size / 1e6:.0f} MB in {counted(len(work.files), 'file')}")
+            text = f"scanning {work.size / 1e6:.0f} MB in {counted(len(work.files), 'file')}"
+            self._on_stage(text, sum(split.size for split in splits))
             for block in self._steps.scan(work, splits) if splits else ():
                 reports += read_reports(block)
             self._reports = reports
@@ -334,13 +335,13 @@ class _Job:
         output = self._output
         carried = CarriedIn() if self._handover is None else self._handover.carried
         if output.options.filters.topics:  # names decide what is chosen, and any flow may teach them
-            self._on_stage(f"learning the names of topics from {size / 1e6:.0f} MB of segments")
+            self._on_stage(f"learning the names of topics from {size / 1e6:.0f} MB of segments", size)
             history = TopicHistory(() if self._handover is None else self._handover.history)
             for learned in self._steps.learn(self._shifts, output, partitions, carried):
                 history.merge(tuple(row) for row in orjson.loads(learned))
             self._history = tuple(history.rows())
             output = replace(output, history=self._history)
-        self._on_stage(f"decoding {size / 1e6:.0f} MB of segments from {counted(proven.packets, 'packet')}")
+        self._on_stage(f"decoding {size / 1e6:.0f} MB of segments from {counted(proven.packets, 'packet')}", size)
         try:
             results = self._steps.reduce(self._shifts, output, partitions, carried)
         except Exception as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 from mqsniff.batch.plan import SPLIT_SIZE, ScanOptions
 from mqsniff.filters.itemfilter import Filters
@@ -255,6 +255,21 @@ class JobReport:
     def _last_line(self) -> Iterable[str]:
         tables = ", ".join(f"{name} {rows}" for name, rows in self.tables.items())
         yield f"{self.out} holds run {self.run}: {tables}"
+
+
+class JobStage(str):
+    """The stage of a job that begins, in words; tasks of about the same size do its work."""
+
+    __slots__ = ("size",)
+
+    size: int | None
+    """Bytes that it works on; None if its work is not measured in bytes."""
+
+    def __new__(cls, text: str, size: int | None = None) -> Self:
+        """``text`` with ``size``."""
+        stage = super().__new__(cls, text)
+        stage.size = size
+        return stage
 
 
 def counted(number: int, noun: str) -> str:

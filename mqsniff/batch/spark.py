@@ -33,7 +33,7 @@ from mqsniff.batch.failures import failure
 from mqsniff.batch.filestats import run_schema
 from mqsniff.batch.filesystems import AZURE, Setting, takes_settings, with_settings
 from mqsniff.batch.finalize import Rewrite, Rewriter
-from mqsniff.batch.job import JobOptions, JobReport, counted
+from mqsniff.batch.job import JobOptions, JobReport, JobStage, counted
 from mqsniff.batch.lakes import LakeCommit, LakeTable, PartReader, archive_name, check_format, quoted
 from mqsniff.batch.manifest import Published
 from mqsniff.batch.origins import PieceShift
@@ -109,7 +109,7 @@ def _run(
     *,
     ready: IsReady = lambda _file: True,
 ) -> JobReport:
-    def begin(stage: str) -> None:
+    def begin(stage: JobStage) -> None:
         steps.stage = stage
         on_stage(stage)
 

@@ -191,11 +191,12 @@ def _size(text: str) -> int:
 
 def _run(inputs: tuple[str, ...], out: str, options: JobOptions, where: dict[str, Any], *, as_json: bool) -> int:
     """Run the job, with a progress bar and a report at the end."""
+    from mqsniff.batch.job import JobStage
     from mqsniff.batch.session import need_pyspark, open_session
     from mqsniff.cli.progress import SparkProgress
 
     def opened() -> SparkSession:
-        stages.begin("starting Spark")
+        stages.begin(JobStage("starting Spark"))
         session = open_session(**where)
         stages.watch(session)
         return session

@@ -19,7 +19,7 @@ from mqsniff.batch.driver import IsReady
 from mqsniff.batch.filesystems import takes_settings, with_settings
 from mqsniff.batch.follow import FollowFailed, FollowLeft, Landing, follow
 from mqsniff.batch.inputs import InputError
-from mqsniff.batch.job import JobOptions, JobReport, counted
+from mqsniff.batch.job import JobOptions, JobReport, JobStage, counted
 from mqsniff.batch.session import SessionError, close_session, need_pyspark, open_session
 from mqsniff.batch.store import StoreError, redacted, shown_uri
 from mqsniff.cli.progress import SparkProgress
@@ -60,7 +60,7 @@ class _Follower:
 
     def _opened(self) -> SparkSession:
         if self._session is None:
-            self._progress.begin("starting Spark")
+            self._progress.begin(JobStage("starting Spark"))
             self._session = open_session(**self._where)
             self._progress.watch(self._session)
             self.listen()  # Spark sets a handler of its own

@@ -1,8 +1,9 @@
-"""Progress bars on stderr, if that is a terminal: for the bytes that were read, or the tasks of a Spark job.
+"""Progress bars on stderr, if that is a terminal: for the bytes that were read, or for the stages of a Spark job.
 
 1. ``Progress`` appears after a second, and only if it hides no output.
 2. ``SparkProgress`` polls Spark in a thread, twice per second; if the session does not answer, only the bar stops. A
-   cluster has a status tracker; a Spark Connect server reports by itself.
+   cluster has a status tracker; a Spark Connect server reports by itself. Spark counts tasks: those of a stage are about
+   as large as each other, so bytes are its size times the share of tasks that are done.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 if TYPE_CHECKING:
     import rich.progress
     from pyspark.sql import SparkSession
+
+    from mqsniff.batch.job import JobStage
 
 PATIENCE_S: Final = 1.0
 PERIOD_S: Final = 0.5
@@ -63,19 +66,22 @@ def _read_bar() -> tuple[rich.progress.Progress, rich.progress.TaskID]:
 
 
 class SparkProgress:
-    """A bar for the tasks of the current stage; none if stderr is no terminal."""
+    """A bar for the bytes, or else the tasks, of the current stage; none if stderr is no terminal."""
 
     def __init__(self) -> None:
         self._wanted = sys.stderr.isatty()
         self._bar: rich.progress.Progress | None = None
         self._task: rich.progress.TaskID | None = None
+        self._size: int | None = None
+        """Bytes of the current stage."""
         self._over = threading.Event()
         self._watcher: threading.Thread | None = None
 
-    def begin(self, stage: str) -> None:
+    def begin(self, stage: JobStage) -> None:
         """Show the name of a stage that begins."""
+        self._size = stage.size
         if self._bar is not None and self._task is not None:
-            self._bar.reset(self._task, description=stage, total=None)
+            self._bar.reset(self._task, description=stage, total=None, amount="")
 
     def __enter__(self) -> Self:
         if self._wanted:
@@ -121,15 +127,22 @@ class SparkProgress:
     def _show(self, done: int, total: int) -> None:
         assert self._bar is not None
         assert self._task is not None
-        self._bar.update(self._task, completed=done, total=total)
+        self._bar.update(self._task, completed=done, total=total, amount=amount(done, total, self._size))
+
+
+def amount(done: int, total: int, size: int | None) -> str:
+    """How far a stage of ``total`` tasks is; ``size``: its bytes, None if its work is not measured in bytes."""
+    if size is None or not total:
+        return f"{done}/{total} tasks"
+    return f"about {done / total * size / 1e6:,.0f}/{size / 1e6:,.0f} MB"
 
 
 def _task_bar() -> tuple[rich.progress.Progress, rich.progress.TaskID]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("tasks"))
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[amount]}"))
     bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
-    task = bar.add_task("", total=None)
+    task = bar.add_task("", total=None, amount="")
     bar.start()
     return bar, task

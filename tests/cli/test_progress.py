@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from mqsniff.batch.job import JobStage
 from mqsniff.cli import progress
-from mqsniff.cli.progress import Progress
+from mqsniff.cli.progress import Progress, SparkProgress
 
 
 class Terminal(io.StringIO):
@@ -44,3 +46,29 @@ def test_a_short_run_shows_nothing(monkeypatch):
 @pytest.mark.parametrize("streams", [{"stdout": Terminal}, {"stderr": io.StringIO}])
 def test_a_bar_never_disturbs_output_or_a_log(monkeypatch, streams):
     assert talk(monkeypatch, **streams) == ""
+
+
+def job_talk(monkeypatch, stage: JobStage, *, done: int, tasks: int) -> str:
+    """What stderr got of a stage of which a Spark Connect server says how many tasks are done."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "stderr", written := Terminal())
+    told = []
+    with SparkProgress() as bar:
+        bar.watch(SimpleNamespace(registerProgressHandler=told.append))
+        bar.begin(stage)
+        told[0]([SimpleNamespace(num_completed_tasks=done, num_tasks=tasks)])
+    monkeypatch.undo()
+    return written.getvalue()
+
+
+def test_a_stage_of_a_job_shows_how_many_of_its_bytes_are_done(monkeypatch):
+    assert "about 12/48 MB" in job_talk(monkeypatch, JobStage("scanning 48 MB in 3 files", 48_000_000), done=2, tasks=8)
+
+
+def test_a_stage_whose_work_is_not_bytes_shows_its_tasks(monkeypatch):
+    assert "2/8 tasks" in job_talk(monkeypatch, JobStage("finishing 8 parts"), done=2, tasks=8)
+
+
+def test_a_stage_of_a_job_shows_no_figures_of_the_one_before(monkeypatch):
+    assert "MB" not in job_talk(monkeypatch, JobStage("publishing"), done=0, tasks=0)
