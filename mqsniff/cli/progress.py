@@ -2,8 +2,8 @@
 
 1. ``Progress`` appears after a second, and only if it hides no output.
 2. ``SparkProgress`` polls Spark in a thread, twice per second; if the session does not answer, only the bar stops. A
-   cluster has a status tracker; a Spark Connect server reports by itself. Spark counts tasks: those of a stage are about
-   as large as each other, so bytes are its size times the share of tasks that are done.
+   cluster has a status tracker; a Spark Connect server reports by itself.
+3. Spark counts tasks. Those of a stage are about equal: its bytes are its size times the share of tasks that are done.
 """
 
 from __future__ import annotations
