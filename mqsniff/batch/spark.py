@@ -138,7 +138,7 @@ def read(spark: SparkSession, out: str) -> dict[str, DataFrame]:
     if not parts:
         raise CommitError(f"{out}: no run is committed there")
     read_parts = _part_reader(spark, out, archive)
-    return {table: read_parts(table, some) for table, some in parts.items()}
+    return {table: read_parts(table, parts[table]) for table in sorted(parts)}
 
 
 def publish(spark: SparkSession, out: str, *, table: str, format: str) -> list[LakeCommit]:  # noqa: A002  # as in Spark
