@@ -22,7 +22,7 @@ from mqsniff.sinks.parquet import ParquetSink
 from mqsniff.sinks.text import TextSink
 from mqsniff.sinks.textoptions import TextOptions
 from mqsniff.sources.files import FileSource
-from mqsniff.tables import arrow, recordcolumns
+from mqsniff.tables import arrow, recordcolumns, recordvalues
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Redaction
 
@@ -129,6 +129,7 @@ def test_the_messages_of_a_long_connection_are_let_go(tmp_path, steps):
 def test_ten_times_the_capture_needs_no_more_memory_on_its_way_to_parquet(tmp_path, monkeypatch):
     monkeypatch.setattr(arrow, "ROWS", 64)
     monkeypatch.setattr(recordcolumns, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(recordvalues, "ROWS", 64)
     found = {}
     for count in (400, 410, 4000):  # the first one fills caches
         path = tmp_path / f"{count}.pcap"

@@ -369,7 +369,10 @@ class Conversation:
         side = self._sides[event.direction]
         self._closed = (True, self._closed[1]) if side is Side.CLIENT else (self._closed[0], True)
         reset_by = _reset_by(side, own=event.reason == "rst", peers=event.peer_reset)
-        self._ended_by = reset_by or self._ended_by or side
+        if reset_by is not None:
+            self._ended_by = reset_by
+        elif self._ended_by is None:  # whose FIN came first
+            self._ended_by = side
         self._was_reset = self._was_reset or reset_by is not None
         if self._session is not None:
             yield from self._session.close(side, reset_by)

@@ -12,7 +12,7 @@ from tinycapture import OK, conversation, pcap
 from mqsniff.dissector import Settings
 from mqsniff.framing import confirmation
 from mqsniff.limits import Limits
-from mqsniff.model import ClosedItem, ConnectionInfo, MessageItem, ProblemItem, Side
+from mqsniff.model import ClosedItem, ConnectionInfo, ExchangeItem, MessageItem, ProblemItem, Side
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 from mqsniff.testing.conversations import client, lost, segments, server, write_pcap
@@ -139,3 +139,12 @@ def test_bytes_before_the_protocol_was_known_are_the_same_however_packets_are_re
     info, names, problems = decoded(tmp_path, steps, Limits(window=window), joined=True)
     assert (names, info.undecoded_bytes) == (["FIN"] * 3, 80_000)
     assert [problem.split(" bytes")[0] for problem in problems] == ["unknown protocol: 80000"]
+
+
+@pytest.mark.parametrize("first", Side)
+def test_an_open_request_was_ended_by_the_side_that_closed_first(tmp_path, first):
+    """The client counted as none (it is 0), so that the server was named, who only answered its FIN."""
+    write_pcap(tmp_path / "one.pcap", segments([client(b"  V2SUB orders billing\n")], fin=first))
+    items = list(Pipeline(FileSource([str(tmp_path / "one.pcap")], Limits()), Settings()).items())
+    (exchange,) = [item.exchange for item in items if isinstance(item, ExchangeItem)][-1:]
+    assert (exchange.status, exchange.ended_by) == ("unanswered", first)

@@ -200,4 +200,5 @@ def _verdicts(exchange: Exchange) -> Iterator[Message | None]:
 
 
 def _rank(row: StatRow) -> tuple[Any, ...]:
-    return -row["count"], row["protocol"], row["name"], *(str(value) for value in row.values() if value is None)
+    texts = [value for value in row.values() if isinstance(value, str)]  # protocol, name, then whose row it is
+    return -row["count"], *texts
