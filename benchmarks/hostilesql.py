@@ -85,7 +85,7 @@ STATEMENTS: Final[dict[str, tuple[str, Callable[[], str]]]] = {
         lambda: "select length(string_agg(repeat('x', 1000), ',')) from range(10000000)",
     ),
     "regexp": (
-        "regular expressions that others track back in",
+        "regular expressions that make other engines backtrack",
         lambda: (
             "select count(*) from range(100000000) t(i)"
             " where regexp_matches(repeat('a', 10000 + i % 7) || '!', '^(a|a|a?)*(a+)+(.*a){100}$')"

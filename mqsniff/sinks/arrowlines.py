@@ -121,7 +121,7 @@ class _LineBlock:
         texts: list[bytes] = []
         before, gap = _BEGIN, Row()
         for name in NAMES:
-            if name in self._marks and name in self._varying:
+            if name in self._varying:
                 texts.append(before + cells(gap, self._shown) + HEADS[name])
                 before, gap = b"", Row()
             elif name not in SPANNED:

@@ -124,6 +124,12 @@ def test_commands_may_be_counted_by_something(by, places):
     assert [(row["count"], row["timed"]) for row in found] == [(1, 1)]
 
 
+def test_equal_counts_are_in_the_order_of_their_names_whoever_came_first():
+    hosts = ["10.0.0.9", "10.0.0.10", "10.0.0.1"]
+    items = [MessageItem(connection(connection_id=host, client_ip=host, identity=Identity()), pub()) for host in hosts]
+    assert [row["client"] for row in rows(*items, by="client")["commands"]] == sorted(hosts)
+
+
 def test_by_connection_tells_its_ends():
     found = rows(MessageItem(connection(), pub()), by="connection")["commands"]
     assert found[0]["connection"] == connection().connection_id
