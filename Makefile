@@ -102,10 +102,13 @@ compiled: .venv/ready  ## the hot modules as C extensions: a wheel in build/whee
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/compiled build/wheels/*-cp3*.whl
 
 # build/compiled holds the packages of dissectors/ too, so that folder is not on this path.
-check-compiled: compiled  ## the compiled build gives the same: laws, goldens, streams
+check-compiled: compiled  ## the compiled build gives the same: laws, goldens, streams, outputs
 	$(COMPILED) $(BIN)/python -c 'from mqsniff import pipeline; assert not pipeline.__file__.endswith(".py")'
 	$(COMPILED) $(BIN)/pytest -o pythonpath='build/compiled .' $(LAWS_AND_STREAMS)
 	$(COMPILED) $(BIN)/mqsniff check pcaps
+	$(BIN)/python tests/output_sums.py pcaps > build/outputs-python.txt
+	$(COMPILED) $(BIN)/python tests/output_sums.py pcaps > build/outputs-compiled.txt
+	diff build/outputs-python.txt build/outputs-compiled.txt
 
 format: .venv/ready
 	$(BIN)/ruff format .

@@ -108,7 +108,7 @@ def spark(scale: int) -> None:
     for path in (one, rotated(one)):
         files = [path] if path.is_file() else sorted(path.iterdir())
         gib = sum(file.stat().st_size for file in files) / GIB
-        decode = run(*MQSNIFF, "decode", "-o", "parquet", "--out", str(OUTPUT), *map(str, files))
+        decode = run(*MQSNIFF, "decode", "--jobs", "1", "-o", "parquet", "--out", str(OUTPUT), *map(str, files))
         figures = [f"{decode.wall_s:.1f}", f"{decode.cpu_s:.1f}", "0.0", f"{decode.peak_mb:.0f}"]
         rows.append([path.stem, "decode", *figures, "", "", ""])
         runs = [batch(path, cores) for cores in (1, 2)]
