@@ -71,7 +71,8 @@ def extensions() -> list[Extension]:
     slices = COPY / "slices.h"
     slices.write_text(SLICES)
     for extension in made:
-        extension.extra_compile_args += ["-include", str(slices)]
+        extension.extra_compile_args += ["-include", str(slices), "-flto", "-fno-semantic-interposition", "-fvisibility=hidden"]
+        extension.extra_link_args += ["-flto", "-O3"]
     return made
 
 
