@@ -80,6 +80,7 @@ data: .venv/ready  ## the data of dissectors/ is what proto/ says, docs/tables.m
 	$(BIN)/python docs/build_man.py --check
 	$(BIN)/python docs/build_rows.py --check
 	$(BIN)/python docs/build_statuses.py --check
+	$(BIN)/python docs/build_metrics.py --check
 
 docs: .venv/ready  ## the site, in build/site; a warning is an error
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html docs build/site

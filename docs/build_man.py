@@ -6,7 +6,6 @@ python docs/build_man.py --check    fails where the committed file is not what t
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from inspect import cleandoc
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import click
+from generated import write
 
 from mqsniff.cli import COMMANDS, main
 from mqsniff.cli.sections import option_sections
@@ -80,17 +80,8 @@ def _plain(text: str) -> str:
 
 
 def build(arguments: Sequence[str] | None = None) -> int:
-    """Write the page, or check it; the exit code."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--check", action="store_true")
-    checks = parser.parse_args(arguments).check
-    made = page()
-    if not checks:
-        PAGE.write_text(made)
-    elif not PAGE.exists() or PAGE.read_text() != made:
-        print("stale: docs/mqsniff.1 (python docs/build_man.py writes it)", file=sys.stderr)
-        return 1
-    return 0
+    """Write the file, or check it; the exit code."""
+    return write(PAGE, page(), "build_man.py", arguments)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from generated import write
 
 from mqsniff.answers.metrics.families import BOUNDS_NS, FAMILIES, PROCESS_FAMILIES, MetricFamily
 from mqsniff.limits import SECOND_NS
@@ -63,14 +65,10 @@ def built(page: str) -> str:
     return f"{before}{BEGIN}\n{tables()}\n{END}{behind}"
 
 
-def main() -> int:
-    """Write the page, or compare it; 1 where it differs."""
-    page = PAGE.read_text(encoding="utf-8")
-    if "--check" in sys.argv[1:]:
-        return int(built(page) != page)
-    PAGE.write_text(built(page), encoding="utf-8")
-    return 0
+def build(arguments: Sequence[str] | None = None) -> int:
+    """Write the file, or check it; the exit code."""
+    return write(PAGE, built(PAGE.read_text(encoding="utf-8")), "build_metrics.py", arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(build())

@@ -6,11 +6,12 @@ python docs/build_rows.py --check    fails where the committed file is not what 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+from generated import write
 
 from mqsniff.tables.schemas import TABLES, Column, ColumnType, TableName
 
@@ -72,17 +73,8 @@ def _type(column: Column) -> str:
 
 
 def build(arguments: Sequence[str] | None = None) -> int:
-    """Write the module, or check it; the exit code."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--check", action="store_true")
-    checks = parser.parse_args(arguments).check
-    made = module()
-    if not checks:
-        MODULE.write_text(made)
-    elif not MODULE.exists() or MODULE.read_text() != made:
-        print("stale: mqsniff/library/rows.py (python docs/build_rows.py writes it)", file=sys.stderr)
-        return 1
-    return 0
+    """Write the file, or check it; the exit code."""
+    return write(MODULE, module(), "build_rows.py", arguments)
 
 
 if __name__ == "__main__":

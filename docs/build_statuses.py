@@ -6,11 +6,12 @@ python docs/build_statuses.py --check    fails where the committed file is not w
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
+
+from generated import write
 
 from mqsniff.model.kinds import EXCHANGE_STATUSES, PROBLEM_KINDS, KindOfProblem, KindOfStatus
 
@@ -54,17 +55,8 @@ def _table(name: str, rows: Mapping[str, KindOfStatus | KindOfProblem]) -> str:
 
 
 def build(arguments: Sequence[str] | None = None) -> int:
-    """Write the page, or check it; the exit code."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--check", action="store_true")
-    checks = parser.parse_args(arguments).check
-    made = page()
-    if not checks:
-        PAGE.write_text(made)
-    elif not PAGE.exists() or PAGE.read_text() != made:
-        print("stale: docs/statuses.md (python docs/build_statuses.py writes it)", file=sys.stderr)
-        return 1
-    return 0
+    """Write the file, or check it; the exit code."""
+    return write(PAGE, page(), "build_statuses.py", arguments)
 
 
 if __name__ == "__main__":

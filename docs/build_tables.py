@@ -6,11 +6,12 @@ python docs/build_tables.py --check    fails where the committed file is not wha
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
+
+from generated import write
 
 from mqsniff.answers.queries import NamedQuery, named_queries
 from mqsniff.batch.filestats import FILE_COLUMNS, RUN_ID
@@ -178,19 +179,10 @@ def _row(number: int, column: Column, key: tuple[str, ...]) -> str:
     )
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(description="Build docs/tables.md.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where the file is stale")
-    made = page()
-    if not parser.parse_args(arguments).check:
-        PAGE.write_text(made)
-        return 0
-    if PAGE.is_file() and PAGE.read_text() == made:
-        return 0
-    print("stale: docs/tables.md (run: python docs/build_tables.py)", file=sys.stderr)
-    return 1
+def build(arguments: Sequence[str] | None = None) -> int:
+    """Write the file, or check it; the exit code."""
+    return write(PAGE, page(), "build_tables.py", arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(build())

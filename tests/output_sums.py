@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import click
 import pyarrow.parquet as pq
 from click.testing import CliRunner
 
@@ -58,8 +59,8 @@ def sums(folders: Sequence[str]) -> None:
     for capture in sorted(captures_under([Path(each) for each in folders])):
         keys = [word for log in key_logs_beside(capture) for word in ("--tls-keys", str(log))]
         for name, command in COMMANDS.items():
-            print(written([*command, *keys, str(capture)]), capture, name)
-        print(parquet_of([*keys, str(capture)]), capture, "parquet", flush=True)
+            click.echo(f"{written([*command, *keys, str(capture)])} {capture} {name}")
+        click.echo(f"{parquet_of([*keys, str(capture)])} {capture} parquet")
 
 
 if __name__ == "__main__":

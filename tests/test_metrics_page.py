@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shlex
@@ -10,15 +9,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import build_metrics
 import pytest
 
 from mqsniff.answers.metrics.families import FAMILIES, PROCESS_FAMILIES
 from mqsniff.cli.live import command
 
 DOCS = Path(__file__).parents[1] / "docs"
-SPEC = importlib.util.spec_from_file_location("build_metrics", DOCS / "build_metrics.py")
-build_metrics = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(build_metrics)
 
 NAME = re.compile(r"\b(?:mqsniff|process)_\w+")
 WORDS = re.compile(r"(?:by|without) \(([^)]*)\)|(\w+)=~?\"|\{\{(\w+)\}\}|label_values\([^,]*, (\w+)\)")

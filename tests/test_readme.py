@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import doctest
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
 
+import build_outputs
 import click
 import pytest
 
@@ -24,8 +24,6 @@ from mqsniff.model.kinds import EXCHANGE_STATUSES, PROBLEM_KINDS
 from mqsniff.tables.schemas import TABLES
 
 HOME = Path(__file__).parent.parent
-sys.path.insert(0, str(HOME / "docs"))
-import build_outputs  # noqa: E402  # it writes what is compared here
 
 PAGES = {page: (HOME / page).read_text() for page in build_outputs.PAGES}
 BLOCKS = [(page, block) for page in PAGES for block in build_outputs.blocks_of(page)]

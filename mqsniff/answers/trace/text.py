@@ -16,12 +16,13 @@ from mqsniff.answers.trace.finish import sentence_of
 from mqsniff.answers.trace.steps import StepKind, Trace, TracedKind, TraceStep, duration
 from mqsniff.model import Side, Value, packet_capture, packet_number
 from mqsniff.sinks.clock import Clock, TimeMode
+from mqsniff.sinks.lines import data_text
 from mqsniff.sinks.paint import Paint, Role, TextPart
 from mqsniff.sinks.tree import brief
-from mqsniff.tables.escape import quoted, safe
+from mqsniff.tables.escape import safe
 from mqsniff.tables.rows import Captures
 from mqsniff.tables.times import rfc3339
-from mqsniff.tables.values import Redaction, base64
+from mqsniff.tables.values import Redaction
 
 _WAIT_WIDTH: Final = 11
 _ROOM_MIN: Final = 20
@@ -93,7 +94,7 @@ class TraceText:
                 parts.append(f"{name}={text}")
         for name in ("key", "value"):
             if (encoding := about.get(f"{name}_encoding")) is not None:
-                parts.append(f"{name}={_payload(about[name], encoding)}")
+                parts.append(f"{name}={data_text(about[name], encoding)}")
         if about.get("value_size") is not None:
             parts.append(f"{about['value_size']} B")
         return "  ".join(parts)
@@ -213,13 +214,3 @@ def _broken(text: str, width: int) -> list[str]:
         pieces.append(text[:at])
         text = text[at:].lstrip()
     return [*pieces, text]
-
-
-def _payload(data: bytes | None, encoding: str) -> str:
-    match encoding:
-        case "redacted":
-            return "<redacted>"
-        case "base64":
-            return f"<base64 {base64(data or b'')}>"
-    text = quoted((data or b"").decode())
-    return text + "…" if encoding == "cut" else text
