@@ -31,7 +31,7 @@ DATA = {
     "mqsniff_pulsar/data/pulsar.binpb",
     "mqsniff_rocketmq/data/rocketmq.json",
 }
-NOT_IN_THE_SDIST = {".gitignore", ".github/workflows/audit.yml", ".github/workflows/release.yml"}
+NOT_IN_THE_SDIST = {".gitignore", *(f".github/workflows/{name}.yml" for name in ("audit", "fuzz", "release"))}
 BUILD = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
 
 

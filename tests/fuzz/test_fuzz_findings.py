@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from . import __main__ as command
 from . import blind, figures, judging
@@ -10,6 +13,7 @@ from .judging import Target, judge
 from .store import kept
 from .targets import targets
 
+WORKFLOW = Path(__file__).parents[2] / ".github" / "workflows" / "fuzz.yml"
 KEPT = [(name, file) for name in targets() for file in kept(name)]
 FEW = {"where": 4, "rows": 25, "reassembly": 40, "probe": 40, "filters": 40, "packets": 60}
 """Inputs of targets that take long for each."""
@@ -78,3 +82,9 @@ def test_figures_are_read_from_what_the_fuzzer_prints():
 def test_until_a_time_of_day_may_mean_the_next_day(time_of_day, hours):
     now_s = 1_795_644_000  # 2026-11-25 22:00:00 UTC
     assert command.moment_of(time_of_day, now_s) == now_s + hours * 3600
+
+
+@pytest.mark.skipif(not WORKFLOW.exists(), reason="an sdist has no workflows")
+def test_the_weekly_run_has_every_target():
+    jobs = yaml.safe_load(WORKFLOW.read_text())["jobs"]
+    assert jobs["fuzz"]["strategy"]["matrix"]["target"] == list(targets())
