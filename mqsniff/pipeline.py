@@ -17,6 +17,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 from mqsniff.decode.conversation import Conversation, Placed, RunContext
@@ -208,7 +209,7 @@ class Pipeline:
                     yield from self._bound_state(batch.ordinal + stop)
             yield from self._faults()
             yield None
-            self._count_packets()
+            self._count_work()
             if self._rows.is_spent(self.captures):
                 if self._share is not None:
                     self._share.exceed()
@@ -218,8 +219,8 @@ class Pipeline:
         odds = self._decoder.close()
         yield from self._notices([replace(odd.problem, ts_ns=odd.ts_ns, packet=odd.packet) for odd in odds])
         self._begin(at_end=True)
-        for events in self._flows.end():  # all released by the end, the oldest connection first
-            yield from self._merged([self._flow(events)])
+        # All are released by the end, the oldest connection first.
+        yield from self._merged([chain.from_iterable(map(self._flow, self._flows.end()))])
         yield None
         if write_waiting is not None:
             write_waiting()
@@ -231,8 +232,12 @@ class Pipeline:
             yield from self._notices([replace(each, packet=packet_id(capture.index, 0)) for each in capture.problems])
         yield None
 
-    def _count_packets(self) -> None:
-        """Count the packets and segments so far that cost more than others."""
+    def _count_work(self) -> None:
+        """Count what costs a compressed capture more than its rows: some packets and segments, and open connections."""
+        if not self._rows.bounded:
+            return
+        self._open.count(self._conversations)
+        self._rows.count_state(self._open.size)
         work = self._context.settings.work
         work.odd_packets = self._decoder.odd_count
         work.slow_segments = sum(table.slow_segments for table in self._flows.tables())

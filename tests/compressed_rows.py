@@ -72,7 +72,7 @@ def use(files: Sequence[Path], taken: int) -> Use:
     for item in pipeline.items():
         if isinstance(item, ProblemItem) and item.problem.kind == "limit":
             limits[item.problem.detail] += 1
-    return Use(budget.rows + budget._work.rows, taken, limits)
+    return Use(budget.spent, taken, limits)
 
 
 def compare(captures: Iterable[Path], place: Path) -> tuple[list[str], list[Use], list[Path]]:

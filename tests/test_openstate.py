@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import struct
+import tracemalloc
 
 import orjson
 import pytest
 from builds import python_only
 
 from mqsniff import pipeline
+from mqsniff.decode import openstate
 from mqsniff.decode.conversation import TLS_STATE
 from mqsniff.dissector import Settings
 from mqsniff.limits import KIB, MIB, Limits
@@ -17,6 +20,7 @@ from mqsniff.model import Item
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
+from mqsniff.streams.flows import FlowTable
 from mqsniff.tables.values import Redaction
 
 COUNT = 512
@@ -140,3 +144,40 @@ def test_a_silent_connection_that_goes_on_after_it_was_closed_is_a_new_one(tmp_p
 def test_an_ordinary_run_meets_no_limit(tmp_path):
     path = write(tmp_path / "few.pcap", (packet(number, PSH | ACK, REQUEST) for number in range(50)))
     assert limited(decoded(path, Limits())) == []
+
+
+def silent(number: int) -> list[bytes]:
+    """A handshake."""
+    return [packet(number, SYN, seq=999), answered(number), packet(number, ACK)]
+
+
+def answered(number: int) -> bytes:
+    """The server's SYN/ACK."""
+    tcp = struct.pack(">HHIIBBHHH", 9092, 1024 + number, 5000, 1000, 0x50, SYN | ACK, 65535, 0, 0)
+    return struct.pack(">BBHHHBBHII", 0x45, 0, 20 + len(tcp), 0, 0, 64, 6, 0, SERVER, 0x0B000000) + tcp
+
+
+@python_only
+@pytest.mark.usefixtures("often")
+@pytest.mark.parametrize(
+    ("packets_of", "most"), [(silent, 1_800), (lambda number: [packet(number, PSH | ACK, REQUEST)], 6_200)]
+)
+def test_an_open_connection_takes_no_more_memory_than_this(tmp_path, monkeypatch, packets_of, most):
+    """Of an idle one, with its row: 2 KB (issue 21). One with a request holds a session, too."""
+    monkeypatch.setattr(openstate, "UNPARKED_MAX", 0)
+    held: list[int] = []
+
+    def end(_: FlowTable):
+        gc.collect()
+        held.append(tracemalloc.get_traced_memory()[0])
+        return iter(())
+
+    monkeypatch.setattr(FlowTable, "end", end)
+    for count in (1_024, 1_024, 3_072):  # the first one fills caches
+        path = write(tmp_path / f"{count}.pcap", (each for n in range(count) for each in packets_of(n)))
+        limits = Limits(window=1 << 16)
+        tracemalloc.start()
+        for _ in Pipeline(FileSource([path], limits), Settings(limits)).items():
+            pass
+        tracemalloc.stop()
+    assert (held[2] - held[1]) / 2_048 < most

@@ -49,10 +49,10 @@ def decoded(capture: Path, keys: Path) -> Ours:
         owners[id(self._decoder)] = (self._info.client, self._info.server)
         return end(self)
 
-    def fill_session(self):
-        if self._layers._decoder is not None:
-            owners[id(self._layers._decoder)] = (self._info.client, self._info.server)
-        fill(self)
+    def fill_session(self, layers):
+        if layers._decoder is not None:
+            owners[id(layers._decoder)] = (self._info.client, self._info.server)
+        fill(self, layers)
 
     held: list[Any] = []
     TlsLayer.joined, TlsStage.end, ProtocolSession._fill = keep, end_stage, fill_session

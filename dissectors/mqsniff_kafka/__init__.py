@@ -59,8 +59,6 @@ class Kafka(FramedDissector):
         from mqsniff_kafka.session import KafkaSession  # noqa: PLC0415  # loaded with the first connection
 
         self._session: KafkaSession = KafkaSession(self)
-        self._sizes = self._session.client_size, self._session.server_size
-        self._messages = self._session.client_frame, self._session.server_frame
 
     @classmethod
     def probe(cls, side: Side, head: bytes) -> Probed:
@@ -98,18 +96,25 @@ class Kafka(FramedDissector):
         self._session.lost(gap.side, gap.offset + gap.length)
         yield from super().gap(gap)
 
-    def close(self, side: Side) -> Iterator[Event]:
+    def close(self, side: Side) -> Iterable[Event]:
         """No more bytes of a side will come."""
-        yield from super().close(side)
+        if events := super().close(side):
+            return self._close(side, events)
+        self._session.closed(side)
+        return ()
+
+    def _close(self, side: Side, events: Iterable[Event]) -> Iterator[Event]:
+        yield from events
         self._session.closed(side)
 
     def frame_size(self, side: Side, head: bytes) -> Sized:
         """Size of the frame that starts here in step."""
-        return self._sizes[side](head)
+        return self._session.server_size(head) if side else self._session.client_size(head)
 
     def decode(self, frame: Frame) -> Iterator[Event]:
         """The message of a frame."""
-        return iter((self._messages[frame.side](frame),))
+        session = self._session
+        return iter((session.server_frame(frame) if frame.side else session.client_frame(frame),))
 
     def spans(self, frame: Frame) -> Iterator[Span]:
         """Every field of a frame beside its bytes."""

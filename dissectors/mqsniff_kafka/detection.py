@@ -126,6 +126,8 @@ def request_fit(frame: bytes, size: int) -> Verdict:
     except Malformed:
         return Verdict.NO
     claimed = None if len(frame) == size else size
+    if claimed is None and any(layout.exact(frame, header.stop, _LIMITS) is not None for layout in version.requests):
+        return Verdict.YES
     verdict = Verdict.NO
     for layout in version.requests:
         decoded = layout.decode(frame, header.stop, limits=_LIMITS, claimed=claimed)

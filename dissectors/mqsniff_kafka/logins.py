@@ -26,7 +26,7 @@ REFUSED: Final = "authentication"
 class Logins:
     """The logins of one connection."""
 
-    __slots__ = ("_begun", "_client_left", "_gate", "_identity", "_owner", "_sasl")
+    __slots__ = ("_begun", "_client_left", "_gate", "_identity", "_owner", "_sasl", "_sent_token")
 
     def __init__(self, owner: FramedDissector) -> None:
         self._owner = owner
@@ -35,6 +35,8 @@ class Logins:
         self._gate: Pending | None = None
         self._begun = False
         self._client_left = False
+        self._sent_token = False
+        """Whether the client has sent a raw token."""
 
     def request_rule(self, key: int) -> RequestRule | None:
         """What requests of an API tell of logins."""
@@ -65,7 +67,7 @@ class Logins:
 
     def expects_token(self) -> bool:
         """Whether the server's next frame answers a raw token."""
-        return bool(self._owner.pending(TOKEN))
+        return self._sent_token and bool(self._owner.pending(TOKEN))
 
     def request_seen(self) -> None:
         """The client has sent a request: no token comes before the next handshake."""
@@ -93,6 +95,7 @@ class Logins:
             self._identity.mechanism = self._sasl.mechanism
         message = _token(frame, "request")
         self._log_in(message, self._sasl.client_token(frame.data[heads.SIZE_WORD :]))
+        self._sent_token = True
         self._gate = self._owner.expect_reply(TOKEN)
         return message
 

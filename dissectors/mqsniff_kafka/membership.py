@@ -20,6 +20,8 @@ from mqsniff_kafka.formats import NO_CONTEXT, FormatContext
 FIND_COORDINATOR: Final = 10
 JOIN_GROUP: Final = 11
 SYNC_GROUP: Final = 14
+GROUP_KEYS: Final = frozenset({FIND_COORDINATOR, JOIN_GROUP, SYNC_GROUP})
+"""APIs that tell of groups."""
 GROUP: Final = 0
 SHARE: Final = 2
 """Key types of FindCoordinator; the key of a share group is GROUP:TOPIC_ID:PARTITION."""

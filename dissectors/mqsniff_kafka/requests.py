@@ -17,12 +17,11 @@ from mqsniff.spec.wire import Malformed, as_name
 from mqsniff_kafka import bodies, embedded, fetching, heads, rows
 from mqsniff_kafka.bodies import API_VERSIONS, KafkaBody
 from mqsniff_kafka.contexts import ENVELOPE, PRODUCE, PROTOCOL, RequestContext, RequestRule
-from mqsniff_kafka.fetching import FetchSessions
-from mqsniff_kafka.logins import SASL_HANDSHAKE, Logins
-from mqsniff_kafka.membership import JOIN_GROUP, SYNC_GROUP, Membership
+from mqsniff_kafka.logins import SASL_HANDSHAKE
+from mqsniff_kafka.membership import GROUP_KEYS, JOIN_GROUP, SYNC_GROUP
 from mqsniff_kafka.notes import name_message, notes_of
 from mqsniff_kafka.pairing import ResponsePairing
-from mqsniff_kafka.records.data import RecordData
+from mqsniff_kafka.shared import SharedParts
 
 FETCH_BY_ID: Final = 13
 """First version of Fetch that names topics by id only."""
@@ -34,23 +33,17 @@ class Requests:
     __slots__ = (
         "_identity",
         "_limits",
-        "_logins",
-        "_membership",
         "_owner",
         "_pairing",
-        "_records",
         "_row_keys",
-        "_sessions",
         "_settings",
+        "_shared",
     )
 
     def __init__(
         self,
         owner: FramedDissector,
-        logins: Logins,
-        membership: Membership,
-        sessions: FetchSessions,
-        records: RecordData,
+        shared: SharedParts,
         *,
         pairing: ResponsePairing,
     ) -> None:
@@ -61,8 +54,7 @@ class Requests:
         self._row_keys = rows.KEYS if "partitions" in settings.wanted or "notes" in settings.wanted else fetching.KEYS
         """APIs whose partitions are collected: fetch sessions need theirs in any case."""
         self._identity = owner.identity
-        self._logins, self._membership = logins, membership
-        self._sessions, self._records = sessions, records
+        self._shared = shared
 
     def message_of(self, frame: Frame) -> Message:
         """The message of a frame that has a whole head; opens its pending request."""
@@ -99,7 +91,7 @@ class Requests:
         self._pairing.add_request(correlation, context)
         pending = self._owner.expect_reply(correlation, context, wait_limit_ns=self._wait_limit_ns(key, message))
         if key == SASL_HANDSHAKE:
-            self._logins.handshake_sent(number, pending)
+            self._shared.logins.handshake_sent(number, pending)
         return message
 
     def _read(self, message: Message, body: KafkaBody, key: int, context: RequestContext) -> None:
@@ -110,7 +102,7 @@ class Requests:
         name_message(message, body, self._identity)
         message.finite = marks.finite and key != ENVELOPE
         if key == PRODUCE:
-            context.produced = tuple(self._records.produced(message, layout))
+            context.produced = tuple(self._shared.records.produced(message, layout))
         if (rule := self._rule(key)) is not None:
             rule(message, value, context)
         if embedded.holder_of(layout) is not None:
@@ -129,18 +121,20 @@ class Requests:
             return self._introduce
         if key == ENVELOPE:
             return self._envelope
-        return self._logins.request_rule(key) or self._membership.request_rule(key)
+        return self._shared.logins.request_rule(key) or (
+            self._shared.membership.request_rule(key) if key in GROUP_KEYS else None
+        )
 
     def _wait_limit_ns(self, key: int, message: Message) -> int | None:
         """How long the broker may hold the response; None if the request does not allow it to."""
         if key in (JOIN_GROUP, SYNC_GROUP):
-            return self._membership.rebalance_ns(message.group)
+            return self._shared.membership.rebalance_ns(message.group)
         limit = message.body.get("max_wait_ms") if key in (fetching.FETCH, fetching.SHARE_FETCH) else None
         return limit * MILLISECOND_NS if isinstance(limit, int) and limit > 0 else None
 
     def _fetch(self, message: Message, key: int, body: dict[str, Any], context: RequestContext) -> None:
         """Fill topics and notes of a fetch, with all partitions of its session."""
-        context.fetching = fetch = self._sessions.request(key, body, message.partitions)
+        context.fetching = fetch = self._shared.sessions.request(key, body, message.partitions)
         names = tuple(dict.fromkeys(topic for topic, _ in fetch.partitions))
         if key != fetching.FETCH or context.version.version >= FETCH_BY_ID:
             message.topic_ids = message.topic_ids if len(message.topic_ids) > len(names) else names

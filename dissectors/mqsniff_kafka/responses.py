@@ -31,15 +31,15 @@ from mqsniff_kafka.contexts import (
     ResponseContext,
     ResponseRule,
 )
-from mqsniff_kafka.fetching import Fetching, FetchSessions
+from mqsniff_kafka.fetching import Fetching
 from mqsniff_kafka.fieldpaths import BodyFields, Branch, collect, texts
-from mqsniff_kafka.logins import Logins
-from mqsniff_kafka.membership import Membership
+from mqsniff_kafka.membership import GROUP_KEYS
 from mqsniff_kafka.notes import name_message, notes_of
 from mqsniff_kafka.ordinary import ORDINARY
 from mqsniff_kafka.pairing import ResponsePairing
-from mqsniff_kafka.records.data import RecordData, complete, replace_all
+from mqsniff_kafka.records.data import complete, replace_all
 from mqsniff_kafka.releases import release_of
+from mqsniff_kafka.shared import SharedParts
 
 # ---- the outcome of a response
 
@@ -132,23 +132,17 @@ class Responses:
         "_identity",
         "_layouts",
         "_limits",
-        "_logins",
-        "_membership",
         "_owner",
-        "_records",
         "_row_keys",
-        "_sessions",
         "_settings",
+        "_shared",
         "pairing",
     )
 
     def __init__(
         self,
         owner: FramedDissector,
-        logins: Logins,
-        membership: Membership,
-        sessions: FetchSessions,
-        records: RecordData,
+        shared: SharedParts,
     ) -> None:
         self._owner = owner
         self._settings = settings = owner.settings
@@ -156,21 +150,21 @@ class Responses:
         self._row_keys = rows.KEYS if "partitions" in settings.wanted or "notes" in settings.wanted else fetching.KEYS
         """APIs whose partitions are collected: fetch sessions need theirs in any case."""
         self._identity = owner.identity
-        self._sessions, self._records = sessions, records
-        self._layouts: dict[int, Layout] = {}
-        self._forwarded: dict[int, Version] = {}
+        self._shared = shared
+        self._layouts: dict[int, Layout] | None = None
+        """Where spans are wanted: layouts of responses by the frame's offset."""
+        self._forwarded: dict[int, Version] | None = None
         """Of envelopes: what they forward the response to, by the frame's offset."""
         self._answered_ts = 0
         self.pairing = ResponsePairing(owner, self._fits)
-        self._logins, self._membership = logins, membership
 
     def layout_of(self, frame: Frame) -> Layout | None:
         """The layout of a recent response; None unless spans are wanted."""
-        return self._layouts.get(frame.offset)
+        return None if self._layouts is None else self._layouts.get(frame.offset)
 
     def forwarded_of(self, frame: Frame) -> Version | None:
         """The request whose response an envelope forwards; None for another response, or where nobody explains."""
-        return self._forwarded.get(frame.offset)
+        return None if self._forwarded is None else self._forwarded.get(frame.offset)
 
     def message_of(self, frame: Frame) -> Message:
         """The message of a frame that has a correlation id; resolves its request."""
@@ -307,13 +301,14 @@ class Responses:
             return self._offered
         if key == ENVELOPE:
             return self._enveloped
-        return self._logins.response_rule(key) or self._membership.response_rule(key)
+        return self._shared.logins.response_rule(key) or (
+            self._shared.membership.response_rule(key) if key in GROUP_KEYS else None
+        )
 
     def _remember(self, frame: Frame, layout: Layout) -> None:
         """Keep the layout of a response, for ``layout_of``."""
-        if len(self._layouts) >= LAYOUTS_MAX:
-            self._layouts.clear()
-            self._forwarded.clear()
+        if self._layouts is None or self._forwarded is None or len(self._layouts) >= LAYOUTS_MAX:
+            self._layouts, self._forwarded = {}, {}
         self._layouts[frame.offset] = layout
 
     def _read_records(self, reply: ResponseContext, body: KafkaBody) -> None:
@@ -321,9 +316,9 @@ class Responses:
         assert body.layout is not None
         fetch = reply.request.fetching
         if fetch is not None:
-            self._records.delivered(reply.message, body.layout, fetch)
+            self._shared.records.delivered(reply.message, body.layout, fetch)
         elif reply.request.version.key == FETCH_SNAPSHOT:
-            self._records.snapshot(reply.message, body.layout)
+            self._shared.records.snapshot(reply.message, body.layout)
         elif body.marks is not None and body.marks.records is not None:
             replace_all(body.marks.records, body.value)
 
@@ -337,12 +332,12 @@ class Responses:
         fetch = reply.request.fetching
         if fetch is None:
             return
-        self._sessions.answered(fetch, reply.body)
+        self._shared.sessions.answered(fetch, reply.body)
         if fetch.replica >= 0:
             reply.message.notes += (("follower", fetch.replica),)
         for row in reply.message.partitions:
             row["reader"] = fetch.reader
-            self._sessions.answered_partition(fetch, row)
+            self._shared.sessions.answered_partition(fetch, row)
 
     def _offered(self, reply: ResponseContext) -> None:
         offered = reply.body.get("api_keys")
@@ -356,6 +351,6 @@ class Responses:
 
     def _enveloped(self, reply: ResponseContext) -> None:
         inner = reply.request.inner
-        if inner is not None and "spans" in self._settings.wanted:
+        if inner is not None and self._forwarded is not None:
             self._forwarded[reply.message.frame.offset] = inner
         embedded.open_response(reply.body, inner, self._limits, reply.message.problems)

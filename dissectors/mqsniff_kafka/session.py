@@ -22,12 +22,9 @@ from mqsniff.model import Frame, Message, Side, Skipped
 from mqsniff.spec.layout import Layout
 from mqsniff_kafka import detection, heads
 from mqsniff_kafka.bodies import Version
-from mqsniff_kafka.fetching import FetchSessions
-from mqsniff_kafka.logins import Logins
-from mqsniff_kafka.membership import Membership
-from mqsniff_kafka.records.data import RecordData
 from mqsniff_kafka.requests import Requests
 from mqsniff_kafka.responses import CORRELATION, UNASKED, Responses
+from mqsniff_kafka.shared import SharedParts
 
 IDS_NEAR: Final = 64
 """How far the id of a lost request may be from ids that were seen; connections of a Java client share a counter."""
@@ -55,16 +52,11 @@ class KafkaSession:
     def __init__(self, owner: FramedDissector) -> None:
         self._owner = owner
         self._identity = owner.identity
-        self._logins = Logins(owner)
-        shared = (
-            self._logins,
-            Membership(),
-            FetchSessions(owner.settings.limits.handles_max),
-            RecordData(owner.settings),
-        )
-        self._responses = Responses(owner, *shared)
+        shared = SharedParts(owner)
+        self._logins = shared.logins
+        self._responses = Responses(owner, shared)
         self._pairing = self._responses.pairing
-        self._requests = Requests(owner, *shared, pairing=self._pairing)
+        self._requests = Requests(owner, shared, pairing=self._pairing)
         self._unsure = False
         """Whether a search found the server's frames and none of them has answered a request so far."""
         self._token_at = [-1, -1]

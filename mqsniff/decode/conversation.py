@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final, TypeAlias, assert_never
 
 from mqsniff.decode.connectionrow import fill_info, new_info
@@ -108,7 +109,8 @@ class Conversation:
         self._context = context
         self._first = connection.first_ordinal
         self._now = self._first
-        self._waiting: list[StreamInput] = []
+        self._waiting: list[StreamInput] | None = None
+        """Events before the verdict."""
         self._detection: Detection | None = None
         self._session: ProtocolSession | None = None
         self._opaque: OpaqueConnection | None = None
@@ -135,7 +137,9 @@ class Conversation:
     @property
     def state_size(self) -> int:
         """Bytes of state that it holds, nearly, besides what every connection has."""
-        size = sum(len(event.data) for event in self._waiting if isinstance(event, StreamChunk))
+        size = 0
+        if self._waiting is not None:
+            size = sum(len(event.data) for event in self._waiting if isinstance(event, StreamChunk))
         if self._detection is not None:
             size += self._detection.state_size
         if self._tls is not None:
@@ -161,6 +165,10 @@ class Conversation:
         self._now = max(self._now, release)
         session = self._session
         if session is None or not isinstance(event, StreamChunk) or self._tls is not None:
+            if isinstance(event, ConnectionOpened):
+                if event.client_direction is not None:
+                    self._set_client(event.client_direction)
+                return ()
             return self._placed(self._event(event))
         items = session.take(Chunk(self._sides[event.direction], event.offset, event.data, event.marks))
         if not isinstance(items, list):
@@ -179,34 +187,38 @@ class Conversation:
                 self._now = now
             yield self._now, self._first, item
 
-    def _event(self, event: StreamEvent) -> Iterator[Item]:
+    def _event(self, event: StreamEvent) -> Iterable[Item]:
         match event:
             case StreamChunk() | StreamClosed():
-                yield from self._stream(event)
+                return self._stream(event)
             case StreamGap():
-                yield self._gap_item(event)
-                yield from self._stream(event)
+                return chain((self._gap_item(event),), self._stream(event))
             case ConnectionOpened():
-                if event.client_direction is not None:
-                    self._set_client(event.client_direction)
+                return ()  # ``items`` did all
             case ConnectionEstablished(mark):
-                yield from self._open(mark.ts_ns)
+                return self._open(mark.ts_ns)
             case StreamProblem():
-                yield self._problem_item(event)
+                return (self._problem_item(event),)
             case ConnectionClosed():
-                yield from self._end(event.stats)
+                return self._end(event.stats)
             case _:
                 assert_never(event)
 
-    def _open(self, ts_ns: int) -> Iterator[Item]:
-        if not self._opened:
-            self._opened = True
-            yield OpenedItem(self.info, ts_ns)
+    def _open(self, ts_ns: int) -> Iterable[Item]:
+        if self._opened:
+            return ()
+        self._opened = True
+        return (OpenedItem(self.info, ts_ns),)
 
     # ---- bytes, losses and ends of a direction
 
-    def _stream(self, event: StreamInput) -> Iterator[Item]:
+    def _stream(self, event: StreamInput) -> Iterable[Item]:
         """Hand an event on, through TLS if there is some; packet by packet while the verdict may still change."""
+        if self._tls is None and (not isinstance(event, StreamChunk) or len(event.marks) == 1):
+            return self._take(event)
+        return self._take_parts(event)
+
+    def _take_parts(self, event: StreamInput) -> Iterator[Item]:
         for part in self._parts(event) if self._tls is None else (event,):
             yield from self._take(part) if self._tls is None else self._decrypt(self._tls, part)
 
@@ -288,12 +300,15 @@ class Conversation:
         if self._detection is None:
             self._from_start = self._connection.seen_from_start
             self._detection = self._detector(from_start=self._from_start)
+        if self._waiting is None:
+            self._waiting = []
         self._waiting.append(event)
         if isinstance(event, StreamGap):
             self._detection.gap(event.direction)
         elif isinstance(event, StreamChunk):
             verdict = self._detection.chunk(event)
-            yield from self._faults()
+            if self._context.registry.faults:
+                yield from self._faults()
             if verdict is not None:
                 yield from self._apply_verdict(verdict)
 
@@ -316,14 +331,14 @@ class Conversation:
         self._session = session
         if self.info.outcome not in UNMET:
             yield from self._open(self.info.first_ts_ns)
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting or [], None
         if session is not None:
             self._detection = None  # its samples are not needed any more
         self._behind_head = (verdict.client_direction, head.size if head is not None else 0)
         if info.protocol == "tls" and not self._awaits_answer:
             yield from self._begin_tls(waiting)
             return
-        for event in without_head(waiting, *self._behind_head):
+        for event in waiting if head is None else without_head(waiting, *self._behind_head):
             yield from self._pass_on(event)
         if self._opaque is not None and verdict.claim is None and self._awaits_answer:
             self._unanswered = waiting
@@ -473,7 +488,7 @@ class Conversation:
             if not self._closed[side]:
                 for plain in stage.close(side):
                     yield from self._inside(plain)
-        seen = any(isinstance(event, StreamChunk) for event in self._waiting)
+        seen = any(isinstance(event, StreamChunk) for event in self._waiting or ())
         if self._session is None and self._opaque is None and not self._over and seen:
             yield from self._apply_verdict(Detected(self._client, UNKNOWN))
 

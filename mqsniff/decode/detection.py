@@ -95,7 +95,11 @@ class _Half:
 
     def sample(self, size: int | None = None) -> Sample:
         """What waits for a verdict, ``size`` bytes at most."""
+        if not self.data:
+            return Sample(b"", (0,), self.from_start)
         skip = self.head.size if self.head else 0
+        if not skip and size is None:
+            return Sample(bytes(self.data), tuple(self.starts[-STARTS_MAX:]), self.from_start)
         data = bytes(self.data[skip : None if size is None else skip + size])
         starts = tuple(start - skip for start in self.starts[-STARTS_MAX:] if skip <= start < skip + len(data))
         return Sample(data, starts or (0,), self.from_start)
@@ -163,10 +167,11 @@ class Detection:
         self._halves[direction].lose()
 
     def _decide(self) -> Detected | None:
-        if any(half.open for half in self._halves):
+        one, two = self._halves
+        if one.open or two.open:
             return None
-        heads = {direction: half.head for direction, half in enumerate(self._halves) if half.head is not None}
-        samples = tuple(half.sample() for half in self._halves)
+        heads = {direction: half.head for direction, half in ((0, one), (1, two)) if half.head is not None}
+        samples = one.sample(), two.sample()
         undecided = False
         best: Detected | None = None
         for client in self.orientations(heads):
@@ -179,8 +184,7 @@ class Detection:
                 best = Detected(client, claim.dissector.names[0], claim, heads)
                 if claim.detected_by == "content":
                     return best
-        earlier = self._earlier(samples, heads)
-        if earlier is not None:
+        if (one.before or two.before) and (earlier := self._earlier(samples, heads)) is not None:
             return earlier
         if best is None:
             named = self._named(samples, heads)

@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import replace
 
 from mqsniff.limits import Limits
@@ -130,6 +131,8 @@ class Exchanges:
                 self._waiting_records += batch.count
                 self._waiting_size += len(batch.data)
         while self.waiting and self._too_many:
+            if not isinstance(self.waiting, OrderedDict):
+                self.waiting = OrderedDict(self.waiting)  # a dict looks for its first entry among all that were deleted
             for waiting, batch in self._release(next(iter(self.waiting))):
                 ready.append((waiting, replace(batch)))
                 _empty(batch)

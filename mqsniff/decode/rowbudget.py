@@ -2,7 +2,8 @@
 
 1. Rows count, and work that makes none as the rows that would cost as much (``WorkCount``).
 2. Captures without compression pay a row with each byte, which is more than they can become: they are not bounded.
-3. This protects the process: where a run ends depends on how much is read at once.
+3. So does the state of open connections, at its largest: a connection that stays open costs memory, and few rows.
+4. This protects the process: where a run ends depends on how much is read at once.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from mqsniff.model import (
 
 CONNECTION_ROWS: Final = 4
 """Rows that opening or closing a connection costs, nearly."""
+STATE_ROW: Final = 256
+"""Bytes of state of open connections that count as a row: what 5 MB of compressed capture pay is 490 MB of state, and
+openings of connections cost rows beside it."""
 LARGE: Final = 256
 """Bytes of a message whose elements count: they may cost more than its row."""
 ROWS_SPENT: Final = (
@@ -34,7 +38,7 @@ ROWS_SPENT: Final = (
 class RowBudget:
     """What a run made so far, and what its compressed captures pay for."""
 
-    __slots__ = ("_limits", "_paid", "_parts", "_work", "bounded", "rows")
+    __slots__ = ("_limits", "_paid", "_parts", "_state", "_work", "bounded", "rows")
 
     def __init__(self, limits: Limits, work: WorkCount, parts: int = 1) -> None:
         """``work`` counts as rows too. ``parts``: the workers that share it; each may spend an equal part."""
@@ -42,6 +46,8 @@ class RowBudget:
         self._work = work
         self._parts = parts
         self._paid = limits.capture_rows_free
+        self._state = 0
+        """Most bytes of state of open connections so far."""
         self.bounded = False
         """Whether a compressed capture was read: nothing is bounded before."""
         self.rows = 0
@@ -69,9 +75,18 @@ class RowBudget:
         """Count the records of a batch, whose rows are made together."""
         self._work.elements += batch.count
 
+    def count_state(self, size: int) -> None:
+        """Take note of the state of all open connections."""
+        self._state = max(self._state, size)
+
+    @property
+    def spent(self) -> int:
+        """Rows so far, and what counts as rows."""
+        return self.rows + self._work.rows + self._state // STATE_ROW
+
     def is_spent(self, captures: Sequence[CaptureInfo]) -> bool:
         """Whether there are more rows than the bytes read so far pay."""
-        spent = (self.rows + self._work.rows) * self._parts
+        spent = self.spent * self._parts
         if self.bounded and spent > self._paid:
             cost, free = self._limits.capture_row_cost, self._limits.capture_rows_free
             self._paid = free + sum(capture.taken // (cost if capture.compression else 1) for capture in captures)

@@ -83,11 +83,13 @@ class ProtocolSession:
         "_gaps",
         "_handed_back",
         "_info",
+        "_keys",
         "_last",
         "_late",
-        "_layered",
         "_layers",
         "_reset_by",
+        "_settings",
+        "_view",
         "_without_exchanges",
     )
 
@@ -107,7 +109,9 @@ class ProtocolSession:
         """
         self._dissector = dissector
         self._info = info
-        self._layers = Layers(settings.limits, keys, view, settings.work)
+        self._settings, self._keys, self._view = settings, keys, view
+        self._layers: Layers | None = None
+        """Made by the first Upgrade: most connections have no layers."""
         self._exchanges = Exchanges(settings.limits)
         self._handed_back: list[tuple[Chunk | Gap, int]] = []
         self._gaps = [0, 0]
@@ -115,7 +119,7 @@ class ProtocolSession:
         self._claimed = [0, 0]
         self._closed: frozenset[Side] = _NO_SIDES
         self._late: frozenset[Side] = _NO_SIDES
-        self._broken = self._layered = False
+        self._broken = False
         self._reset_by: Side | None = None
         self._explains = explains
         self._without_exchanges = "exchanges" not in settings.wanted and explains is None
@@ -142,18 +146,18 @@ class ProtocolSession:
         """Items of the next bytes or of a gap; ``now`` tells which packet released the item just taken."""
         if isinstance(event, Gap):
             self._gaps[event.side] += 1
-        return self._run(event, 0) if self._layered else self._feed(event)
+        return self._feed(event) if self._layers is None else self._run(self._layers, event, 0)
 
-    def _run(self, event: Chunk | Gap, level: int) -> Iterator[Item]:
+    def _run(self, layers: Layers, event: Chunk | Gap, level: int) -> Iterator[Item]:
         """Send an event up from a layer."""
-        return self._pass_up(self._layers.through(event, level))
+        return self._pass_up(layers, layers.through(event, level))
 
-    def _pass_up(self, passed: Iterator[Chunk | Gap]) -> Iterator[Item]:
+    def _pass_up(self, layers: Layers, passed: Iterator[Chunk | Gap]) -> Iterator[Item]:
         for above in passed:
-            if self._info.tls_keys is None and self._layers.opens_tls:
+            if self._info.tls_keys is None and layers.opens_tls:
                 self._info.tls_keys = "used"  # what observers know before the connection ends
             yield from self._feed(above)
-        for problem, mark in self._layers.notices():
+        for problem, mark in layers.notices():
             if problem.kind == "truncated":
                 self._name_reset(problem)
             yield ProblemItem(self._info, problem, mark.ts_ns, mark.packet)
@@ -169,10 +173,11 @@ class ProtocolSession:
 
         One event after the other: a layer must finish one before it gets the next.
         """
+        assert self._layers is not None, "an Upgrade made them"
         while self._handed_back:
             back, self._handed_back = self._handed_back, []
             for event, level in back:
-                yield from self._run(event, level)
+                yield from self._run(self._layers, event, level)
 
     def close(self, side: Side, reset_by: Side | None = None, *, open_at_end: bool = False) -> Iterator[Item]:
         """No more bytes of a side will come; a side whose bytes an Upgrade took back now is closed once more.
@@ -182,7 +187,8 @@ class ProtocolSession:
         self._exchanges.capture_ended = open_at_end
         self._closed |= {side}
         self._reset_by = reset_by
-        yield from self._pass_up(self._layers.close(side))
+        if self._layers is not None:
+            yield from self._pass_up(self._layers, self._layers.close(side))
         yield from self._items(self._dissector.close, side)
         late, self._late = self._late, _NO_SIDES
         for other in sorted(late):
@@ -202,12 +208,14 @@ class ProtocolSession:
                 yield ExchangeItem(self._info, exchange)
             for message, batch in self._exchanges.settled(exchange):
                 yield RecordItem(self._info, message, batch)
-        self._layers.end()
-        yield from self._pass_up(iter(()))
+        if self._layers is not None:
+            self._layers.end()
+            yield from self._pass_up(self._layers, iter(()))
         for side in _BOTH:
             if self._fed[side] > self._claimed[side]:
                 yield from self._unclaimed(side)
-        self._fill()
+        if self._layers is not None:
+            self._fill(self._layers)
 
     def _unclaimed(self, side: Side) -> Iterator[Item]:
         """Bytes of a side that the dissector did not account for."""
@@ -217,8 +225,9 @@ class ProtocolSession:
             detail = f"{size} bytes that {type(self._dissector).__name__} did not account for"
             yield ProblemItem(self._info, Problem("undecoded", "error", detail, "", side, size=size), None, None)
 
-    def _fill(self) -> None:
-        info, layers = self._info, self._layers
+    def _fill(self, layers: Layers) -> None:
+        """Write what layers made of the bytes into the row of the connection."""
+        info = self._info
         info.undecoded_bytes += layers.undecoded
         if layers.top(Side.CLIENT):
             info.client_plain_bytes = self._fed[Side.CLIENT]
@@ -249,7 +258,7 @@ class ProtocolSession:
                 return self._message(message)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # the border of the plugin
             return [self._fault(error)]
-        return self._each(events)
+        return () if isinstance(events, tuple) and not events else self._each(events)
 
     def _each(self, events: Iterable[Event]) -> Iterator[Item]:
         """Items of events that come one by one."""
@@ -365,10 +374,12 @@ class ProtocolSession:
             info.decompressed = True
 
     def _upgrade(self, upgrade: Upgrade) -> Iterator[Item]:
-        levels = [self._layers.top(side) for side in Side]
+        layers = self._layers
+        if layers is None:
+            layers = self._layers = Layers(self._settings.limits, self._keys, self._view, self._settings.work)
+        levels = [layers.top(side) for side in Side]
         try:
-            self._layers.push(upgrade)
-            self._layered = True
+            layers.push(upgrade)
             self._note_layer(upgrade)
             for side, offset in upgrade.at.items():
                 self._info.layer_starts = {side: offset, **self._info.layer_starts}

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from mqsniff.dissector import NEED, Probed, Sample, Verdict
 from mqsniff.limits import Limits
@@ -24,6 +24,12 @@ class RunEnd(Enum):
     OPEN = "more may come at once"
     PAUSED = "the peer speaks now: a frame may end exactly here"
     ENDED = "they are lost, or there are none"
+
+
+OPEN: Final = RunEnd.OPEN
+PAUSED: Final = RunEnd.PAUSED
+ENDED: Final = RunEnd.ENDED
+"""Looked up once: to find a member of an enumeration costs 0.1 µs."""
 
 
 class Prober(Protocol):
@@ -71,10 +77,10 @@ def confirm_frame(
     while True:
         size = prober.probe(side, data[at : min(at + head_max, end)])
         if size is NEED:
-            return False, 0 if run is RunEnd.ENDED or at + head_max <= end else end + 1
+            return False, 0 if run is ENDED or at + head_max <= end else end + 1
         if not isinstance(size, int) or not 0 < size <= limits.search_max:
             return False, 0
-        if isinstance(size, ProvenSize) and behind == 0 and run is RunEnd.ENDED and at + size > end:
+        if isinstance(size, ProvenSize) and behind == 0 and run is ENDED and at + size > end:
             return True, 0
         if behind == 0 and size > limits.search_sure:
             needed = 2
@@ -83,9 +89,9 @@ def confirm_frame(
         behind += 1
         at += size
         if at >= end:
-            if at in (end, beyond) and run is not RunEnd.OPEN:
+            if at in (end, beyond) and run is not OPEN:
                 return True, 0
-            return False, 0 if run is RunEnd.ENDED else at + 1
+            return False, 0 if run is ENDED else at + 1
 
 
 def verdict_at(prober: Prober, side: Side, data: bytes, start: int) -> Verdict:

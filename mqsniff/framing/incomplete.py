@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from mqsniff.framing.streambuffer import Mode, StreamBuffer
+from mqsniff.framing.streambuffer import INCOMPLETE, STEP, StreamBuffer
 from mqsniff.model import Frame, Gap
 
 
@@ -34,7 +34,7 @@ class IncompleteFrame:
         )
         stream.walked = None
         stream.position = start + there
-        stream.mode = Mode.INCOMPLETE
+        stream.mode = INCOMPLETE
 
     @property
     def end(self) -> int:
@@ -64,6 +64,6 @@ class IncompleteFrame:
         lost = sum(stop - start for start, stop in frame.holes)
         frame.unread = stream.position - frame.offset - len(frame.data) - lost
         frame.release = max(frame.release, now)
-        stream.mode = Mode.STEP
+        stream.mode = STEP
         stream.wants = 0
         return frame

@@ -12,21 +12,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, Protocol
+from typing import Protocol
 
 from mqsniff.dissector import NEED, WAIT_PEER, LayerChange, WorkCount
-from mqsniff.framing.confirmation import RunEnd
+from mqsniff.framing.confirmation import ENDED, OPEN, PAUSED
 from mqsniff.framing.decoding import decode_safely
 from mqsniff.framing.incomplete import IncompleteFrame
 from mqsniff.framing.pending import BYTES_KEPT, PendingRequests
 from mqsniff.framing.search import Search, Searcher
 from mqsniff.framing.sizes import Sizer, cut_size, first_head_size, size_of
-from mqsniff.framing.streambuffer import Mode, StreamBuffer
+from mqsniff.framing.streambuffer import INCOMPLETE, SEARCH, STEP, WAIT, StreamBuffer
 from mqsniff.limits import Limits
 from mqsniff.model import Chunk, Event, Frame, Gap, Side, Skipped, Upgrade
-
-_STEP: Final = Mode.STEP
-"""Looked up once: to find a member of an enumeration costs 0.1 µs, and this one is needed for each frame."""
 
 
 class Framed(Searcher, Sizer, Protocol):
@@ -60,6 +57,7 @@ class Machine:
         "_requests",
         "_searches",
         "_straight_max",
+        "_work",
         "streams",
     )
 
@@ -68,7 +66,9 @@ class Machine:
         self._limits = limits
         self._requests = requests
         self.streams = (StreamBuffer(Side.CLIENT), StreamBuffer(Side.SERVER))
-        self._searches = (Search(self.streams[0], work), Search(self.streams[1], work))
+        self._work = work
+        self._searches: list[Search | None] = [None, None]
+        """Made where a side is out of step: most never are."""
         self._incomplete: list[IncompleteFrame | None] = [None, None]
         self._head_first = first_head_size(owner)
         self._straight_max = min(limits.frame_max, BYTES_KEPT)
@@ -78,9 +78,17 @@ class Machine:
 
     def join_late(self, side: Side) -> None:
         """The capture begins inside the stream of a side."""
-        search = self._searches[side]
-        search.miss(None)
-        search.begin("the capture begins inside the stream")
+        self.streams[side].mode = SEARCH  # its search is made when it says something
+
+    def _search_of(self, stream: StreamBuffer) -> Search:
+        """The search of a side."""
+        search = self._searches[stream.side]
+        if search is None:
+            search = self._searches[stream.side] = Search(stream, self._work)
+            if stream.mode is SEARCH:  # it was joined late, and nothing of it came so far
+                search.miss(None)
+                search.begin("the capture begins inside the stream")
+        return search
 
     def feed(self, chunk: Chunk) -> Iterable[Event]:
         """Take the next bytes of a side."""
@@ -96,7 +104,7 @@ class Machine:
         size = len(data)
         if len(marks) > 1 or not 0 < size <= self._straight_max:
             return None
-        if not (stream.idle and self.streams[stream.peer].mode is _STEP):
+        if not (stream.idle and self.streams[stream.peer].mode is STEP):
             return None
         answer = owner.frame_size(stream.side, data[: self._head_first])
         if answer != size:
@@ -113,21 +121,23 @@ class Machine:
         if stream.held:
             stream.hold(chunk)
         else:
-            if stream.mode is Mode.SEARCH and chunk.offset > stream.end == stream.position:
-                self._searches[chunk.side].begin_at(chunk.offset)
+            if stream.mode is SEARCH:
+                search = self._search_of(stream)
+                if chunk.offset > stream.end == stream.position:
+                    search.begin_at(chunk.offset)
             stream.add(chunk)
         peer = self.streams[stream.peer]
-        if peer.mode is Mode.SEARCH and peer.paused_at != peer.end:
+        if peer.mode is SEARCH and peer.available and peer.paused_at != peer.end:
             peer.paused_at = peer.end  # once for each turn of the peer, however its packets are cut
             yield from self._pause(peer)
-        if stream.mode is Mode.WAIT:
+        if stream.mode is WAIT:
             if stream.waiting_bytes > self._limits.wait_max:
                 self._owner.now = max(self._owner.now, chunk.marks[-1].release)
                 yield from self._stop_waiting(stream)
         else:
-            if stream.mode is Mode.STEP:
+            if stream.mode is STEP:
                 yield from self._step(stream)
-            if stream.mode is not Mode.STEP:
+            if stream.mode is not STEP:
                 yield from self._advance(stream)
         self._owner.now = max(self._owner.now, chunk.marks[-1].release)
 
@@ -138,19 +148,31 @@ class Machine:
         yield from self._pass_gap(self.streams[gap.side], gap)
         yield from self._resume(gap.side.peer)
 
-    def close(self, side: Side) -> Iterator[Event]:
+    def close(self, side: Side) -> Iterable[Event]:
         """No more bytes of a side will come: give what still waits."""
-        stream, peer = self.streams[side], self.streams[side.peer]
+        stream = self.streams[side]
         stream.closed = True
+        peer = self.streams[stream.peer]
+        return () if peer.mode is not WAIT and self._gave_all(stream) else self._close(stream, peer)
+
+    def _gave_all(self, stream: StreamBuffer) -> bool:
+        """Whether nothing of a side waits."""
+        if stream.mode is SEARCH:
+            search = self._searches[stream.side]
+            return search is None or search.skips_nothing
+        return stream.idle
+
+    def _close(self, stream: StreamBuffer, peer: StreamBuffer) -> Iterator[Event]:
         yield from self._finish(stream)
-        if peer.mode is Mode.WAIT:
+        if peer.mode is WAIT:
             yield from self._stop_waiting(peer)
 
     def hand_back(self, side: Side, offset: int) -> list[Chunk | Gap]:
         """Hand back what was fed of a side from this offset on and not decoded yet."""
         stream = self.streams[side]
         back = stream.hand_back(offset)
-        self._searches[side].rewind(stream.end)
+        if (search := self._searches[side]) is not None:
+            search.rewind(stream.end)
         return back
 
     def may_wait(self, side: Side) -> bool:
@@ -162,25 +184,25 @@ class Machine:
     def _advance(self, stream: StreamBuffer) -> Iterator[Event]:
         """All events that the buffered bytes give, until more bytes are needed."""
         while True:
-            match stream.mode:
-                case Mode.STEP:
-                    yield from self._step(stream)
-                    if stream.mode is Mode.STEP:
-                        return
-                case Mode.SEARCH:
-                    skipped, found = self._search(stream)
-                    if skipped is not None:
-                        yield skipped
-                    if not found:
-                        return
-                case Mode.INCOMPLETE:
-                    incomplete = self._incomplete[stream.side]
-                    assert incomplete is not None
-                    if not incomplete.swallow():
-                        return
-                    yield from self._end_incomplete(stream, incomplete)
-                case Mode.WAIT:
+            mode = stream.mode
+            if mode is STEP:
+                yield from self._step(stream)
+                if stream.mode is STEP:
                     return
+            elif mode is SEARCH:
+                skipped, found = self._search(stream)
+                if skipped is not None:
+                    yield skipped
+                if not found:
+                    return
+            elif mode is INCOMPLETE:
+                incomplete = self._incomplete[stream.side]
+                assert incomplete is not None
+                if not incomplete.swallow():
+                    return
+                yield from self._end_incomplete(stream, incomplete)
+            else:  # it waits for the peer
+                return
 
     def _step(self, stream: StreamBuffer) -> Iterator[Event]:
         """Frame after frame while the side is in step and the bytes are there. Hot: once a frame."""
@@ -194,9 +216,9 @@ class Machine:
                     owner.now = max(owner.now, stream.size_release(frame))
                     yield from self._events_of(stream, frame)
                     self._requests.taken()
-                    if peer.mode is Mode.WAIT:
+                    if peer.mode is WAIT:
                         yield from self._resume(peer.side)
-                    if stream.mode is not Mode.STEP:
+                    if stream.mode is not STEP:
                         return
                 elif stream.available < min(size, frame_max):
                     stream.want(min(size, frame_max))
@@ -210,30 +232,30 @@ class Machine:
                 owner.now = max(owner.now, stream.mark_of(stream.position + size.needed - 1).release)
                 yield Upgrade({side: stream.position}, size.to)
                 if stream.available:
-                    self._searches[side].begin("no frame starts here")
+                    self._search_of(stream).begin("no frame starts here")
                 return
             elif size is WAIT_PEER and self.may_wait(side):
-                stream.mode = Mode.WAIT
+                stream.mode = WAIT
                 return
             else:
-                self._searches[side].begin("no frame starts here")
+                self._search_of(stream).begin("no frame starts here")
                 return
 
     def _search(self, stream: StreamBuffer) -> tuple[Skipped | None, bool]:
         """Search for the next frame, packet by packet: (skipped bytes, whether the side is in step)."""
-        search = self._searches[stream.side]
+        search = self._search_of(stream)
         for stop, release in search.unseen_packets():
-            if search.find(self._owner, self._limits, stop, RunEnd.OPEN):
+            if search.find(self._owner, self._limits, stop, OPEN):
                 self._owner.now = max(self._owner.now, release)
                 return self._found(stream), True
         return None, False
 
     def _end_run(self, stream: StreamBuffer, gap: Gap | None = None) -> Iterator[Event]:
         """Finish a search at a gap or at the close: a frame may end exactly here, or exactly after the gap."""
-        search, owner, limits = self._searches[stream.side], self._owner, self._limits
+        search, owner, limits = self._search_of(stream), self._owner, self._limits
         beyond = search.expect_behind(owner, limits, gap) if gap is not None and gap.known else -1
-        while stream.mode is Mode.SEARCH:
-            if not search.find(owner, limits, stream.end, RunEnd.ENDED, beyond=beyond):
+        while stream.mode is SEARCH:
+            if not search.find(owner, limits, stream.end, ENDED, beyond=beyond):
                 if (skipped := search.unfound()) is not None:
                     yield skipped
                 return
@@ -243,16 +265,16 @@ class Machine:
 
     def _pause(self, stream: StreamBuffer) -> Iterator[Event]:
         """The peer sends: the frame that is searched for may end exactly here."""
-        search = self._searches[stream.side]
-        while stream.mode is Mode.SEARCH and stream.available:
-            if not search.find(self._owner, self._limits, stream.end, RunEnd.PAUSED):
+        search = self._search_of(stream)
+        while stream.mode is SEARCH and stream.available:
+            if not search.find(self._owner, self._limits, stream.end, PAUSED):
                 return
             if (skipped := self._found(stream)) is not None:
                 yield skipped
             yield from self._advance(stream)
 
     def _found(self, stream: StreamBuffer) -> Skipped | None:
-        search = self._searches[stream.side]
+        search = self._search_of(stream)
         skipped = search.found()
         self._owner.missed(stream.side, search.missed())
         return skipped
@@ -263,7 +285,7 @@ class Machine:
         if size is not None:
             self._begin_incomplete(stream, size)
         else:
-            yield self._searches[stream.side].skip_rest(why, "truncated")
+            yield self._search_of(stream).skip_rest(why, "truncated")
 
     def _begin_incomplete(self, stream: StreamBuffer, size: int) -> None:
         """Begin a frame that will not be whole, or is larger than ``frame_max``."""
@@ -276,13 +298,13 @@ class Machine:
 
     def _pass_gap(self, stream: StreamBuffer, gap: Gap) -> Iterator[Event]:
         """Pass lost bytes: stay in step if they lie inside a frame of known size, else search after them."""
-        if stream.mode is Mode.SEARCH:
+        if stream.mode is SEARCH:
             yield from self._end_run(stream, gap)
-        if stream.mode is Mode.WAIT:
+        if stream.mode is WAIT:
             stream.hold(gap)
             return
         start = stream.position
-        if stream.mode is Mode.STEP and stream.available:
+        if stream.mode is STEP and stream.available:
             yield from self._cut_frame(stream, "the head of a frame was cut by a gap")
         if (incomplete := self._incomplete[stream.side]) is not None:
             inside = gap.known and gap.offset + gap.length <= incomplete.end
@@ -293,16 +315,16 @@ class Machine:
                 return
             yield from self._end_incomplete(stream, incomplete)
         self._requests.losses[stream.side] += 1
-        search = self._searches[stream.side]
+        search = self._search_of(stream)
         search.miss(start if gap.known else None)
         stream.jump(gap.offset + gap.length)
         search.begin("after a gap")
 
     def _finish(self, stream: StreamBuffer) -> Iterator[Event]:
         """Finish a closed side, unless it waits for the peer."""
-        if stream.mode is Mode.SEARCH:
+        if stream.mode is SEARCH:
             yield from self._end_run(stream)
-        if stream.mode is Mode.STEP and stream.available:
+        if stream.mode is STEP and stream.available:
             yield from self._cut_frame(stream, "the head of a frame was cut by the end")
         if (incomplete := self._incomplete[stream.side]) is not None:
             yield from self._end_incomplete(stream, incomplete)
@@ -310,12 +332,12 @@ class Machine:
     def _resume(self, side: Side) -> Iterator[Event]:
         """Resume a side that waited for its peer, if it did."""
         stream = self.streams[side]
-        if stream.mode is not Mode.WAIT:
+        if stream.mode is not WAIT:
             return
-        stream.mode = Mode.STEP
+        stream.mode = STEP
         stream.wants = 0
         yield from self._advance(stream)
-        while stream.held and stream.mode is not Mode.WAIT:
+        while stream.held and stream.mode is not WAIT:
             event = stream.next_held()
             if isinstance(event, Gap):
                 yield from self._pass_gap(stream, event)

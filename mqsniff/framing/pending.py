@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -89,28 +89,33 @@ class PendingRequests:
     def begin(self, frame: Frame) -> None:
         """Start on a frame, which is decoded next."""
         self._frame = frame
-        self._opened, self._answered, self._closed = [], [], []
+        if self._opened or self._answered or self._closed:  # of a frame that became no message
+            self._opened.clear()
+            self._answered.clear()
+            self._closed.clear()
 
     def finish(self, message: Message) -> None:
         """The frame became this message: note in it what the frame opened, answered and ended."""
-        for pending in self._opened:
-            pending.message = message
-        for pending in self._answered:
-            if pending.answer is None:
-                pending.answer = message
-                if message.frame.first_ts_ns < pending.frame.last_ts_ns:
-                    message.problems.append(Problem("clock", "warning", "the answer comes before its request"))
-            pending.last_answer = message
-        message.answers = len(self._answered)
-        if self._answered:
-            message.answered = tuple(self._answered)
         if self._opened:
+            for pending in self._opened:
+                pending.message = message
             message.pending = tuple(self._opened)
+            self._opened.clear()
             if len(message.frame.data) > BYTES_KEPT:
                 self._heavy = message.pending
+        if self._answered:
+            for pending in self._answered:
+                if pending.answer is None:
+                    pending.answer = message
+                    if message.frame.first_ts_ns < pending.frame.last_ts_ns:
+                        message.problems.append(Problem("clock", "warning", "the answer comes before its request"))
+                pending.last_answer = message
+            message.answers = len(self._answered)
+            message.answered = tuple(self._answered)
+            self._answered.clear()
         if self._closed:
             message.resolved = tuple(self._closed)
-        self._opened, self._answered, self._closed = [], [], []
+            self._closed.clear()
 
     def taken(self) -> None:
         """The message was consumed: drop bytes that its requests hold, and bodies beyond the limit (rules 5 and 6)."""
@@ -130,6 +135,8 @@ class PendingRequests:
         self._wide[pending] = names
         self._named += names
         while self._named > self._limits.handles_max and len(self._wide) > 1:
+            if not isinstance(self._wide, OrderedDict):
+                self._wide = OrderedDict(self._wide)  # as in ``_end_oldest``
             oldest = next(iter(self._wide))
             self._narrow(oldest)
             assert oldest.message is not None
@@ -210,6 +217,8 @@ class PendingRequests:
                 awaits.awaited_by.append(pending)
                 self._settling[pending] = None
                 if len(self._settling) > self._limits.pending_max:
+                    if not isinstance(self._settling, OrderedDict):
+                        self._settling = OrderedDict(self._settling)  # as in ``_end_oldest``
                     oldest = next(iter(self._settling))
                     self.resolve(oldest, oldest.status or "unanswered")
                 return
@@ -250,6 +259,8 @@ class PendingRequests:
 
     def _end_oldest(self) -> None:
         """End the first request of the first queue: the peer never replies."""
+        if not isinstance(self._queues, OrderedDict):
+            self._queues = OrderedDict(self._queues)  # a dict looks for its first entry among all that were deleted
         oldest = next(iter(self._queues.values()))[0]
         self.resolve(oldest, "unanswered" if oldest.expects else "oneway")
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from mqsniff.dissector import Candidate, Verdict, WorkCount
-from mqsniff.framing.confirmation import Prober, RunEnd, confirm_frame, frame_starts, probe_size
-from mqsniff.framing.streambuffer import Mode, StreamBuffer
+from mqsniff.framing.confirmation import ENDED, OPEN, PAUSED, Prober, RunEnd, confirm_frame, frame_starts, probe_size
+from mqsniff.framing.streambuffer import SEARCH, STEP, StreamBuffer
 from mqsniff.limits import Limits
 from mqsniff.model import Gap, Mark, ProblemKind, Side, Skipped
 
@@ -83,7 +83,7 @@ class Search:
     def begin(self, why: str) -> None:
         """Start to search at ``position``."""
         stream = self._stream
-        stream.mode = Mode.SEARCH
+        stream.mode = SEARCH
         self.miss(stream.position)
         self._skip_from = stream.position
         if stream.position == self._found_at:  # rule 3
@@ -99,6 +99,11 @@ class Search:
         """Start to search at ``offset``: the bytes before it went elsewhere and were reported there."""
         self._stream.jump(offset)
         self.begin(self._skip_why)
+
+    @property
+    def skips_nothing(self) -> bool:
+        """Whether no byte came that the search has not given to a frame or reported."""
+        return self._stream.end == self._skip_from
 
     # ---- looking
 
@@ -117,7 +122,7 @@ class Search:
 
         ``beyond``: stream offset of the first captured byte after the lost ones that ended the run; -1 if unknown.
         """
-        if stop < self._wants and (run is RunEnd.OPEN or (run is RunEnd.PAUSED and stop + 1 < self._wants)):
+        if stop < self._wants and (run is OPEN or (run is PAUSED and stop + 1 < self._wants)):
             return False
         stream = self._stream
         data = stream.data()
@@ -129,7 +134,7 @@ class Search:
             else:
                 accepted, wants = confirm_frame(prober, limits, side, data, at, end=end, run=run, beyond=beyond - base)
             if accepted:
-                final = run is RunEnd.ENDED or end - at > limits.wait_max
+                final = run is ENDED or end - at > limits.wait_max
                 accepted, wants = self._confirm(prober, data, at, end, final=final)
             if accepted or wants:
                 stream.position = base + at
@@ -186,7 +191,7 @@ class Search:
 
     def found(self) -> Skipped | None:
         """End the search, since ``position`` is at a frame; gives the skipped bytes, if any."""
-        self._stream.mode = Mode.STEP
+        self._stream.mode = STEP
         self._expected = _NONE
         self._found_at = self._stream.position
         return self._skipped()

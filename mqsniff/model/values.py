@@ -13,6 +13,8 @@ class Side(IntEnum):
     CLIENT = 0
     SERVER = 1
 
+    __hash__ = int.__hash__  # an enumeration hashes by name, in Python code
+
     @property
     def peer(self) -> Side:
         """The other end."""

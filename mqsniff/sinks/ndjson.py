@@ -5,7 +5,7 @@
 3. Other values are written by the rules of ``tables.values``.
 4. The line of a message is made without a dict, byte for byte the line that ``ndjson_line`` makes of the row of
    ``message_row``. That slow twin makes it if a text is not Unicode, a time has no name, a number fits no column, or
-   the serialiser refuses the body.
+   the serialiser refuses the body. Lines of exchanges and problems are made like this by ``exchangelines``.
 5. Parts that many messages share (endpoints, message names) are rendered once and cached, unless they are long: most of
    them come from the traffic.
 
@@ -19,24 +19,27 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import BinaryIO, Final
 
-import orjson
-
-from mqsniff.model import ConnectionInfo, Item, Message, MessageItem, RecordItem, Side, packet_capture, packet_number
-from mqsniff.model.items import endpoint
+from mqsniff.model import (
+    ConnectionInfo,
+    ExchangeItem,
+    Item,
+    Message,
+    MessageItem,
+    ProblemItem,
+    RecordItem,
+    Side,
+    packet_capture,
+    packet_number,
+)
+from mqsniff.sinks.exchangelines import exchange_line, problem_line
+from mqsniff.sinks.lineparts import LONG, REMEMBERED, cell, ends, text, time
 from mqsniff.sinks.recordlines import RecordLines
 from mqsniff.tables.rows import Captures, Row, fits, rows_of
 from mqsniff.tables.schemas import TABLES, TableName, names_of
-from mqsniff.tables.times import rfc3339, utc_second
+from mqsniff.tables.times import rfc3339
 from mqsniff.tables.values import Redaction, base64
 
 # ---- lines of messages
-
-REMEMBERED: Final = 1024
-"""Cached parts of lines, of each kind."""
-_DIGITS: Final = 9
-"""Digits of the nanoseconds of a second."""
-LONG: Final = 512
-"""Parts with longer texts, in characters, are not cached."""
 
 
 def message_line(connection: ConnectionInfo, message: Message, captures: Captures, shown: Redaction) -> bytes | None:
@@ -44,16 +47,16 @@ def message_line(connection: ConnectionInfo, message: Message, captures: Capture
     frame = message.frame
     body = shown.sure_json(message.body, finite=message.finite)
     ts_ns = str(frame.first_ts_ns)
-    ts = ended = _time(ts_ns)
+    ts = ended = time(ts_ns)
     if frame.last_ts_ns != frame.first_ts_ns:
-        ended = _time(str(frame.last_ts_ns))
+        ended = time(str(frame.last_ts_ns))
     if body is None or ts is None or ended is None or not fits(message):
         return None
     try:
         where = captures[packet_capture(frame.last_packet)].name
         head = (
             f"{_place(connection.connection_id, frame.side)}{frame.offset}{_who_of(connection, message, captures)}"
-            f'{packet_number(frame.first_packet)},"last_capture":{_text(where)}'
+            f'{packet_number(frame.first_packet)},"last_capture":{text(where)}'
             f',"last_packet":{packet_number(frame.last_packet)},"ts":"{ts}","ts_ns":{ts_ns}'
             f',"last_ts":"{ended}","size":{frame.size}{_what_of(message)}{_about(message)},"body":'
         ).encode()
@@ -69,7 +72,7 @@ def _end(problems: int) -> bytes:
 
 @lru_cache(REMEMBERED)
 def _place(connection_id: str, side: Side) -> str:
-    return f'{{"table":"messages","connection_id":{_text(connection_id)},"side":"{side.text}","stream_offset":'
+    return f'{{"table":"messages","connection_id":{text(connection_id)},"side":"{side.text}","stream_offset":'
 
 
 def _who_of(connection: ConnectionInfo, message: Message, captures: Captures) -> str:
@@ -98,9 +101,8 @@ def _who(  # noqa: PLR0917  # the key of what is remembered
     group: str | None,
     capture: str,
 ) -> str:
-    client, server = endpoint(client_ip, client_port), endpoint(server_ip, server_port)
-    ends = f',"client":{_text(client)},"server":{_text(server)}'
-    return f'{ends}{_cell("client_id", client_id)}{_cell("group", group)},"capture":{_text(capture)},"first_packet":'
+    who = ends.__wrapped__(client_ip, client_port, server_ip, server_port, client_id, group)
+    return f'{who},"capture":{text(capture)},"first_packet":'
 
 
 def _what_of(message: Message) -> str:
@@ -112,49 +114,23 @@ def _what_of(message: Message) -> str:
 @lru_cache(REMEMBERED)
 def _what(protocol: str, name: str, version: int | None, kind: str) -> str:
     number = "" if version is None else f',"version":{version}'
-    return f',"protocol":{_text(protocol)}{_cell("name", name)}{number},"kind":{_text(kind)}'
+    return f',"protocol":{text(protocol)}{cell("name", name)}{number},"kind":{text(kind)}'
 
 
 def _about(message: Message) -> str:
     """The columns ``correlation`` to ``error_count``."""
-    parts = [_cell("correlation", message.correlation)]
+    parts = [cell("correlation", message.correlation)]
     if message.topics:
-        parts.append(_cell("topics", message.topics))
+        parts.append(cell("topics", message.topics))
     if message.topic_ids:
-        parts.append(_cell("topic_ids", message.topic_ids))
+        parts.append(cell("topic_ids", message.topic_ids))
     if message.error_code is not None:
         parts.append(f',"error_code":{message.error_code}')
     if message.error_name is not None:
-        parts.append(_cell("error_name", message.error_name))
+        parts.append(cell("error_name", message.error_name))
     if message.error_count is not None:
         parts.append(f',"error_count":{message.error_count}')
     return "".join(parts)
-
-
-def _cell(name: str, value: str | tuple[str, ...] | None) -> str:
-    """A column of text with its name; empty for null."""
-    if value is None:
-        return ""
-    if type(value) is str and value.isdecimal() and value.isascii():
-        return f',"{name}":"{value}"'
-    return f',"{name}":{orjson.dumps(value).decode()}'
-
-
-@lru_cache(REMEMBERED)
-def _text(value: str) -> str:
-    """A text as JSON, cached: there are few different ones."""
-    return orjson.dumps(value).decode()
-
-
-def _time(digits: str) -> str | None:
-    """``times.rfc3339`` of nanoseconds in decimal digits; None if ``rfc3339`` itself has to make the text."""
-    second = _second(digits[:-_DIGITS]) if len(digits) > _DIGITS else None
-    return None if second is None else f"{second}.{digits[-_DIGITS:]}Z"
-
-
-@lru_cache(REMEMBERED)
-def _second(digits: str) -> str | None:
-    return utc_second(int(digits)) if digits.isdecimal() else None
 
 
 # ---- rows and the sink
@@ -191,6 +167,12 @@ class NdjsonSink:
                 if not item.message.partitions:
                     return
                 wanted = self._besides_messages
+        elif isinstance(item, ExchangeItem | ProblemItem) and (line := self._line(item)) is not None:
+            if line:
+                if self._records.waits:
+                    self._stream.writelines(self._records.rest())
+                self._stream.write(line)
+            return
         if isinstance(item, RecordItem) and (item.batch.count > FEW or self._records.waits):
             if "records" in self._wanted:
                 self._stream.writelines(self._records.add(item.connection, item.message, item.batch))
@@ -199,6 +181,12 @@ class NdjsonSink:
             if self._records.waits:
                 self._stream.writelines(self._records.rest())
             self._stream.write(ndjson_line(table, row, self._shown))
+
+    def _line(self, item: ExchangeItem | ProblemItem) -> bytes | None:
+        """The line of an exchange or a problem, empty if it is not wanted; None: its row has to be made."""
+        if isinstance(item, ExchangeItem):
+            return exchange_line(item, self._captures) if "exchanges" in self._wanted else b""
+        return problem_line(item, self._captures) if "problems" in self._wanted else b""
 
     @property
     def waiting(self) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import accumulate
 from operator import sub
@@ -238,6 +239,10 @@ class Connection:
     def _see_handshake(self, me: Direction, segment: Segment) -> None:
         """Process a packet as a part of the handshake."""
         ordering, handshake = self._ordering, self._handshake
+        if handshake.client is None and not segment.flags & SYN:
+            if ordering.packets == 1:
+                ordering.outbox.put(ConnectionOpened(ordering.mark(0), None))
+            return
         copy = bool(segment.flags & SYN) and self._anchor(me, segment)
         pending = handshake.pending
         handshake.take(segment, copy=copy)
@@ -394,7 +399,21 @@ def _block_end(offsets: list[int], low: int, size: int) -> int:
 
 def connection_id(domain: str, key: FlowKey, first: Segment) -> str:
     """A connection's name, 32 hex digits: a hash of capture domain, tunnel, endpoints and first packet."""
-    texts = domain.encode(errors="surrogatepass"), key.tunnel.encode(), key.low_ip, key.high_ip
-    parts = [part for text in texts for part in (len(text).to_bytes(4, "big"), text)]
-    parts.append(_NUMBERS.pack(key.low_port, key.high_port, first.ts_ns, first.seq & MASK))
-    return blake2b(b"".join(parts), digest_size=16).hexdigest()
+    low, high = key.low_ip, key.high_ip
+    numbers = _NUMBERS.pack(key.low_port, key.high_port, first.ts_ns, first.seq & MASK)
+    named = (
+        _sized_texts(domain, key.tunnel),
+        len(low).to_bytes(4, "big"),
+        low,
+        len(high).to_bytes(4, "big"),
+        high,
+        numbers,
+    )
+    return blake2b(b"".join(named), digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def _sized_texts(domain: str, tunnel: str) -> bytes:
+    """The texts in a connection's name, each after its size: they are the same for most connections."""
+    texts = domain.encode(errors="surrogatepass"), tunnel.encode()
+    return b"".join([part for text in texts for part in (len(text).to_bytes(4, "big"), text)])

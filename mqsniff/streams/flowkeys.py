@@ -112,11 +112,14 @@ def _is_greater(left: Words, right: Words) -> NDArray[np.bool_]:
 
 
 def _endpoints(words: Words, rows: Int64s) -> list[tuple[bytes, int]]:
-    """(address, port) of these rows."""
+    """(address, port) of these rows; an endpoint of many flows is one object, as connections keep theirs."""
     columns = [word[rows].tolist() for word in words]
     if len(columns) == 1:
-        return [((word >> 16).to_bytes(4, "big"), word & 0xFFFF) for word in columns[0]]
-    return [((upper << 64 | lower).to_bytes(16, "big"), port) for upper, lower, port in zip(*columns, strict=True)]
+        ends = {word: ((word >> 16).to_bytes(4, "big"), word & 0xFFFF) for word in dict.fromkeys(columns[0])}
+        return [ends[word] for word in columns[0]]
+    whole = list(zip(*columns, strict=True))
+    longer = {each: ((each[0] << 64 | each[1]).to_bytes(16, "big"), each[2]) for each in dict.fromkeys(whole)}
+    return [longer[each] for each in whole]
 
 
 def group_rows(words: Words) -> tuple[Int64s, Int64s]:

@@ -26,7 +26,7 @@ from __future__ import annotations
 import heapq
 import struct
 from bisect import bisect_right
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -189,7 +189,7 @@ class FlowTable:
         self.slow_segments = 0
         """Segments that were processed one by one so far, by the slow path."""
         self._last_ordinal = -1
-        self._swept: dict[FlowKey, int] = {}
+        self._swept: OrderedDict[FlowKey, int] = OrderedDict()  # a dict finds its first entry behind deleted ones
         """Connections that the last sweeps closed -> time until which they would have stayed open (rule 3)."""
 
     def __len__(self) -> int:

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -121,8 +122,8 @@ class Fragments:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._trains: dict[Hashable, _Train] = {}
-        self._closed: dict[Hashable, int] = {}
+        self._trains: OrderedDict[Hashable, _Train] = OrderedDict()  # a dict finds its first entry behind deleted ones
+        self._closed: OrderedDict[Hashable, int] = OrderedDict()
         """Finished datagrams -> time until which their fragments are dropped."""
         self._count = 0
         self._captured = 0

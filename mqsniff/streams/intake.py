@@ -24,9 +24,12 @@ def acknowledge(ordering: Ordering, me: Direction, segment: Segment) -> int:
     peer = ordering.peer(me)
     if not peer.started:
         peer.start(segment.ack)
+        return 0
     if peer.strays and peer.strays_confirmed(segment.ack):
         _resume(ordering, peer)
     offset = peer.offset_of(segment.ack)
+    if offset == peer.next and not peer.acked_beyond:
+        return offset
     if abs(offset - peer.next) > ordering.limits.jump_max:
         detail = f"acknowledgement {offset - peer.next:+d} bytes from the peer's stream: not believed"
         _ignore(ordering, me, "out_of_range", detail)
@@ -46,7 +49,7 @@ def receive(ordering: Ordering, me: Direction, segment: Segment, data: bytes, ac
         me.start(segment.first_seq)
     offset = me.offset_of(segment.first_seq)
     stop = offset + segment.size
-    if not me.is_plausible(offset, stop):
+    if offset != me.next and not me.is_plausible(offset, stop):
         _stray(ordering, me, Stray(segment, data, ack))
         return
     if me.strays:
@@ -94,6 +97,15 @@ def reset(ordering: Ordering, me: Direction, segment: Segment) -> bool:
 
 
 def _payload(ordering: Ordering, me: Direction, segment: Segment, piece: StreamPiece) -> None:
+    if me.end is None and ordering.is_next(me, piece):
+        ordering.deliver(me, piece)
+        me.recent = remember(me.recent, segment, ordering.limits)
+    else:
+        _place_payload(ordering, me, segment, piece)
+
+
+def _place_payload(ordering: Ordering, me: Direction, segment: Segment, piece: StreamPiece) -> None:
+    """Deliver a segment with payload, or let it wait, or find that its bytes are known."""
     stop = piece.stop
     if me.end is not None and stop > me.end:
         if segment.size > 1 or piece.offset != me.end:  # else a keep-alive probe: its byte has the FIN's number

@@ -88,8 +88,9 @@ class Ordering:
         """Count a packet and make it the current one; returns its direction."""
         me = self.directions[segment.direction]
         self.packets += 1
-        self.last_ns = max(self.last_ns, segment.ts_ns)
-        self.look_at(segment.ts_ns, segment.packet, segment.ordinal)
+        ts_ns = segment.ts_ns
+        self.last_ns = max(self.last_ns, ts_ns)
+        self._ts_ns, self._packet, self._release = ts_ns, segment.packet, segment.ordinal
         me.packets += 1
         if me.unseen_from is not None:
             self.resume_seen(me)
@@ -124,7 +125,7 @@ class Ordering:
         room = not me.waiting.pieces or me.waiting.head.offset >= stop
         if first.offset == me.next and room and not self._is_held(me, first):
             for piece in pieces:
-                self._deliver(me, piece)
+                self.deliver(me, piece)
             return stop - first.offset, None
         if not self.peer(me).packets:
             me.expect(first.offset, None, self.packets, self._ts_ns)
@@ -168,9 +169,16 @@ class Ordering:
             if not free:
                 return
             me = min(free, key=_head_ordinal)
-            self._deliver(me, me.waiting.pop())
+            self.deliver(me, me.waiting.pop())
 
-    def _deliver(self, me: Direction, piece: StreamPiece) -> None:
+    def is_next(self, me: Direction, piece: StreamPiece) -> bool:
+        """Whether a piece of captured bytes can be delivered at once: most segments of most connections."""
+        if piece.offset != me.next or me.waiting.pieces or piece.data is None:
+            return False
+        return len(piece.data) == piece.stop - piece.offset and not self._is_held(me, piece)
+
+    def deliver(self, me: Direction, piece: StreamPiece) -> None:
+        """Give a piece, whose turn it is."""
         self.has_output = True
         mark = Mark(piece.offset, piece.ts_ns, piece.packet, self._release)
         if piece.data is None:
@@ -179,7 +187,8 @@ class Ordering:
             self.outbox.put_bytes(me.index, piece.offset, piece.data, [mark])
             me.remember(piece.data)
         me.advance(piece.stop)
-        self._check_end(me)
+        if me.end is not None:
+            self._check_end(me)
 
     def give_up(self, me: Direction, stop: int, *, known: bool = True) -> None:
         """Report the bytes from the next one to ``stop`` as lost."""
@@ -251,10 +260,13 @@ class Ordering:
         while me.waiting.pieces:
             if me.waiting.head.offset > me.next:
                 self.give_up(me, me.waiting.head.offset)
-            self._deliver(me, me.waiting.pop())
+            self.deliver(me, me.waiting.pop())
 
     def flush(self) -> None:
         """Deliver all waiting pieces of both directions, and report what is missing at their ends."""
+        one, two = self.directions
+        if one.gave_all and two.gave_all:
+            return
         self._pump()
         while heads := [me for me in self.directions if me.waiting.pieces]:
             self._unblock(min(heads, key=_head_ordinal))

@@ -127,6 +127,13 @@ class Direction:
         return self.started and not (self.waiting.pieces or self.acked_beyond or self.strays or self.beyond)
 
     @property
+    def gave_all(self) -> bool:
+        """Whether nothing waits or is missing up to its end, or to the last byte that is known of."""
+        if self.waiting.pieces or self.acked_beyond or self.unseen_from is not None:
+            return False
+        return self.end is None or self.end == self.next
+
+    @property
     def has_history(self) -> bool:
         """Whether it keeps delivered bytes."""
         return bool(self._history)

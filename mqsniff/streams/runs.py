@@ -40,7 +40,7 @@ _RUN_MIN = 4
 
 
 class SegmentRun(NamedTuple):
-    """Rows ``first`` to ``stop`` of a FlowSortedBatch; the fields after ``fast`` are for fast runs only."""
+    """Rows ``first`` to ``stop`` of a FlowSortedBatch; ``direction`` to ``stop_payload`` are of fast runs."""
 
     first: int
     stop: int
@@ -60,6 +60,8 @@ class SegmentRun(NamedTuple):
     first_payload: int
     stop_payload: int
     """Its rows with payload, as indexes among all such rows."""
+    place: int
+    """Its first row, as an index among the rows of all runs that are short and not fast; -1 for others."""
 
 
 class Payloads(NamedTuple):
@@ -104,18 +106,33 @@ class FlowSortedBatch:
         keep = fast | (heads | ticked)[starts]
         keep[1:] |= fast[:-1]
         starts, fast = starts[keep], fast[keep]
-        self._runs = _describe(self._columns, starts, self._payload_rows, fast)
+        self._runs = _describe(self._columns, starts, self._payload_rows, fast).tolist()
+        self._sizes = np.diff(starts, append=len(order))
+        self._is_short = _are_short(fast, self._sizes)
+        self._short_rows: list[SegmentRow] | None = None
+        """The rows of all short runs, made together: a connection of one packet has one row."""
         self.groups = _groups(flow, order, heads, starts)
 
     def runs(self, group: FlowGroup) -> list[SegmentRun]:
         """The runs of a flow, in packet order."""
-        return [SegmentRun._make(row) for row in self._runs[group.first_run : group.stop_run].tolist()]
+        return list(map(SegmentRun._make, self._runs[group.first_run : group.stop_run]))
 
     def rows(self, run: SegmentRun) -> Iterator[tuple[int, SegmentRow]]:
         """(row, fields of its segment) of each row of a run."""
+        if run.place >= 0:
+            rows = self._short_rows or self._rows_of_short()
+            return enumerate(rows[run.place : run.place + run.stop - run.first], run.first)
+        return self._rows_in_blocks(run)
+
+    def _rows_in_blocks(self, run: SegmentRun) -> Iterator[tuple[int, SegmentRow]]:
         for first in range(run.first, run.stop, _BLOCK):
             columns = self._columns[:, first : min(first + _BLOCK, run.stop)].tolist()
             yield from enumerate(zip(*columns, strict=True), first)
+
+    def _rows_of_short(self) -> list[SegmentRow]:
+        short = np.repeat(self._is_short, self._sizes)
+        self._short_rows = list(zip(*self._columns[:, short].tolist(), strict=True))
+        return self._short_rows
 
     def rest(self, run: SegmentRun, row: int) -> SegmentRun:
         """The rest of a fast run, from a row with payload on."""
@@ -209,6 +226,11 @@ def _fast(starts: Int64s, payload_rows: Int64s) -> Bools:
     return np.diff(bounds, append=len(payload_rows)) >= _RUN_MIN
 
 
+def _are_short(fast: Bools, sizes: Int64s) -> Bools:
+    """Which runs are processed one by one, and have few rows."""
+    return ~fast & (sizes <= _BLOCK)
+
+
 def _describe(columns: Int64s, starts: Int64s, payload_rows: Int64s, fast: Bools) -> Int64s:
     """One row of ``SegmentRun`` fields for each run."""
     if not len(starts):
@@ -220,6 +242,8 @@ def _describe(columns: Int64s, starts: Int64s, payload_rows: Int64s, fast: Bools
     replies = columns[_DIRECTION] != columns[_DIRECTION][head]
     ahead = np.where(replies, 0, _signed(columns[_ACK] - columns[_ACK][head]))
     highest, lowest = np.maximum.reduceat(ahead, starts), np.minimum.reduceat(ahead, starts)
+    short = _are_short(fast, stops - starts)
+    own = np.where(short, stops - starts, 0)
     fields = {
         "first": starts,
         "stop": stops,
@@ -234,6 +258,7 @@ def _describe(columns: Int64s, starts: Int64s, payload_rows: Int64s, fast: Bools
         "replies": np.add.reduceat(replies, starts, dtype=np.int64),
         "first_payload": np.searchsorted(payload_rows, starts),
         "stop_payload": np.searchsorted(payload_rows, stops),
+        "place": np.where(short, np.cumsum(own) - own, -1),
     }
     return np.stack([np.asarray(fields[name], np.int64) for name in SegmentRun._fields], axis=1)
 

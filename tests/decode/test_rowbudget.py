@@ -62,7 +62,18 @@ def problems(path, spent: Limits) -> list[str]:
     return [item.problem.detail for item in run.items() if isinstance(item, ProblemItem)]
 
 
-@pytest.mark.parametrize("packets", [fragments, reversed_segments, unknown_tags, records])
+def open_connections() -> list[bytes]:
+    """Clients that ask and get no answer: each leaves a session."""
+    return [packet for port in range(COUNT // 20) for packet in asked(port)]
+
+
+def asked(port: int) -> list[bytes]:
+    """A handshake and a request."""
+    request = raw_request(API_VERSIONS, 0, 7, b"")
+    return [*conversation([("c", request)], client=20_000 + port, server=9092)][:4]
+
+
+@pytest.mark.parametrize("packets", [fragments, reversed_segments, unknown_tags, records, open_connections])
 def test_packets_segments_and_elements_count_as_rows_of_a_compressed_capture(tmp_path, packets):
     plain = pcap(packets())
     (tmp_path / "work.pcap").write_bytes(plain)

@@ -133,7 +133,7 @@ def test_an_answer_that_cannot_be_read_was_held_or_not_too() -> None:
 
 def test_watermarks_are_kept_for_so_many_partitions() -> None:
     driver = Driver(Kafka, replace(Limits(), handles_max=3))
-    sessions = driver.dissector._session._responses._sessions
+    sessions = driver.dissector._session._responses._shared.sessions
     said = [{"topic": f"t{number}", "partitions": [{"partition_index": 0, "high_watermark": 1}]} for number in range(9)]
     chunks = [
         Chunk(CLIENT, 0, fetch(1), [Mark(0, 0, 0, 0)]),
