@@ -48,6 +48,8 @@ class Outcome(NamedTuple):
     code: int
     status: str
     said: list[str]
+    failed: int = 0
+    """Attempts of tasks that failed."""
 
 
 KILLED: Final = Outcome(-9, "killed", [])
@@ -97,7 +99,7 @@ class Session:
         ends = [*list(began.values())[1:], time.monotonic()]
         if said["status"] == "finished":
             self.seconds = {stage: end - start for (stage, start), end in zip(began.items(), ends, strict=True)}
-        return Outcome(said["code"], said["status"], said["said"])
+        return Outcome(said["code"], said["status"], said["said"], said.get("failed", 0))
 
     def processes(self) -> list[tuple[int, Below]]:
         """The processes that this one started."""

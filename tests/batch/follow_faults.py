@@ -6,7 +6,8 @@ A chore: ``make follow-faults``, or ``python tests/batch/follow_faults.py --kill
    A command that was killed is started again; one that lost its JVM has to go on by itself.
 2. In the end all files are decoded, and the rows are compared with those of one run in this process.
 3. ``--stream``: the same for ``spark.readStream`` of each file by itself, whose query ends with its JVM and is started
-   again; its rows are compared with those of a read.
+   again; its rows are compared with those of a read. Three of four kills wait until a batch has begun; what the query
+   did then is told.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ from mqsniff.batch.store import Store
 
 ROOT = Path(__file__).parents[2]
 HASH_KEY = "the key of a comparison, 32 bytes"
+BATCH_S = 5.0
+"""About how long a batch of a query that was just started takes."""
+IDLE_S = 15.0
 COMMAND = (sys.executable, "-c", "from mqsniff.cli import main; main()", "batch", "--follow", "--settle", "1s")
 
 
@@ -87,8 +91,43 @@ def inputs_of(out: Path) -> list[str]:
     return [Path(taken.uri).name for run in runs for taken in run.inputs]
 
 
+class Query:
+    """What the files of a streaming query tell: its checkpoint, and its rows in ``out``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._before = self._files()
+
+    def in_batch(self) -> bool:
+        """Whether a batch was begun and not ended: its number is in ``offsets`` first, in ``commits`` last."""
+        return self._last("checkpoint/offsets") > self._last("checkpoint/commits")
+
+    def moment(self) -> str:
+        """What the query was doing when it was killed."""
+        if not self.in_batch():
+            return "between batches"
+        if self._last("out/_spark_metadata") == self._last("checkpoint/offsets"):
+            return "batch written, not committed"
+        return "batch half written" if self._files() > self._before else "batch reading"
+
+    def _last(self, folder: str) -> int:
+        names = (path.name.partition(".")[0] for path in (self._folder / folder).glob("*"))
+        return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+    def _files(self) -> set[str]:
+        return {path.name for path in (self._folder / "out").glob("*.parquet")}
+
+
+def wait_for_batch(query: Query) -> None:
+    """Wait until a batch has begun, half a minute at most."""
+    until = time.monotonic() + 30
+    while not query.in_batch() and time.monotonic() < until:
+        time.sleep(0.01)
+
+
 def stream_killed(kills: int, capture: Path) -> int:
     """Kill a streaming query again and again; the exit code of the comparison."""
+    moments: Counter[str] = Counter()
     with TemporaryDirectory(prefix="mqsniff-stream-faults-") as place:
         folder = Path(place)
         for name in ("pieces", "landing"):
@@ -100,12 +139,16 @@ def stream_killed(kills: int, capture: Path) -> int:
             if number < kills:
                 process = subprocess.Popen([*command, ""], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
                 assert process.stdout is not None
+                query = Query(folder)
                 assert process.stdout.readline() == b"started\n"
-                time.sleep(random.uniform(0, 15))
+                if number % 4:
+                    wait_for_batch(query)
+                time.sleep(random.uniform(0, BATCH_S if number % 4 else IDLE_S))
                 kill_all(process)
-                written = len(list((folder / "out").glob("*.parquet")))
-                click.echo(f"{number + 1}: killed; {written} files written", err=True)
+                moments[query.moment()] += 1
+                click.echo(f"{number + 1}: killed: {query.moment()}", err=True)
         time.sleep(2)
+        click.echo(f"killed: {', '.join(f'{moment} {count}' for moment, count in moments.items())}")
         return subprocess.run([*command, "once"], cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode
 
 
