@@ -1,7 +1,7 @@
 """Jobs as lines of JSON in, their stages and outcomes as lines of JSON out: many jobs in one Spark session.
 
-1. A job is ``{"inputs": […], "out": …}``. Its outcome has the exit code and the lines of ``mqsniff batch``, and how many
-   attempts of tasks failed, as Spark counted.
+1. A job is ``{"inputs": […], "out": …}``. Its outcome has the exit code and the lines of ``mqsniff batch``, and how
+   many attempts of tasks failed, as Spark counted.
 2. Each stage is told before it begins, and begins when a line is read: meanwhile the other side may change files.
 3. The session ends with the input.
 """

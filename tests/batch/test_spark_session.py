@@ -12,7 +12,7 @@ from pyspark import SparkFiles
 
 from mqsniff.batch.failures import one_line
 from mqsniff.batch.session import CLASSES, job_settings, local_settings, payload_folder, without_pandas_warning
-from mqsniff.batch.spark import SparkSteps
+from mqsniff.batch.sparksteps import SparkSteps
 
 if TYPE_CHECKING:
     import pytest
