@@ -68,6 +68,7 @@ class Session:
             folder.mkdir(parents=True, exist_ok=True)
         environment = os.environ | {name: str(folder) for name, folder in self.folders.items()}
         environment |= {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "dissectors", ROOT / "tests")))}
+        environment |= {"MQSNIFF_SPARK_CLASSES": ""}  # a JVM that archives classes lives on for a while
         command = [sys.executable, str(TESTS / "jobserver.py"), master, SPLIT_SIZE, TASKS]
         with (home / "log").open("ab") as log:
             self.process = subprocess.Popen(

@@ -160,6 +160,7 @@ def stream_killed(kills: int, capture: Path) -> int:
 def main(kills: int, seed: int, capture: Path, *, stream: bool) -> None:
     """Kill what follows a landing folder, again and again, and compare the rows."""
     random.seed(seed)
+    os.environ["MQSNIFF_SPARK_CLASSES"] = ""  # a JVM that archives classes lives on for a while
     if stream:
         sys.exit(stream_killed(kills, capture))
     counts: Counter[str] = Counter()
