@@ -6,8 +6,8 @@ A chore: ``make follow-faults``, or ``python tests/batch/follow_faults.py --kill
    A command that was killed is started again; one that lost its JVM has to go on by itself.
 2. In the end all files are decoded, and the rows are compared with those of one run in this process.
 3. ``--stream``: the same for ``spark.readStream`` of each file by itself, whose query ends with its JVM and is started
-   again; its rows are compared with those of a read. Three of four kills wait until a batch has begun; what the query
-   did then is told.
+   again; its rows are compared with those of a read. Three of four kills fall into a batch, at a random moment of the
+   time that one took, the others after one; what the query did then is told.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -35,9 +36,8 @@ from mqsniff.batch.store import Store
 
 ROOT = Path(__file__).parents[2]
 HASH_KEY = "the key of a comparison, 32 bytes"
-BATCH_S = 5.0
-"""About how long a batch of a query that was just started takes."""
-IDLE_S = 15.0
+IDLE_S = 3.0
+"""Seconds after a batch within which a query without work is killed."""
 COMMAND = (sys.executable, "-c", "from mqsniff.cli import main; main()", "batch", "--follow", "--settle", "1s")
 
 
@@ -118,35 +118,39 @@ class Query:
         return {path.name for path in (self._folder / "out").glob("*.parquet")}
 
 
-def wait_for_batch(query: Query) -> None:
-    """Wait until a batch has begun, half a minute at most."""
-    until = time.monotonic() + 30
-    while not query.in_batch() and time.monotonic() < until:
+def wait_until(condition: Callable[[], bool]) -> float:
+    """Wait for it, two minutes at most; the seconds that it took."""
+    began = time.monotonic()
+    while not condition() and time.monotonic() < began + 120:
         time.sleep(0.01)
+    return time.monotonic() - began
 
 
 def stream_killed(kills: int, capture: Path) -> int:
     """Kill a streaming query again and again; the exit code of the comparison."""
     moments: Counter[str] = Counter()
+    seconds = 0.0
     with TemporaryDirectory(prefix="mqsniff-stream-faults-") as place:
         folder = Path(place)
         for name in ("pieces", "landing"):
             (folder / name).mkdir()
-        rotated(capture, folder / "pieces", kills + 1)
+        rotated(capture, folder / "pieces", kills + 2)
         command = (sys.executable, "-c", STREAM, str(folder / "landing"), place)
         for number, file in enumerate(sorted((folder / "pieces").iterdir())):
             shutil.copy(file, folder / "landing")
-            if number < kills:
-                process = subprocess.Popen([*command, ""], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-                assert process.stdout is not None
-                query = Query(folder)
-                assert process.stdout.readline() == b"started\n"
-                if number % 4:
-                    wait_for_batch(query)
-                time.sleep(random.uniform(0, BATCH_S if number % 4 else IDLE_S))
-                kill_all(process)
-                moments[query.moment()] += 1
-                click.echo(f"{number + 1}: killed: {query.moment()}", err=True)
+            if number > kills:
+                break
+            process = subprocess.Popen([*command, ""], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            query = Query(folder)
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"started\n"
+            wait_until(query.in_batch)
+            if number % 4 == 0:
+                seconds = wait_until(lambda query=query: not query.in_batch())  # type: ignore[misc]  # it is a Query
+            time.sleep(random.uniform(0, seconds if number % 4 else IDLE_S))
+            kill_all(process)
+            moments.update([query.moment()] if number else [])
+            click.echo(f"{number}: killed: {query.moment()}; a batch takes {seconds:.1f} s", err=True)
         time.sleep(2)
         click.echo(f"killed: {', '.join(f'{moment} {count}' for moment, count in moments.items())}")
         return subprocess.run([*command, "once"], cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode
