@@ -31,6 +31,7 @@ SECTIONS = {
     "tls": "tlsruns",
     "batch-scan": "batchscan",
     "batch-spark": "batchspark",
+    "first-table": "firsttable",
 }
 """Name -> module; the function has the last word of the name."""
 LONG = ("marks", "stages")

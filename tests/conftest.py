@@ -5,6 +5,7 @@ Hypothesis has no deadline: tests never assert on time, and a busy machine is no
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import settings
 
 settings.register_profile("mqsniff", deadline=None)
 settings.load_profile("mqsniff")
+os.environ.setdefault("MQSNIFF_SPARK_CLASSES", "")  # a JVM that archives classes lives on after its command
 
 
 @pytest.fixture(autouse=True)

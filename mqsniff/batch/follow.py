@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from mqsniff.batch.commit import Archive, compare
-from mqsniff.batch.driver import IsReady, manifest_input
+from mqsniff.batch.driver import IsReady
 from mqsniff.batch.inputs import Listed, NoCapturesError, NoneReadableError, list_inputs
 from mqsniff.batch.job import JobReport
+from mqsniff.batch.manifest import manifest_input
 from mqsniff.batch.store import Store
 
 _State: TypeAlias = "tuple[int, int | None]"

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
+from mqsniff.batch.inputs import Listed
 from mqsniff.tables.values import escaped
 
 FORMAT: Final = 1
@@ -34,6 +35,11 @@ class ManifestInput(NamedTuple):
     size: int
     mark: str
     status: str = "ok"
+
+
+def manifest_input(listed: Listed) -> ManifestInput:
+    """An input as a manifest lists it."""
+    return ManifestInput(escaped(listed.uri), listed.size, "" if listed.mtime_ns is None else str(listed.mtime_ns))
 
 
 class Published(NamedTuple):

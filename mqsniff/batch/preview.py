@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mqsniff.batch.driver import for_cores, partitions_of
 from mqsniff.batch.handover import windows_of
 from mqsniff.batch.inputs import list_inputs
 from mqsniff.batch.job import JobOptions, counted
+from mqsniff.batch.jobruns import for_cores, partitions_of
 from mqsniff.batch.plan import EXPANSION, ScanPlan, Split, plan
 from mqsniff.tables.times import rfc3339
 

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from mqsniff.batch.classarchive import archive_options
 from mqsniff.batch.failures import failure, start_jvm, unreachable
 from mqsniff.batch.store import shown_uri
 
@@ -29,14 +30,9 @@ if TYPE_CHECKING:
 JAVA_MIN: Final = 17
 DEFAULT_MASTER: Final = "local[*,4]"
 """All cores of this machine, four attempts per task: plain local[*] allows one."""
-CLASSES: Final = "MQSNIFF_SPARK_CLASSES"
-"""Environment variable: a file in which the JVM archives Spark's classes for later sessions. Without it there is no
-archive: making one takes ten CPU seconds, and saves seven at each later start (decision 013)."""
 _JAVA_OPTIONS: Final = ("-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1")
 """Our own sessions copy bytes for about a minute: the second compiler and a concurrent garbage collector cost more than
 they save (1 GB took 24 CPU seconds of the JVM, not 41)."""
-_QUIET: Final = ("-Xlog:cds*=off", "-Xlog:class+path=off")
-"""The JVM logs about class archives to stdout, where our report is."""
 _OPTIONS_OF_USERS: Final = ("SPARK_CONF_DIR", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 _DESCRIPTION: Final = "spark.job.description"
 _UNDER_SUBMIT: Final = "PYSPARK_GATEWAY_PORT"
@@ -133,7 +129,8 @@ def _classic_session(master: str | None, package: str | None) -> SparkSession:
 
 def local_settings() -> dict[str, str]:
     """Our settings for a session on this machine, without those that the user chose."""
-    settings = {"spark.driver.defaultJavaOptions": shlex.join(_java_options()), **_LOCAL_SETTINGS}
+    java = (*_JAVA_OPTIONS, *archive_options(_JAVA_OPTIONS))
+    settings = {"spark.driver.defaultJavaOptions": shlex.join(java), **_LOCAL_SETTINGS}
     chosen = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     if "memory" in chosen:
         del settings["spark.driver.memory"]
@@ -145,16 +142,6 @@ def local_settings() -> dict[str, str]:
 def _java_is_chosen() -> bool:
     """Whether the user may have chosen options for the JVM, which ours could contradict."""
     return "java" in os.environ.get("PYSPARK_SUBMIT_ARGS", "").lower() or any(map(os.environ.get, _OPTIONS_OF_USERS))
-
-
-def _java_options() -> tuple[str, ...]:
-    """Options for the JVM; it makes the class archive that ``CLASSES`` names, or starts from it if it exists."""
-    name = os.environ.get(CLASSES)
-    if not name:
-        return _JAVA_OPTIONS
-    archive = Path(name).absolute()
-    option = "SharedArchiveFile" if archive.exists() else "ArchiveClassesAtExit"
-    return (*_JAVA_OPTIONS, f"-XX:{option}={archive}", *_QUIET)
 
 
 def _remote_session(remote: str, package: str | None) -> SparkSession:

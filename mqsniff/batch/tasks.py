@@ -15,6 +15,7 @@ import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
 from importlib.metadata import entry_points
@@ -187,3 +188,11 @@ def task_name() -> str:
     context = TaskContext.get()
     where = "0" if context is None else f"{context.partitionId():05d}-{context.attemptNumber()}"
     return f"{where}-{os.urandom(4).hex()}"
+
+
+def with_keys(output: TaskOutput) -> TaskOutput:
+    """With the paths of the files of keys, in a task."""
+    from pyspark import SparkFiles  # noqa: PLC0415  # only in workers
+
+    paths = [name and SparkFiles.get(name) for name in (output.key_file, output.hash_key_file)]
+    return replace(output, key_file=paths[0], hash_key_file=paths[1])

@@ -69,7 +69,7 @@ class _Follower:
     def open_stores(self) -> tuple[list[str], str]:
         """Inputs and tables with the session's settings of Hadoop, where such are taken."""
         if any(map(takes_settings, (*self._inputs, self._out))):
-            from mqsniff.batch.spark import hadoop_setting
+            from mqsniff.batch.sparksteps import hadoop_setting
 
             setting = hadoop_setting(self._opened())
             self._inputs = [with_settings(uri, setting) for uri in self._inputs]

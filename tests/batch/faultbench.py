@@ -48,6 +48,8 @@ class Outcome(NamedTuple):
     code: int
     status: str
     said: list[str]
+    failed: int = 0
+    """Attempts of tasks that failed."""
 
 
 KILLED: Final = Outcome(-9, "killed", [])
@@ -66,6 +68,7 @@ class Session:
             folder.mkdir(parents=True, exist_ok=True)
         environment = os.environ | {name: str(folder) for name, folder in self.folders.items()}
         environment |= {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "dissectors", ROOT / "tests")))}
+        environment |= {"MQSNIFF_SPARK_CLASSES": ""}  # a JVM that archives classes lives on for a while
         command = [sys.executable, str(TESTS / "jobserver.py"), master, SPLIT_SIZE, TASKS]
         with (home / "log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -97,7 +100,7 @@ class Session:
         ends = [*list(began.values())[1:], time.monotonic()]
         if said["status"] == "finished":
             self.seconds = {stage: end - start for (stage, start), end in zip(began.items(), ends, strict=True)}
-        return Outcome(said["code"], said["status"], said["said"])
+        return Outcome(said["code"], said["status"], said["said"], said.get("failed", 0))
 
     def processes(self) -> list[tuple[int, Below]]:
         """The processes that this one started."""

@@ -6,7 +6,8 @@ A chore: ``make follow-faults``, or ``python tests/batch/follow_faults.py --kill
    A command that was killed is started again; one that lost its JVM has to go on by itself.
 2. In the end all files are decoded, and the rows are compared with those of one run in this process.
 3. ``--stream``: the same for ``spark.readStream`` of each file by itself, whose query ends with its JVM and is started
-   again; its rows are compared with those of a read.
+   again; its rows are compared with those of a read. Three of four kills fall into a batch, at a random moment of the
+   time that one took, the others after one; what the query did then is told.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -34,6 +36,8 @@ from mqsniff.batch.store import Store
 
 ROOT = Path(__file__).parents[2]
 HASH_KEY = "the key of a comparison, 32 bytes"
+IDLE_S = 3.0
+"""Seconds after a batch within which a query without work is killed."""
 COMMAND = (sys.executable, "-c", "from mqsniff.cli import main; main()", "batch", "--follow", "--settle", "1s")
 
 
@@ -87,25 +91,68 @@ def inputs_of(out: Path) -> list[str]:
     return [Path(taken.uri).name for run in runs for taken in run.inputs]
 
 
+class Query:
+    """What the files of a streaming query tell: its checkpoint, and its rows in ``out``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._before = self._files()
+
+    def in_batch(self) -> bool:
+        """Whether a batch was begun and not ended: its number is in ``offsets`` first, in ``commits`` last."""
+        return self._last("checkpoint/offsets") > self._last("checkpoint/commits")
+
+    def moment(self) -> str:
+        """What the query was doing when it was killed."""
+        if not self.in_batch():
+            return "between batches"
+        if self._last("out/_spark_metadata") == self._last("checkpoint/offsets"):
+            return "batch written, not committed"
+        return "batch half written" if self._files() > self._before else "batch reading"
+
+    def _last(self, folder: str) -> int:
+        names = (path.name.partition(".")[0] for path in (self._folder / folder).glob("*"))
+        return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+    def _files(self) -> set[str]:
+        return {path.name for path in (self._folder / "out").glob("*.parquet")}
+
+
+def wait_until(condition: Callable[[], bool]) -> float:
+    """Wait for it, two minutes at most; the seconds that it took."""
+    began = time.monotonic()
+    while not condition() and time.monotonic() < began + 120:
+        time.sleep(0.01)
+    return time.monotonic() - began
+
+
 def stream_killed(kills: int, capture: Path) -> int:
     """Kill a streaming query again and again; the exit code of the comparison."""
+    moments: Counter[str] = Counter()
+    seconds = 0.0
     with TemporaryDirectory(prefix="mqsniff-stream-faults-") as place:
         folder = Path(place)
         for name in ("pieces", "landing"):
             (folder / name).mkdir()
-        rotated(capture, folder / "pieces", kills + 1)
+        rotated(capture, folder / "pieces", kills + 2)
         command = (sys.executable, "-c", STREAM, str(folder / "landing"), place)
         for number, file in enumerate(sorted((folder / "pieces").iterdir())):
             shutil.copy(file, folder / "landing")
-            if number < kills:
-                process = subprocess.Popen([*command, ""], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-                assert process.stdout is not None
-                assert process.stdout.readline() == b"started\n"
-                time.sleep(random.uniform(0, 15))
-                kill_all(process)
-                written = len(list((folder / "out").glob("*.parquet")))
-                click.echo(f"{number + 1}: killed; {written} files written", err=True)
+            if number > kills:
+                break
+            process = subprocess.Popen([*command, ""], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            query = Query(folder)
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"started\n"
+            wait_until(query.in_batch)
+            if number % 4 == 0:
+                seconds = wait_until(lambda query=query: not query.in_batch())  # type: ignore[misc]  # it is a Query
+            time.sleep(random.uniform(0, seconds if number % 4 else IDLE_S))
+            kill_all(process)
+            moments.update([query.moment()] if number else [])
+            click.echo(f"{number}: killed: {query.moment()}; a batch takes {seconds:.1f} s", err=True)
         time.sleep(2)
+        click.echo(f"killed: {', '.join(f'{moment} {count}' for moment, count in moments.items())}")
         return subprocess.run([*command, "once"], cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode
 
 
@@ -117,6 +164,7 @@ def stream_killed(kills: int, capture: Path) -> int:
 def main(kills: int, seed: int, capture: Path, *, stream: bool) -> None:
     """Kill what follows a landing folder, again and again, and compare the rows."""
     random.seed(seed)
+    os.environ["MQSNIFF_SPARK_CLASSES"] = ""  # a JVM that archives classes lives on for a while
     if stream:
         sys.exit(stream_killed(kills, capture))
     counts: Counter[str] = Counter()

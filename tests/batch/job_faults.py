@@ -6,7 +6,8 @@ A chore: ``make job-faults KILLS=20``, or ``python tests/batch/job_faults.py wor
 2. ``worker``: a Python worker is killed; ``executor``: the JVM of one of two executors; ``driver``: the process that
    runs the job, with all that it started. Then another process runs the same job again. ``forked`` is a driver that
    runs the tasks itself, without Spark: a hundred kills take a minute. A kill falls into a stage of the job, each in
-   its turn, at a random moment of it.
+   its turn, at a random moment of it. It met running work if Spark counts an attempt of a task that failed; a driver
+   always runs.
 3. ``inputs``: a capture is deleted, grows, shrinks, or is rewritten with the same size, between listing and scan,
    between scan and decoding, and there with an executor killed too.
 4. ``disks`` (as root): small disks are full, of random sizes, those of Spark's temporary files and of OUT.
@@ -41,6 +42,8 @@ from mqsniff.batch.job import JobOptions, JobReport
 MASTER: Final = "local[2,4]"
 EXECUTORS: Final = "local-cluster[2,1,1024]"
 STAGES: Final = ("scanning", "decoding", "finishing", "publishing")
+WITH_TASKS: Final = STAGES[:3]
+"""In the others, workers and executors do nothing."""
 
 
 class Strike:
@@ -112,8 +115,8 @@ def killed_jobs(bench: Bench, kind: str, kills: int) -> None:
     with bench.read(out):
         assert session.run(bench.captures, out).code == 0
     bench.check(out)
-    seconds, hits, ends = session.seconds, Counter[str](), Counter[str]()
-    stages = [name for name in STAGES if name in seconds]
+    seconds, hits, met, ends = session.seconds, Counter[str](), Counter[str](), Counter[str]()
+    stages = [name for name in (STAGES if kind == "driver" else WITH_TASKS) if name in seconds]
     while hits.total() < kills and bench.number < 3 * kills + 3:
         stage = stages[bench.number % len(stages)]
         out = bench.new_out()
@@ -125,18 +128,20 @@ def killed_jobs(bench: Bench, kind: str, kills: int) -> None:
                 bench.faults += [f"{out.name}: process {name} is left" for name in left_of(strike.processes, 20)]
                 bench.faults += misled_commands(out, len(bench.rows["messages"]))
                 again = other.run(bench.captures, out)
-                ends[again.status] += 1
+                ends[" ".join((again.status, *(line.partition(", ")[2] for line in again.said)))] += 1
+                met[strike.hit] += 1
                 session = _another(bench, session)
             else:
                 again = outcome
                 seconds = session.seconds
+                met.update([strike.hit] if strike.hit and outcome.failed else [])
         bench.faults += [f"{out.name}: {again}"] if again.code else []
         bench.check(out)
         hits.update([strike.hit] if strike.hit else [])
         bench.tell(f"{kind} {hits.total()}: {strike.hit or 'missed'}, {outcome.status}; {again}; {reader.looks} looks")
         shutil.rmtree(out)
     left = session.close()
-    told = ", ".join(f"{name} {count}" for name, count in sorted(hits.items()))
+    told = ", ".join(f"{name} {count}, {met[name]} of them met running work" for name, count in sorted(hits.items()))
     click.echo(f"{kind}: {hits.total()} kills ({told}), then {dict(ends)}; left at the end: {left or 'nothing'}")
 
 

@@ -1,6 +1,7 @@
 """Jobs as lines of JSON in, their stages and outcomes as lines of JSON out: many jobs in one Spark session.
 
-1. A job is ``{"inputs": […], "out": …}``. Its outcome has the exit code and the lines of ``mqsniff batch``.
+1. A job is ``{"inputs": […], "out": …}``. Its outcome has the exit code and the lines of ``mqsniff batch``, and how
+   many attempts of tasks failed, as Spark counted.
 2. Each stage is told before it begins, and begins when a line is read: meanwhile the other side may change files.
 3. The session ends with the input.
 """
@@ -30,6 +31,14 @@ def on_stage(stage: str) -> None:
     sys.stdin.readline()
 
 
+def failed_attempts(session: Any) -> int:
+    """Attempts of tasks that failed so far, also those of executors that were lost."""
+    context = session.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    executors = context.statusStore().executorList(False)
+    return sum(executors.apply(number).failedTasks() for number in range(executors.size()))
+
+
 def main() -> None:
     """Serve jobs until the input ends."""
     master, split_size, tasks = sys.argv[1:]
@@ -38,6 +47,7 @@ def main() -> None:
     tell(ready=True)
     while line := sys.stdin.readline():
         job = json.loads(line)
+        before = failed_attempts(session)
         try:
             report = run(session, job["inputs"], job["out"], options, on_stage)
         except (CommitError, InputError, SessionError, StoreError) as error:
@@ -45,7 +55,7 @@ def main() -> None:
             continue
         said = [*report.recovered, *(f"{uri}: {why}" for uri, why in report.unreadable)]
         code = 2 if report.unreadable else 0
-        tell(code=code, status=report.status, said=said, tables=report.tables, seconds=report.seconds)
+        tell(code=code, status=report.status, said=said, failed=failed_attempts(session) - before)
     session.stop()
 
 

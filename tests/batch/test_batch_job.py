@@ -23,9 +23,10 @@ from inprocess import InProcess
 from tinycapture import ip_tcp
 
 from mqsniff.batch.commit import Archive, CommitError
-from mqsniff.batch.driver import partitions_of, run_job
+from mqsniff.batch.driver import run_job
 from mqsniff.batch.inputs import InputError
 from mqsniff.batch.job import JobOptions, JobReport
+from mqsniff.batch.jobruns import partitions_of
 from mqsniff.batch.plan import ScanPlan, Split, split_size_of
 from mqsniff.batch.store import Store, StoreError
 from mqsniff.filters.itemfilter import Filters

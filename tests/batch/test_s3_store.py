@@ -17,7 +17,8 @@ from mqsniff.batch.commit import Archive
 from mqsniff.batch.datasource import register
 from mqsniff.batch.filesystems import with_settings
 from mqsniff.batch.inputs import list_inputs, read_range
-from mqsniff.batch.spark import hadoop_setting, run
+from mqsniff.batch.spark import run
+from mqsniff.batch.sparksteps import hadoop_setting
 from mqsniff.batch.store import Store
 
 pytest.importorskip("moto.server", reason="pip install 'moto[server]'")

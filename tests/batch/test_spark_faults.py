@@ -24,7 +24,8 @@ from mqsniff.batch.commit import Archive
 from mqsniff.batch.driver import run_job
 from mqsniff.batch.inputs import InputError
 from mqsniff.batch.job import JobOptions
-from mqsniff.batch.spark import SparkSteps, run
+from mqsniff.batch.spark import run
+from mqsniff.batch.sparksteps import SparkSteps
 from mqsniff.batch.store import Store
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")

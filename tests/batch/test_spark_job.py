@@ -24,7 +24,8 @@ from mqsniff.batch.inputs import InputError
 from mqsniff.batch.job import JobOptions
 from mqsniff.batch.origins import PieceShift
 from mqsniff.batch.session import without_pandas_warning
-from mqsniff.batch.spark import SparkSteps, frames, read, run
+from mqsniff.batch.spark import frames, read, run
+from mqsniff.batch.sparksteps import SparkSteps
 from mqsniff.batch.tasktables import TaskOutput
 from mqsniff.filters.itemfilter import Filters
 from mqsniff.sinks.parts import WrittenPart

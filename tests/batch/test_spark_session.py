@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pyspark import SparkFiles
 
+from mqsniff.batch.classarchive import CLASSES
 from mqsniff.batch.failures import one_line
-from mqsniff.batch.session import CLASSES, job_settings, local_settings, payload_folder, without_pandas_warning
-from mqsniff.batch.spark import SparkSteps
+from mqsniff.batch.session import job_settings, local_settings, payload_folder, without_pandas_warning
+from mqsniff.batch.sparksteps import SparkSteps
 
 if TYPE_CHECKING:
     import pytest
@@ -76,25 +77,9 @@ def test_workers_of_another_python_are_started_as_pyspark_does(monkeypatch: pyte
     assert "spark.python.daemon.module" not in local_settings()
 
 
-def java_options() -> list[str]:
-    """What the JVM of a session on this machine is given, as Spark splits it."""
-    return shlex.split(local_settings()["spark.driver.defaultJavaOptions"])
-
-
-def test_no_classes_are_kept_unless_somebody_names_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(CLASSES, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert [java_options() for _ in range(3)] == [["-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1"]] * 3
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_first_session_makes_the_file_of_classes_and_later_ones_start_from_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_for_an_archive_of_classes_come_after_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tmp_path / "Spark's classes.jsa"
     monkeypatch.setenv(CLASSES, str(archive))
-    assert f"-XX:ArchiveClassesAtExit={archive}" in java_options()
-    archive.write_bytes(b"classes")
-    assert f"-XX:SharedArchiveFile={archive}" in java_options()
-    assert "-Xlog:cds*=off" in java_options()  # the report stands alone on stdout
+    options = shlex.split(local_settings()["spark.driver.defaultJavaOptions"])  # as Spark splits it
+    assert options[:2] == ["-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1"]
+    assert options[2] == f"-XX:ArchiveClassesAtExit={archive}"
