@@ -10,9 +10,8 @@ import pytest
 from tinycapture import OK, conversation, pcap
 from toymq import ToyMq
 
-from mqsniff.decode.conversation import TLS_STATE, Conversation, RunContext
+from mqsniff.decode.conversation import Conversation, RunContext
 from mqsniff.decode.registry import LoadedDissector, Registry
-from mqsniff.decode.session import SESSION_STATE
 from mqsniff.dissector import Settings, Verdict
 from mqsniff.framing import confirmation
 from mqsniff.limits import Limits
@@ -435,19 +434,23 @@ def test_a_state_is_counted_as_bytes_that_wait_then_as_that_of_the_session():
     toy.said(0, b"F", 6)
     assert toy.talk.state_size == 2
     toy.said(0, b"\x05ab", 7)
-    assert toy.talk.state_size == SESSION_STATE + toy.talk._session._dissector.state_size
+    assert toy.talk.state_size == 6144 + toy.talk._session._dissector.state_size
     tls = Toy()
     tls.said(0, HELLO, 6)
     assert tls.talk.state_size == len(HELLO), "a broker may still refuse it"
     tls.said(1, bytes(70), 7)
-    assert tls.talk.state_size == TLS_STATE
+    assert tls.talk.state_size == 8192
 
 
 class Watching:
-    """Keeps what it was shown of connections."""
+    """Keeps what it was shown of connections and of records of TLS."""
 
     def __init__(self):
         self.seen = []
+        self.records = []
+
+    def see_record(self, info, record):
+        self.records.append((info, record.side, record.start, record.stop))
 
     def see_connection(self, connection, info):
         self.seen.append((connection.key, info))
@@ -464,6 +467,14 @@ def test_an_observer_sees_each_connection_and_may_ask_for_spans():
     assert asked.spans is not None
     _, (_, _, asked) = Toy().said(0, b"F\x01q", 7)
     assert asked.spans is None
+
+
+def test_an_observer_sees_the_records_of_tls_under_a_connection():
+    watching = Watching()
+    toy = Toy(observer=watching)
+    toy.said(0, HELLO, 6)
+    toy.said(1, bytes.fromhex("15030300020228") * 10, 7)
+    assert watching.records == [(toy.info, SERVER, 7 * number, 7 * number + 7) for number in range(10)]
 
 
 V1 = b"PROXY TCP4 10.1.1.1 10.2.2.2 1 2\r\n"

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqsniff.decode.detection import (
-    ANSWER_MAX,
-    BEFORE_MAX,
-    STARTS_MAX,
-    Detected,
-    Detection,
-    client_by_ports,
-    name_undecoded,
-)
+from mqsniff.decode.detection import Detected, Detection, client_by_ports, name_undecoded
 from mqsniff.decode.proxyhead import ProxyHead
 from mqsniff.decode.registry import Claim, LoadedDissector, Registry
 from mqsniff.dissector import Dissector, Sample, Verdict
@@ -311,17 +303,17 @@ def test_of_several_losses_the_sample_before_the_first_and_before_the_last_are_k
 
 def test_of_the_bytes_before_a_loss_the_first_are_kept():
     detecting = hearing()
-    detecting.chunk(said(bytes(BEFORE_MAX + 1)))
+    detecting.chunk(said(bytes(8193)))
     detecting.gap(0)
-    assert detecting.state_size == BEFORE_MAX
-    detecting.chunk(said(b"?", BEFORE_MAX + 9))
-    assert detecting.state_size == BEFORE_MAX + 1
+    assert detecting.state_size == 8192
+    detecting.chunk(said(b"?", 8201))
+    assert detecting.state_size == 8193
 
 
 # ---- replies to what nobody took
 
 
-@pytest.mark.parametrize(("size", "awaits"), [(ANSWER_MAX - 1, True), (ANSWER_MAX, False)])
+@pytest.mark.parametrize(("size", "awaits"), [(63, True), (64, False)])
 def test_an_answer_is_awaited_while_one_side_has_said_nearly_nothing(size, awaits):
     detecting = hearing(limits=Limits(detect_max=4096))
     assert detecting.awaits_answer
@@ -333,7 +325,7 @@ def test_an_answer_is_awaited_while_one_side_has_said_nearly_nothing(size, await
     assert not detecting.awaits_answer
 
 
-@pytest.mark.parametrize(("size", "found"), [(ANSWER_MAX, True), (ANSWER_MAX + 1, False)])
+@pytest.mark.parametrize(("size", "found"), [(64, True), (65, False)])
 def test_a_short_answer_may_show_the_protocol_of_a_request_that_nobody_took(size, found):
     class Answering(Hearing):
         """Sure of servers that begin with b"reply"."""
@@ -376,10 +368,10 @@ def test_of_tiny_packets_the_last_ones_are_tried_and_a_look_is_taken_after_each_
         before = len(Looking.starts)
         assert detecting.chunk(said(b"\x80", number - 1)) is None
         looks += [number] * (len(Looking.starts) - before)
-    assert looks == [*range(1, STARTS_MAX + 2), 73, 82, 92]
-    assert Looking.starts[-1] == tuple(range(92 - STARTS_MAX, 92))
+    assert looks == [*range(1, 66), 73, 82, 92]
+    assert Looking.starts[-1] == tuple(range(28, 92))
     assert detecting.last() is None
-    assert len(Looking.starts[-1]) == STARTS_MAX
+    assert len(Looking.starts[-1]) == 64
     assert Looking.starts[-1][-1] == 99
     assert detecting.last() is None
 

@@ -444,8 +444,7 @@ def test_every_status_of_a_request_is_an_ack_of_its_records(status, ack):
 
 def test_a_batch_that_went_out_early_is_emptied_of_all_that_takes_memory():
     exchanges = Exchanges(replace(Limits(), records_wait_max=1))
-    pending = question(1, 1)
-    message, batch = produce(pending, 2)
+    message, _ = produce(question(1, 1), 2)
     whole = RecordBatch(b"ab", 2, {"topic": "t"}, {"offset": [1]}, ([0], [1]), ([1], [2]), [[]], lambda: None)
     message.records = (whole,)
     ((_, gone),) = exchanges.records_of(message, [])

@@ -495,3 +495,39 @@ def test_only_the_first_8_kib_are_looked_at():
     assert name_foreign(long, from_start=True) is None
     assert may_be_foreign(long[:8_191])
     assert not may_be_foreign(long[:8_192])
+
+
+HOPELESS: list[tuple[str, list[bytes]]] = [
+    (
+        "amqp-0-9-1",
+        [b"AMQP\0\0\x09\x02", b"AMQP\4", b"\1\1", b"\1\0\1", b"\2\0", b"\1\0\0\0\0\0\x24\0\x0a\0\x0a\0\x0a"],
+    ),
+    ("amqp-1.0", [b"AMQP\4", b"AMQP\0\2", b"AMQP\2\1\1", b"AMQP\3\1\0\1"]),
+    ("mqtt", [b"\x11", b"\x10\x10\1", b"\x10\x10\0\5", b"\x10\x10\0\4MQTX", b"\x10\xff\xff\xff\xff\1"]),
+    ("nats", [b"INFO [", b'INFO {"name"}\r\n\r\n', b"CONNECT [", b"PUBLISH"]),
+    ("stomp", [b"STOMP\n\n\0", b"STOMP\nno header\nx", b"CONNECTED\n\n\0"]),
+    ("redis", [b"*x\r\n?", b"*" + b"1" * 122, b"%7\r\n$5"]),
+    ("zookeeper", [b"\0\0\0\x2b", b"\0\0\0\x2e\0\0\0\0", b"\0\0\0\x2c\0\0\0\1", b"\0\0\0\x26\0\0\0\0"]),
+    ("postgresql", [b"\1\0\0\0", b"\0\1\0\0\0", b"\0\0\0\0\1", b"\0\0\0\0\0\4", b"\0\0\0\0\0\3\1"]),
+    ("postgresql", [b"\0\0\0\x0d\0\3\0\0", b"\0\0\x20\1\0\3\0\0", b"\0\0\0\7\4\xd2"]),
+    ("mysql", [b"\0\0\0\2", b"\x27\0\0\0\x0a", b"\1\2\0\0\x0a", b"\x28\0\0\0\x09"]),
+    ("mysql", [b"\x1f\0\0\1\0", b"\1\x20\0\1\0", b"\x20\0\0\2\0"]),
+]
+"""Beginnings that no more bytes can make one of the protocol."""
+
+
+@pytest.mark.parametrize(("protocol", "data"), [(name, data) for name, group in HOPELESS for data in group])
+def test_what_nothing_can_complete_is_not_waited_for(protocol, data):
+    found = [signature.find(data) for signature in SIGNATURES if signature.protocol == protocol]
+    assert found == [False] * len(found)
+
+
+@pytest.mark.parametrize("begun", [b"", b"\1", b"\0\0", b"AM", b"*", b"CONNECT", b"\0\0\0\x2c"])
+def test_what_may_become_one_of_them_is_waited_for(begun):
+    assert may_be_foreign(begun)
+
+
+def test_a_connection_that_was_joined_late_keeps_the_first_name_that_it_got(tmp_path):
+    ping, query = bytes.fromhex("00000008fffffffe0000000b"), b"Q\x00\x00\x00\x0dselect 1\0"
+    dialogue = [client(b"\x07" * 50), server(b"\x08" * 50), client(ping), server(b"\x08" * 9), client(query)]
+    assert told(tmp_path, dialogue, handshake=False)[0] == "zookeeper"

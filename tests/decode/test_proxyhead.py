@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from mqsniff.decode.proxyhead import V1_MAX, ProxyHead, read_head, without_head
+from mqsniff.decode.proxyhead import ProxyHead, read_head, without_head
 from mqsniff.model import Mark
 from mqsniff.streams.events import StreamChunk, StreamClosed, StreamGap
 
@@ -93,9 +93,9 @@ def test_bytes_of_a_head_are_left_out_and_the_others_keep_their_packets(cuts, ex
 
 
 def test_a_head_in_text_has_107_bytes_at_most():
-    longest = b"PROXY UNKNOWN ".ljust(V1_MAX - 2, b"x")
-    assert read_head(longest + b"\r\n") == ProxyHead(V1_MAX)
-    assert [read_head(longest[:cut]) for cut in (V1_MAX - 2, V1_MAX - 3)] == [True, True]
+    longest = b"PROXY UNKNOWN ".ljust(105, b"x")
+    assert read_head(longest + b"\r\n") == ProxyHead(107)
+    assert [read_head(longest[:cut]) for cut in (105, 104)] == [True, True]
     assert read_head(longest + b"\r") is True
     assert read_head(longest + b"x\r\n") is False
     assert read_head(longest + b"xx") is False

@@ -156,7 +156,7 @@ def test_a_name_of_a_number_that_its_dissector_cannot_tell_is_none():
 
 def test_why_a_dissector_cannot_be_used_is_told_with_its_name(monkeypatch):
     points = [EntryPoint("b", "no_such_module", registry.GROUP), EntryPoint("a", "collections:OrderedDict", "g")]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    monkeypatch.setattr(registry, "entry_points", lambda **_: points)
     assert load_dissectors() == [
         LoadedDissector("a", None, "dissector a is no subclass of mqsniff.dissector.Dissector"),
         LoadedDissector(

@@ -18,7 +18,7 @@ from mqsniff.codecs.inflation import RECORDS_SPENT
 from mqsniff.model import PayloadChecksum, Problem, Undecoded
 from mqsniff.spec.wire import CUT as FIELD_CUT
 from mqsniff_kafka.records import batches as module
-from mqsniff_kafka.records.batches import CONTROL_RECORDS_MAX, LENGTH_MIN, read_batches
+from mqsniff_kafka.records.batches import read_batches
 
 QUICK = settings(max_examples=50, deadline=None)
 
@@ -403,7 +403,7 @@ LAST = len(RECORDS) - len(batch(SOME[:2])[HEAD:])
             1,
         ),
         (
-            batch(SOME[:1])[:8] + (LENGTH_MIN - 1).to_bytes(4, "big") + batch(SOME[:1])[12:],
+            batch(SOME[:1])[:8] + (48).to_bytes(4, "big") + batch(SOME[:1])[12:],
             False,
             [Problem("malformed", "error", "batch too short", "batches[0]", size=len(batch(SOME[:1])))],
             0,
@@ -445,7 +445,7 @@ def test_a_batch_of_an_unknown_magic_is_passed_over_if_its_length_is_more_than_i
 def test_the_smallest_batch_has_a_head_and_no_records() -> None:
     reading = read(patched(batch()[:HEAD], count=0))
     assert ([one.head["records"] for one in reading.batches], reading.problems, reading.records) == ([0], [], ())
-    assert struct.unpack_from(">i", patched(batch()[:HEAD]), 8) == (LENGTH_MIN,)
+    assert struct.unpack_from(">i", patched(batch()[:HEAD]), 8) == (49,)
 
 
 @pytest.mark.parametrize("kept", [0, 1, 16, 17, HEAD - 1, HEAD, HEAD + 1])
@@ -482,15 +482,15 @@ def test_plain_bytes_are_bounded_to_the_byte() -> None:
 
 def test_control_records_of_a_batch_are_shown_up_to_a_limit() -> None:
     marker = Plain(5, struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 12))
-    for count, more in ((CONTROL_RECORDS_MAX, False), (CONTROL_RECORDS_MAX + 1, True)):
+    for count, more in ((64, False), (64 + 1, True)):
         raw = patched(batch((marker,) * count), attributes=0x20)
         reading = read(raw)
         (found,) = reading.batches
-        assert (len(found.head["control_records"]), len(found.control_types)) == (CONTROL_RECORDS_MAX,) * 2
+        assert (len(found.head["control_records"]), len(found.control_types)) == (64,) * 2
         told = [Problem("limit", "info", "more control records than are shown", "batches[0].records")]
         assert reading.problems == told * more
         assert len(rows(reading)) == count
-        assert len(read(raw, opened=False).batches[0].head["control_records"]) == CONTROL_RECORDS_MAX
+        assert len(read(raw, opened=False).batches[0].head["control_records"]) == 64
 
 
 def test_a_control_record_without_key_or_value_is_kept_as_it_is() -> None:

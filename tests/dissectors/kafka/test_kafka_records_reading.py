@@ -8,8 +8,6 @@ import pytest
 
 from mqsniff.model import Problem, RecordBatch, Undecoded
 from mqsniff_kafka.records.reading import (
-    NOTES_MAX,
-    SEQUENCE_MAX,
     Batch,
     RecordDataReading,
     int64,
@@ -20,6 +18,8 @@ from mqsniff_kafka.records.reading import (
 )
 
 DATA = bytes(range(100))
+NOTES_MAX = 100
+SEQUENCE_MAX = 2_147_483_647
 
 
 def reading(*batches: Batch, lost: bool = False) -> RecordDataReading:
