@@ -420,6 +420,17 @@ def test_an_unknown_connection_that_was_joined_late_is_looked_at_again():
     assert (asked, toy.info.undecoded_bytes, toy.info.protocol) == (("F", CLIENT, 0), 2, "toymq")
 
 
+def test_an_unknown_connection_that_was_joined_late_gets_the_first_name_that_its_bytes_show_and_keeps_it():
+    toy = Toy(Refusing, client_direction=None, from_start=False)
+    toy.said(1, b"?!", 6)
+    assert toy.shows(toy.said(0, bytes.fromhex("00000008fffffffe0000000b"), 7)) == []
+    assert (toy.info.protocol, toy.info.detected_by) == ("zookeeper", "content")
+    assert toy.shows(toy.said(0, b"Q\x00\x00\x00\x0dselect 1\0", 8)) == []
+    assert toy.info.protocol == "zookeeper"
+    odd, _ = toy.shows(toy.gives(11, ConnectionClosed(STATS, mark(0, 11))))
+    assert odd.problem.detail == "ZooKeeper: 28 bytes not decoded"
+
+
 def test_an_unknown_connection_whose_beginning_was_seen_stays_unknown_once_both_have_spoken():
     toy = Toy()
     toy.said(0, b"?" * 70, 6)
