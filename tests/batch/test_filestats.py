@@ -215,7 +215,7 @@ def test_rows_of_files_have_every_column_and_their_run() -> None:
         "format": "pcap",
         "compression": "",
         "linktypes": ["1"],
-        "first_ts": 10,
+        "first_ts": 10_000,
         "packets": 7,
         "other_packets": 3,
         "dropped": 6,
@@ -227,7 +227,7 @@ def test_rows_of_files_have_every_column_and_their_run() -> None:
     assert rows.num_rows == 1
     told = {name: column.to_pylist()[0] for name, column in zip(rows.schema.names, rows.columns, strict=True)}
     del told["first_ts"]
-    assert rows["first_ts"].cast("int64").to_pylist() == [10], "nanoseconds"
+    assert rows["first_ts"].cast("int64").to_pylist() == [10], "microseconds"
     assert told == {name: value for name, value in row.items() if name != "first_ts"} | {"run_id": "r1"}
 
 
