@@ -1,8 +1,8 @@
 """The source of a module in, its mutants out: each is the same source with one small fault.
 
 1. A mutant replaces a span of the text; everything else stays as it is, so that lines keep their numbers.
-2. What cannot change results is left alone: annotations, docstrings, decorators, ``assert``, ``__slots__``, texts for
-   people (those with a blank), and the names of types.
+2. What cannot change results is left alone: annotations, docstrings, decorators, ``assert`` and ``strict=True`` (both
+   say what is so), ``__slots__``, texts for people (those with a blank), and the names of types.
 3. A mutant has a rank by its own text only. So a sample of the lowest ranks changes little when other code does.
 """
 
@@ -278,6 +278,8 @@ def _is_skipped(node: ast.AST) -> bool:
         case ast.Call(func=ast.Name(id="cast" | "NamedTuple" | "TypedDict")):
             return True
         case ast.FunctionDef(decorator_list=[ast.Name(id="overload"), *_]):
+            return True
+        case ast.keyword(arg="strict", value=ast.Constant(value=True)):
             return True
     return False
 
