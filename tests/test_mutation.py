@@ -120,8 +120,8 @@ def test_the_tests_of_a_module_come_before_those_of_its_room(module, first):
 
 
 def test_near_tests_are_the_files_that_import_the_module_and_all_where_none_does():
-    room = room_tests("mqsniff/batch/origins.py")
-    assert near_tests("mqsniff/batch/origins.py") == ["tests/batch/test_tasks.py"]
+    room = room_tests("mqsniff/batch/edge.py")
+    assert near_tests("mqsniff/batch/reportrows.py") == ["tests/batch/test_splitrows.py"]
     assert near_tests("mqsniff/batch/edge.py") == room
     assert "tests/dissectors/kafka/test_kafka_records_opened.py" in near_tests(
         "dissectors/mqsniff_kafka/records/walk.py"
