@@ -62,7 +62,8 @@ def test_a_frame_that_is_not_all_there_is_none(cuts):
 def test_the_head_is_what_is_there_of_so_many_bytes_behind_some(cuts):
     stream = filled(*cuts)
     for skipped in (0, 2):
-        stream.take(2, 0) if skipped else None
+        if skipped:
+            stream.take(skipped, 0)
         rest = BYTES[skipped:]
         for size, skip in ((1, 0), (3, 0), (4, 2), (99, 0), (2, 9), (5, 99), (0, 0)):
             assert stream.head(size, skip) == rest[skip : skip + size]
@@ -155,7 +156,8 @@ def test_held_events_come_back_in_order_and_their_bytes_are_counted():
 )
 def test_bytes_are_handed_back_with_their_packets_and_what_was_held(cuts, taken, offset, start):
     stream = filled(*cuts)
-    stream.take(taken, 0) if taken else None
+    if taken:
+        stream.take(taken, 0)
     held = chunk(b"held", 112)
     stream.hold(held)
     stream.want(50)
