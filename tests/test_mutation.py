@@ -68,6 +68,8 @@ def test_what_cannot_change_results_is_left_alone():
     assert not any("&" in mutant.source or "peopleX" in mutant.source or "max(7" in mutant.source for mutant in MUTANTS)
     assert len({mutant.source for mutant in MUTANTS}) == len(MUTANTS)
     assert mutants_of("toy.py", "assert 1 < 2\nzip(a, strict=True)\n")[0].added == ("pass",)
+    assert mutants_of("toy.py", "def f(a):\n    return None\n") == []
+    assert mutants_of("toy.py", "def f(a):\n    if a:\n        return None\n    return 1\n")
     assert any("strict=True" in mutant.source for mutant in mutants_of("toy.py", "zip(a, strict=False)\n"))
 
 

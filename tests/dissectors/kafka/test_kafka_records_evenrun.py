@@ -38,7 +38,7 @@ def test_a_record_is_taken_for_even_if_the_next_begins_with_the_same_length(
     assert may_be_even(b"xx" + first + second, 2) is even
 
 
-def first_of(data: bytes, key: int = -1, value: int = -1, *, size: int, at: int = 0) -> SoundRecord:
+def first_of(key: int = -1, value: int = -1, *, size: int, at: int = 0) -> SoundRecord:
     """The record of ``size`` bytes at ``at``; its key and value are one byte each, or null."""
     spans = [(place, place + 1) if place >= 0 else (-1, -1) for place in (key, value)]
     return SoundRecord(at, at + size, *spans[0], *spans[1])
@@ -50,7 +50,7 @@ def first_of(data: bytes, key: int = -1, value: int = -1, *, size: int, at: int 
 def test_a_run_is_taken_if_it_is_long_or_the_last(there: int, count: int, added: int) -> None:
     data = b"".join(bare(at, at) for at in range(there))
     columns = EvenColumns(0)
-    assert columns.add_run(data, first_of(data, size=7), len(data), count) is (added > 0)
+    assert columns.add_run(data, first_of(size=7), len(data), count) is (added > 0)
     assert (columns.records, columns.stop) == (added, 7 * added)
 
 
@@ -58,7 +58,7 @@ def test_a_run_becomes_columns_of_its_numbers_and_places() -> None:
     data = b"".join(record(-at, at, b"k", b"v") for at in range(40))
     size = len(data) // 40
     columns = EvenColumns(0)
-    assert columns.add_run(data, first_of(data, size - 4, size - 2, size=size), len(data), 40)
+    assert columns.add_run(data, first_of(size - 4, size - 2, size=size), len(data), 40)
     assert (columns.records, columns.stop, columns.in_order, columns.offsets) == (40, len(data), True, [])
     assert columns.timestamps == [-at for at in range(40)]
     places = [at * size for at in range(40)]
@@ -93,7 +93,7 @@ def test_a_run_ends_before_the_first_record_that_differs_where_shapes_do(at: int
     other[at] ^= 0x80 if at in (2, 3) else 2
     data = one * 20 + bytes(other) + one * 20
     columns = EvenColumns(0)
-    columns.add_run(data, first_of(data, size=7), len(data), 41)
+    columns.add_run(data, first_of(size=7), len(data), 41)
     assert columns.records == (41 if at == 1 else 20), "attributes of a record mean nothing"
     walked = walk(data, 0, len(data), 41)
     assert list(walked.timestamp_deltas) == list(walk_slowly(data, 0, len(data), 41).timestamp_deltas)

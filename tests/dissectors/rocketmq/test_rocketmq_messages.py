@@ -598,7 +598,17 @@ def test_a_property_is_the_text_behind_its_name(text, span):
 
 @pytest.mark.parametrize(
     ("text", "milliseconds"),
-    [("0", 0), ("9" * 13, None), ("9" * 12, 10**12 - 1), ("9" * 18, None), ("9" * 19, None), ("-1", None), ("٣", None)],
+    [
+        ("0", 0),
+        ("9" * 13, None),
+        ("9" * 12, 10**12 - 1),
+        ("9" * 18, None),
+        ("9" * 19, None),
+        ("-1", None),
+        ("٣", None),
+        ("0" * 17 + "1", 1),
+        ("0" * 18 + "1", None),
+    ],
 )
 def test_a_time_of_a_property_is_a_number_of_ascii_digits_that_may_be(text, milliseconds):
     found = deliver_at_ns({"TIMER_DELIVER_MS": text}, BORN)
@@ -610,3 +620,18 @@ def test_a_delay_counts_from_a_time_that_is_there():
     assert deliver_at_ns({"TIMER_DELAY_MS": "5"}, "soon") is None
     assert deliver_at_ns({"TIMER_DELAY_MS": "soon", "TIMER_DELAY_SEC": "1"}, 7) == 1007 * MS
     assert deliver_at_ns({}, 7) is None
+
+
+def test_what_is_not_there_is_null_by_its_place():
+    batch = read("stored-messages", stored(b"hello"))[0].records[0]
+    assert batch.keys == ([-1], [-1])
+    assert [batch.data[start:stop] for start, stop in zip(*batch.values, strict=True)] == [b"hello"]
+
+
+def test_plain_bodies_spend_nothing_of_what_compressed_ones_may_become():
+    run = Settings(Limits(), wanted=WITH_RECORDS)
+    budget, raw = InflationBudget(run.limits), stored(b"hello")
+    before = InflationBudget(run.limits)
+    before.earn(len(raw))
+    read_messages("stored-messages", Data(raw, len(raw), {}, "consumer"), run, ProblemNotes(run.limits), budget)
+    assert (budget.plain_left, budget.records_left) == (before.plain_left, before.records_left - 1)
