@@ -345,3 +345,20 @@ def test_a_command_that_was_answered_leaves_no_doubt_about_its_settlements():
     settling.questions.losses[Side.SERVER] += 1
     settling.end(asking, "unanswered")
     assert waiting.status is None
+
+
+@pytest.mark.parametrize("size", [1, 3, 20])
+def test_a_request_leaves_its_queue_wherever_it_stands(size):
+    for place in range(size):
+        questions = PendingRequests(Limits())
+        asked = [said(questions, message(Side.CLIENT, at), asks=1).pending[0] for at in range(size)]
+        spoken = message(Side.SERVER, 99)
+        questions.begin(spoken.frame)
+        questions.resolve(asked[place], "lost")
+        questions.finish(spoken)
+        assert list(questions.open("k")) == asked[:place] + asked[place + 1 :]
+        assert (spoken.resolved, asked[place].status, questions.state_size) == (
+            (asked[place],),
+            "lost",
+            2048 * (size - 1),
+        )
