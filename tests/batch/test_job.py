@@ -185,9 +185,7 @@ def test_the_figures_that_matter_most_are_those_of_the_headline() -> None:
         "records": 11,
         "problems": 9,
     }
-    assert done.headline() == (
-        "1 file, 2.3 MB, 2 packets, 7 connections, 8 messages, 11 records, 9 problems; run r1"
-    )
+    assert done.headline() == ("1 file, 2.3 MB, 2 packets, 7 connections, 8 messages, 11 records, 9 problems; run r1")
 
 
 def test_a_report_as_text_says_what_happened() -> None:
