@@ -206,8 +206,10 @@ def test_a_report_as_text_says_what_happened() -> None:
         worker_memory=150_000_000,
     )
     assert list(done.lines()) == [
-        "2 files, 2.0 MB, 1000 packets (3 not TCP, 4 more dropped by the capture), 1 connection, "
-        "7 messages (kafka 5, nsq 2), problems: info 2, error 1",
+        (
+            "2 files, 2.0 MB, 1000 packets (3 not TCP, 4 more dropped by the capture), 1 connection, "
+            "7 messages (kafka 5, nsq 2), problems: info 2, error 1"
+        ),
         "3 splits, 1 reduce task, 2.0 s, 1.0 MB/s, workers up to 150 MB",
         "/out holds run r1: messages 7",
     ]
@@ -233,8 +235,10 @@ def test_what_did_not_happen_is_not_said() -> None:
         ),
         (
             {"duplicate_packets": 11},
-            "11 of these packets were captured twice, and count once: if the captures are of taps or networks that "
-            "should not be put together, give --domain",
+            (
+                "11 of these packets were captured twice, and count once: if the captures are of taps or networks "
+                "that should not be put together, give --domain"
+            ),
         ),
         ({"duplicate_packets": 10}, None),
         ({"anew": "why"}, "connections that were open do not go on here: why"),

@@ -153,5 +153,5 @@ def test_a_stream_with_a_log_is_one() -> None:
 def test_columns_are_those_that_are_wanted_in_their_order_or_all() -> None:
     assert kept_columns(("a", "b", "c"), ("c", "a")) == ["c", "a"]
     assert kept_columns(("a", "b"), ()) == ["a", "b"]
-    with pytest.raises(ValueError, match="option columns: .*'bb'"):
+    with pytest.raises(ValueError, match=r"option columns: .*'bb'"):
         kept_columns(("a", "b"), ("bb",))

@@ -11,9 +11,11 @@ from toymq import chunk, flip, gap, make_xor
 from mqsniff.codecs.inflation import PLAIN_SPENT
 from mqsniff.codecs.transforms import LayerLoss, LayerStop, TransformOutput
 from mqsniff.decode.layers import Layers, pieces
+from mqsniff.decode.observer import LayersView
 from mqsniff.dissector import WorkCount
 from mqsniff.limits import KIB, Limits
-from mqsniff.model import Chunk, Gap, Mark, Problem, Side, Upgrade
+from mqsniff.model import Chunk, ConnectionInfo, Gap, Mark, Problem, Side, Upgrade
+from mqsniff.tls.output import SeenRecord
 
 AT = 10
 """Where the layers of these tests begin."""
@@ -287,6 +289,58 @@ def test_tls_in_the_middle_of_a_connection_is_told_for_each_side_by_where_it_beg
     ]
     assert stack.undecoded == 27
     assert stack.tls is not None
+
+
+class Noting:
+    """An observer that keeps the places of records of TLS, and of plain bytes."""
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[object, ...]] = []
+
+    def see_record(self, info: object, record: SeenRecord) -> None:
+        self.shown.append((info, record.side, record.start, record.stop, record.plain))
+
+    def see_opened(self, info: object, *places: object) -> None:
+        self.shown.append((info, *places))
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_an_observer_sees_records_at_their_places_above_the_bytes_before_tls(*, watched: bool):
+    noting, info = Noting(), ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 2, 0, 1)
+    stack = Layers(Limits(), view=LayersView(noting, info) if watched else None)
+    stack.push(Upgrade({Side.CLIENT: AT, Side.SERVER: 4}, "tls"))
+    through(stack, chunk(HELLO * 2, 4, Side.SERVER, packet=2))
+    records = [(info, Side.SERVER, 4 + at, 13 + at, (4, 4)) for at in (0, 9)]
+    assert noting.shown == (records if watched else [])
+
+
+def test_an_observer_sees_which_bytes_a_transform_made_of_which():
+    noting, info = Noting(), ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 2, 0, 1)
+    stack = Layers(Limits(), view=LayersView(noting, info))
+    stack.push(spelling())
+    through(stack, Chunk(Side.CLIENT, AT, b"a?bc", [mark(AT, 1), mark(AT + 2, 2)]), gap(AT + 4, 2), chunk(b"d", AT + 6))
+    assert noting.shown == [
+        (info, Side.CLIENT, (10, 12), (10, 11)),
+        (info, Side.CLIENT, (12, 14), (11, 12)),
+        (info, Side.CLIENT, (12, 14), (12, 13)),
+        (info, Side.CLIENT, (16, 17), (15, 16)),
+    ]
+
+
+def test_bytes_that_have_given_nothing_yet_belong_to_what_comes_next_up_to_a_flush():
+    class Holding(Spelling):
+        """Gives nothing but for capital letters."""
+
+        def feed(self, data: bytes) -> Iterator[TransformOutput]:
+            yield from (bytes([byte]) for byte in data if bytes([byte]).isupper())
+
+    noting, info = Noting(), ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 2, 0, 1)
+    stack = Layers(Limits(), view=LayersView(noting, info))
+    stack.push(Upgrade({Side.CLIENT: 0}, lambda _: (Holding(), Holding())))
+    flush = b"\0\0\xff\xff"
+    for at, data in ((0, b"ab"), (2, b"cD"), (4, b"e" + flush), (9, b"F")):
+        through(stack, chunk(data, at))
+    assert [each[2:] for each in noting.shown] == [((0, 4), (0, 1)), ((9, 10), (1, 2))]
 
 
 def test_clear_text_in_place_of_tls_comes_out_as_one_chunk_with_its_packets():

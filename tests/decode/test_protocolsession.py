@@ -380,6 +380,16 @@ def test_an_answer_to_nothing_is_unmatched_once(own, kinds):
     assert [kind for kind, size in out[1:-1] if size is None] == kinds
 
 
+@pytest.mark.parametrize("wanted", [USUAL, USUAL - {"exchanges"}])
+def test_an_answer_to_nothing_says_so_in_whole(wanted):
+    info = ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 7777, 0, 1)
+    talking = ProtocolSession(ToyMq(Settings()), Settings(wanted=wanted), info)
+    talking.begin(in_step=True)
+    message, odd, *_ = talking.take(chunk(b"F\0", side=Side.SERVER, packet=3))
+    unmatched = Problem("unmatched", "warning", "an answer without its request in the capture")
+    assert odd == ProblemItem(info, unmatched, 1003, 3, message.message)
+
+
 class Watching:
     """An observer that notes what came out of layers."""
 
