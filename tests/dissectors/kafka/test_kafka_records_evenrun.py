@@ -97,3 +97,11 @@ def test_a_run_ends_before_the_first_record_that_differs_where_shapes_do(at: int
     assert columns.records == (41 if at == 1 else 20), "attributes of a record mean nothing"
     walked = walk(data, 0, len(data), 41)
     assert list(walked.timestamp_deltas) == list(walk_slowly(data, 0, len(data), 41).timestamp_deltas)
+
+
+@pytest.mark.parametrize("more", [1, 20, 39, 40])
+def test_a_second_run_ends_where_the_count_of_records_does(more: int) -> None:
+    data = b"".join(bare(0, at) for at in range(64)) + b"".join(bare(0, at) for at in range(64, 104))
+    even = walk_even(data, 0, len(data), 64 + more)
+    assert even is not None
+    assert (even.records, even.stop) == (64 + more, 64 * 7 + more * 8)
