@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 COPIED = ("mqsniff", "dissectors", "tests")
 NEEDS_SPARK = ("test_spark_*", "test_batch_tls*", "test_batch_secrets*", "test_daemon*")
-ALSO = {"tests/tables": ("tests/test_tables_page.py",)}
+ALSO = {"tests/batch": ("tests/cli/test_batch_command.py",), "tests/tables": ("tests/test_tables_page.py",)}
 """Tests of a room that lie elsewhere."""
 WIDE = ("tests/test_samples.py", "tests/test_pipeline.py", "tests/test_conversations.py", "tests/test_laws.py")
 SPARE_CPU_SECONDS = 10
