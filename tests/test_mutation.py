@@ -67,6 +67,10 @@ def test_what_cannot_change_results_is_left_alone():
     )
     assert not any("&" in mutant.source or "peopleX" in mutant.source or "max(7" in mutant.source for mutant in MUTANTS)
     assert len({mutant.source for mutant in MUTANTS}) == len(MUTANTS)
+    assert mutants_of("toy.py", "assert 1 < 2\nzip(a, strict=True)\n")[0].added == ("pass",)
+    assert mutants_of("toy.py", "def f(a):\n    return None\n") == []
+    assert mutants_of("toy.py", "def f(a):\n    if a:\n        return None\n    return 1\n")
+    assert any("strict=True" in mutant.source for mutant in mutants_of("toy.py", "zip(a, strict=False)\n"))
 
 
 def test_a_sample_depends_on_its_seed_and_little_on_other_code():
@@ -118,8 +122,8 @@ def test_the_tests_of_a_module_come_before_those_of_its_room(module, first):
 
 
 def test_near_tests_are_the_files_that_import_the_module_and_all_where_none_does():
-    room = room_tests("mqsniff/batch/origins.py")
-    assert near_tests("mqsniff/batch/origins.py") == ["tests/batch/test_tasks.py"]
+    room = room_tests("mqsniff/batch/edge.py")
+    assert near_tests("mqsniff/batch/reportrows.py") == ["tests/batch/test_splitrows.py"]
     assert near_tests("mqsniff/batch/edge.py") == room
     assert "tests/dissectors/kafka/test_kafka_records_opened.py" in near_tests(
         "dissectors/mqsniff_kafka/records/walk.py"

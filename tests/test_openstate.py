@@ -92,6 +92,21 @@ def test_the_connections_that_were_silent_for_longest_are_closed_and_told(tmp_pa
 
 @python_only
 @pytest.mark.usefixtures("often")
+def test_a_connection_that_speaks_now_and_then_is_not_the_one_that_was_silent_for_longest(tmp_path):
+    packets = []
+    for number in range(4 * COUNT):
+        packets.append(packet(number, PSH | ACK, REQUEST))
+        if number % 100 == 99:
+            packets.append(packet(0, PSH | ACK, REQUEST, 1000 + len(REQUEST) * (number // 100 + 1)))
+    rows = decoded(write(tmp_path / "many.pcap", packets), Limits(state_max=2 * MIB))
+    first = {row["connection_id"] for row in rows if row["table"] == "connections" and row["client_port"] == 1024}
+    assert len(limited(rows)) > COUNT
+    assert len(first) == 1
+    assert first.isdisjoint({row["connection_id"] for row in limited(rows)})
+
+
+@python_only
+@pytest.mark.usefixtures("often")
 def test_what_is_closed_does_not_depend_on_windows(tmp_path):
     path = write(tmp_path / "many.pcap", (packet(number, PSH | ACK, REQUEST) for number in range(3 * COUNT)))
     rows = decoded(path, Limits(state_max=2 * MIB))

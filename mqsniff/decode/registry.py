@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import NamedTuple
 
 from mqsniff.decode.nameable import FOREIGN, UNKNOWN
@@ -31,10 +31,10 @@ def load_dissectors() -> list[LoadedDissector]:
     return [_load(point) for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)]
 
 
-def _load(point: object) -> LoadedDissector:
-    name = str(getattr(point, "name", "?"))
+def _load(point: EntryPoint) -> LoadedDissector:
+    name = point.name
     try:
-        loaded = point.load()  # type: ignore[attr-defined]
+        loaded = point.load()
     except (Exception, SystemExit) as error:  # noqa: BLE001  # the border of the plugin
         return LoadedDissector(name, None, f"dissector {name} cannot be imported: {type(error).__name__}: {error}")
     if isinstance(loaded, type) and issubclass(loaded, Dissector):

@@ -9,10 +9,11 @@ import pytest
 from segmentrows import Run, plain
 from tinycapture import ip_tcp
 
-from mqsniff.batch.inputs import InputError, list_inputs
-from mqsniff.batch.plan import ScanOptions, plan
+from mqsniff.batch.inputs import InputError, Location, list_inputs
+from mqsniff.batch.plan import InputFile, PieceMaker, ScanOptions, plan, split_size_of
 from mqsniff.filters.packetfilter import PacketFilter
 from mqsniff.sources.files import FileSource
+from mqsniff.sources.parsers import Head
 
 S = 10**9
 
@@ -119,3 +120,114 @@ def test_one_file_is_called_by_its_last_name(archive):
     assert run.prefix.files[0].name == "7.pcap"
     assert run.prefix.captures()[0].name == "7.pcap"
     assert run.rows() == plain([archive / "site1" / "7.pcap"])[0]
+
+
+# ---- pieces and splits
+
+MIB = 1 << 20
+
+
+def a_file(index: int, size: int, *, compression: str = "", heads: int = 1) -> InputFile:
+    found = tuple(Head(at, b"") for at in range(heads))
+    return InputFile(index, index, f"{index}", "", Location(""), size, None, compression=compression, heads=found)
+
+
+def shown(splits):
+    """(number, size, [(piece, file, start, stop, whether a record begins there)]) of each split."""
+    return [
+        (
+            split.number,
+            split.size,
+            [(each.number, each.file, each.start, each.stop, each.is_exact) for each in split.pieces],
+        )
+        for split in splits
+    ]
+
+
+def test_a_large_file_is_cut_into_equal_pieces_of_which_the_first_begins_at_a_record():
+    assert shown(PieceMaker(40, 5, 7).cut(a_file(2, 100), 10)) == [
+        (7, 30, [(5, 2, 10, 40, True)]),
+        (8, 30, [(6, 2, 40, 70, False)]),
+        (9, 30, [(7, 2, 70, None, False)]),
+    ]
+    (first, second) = PieceMaker(50).cut(a_file(2, 100), 0, 9)
+    assert [each.pieces[0].last_ns for each in (first, second)] == [9, 0]
+    assert shown(PieceMaker(100).cut(a_file(2, 100), 0)) == [(0, 100, [(0, 2, 0, None, True)])]
+    assert shown(PieceMaker(99).cut(a_file(2, 100), 0)) == [
+        (0, 50, [(0, 2, 0, 50, True)]),
+        (1, 50, [(1, 2, 50, None, False)]),
+    ]
+    assert shown(PieceMaker(40).cut(a_file(2, 100), 100)) == [(0, 0, [(0, 2, 100, None, True)])]
+
+
+def test_small_files_are_packed_up_to_the_size_of_a_split():
+    whole = (0, None, True)
+    files = [a_file(0, 10), a_file(1, 20), a_file(2, 10), a_file(3, 30)]
+    maker = PieceMaker(40)
+    assert shown(maker.whole(files)) == [
+        (0, 40, [(0, 0, *whole), (1, 1, *whole), (2, 2, *whole)]),
+        (1, 30, [(3, 3, *whole)]),
+    ]
+    assert (maker.next_piece, maker.next_split) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("file", "pieces"),
+    [
+        (a_file(0, 41), 2),
+        (a_file(0, 40), 1),
+        (a_file(0, 41, heads=0), 1),
+        (a_file(0, 41, compression="gzip"), 1),
+    ],
+)
+def test_a_plain_file_with_a_known_head_is_cut_if_it_is_larger_than_a_split(file, pieces):
+    assert sum(len(split.pieces) for split in PieceMaker(40).whole([file])) == pieces
+
+
+def test_compressed_files_count_fourfold_where_they_are_packed():
+    files = [a_file(number, 10, compression="gzip") for number in range(3)]
+    assert [(split.size, len(split.pieces)) for split in PieceMaker(80).whole(files)] == [(20, 2), (10, 1)]
+    assert [(split.size, len(split.pieces)) for split in PieceMaker(79).whole(files)] == [(10, 1)] * 3
+
+
+def test_a_split_holds_a_thousand_files_at_most():
+    files = [a_file(number, 1) for number in range(1001)]
+    assert [len(split.pieces) for split in PieceMaker(MIB).whole(files)] == [1000, 1]
+
+
+@pytest.mark.parametrize(
+    ("size", "cores", "split"),
+    [
+        (0, 2, 4 * MIB),
+        (32 * MIB, 2, 4 * MIB),
+        (32 * MIB + 1, 2, 4 * MIB + 1),
+        (80 * MIB, 2, 10 * MIB),
+        (1024 * MIB, 2, 128 * MIB),
+        (4096 * MIB, 2, 128 * MIB),
+    ],
+)
+def test_splits_keep_all_cores_busy_and_are_neither_tiny_nor_huge(size, cores, split):
+    assert split_size_of(size, cores) == split
+
+
+@pytest.mark.parametrize(("split_size", "reach"), [(800, 100), (1 << 30, 262_144 + 64)])
+def test_the_reach_of_a_cut_is_less_where_splits_are_small(split_size, reach):
+    assert ScanOptions(split_size=split_size).reach == reach
+
+
+def test_heads_before_an_offset_are_those_that_begin_before_it():
+    file = a_file(0, 100, heads=3)
+    assert [head.offset for head in file.heads_before(2)] == [0, 1]
+
+
+def test_where_one_unreadable_file_is_an_error_it_is_named(archive):
+    with pytest.raises(InputError, match=r"bad\.pcap: "):
+        planned(archive, fail_fast=True)
+
+
+def test_pieces_and_captures_go_on_from_those_of_the_runs_before(archive):
+    whole = planned(archive, first_piece=100)
+    pieces = [piece.number for split in whole.splits for piece in split.pieces]
+    assert pieces == list(range(100, 100 + len(pieces)))
+    assert (whole.next_piece, whole.next_split) == (100 + len(pieces), len(whole.splits))
+    assert whole.size == sum(split.size for split in whole.splits)

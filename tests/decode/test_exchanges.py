@@ -8,7 +8,7 @@ import pytest
 
 from mqsniff.decode.exchanges import Exchanges
 from mqsniff.limits import Limits
-from mqsniff.model import Frame, Message, Pending, RecordBatch, Side
+from mqsniff.model import Exchange, Frame, Message, Pending, RecordBatch, Side
 
 END = {"open_at_end": False, "seen": (True, True), "gaps": (0, 0)}
 
@@ -33,6 +33,80 @@ def response(first: int, last: int, *closed: Pending, **more) -> Message:
 def test_latency_runs_from_the_last_byte_of_the_question_to_the_first_of_the_answer():
     (done,) = Exchanges(Limits()).of(response(150, 170, question(100, 110)))
     assert (done.status, done.latency_ns, done.total_ns, done.queue_ns) == ("ok", 40, 70, 0)
+
+
+def test_an_exchange_has_its_two_messages_and_all_its_times():
+    asked = question(100, 110)
+    answer = response(150, 170, asked)
+    assert Exchanges(Limits()).of(answer) == [
+        Exchange(asked, answer, "ok", latency_ns=40, total_ns=70, queue_ns=0, work_ns=40)
+    ]
+
+
+def test_an_answer_in_several_parts_ends_with_the_last_one():
+    asked = question(100, 110)
+    first = response(150, 160)
+    last = response(180, 190, asked)
+    asked.answer = first
+    assert Exchanges(Limits()).of(last) == [Exchange(asked, first, "ok", 40, 90, 0, 40)]
+
+
+def test_an_answer_in_the_nanosecond_of_its_request_took_no_time():
+    asked = question(100, 110)
+    answer = response(110, 110, asked)
+    assert Exchanges(Limits()).of(answer) == [Exchange(asked, answer, "ok", 0, 10, 0, 0)]
+
+
+@pytest.mark.parametrize(("status", "told"), [(None, "unanswered"), ("lost", "lost")])
+def test_a_request_that_gets_no_answer_any_more_ends_with_the_message_that_shows_it(status, told):
+    asked = question(100, 110, status=status)
+    later = Message(frame(Side.SERVER, 150, 170), "toy", "P", "push", resolved=(asked,))
+    assert Exchanges(Limits()).of(later) == [Exchange(asked, None, told, ended_ns=150)]
+
+
+def test_a_message_that_ends_several_requests_gives_an_exchange_of_each_in_their_order():
+    given_up, asked = question(90, 95), question(100, 110)
+    answer = response(150, 170, asked)
+    answer.resolved = (given_up, asked)
+    assert Exchanges(Limits()).of(answer) == [
+        Exchange(given_up, None, "unanswered", ended_ns=150),
+        Exchange(asked, answer, "ok", 40, 70, 0, 40),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("link", "in_order", "queue_ns", "work_ns"),
+    [("answer", True, 50, 10), ("answer", False, None, 60), ("settlement", True, None, None)],
+)
+def test_only_requests_that_are_answered_in_order_queue(link, in_order, queue_ns, work_ns):
+    exchanges = Exchanges(Limits())
+    exchanges.of(response(150, 170, question(100, 100)))
+    asked = replace(question(110, 120), link=link, in_order=in_order)
+    answer = response(180, 190, asked)
+    assert exchanges.of(answer) == [Exchange(asked, answer, "ok", 60, 80, queue_ns, work_ns)]
+
+
+def test_a_settlement_makes_nobody_wait():
+    exchanges = Exchanges(Limits())
+    exchanges.of(response(150, 170, replace(question(100, 100), link="settlement")))
+    (done,) = exchanges.of(response(180, 190, question(110, 120)))
+    assert done.queue_ns == 0
+
+
+def test_a_request_that_was_sent_after_the_answer_before_did_not_queue():
+    exchanges = Exchanges(Limits())
+    exchanges.of(response(150, 170, question(100, 100)))
+    asked = question(171, 172)
+    answer = response(180, 190, asked)
+    assert exchanges.of(answer) == [Exchange(asked, answer, "ok", 8, 19, 0, 8)]
+
+
+def test_an_answer_before_the_one_that_it_queued_behind_is_no_work():
+    exchanges = Exchanges(Limits())
+    exchanges.of(response(150, 170, question(100, 100)))
+    asked = question(100, 110)
+    answer = response(150, 190, asked)
+    assert exchanges.of(answer) == [Exchange(asked, answer, "ok", 40, 90, 60, 0)]
 
 
 def test_a_question_queues_behind_the_answer_before_its_own():
@@ -94,7 +168,32 @@ def test_an_answer_to_nothing_is_unasked():
 def test_a_request_that_opened_no_question_is_an_exchange_of_its_own(kind, status):
     message = Message(frame(Side.CLIENT, 1, 1), "toy", "R", kind)
     (done,) = Exchanges(Limits()).of(message)
-    assert (done.status, done.answer, done.pending.message) == (status, None, message)
+    asked = done.pending
+    assert done == Exchange(asked, None, status)
+    assert (asked.key, asked.link, asked.frame, asked.message, asked.status) == (
+        *(None, "answer", message.frame, message, status),
+    )
+
+
+def test_a_request_that_opened_a_question_is_no_exchange_yet():
+    asked = question(1, 1)
+    delivered = Pending("m", "settlement", asked.frame)
+    message = Message(asked.frame, "toy", "R", "request", pending=(delivered, asked))
+    assert Exchanges(Limits()).of(message) == []
+
+
+def test_a_message_that_only_opened_a_settlement_asked_for_no_answer():
+    message = Message(frame(Side.CLIENT, 1, 1), "toy", "R", "oneway")
+    message.pending = (Pending("m", "settlement", message.frame),)
+    assert [done.status for done in Exchanges(Limits()).of(message)] == ["oneway"]
+
+
+def test_an_answer_without_a_request_is_no_exchange_of_one():
+    answer = response(150, 150)
+    assert Exchanges(Limits()).of(answer) == [Exchange(None, answer, "unasked")]
+    answered = response(150, 150)
+    answered.answers = 1
+    assert Exchanges(Limits()).of(answered) == []
 
 
 def test_a_push_is_no_exchange():
@@ -290,3 +389,67 @@ def test_records_are_acked_by_no_answer_that_was_cut():
     answer.frame = cut()
     list(exchanges.records_of(answer, exchanges.of(answer)))
     assert batch.constant["ack"] == "unseen"
+
+
+@pytest.mark.parametrize(("seen", "status"), [((True, True), "ok"), ((True, False), "unseen"), ((False, True), "ok")])
+def test_a_settlement_is_not_known_to_hold_where_its_refusal_could_not_be_seen(seen, status):
+    delivery = settled(question(100, 110, expects=0))
+    assert Exchanges(Limits()).rest(delivery, **(END | {"seen": seen})).status == status
+
+
+def test_a_request_that_is_open_at_the_end_has_no_times_and_keeps_a_status_that_it_has():
+    asked = question(1, 1)
+    assert Exchanges(Limits()).rest(asked, **END) == Exchange(asked, None, "unanswered")
+    assert asked.status == "unanswered"
+    known = question(1, 1, status="lost")
+    assert Exchanges(Limits()).rest(known, **(END | {"open_at_end": True})) == Exchange(known, None, "lost")
+
+
+def test_records_of_a_request_that_has_ended_or_that_nobody_knows_go_out_at_once():
+    for status in ("ok", None):
+        pending = question(1, 1, status=status)
+        message, batch = produce(pending)
+        if status is None:
+            message.pending = ()
+        exchanges = Exchanges(Limits())
+        assert exchanges.records_of(message, []) == [(message, batch)]
+        assert (batch.constant, exchanges.waiting) == ({}, {})
+
+
+def test_an_ack_that_the_dissector_told_stays():
+    message, batch = produce(question(1, 1, expects=0))
+    batch.constant["ack"] = "failed"
+    Exchanges(Limits()).records_of(message, [])
+    assert batch.constant == {"ack": "failed"}
+    exchanges, pending = Exchanges(Limits()), question(1, 1)
+    message, batch = produce(pending)
+    exchanges.records_of(message, [])
+    batch.constant["ack"] = "failed"
+    answer = response(2, 2, pending)
+    assert exchanges.records_of(answer, exchanges.of(answer)) == [(message, batch)]
+    assert batch.constant == {"ack": "failed"}
+
+
+@pytest.mark.parametrize(
+    ("status", "ack"),
+    [("ok", "acked"), ("partial", "acked"), ("error", "failed"), ("oneway", "none"), ("lost", "unseen")],
+)
+def test_every_status_of_a_request_is_an_ack_of_its_records(status, ack):
+    exchanges, pending = Exchanges(Limits()), question(1, 1)
+    message, batch = produce(pending)
+    exchanges.records_of(message, [])
+    assert exchanges.settled(Exchange(pending, None, status)) == [(message, batch)]
+    assert (batch.constant, exchanges.settled(Exchange(None, message, "unasked"))) == ({"ack": ack}, [])
+
+
+def test_a_batch_that_went_out_early_is_emptied_of_all_that_takes_memory():
+    exchanges = Exchanges(replace(Limits(), records_wait_max=1))
+    message, _ = produce(question(1, 1), 2)
+    whole = RecordBatch(b"ab", 2, {"topic": "t"}, {"offset": [1]}, ([0], [1]), ([1], [2]), [[]], lambda: None)
+    message.records = (whole,)
+    ((_, gone),) = exchanges.records_of(message, [])
+    assert gone == RecordBatch(
+        b"ab", 2, {"topic": "t"}, {"offset": [1]}, ([0], [1]), ([1], [2]), [[]], gone.header_spans
+    )
+    assert whole == RecordBatch(b"", 0)
+    assert (exchanges.state_size, exchanges.waiting) == (0, {})

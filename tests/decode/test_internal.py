@@ -101,3 +101,42 @@ def test_what_a_dissector_raises_is_told_and_not_raised(known):
 )
 def test_protocols_know_their_internal_topics(protocol, topic, expected):
     assert InternalTopics(Registry(load_dissectors()).dissectors).knows(protocol, topic) is expected
+
+
+def test_what_is_asked_of_a_dissector_is_the_bytes_of_a_record_at_their_place(known):
+    given = batch((None, b"first"), (b"", b""), (b"k", None), topic="diary")
+    decoded = known.decoded("toy", given).columns["decoded"]
+    told = [
+        {"topic": "diary", "key": key, "value": value} for key, value in ((None, b"first"), (b"", b""), (b"k", None))
+    ]
+    assert (len(decoded), list(decoded)) == (3, told)
+    assert (decoded[-1], decoded[::2], decoded[5:]) == (told[2], told[::2], [])
+
+
+def test_records_without_keys_or_values_are_decoded_from_what_is_there(known):
+    given = batch((b"k", b"v"), topic="diary")
+    given.keys = None
+    assert list(known.decoded("toy", given).columns["decoded"]) == [{"topic": "diary", "key": None, "value": b"v"}]
+
+
+def test_columns_of_a_batch_stay_beside_the_decoded_ones(known):
+    given = batch((b"k", b"v"), topic="diary")
+    given.columns["offset"] = [7]
+    shown = known.decoded("toy", given)
+    assert (list(shown.columns), given.columns) == (["offset", "decoded"], {"offset": [7]})
+    assert (shown.data, shown.count, shown.keys) == (given.data, given.count, given.keys)
+
+
+def test_topics_of_their_own_that_nobody_knows_leave_a_batch_as_it_is(known):
+    records = batch((b"1", b"v"), (b"2", b"v"), topic="diary")
+    records.columns["topic"] = ["orders", None]
+    assert known.decoded("toy", records) is records
+
+
+def test_only_the_first_fault_is_kept_until_its_owner_takes_it(known):
+    records = known.decoded("toy", batch((b"k", b"boom"), (b"k", b"boom"), topic="diary"))
+    assert list(records.columns["decoded"]) == [None, None]
+    assert len(known.faults) == 1
+    known.faults.clear()
+    assert records.columns["decoded"][0] is None
+    assert len(known.faults) == 1

@@ -17,6 +17,7 @@ from mqsniff.limits import Limits
 from mqsniff.model import (
     Chunk,
     ConnectionInfo,
+    Exchange,
     ExchangeItem,
     Gap,
     Mark,
@@ -27,6 +28,9 @@ from mqsniff.model import (
     RecordBatch,
     RecordItem,
     Side,
+    Span,
+    TlsStart,
+    Undecoded,
     Upgrade,
 )
 from mqsniff.spec.wire import Malformed
@@ -376,6 +380,16 @@ def test_an_answer_to_nothing_is_unmatched_once(own, kinds):
     assert [kind for kind, size in out[1:-1] if size is None] == kinds
 
 
+@pytest.mark.parametrize("wanted", [USUAL, USUAL - {"exchanges"}])
+def test_an_answer_to_nothing_says_so_in_whole(wanted):
+    info = ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 7777, 0, 1)
+    talking = ProtocolSession(ToyMq(Settings()), Settings(wanted=wanted), info)
+    talking.begin(in_step=True)
+    message, odd, *_ = talking.take(chunk(b"F\0", side=Side.SERVER, packet=3))
+    unmatched = Problem("unmatched", "warning", "an answer without its request in the capture")
+    assert odd == ProblemItem(info, unmatched, 1003, 3, message.message)
+
+
 class Watching:
     """An observer that notes what came out of layers."""
 
@@ -416,3 +430,238 @@ def test_a_chunk_that_a_layer_begins_in_is_divided():
     items = [item for item in talking.take(Chunk(Side.SERVER, 0, data, marks)) if isinstance(item, MessageItem)]
     assert told(items) == [("F", 0, b"a"), ("F", 3, b""), ("F", 5, b"b")]
     assert [item.message.frame.last_packet for item in items] == [1, 2, 4]
+
+
+# ---- whole items
+
+
+class Speaking(ToyMq):
+    """Its messages have a problem each, and those of its client records."""
+
+    def decode(self, frame):
+        for event in super().decode(frame):
+            event.problems.append(Problem("format", "info", f"of the {frame.side.text}"))
+            if frame.side is Side.CLIENT:
+                event.records = (RecordBatch(b"ab", 2),)
+            yield event
+
+
+@pytest.mark.parametrize("collect", [list, iter])
+def test_a_message_comes_before_its_problems_its_exchanges_and_its_records(collect):
+    class Collecting(Speaking):
+        def feed(self, chunk):
+            return collect([*super().feed(chunk)])
+
+    info = ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 7777, 0, 1)
+    talking = ProtocolSession(Collecting(Settings()), Settings(wanted=WITH_RECORDS), info)
+    talking.begin(in_step=True)
+    (asked, odd) = talking.take(chunk(b"F\x01q", packet=1))
+    request = asked.message
+    assert asked == MessageItem(info, request)
+    assert odd == ProblemItem(info, request.problems[0], 1001, 1, request)
+    assert (odd.problem.detail, talking.now) == ("of the client", 1)
+    answered, odd, exchanged, recorded = talking.take(chunk(b"F\x01a", side=Side.SERVER, packet=4))
+    reply = answered.message
+    assert answered == MessageItem(info, reply, 3)
+    assert odd == ProblemItem(info, reply.problems[0], 1004, 4, reply)
+    assert isinstance(exchanged, ExchangeItem)
+    asking = exchanged.exchange.pending
+    assert exchanged == ExchangeItem(info, Exchange(asking, reply, "ok", 3, 3, 0, 3))
+    assert recorded == RecordItem(info, request, RecordBatch(b"ab", 2, {"ack": "acked"}))
+    assert talking.now == 4
+
+
+def test_without_exchanges_a_message_comes_with_its_problems_and_no_latency():
+    info = ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 7777, 0, 1)
+    talking = ProtocolSession(Odd(Settings()), Settings(wanted=USUAL - {"exchanges"}), info)
+    talking.begin(in_step=True)
+    for side, packet in ((Side.CLIENT, 1), (Side.SERVER, 4)):
+        message, odd = talking.take(chunk(b"F\x01q", side=side, packet=packet))
+        assert message == MessageItem(info, message.message)
+        assert odd == ProblemItem(info, message.message.problems[0], 1000 + packet, packet, message.message)
+
+
+class Odd(ToyMq):
+    """Its messages have a problem each, and come one at a time."""
+
+    def feed(self, chunk):
+        events = [*super().feed(chunk)]
+        for event in events:
+            event.problems.append(Problem("format", "info", "odd"))
+        return events
+
+
+@pytest.mark.parametrize("wanted", [USUAL, USUAL - {"exchanges"}])
+def test_a_request_that_its_peer_passed_over_is_told_whether_or_not_exchanges_are_wanted(wanted):
+    class Skipping(ToyMq):
+        """Its server answers the last request; those before get no answer any more."""
+
+        def decode(self, frame):
+            if frame.side is Side.CLIENT:
+                self.expect_reply(frame.data[2:])
+            else:
+                self.reply_to(frame.data[2:])
+            yield Message(frame, "toymq", "F", "response" if frame.side else "request", {"data": frame.data[2:]})
+
+    info = ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 7777, 0, 1)
+    talking = ProtocolSession(Skipping(Settings()), Settings(wanted=wanted), info)
+    talking.begin(in_step=True)
+    list(talking.take(chunk(b"F\x01aF\x01b")))
+    answered = [*talking.take(chunk(b"F\x01b", side=Side.SERVER, packet=3))]
+    left = [*talking.end(SessionEnd(2000, by=Side.SERVER, was_reset=True), seen=(True, True))]
+    exchanges = [item.exchange for item in (*answered, *left) if isinstance(item, ExchangeItem)]
+    unanswered = [exchange for exchange in exchanges if exchange.status == "unanswered"]
+    assert [exchange.pending.key for exchange in unanswered] == [b"a"]
+    assert len(exchanges) == (2 if "exchanges" in wanted else 1)
+
+
+def test_a_request_that_is_open_at_the_end_tells_when_and_by_whom_its_connection_ended():
+    info = ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 7777, 0, 1)
+    talking = ProtocolSession(Speaking(Settings()), Settings(wanted=WITH_RECORDS), info)
+    talking.begin(in_step=True)
+    message, _ = talking.take(chunk(b"F\x01q"))
+    exchanged, recorded = talking.end(SessionEnd(5000, by=Side.SERVER, was_reset=True), seen=(True, True))
+    assert isinstance(exchanged, ExchangeItem)
+    asked = exchanged.exchange.pending
+    assert exchanged.exchange == Exchange(
+        asked, None, "unanswered", ended_ns=5000, ended_by=Side.SERVER, was_reset=True
+    )
+    assert recorded == RecordItem(info, message.message, RecordBatch(b"ab", 2, {"ack": "unseen"}))
+
+
+def test_bytes_that_belong_to_no_frame_are_a_problem_at_their_place():
+    talking, info = talk()
+    list(talking.take(chunk(b"F\0")))
+    items = [*talking.take(chunk(b"???F\0F\0", 2, packet=5))]
+    (odd,) = [item for item in items if isinstance(item, ProblemItem)]
+    detail = odd.problem.detail
+    assert odd == ProblemItem(info, Problem("undecoded", "error", detail, "", Side.CLIENT, 2, 3), 1005, 5)
+    assert info.undecoded_bytes == 3
+
+
+def test_what_a_dissector_did_not_account_for_is_a_problem_of_each_side_without_a_place():
+    talking, info = talk(Forgetful)
+    list(talking.take(chunk(b"F\x01a")))
+    list(talking.take(chunk(b"F\0", side=Side.SERVER)))
+    assert list(talking.end(SessionEnd(0), seen=(True, True))) == [
+        ProblemItem(
+            info,
+            Problem("undecoded", "error", f"{size} bytes that Forgetful did not account for", "", side, size=size),
+            None,
+            None,
+        )
+        for side, size in ((Side.CLIENT, 3), (Side.SERVER, 2))
+    ]
+    assert info.undecoded_bytes == 5
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+@pytest.mark.parametrize("call", ["feed", "gap", "close"])
+def test_a_dissector_that_raises_is_told_without_a_place_and_never_called_again(error, call):
+    class Raising(ToyMq):
+        calls = 0
+
+    def fail(*_):
+        Raising.calls += 1
+        raise error
+
+    setattr(Raising, call, fail)
+    talking, info = talk(Raising)
+    events = {"feed": chunk(b"F\0"), "gap": gap(0, 5)}
+    tell = (lambda: talking.close(Side.CLIENT)) if call == "close" else (lambda: talking.take(events[call]))
+    detail = f"{error.__name__} in Raising: the connection is not decoded any further"
+    assert list(tell()) == [ProblemItem(info, Problem("internal", "error", detail), None, None)]
+    assert list(tell()) == []
+    assert Raising.calls == 1
+
+
+def test_what_is_no_event_ends_the_decoding():
+    class Strange(ToyMq):
+        def feed(self, chunk):
+            yield "no event"
+
+    talking, info = talk(Strange)
+    detail = "TypeError in Strange: the connection is not decoded any further"
+    assert list(talking.take(chunk(b"F\0"))) == [ProblemItem(info, Problem("internal", "error", detail), None, None)]
+
+
+def test_a_problem_of_the_dissector_itself_has_the_place_that_it_tells():
+    class Noting(ToyMq):
+        def feed(self, chunk):
+            yield Problem("limit", "info", "noted", ts_ns=7, packet=8)
+
+    talking, info = talk(Noting)
+    noted = Problem("limit", "info", "noted", ts_ns=7, packet=8)
+    assert list(talking.take(chunk(b"F\0"))) == [ProblemItem(info, noted, 7, 8)]
+
+
+def test_a_layer_that_nobody_knows_is_told_and_changes_nothing():
+    class Reaching(ToyMq):
+        def decode(self, frame):
+            yield from super().decode(frame)
+            yield Upgrade({frame.side: 2}, "no layer")
+
+    talking, info = talk(Reaching)
+    _, odd = talking.take(chunk(b"F\0"))
+    assert odd == ProblemItem(info, Problem("internal", "error", "no layer is called no layer"), None, None)
+    assert (info.layer_starts, info.decompressed, info.tls_start) == ({}, False, None)
+
+
+def test_layers_are_noted_in_the_connection_by_where_they_begin():
+    talking, info = talk(Upgrading)
+    list(talking.take(chunk(b"F\0" + flip(b"F\x02a"))))
+    list(talking.take(chunk(b"U\0", side=Side.SERVER, packet=1)))
+    assert (info.layer_starts, info.decompressed, info.tls_start) == ({Side.CLIENT: 2, Side.SERVER: 2}, True, None)
+    list(talking.end(SessionEnd(0), seen=(True, True)))
+    assert (info.client_plain_bytes, info.server_plain_bytes, info.unread_at) == (5, 2, {})
+
+
+def test_a_side_without_a_layer_has_no_plain_bytes():
+    _, info = run(chunk(b"U\x00" + flip(b"F\0")), chunk(b"F\0", side=Side.SERVER))
+    assert (info.client_plain_bytes, info.server_plain_bytes, info.layer_starts) == (4, None, {Side.CLIENT: 2})
+
+
+def test_tls_is_noted_by_where_it_begins_and_unread_from_there():
+    record = bytes.fromhex("160303000401020304")
+    _, info = run(chunk(b"T\x00" + record))
+    assert info.tls_start == TlsStart({Side.CLIENT: 2}, upgraded=True)
+    assert (info.layer_starts, info.unread_at, info.decompressed) == ({Side.CLIENT: 2}, {Side.CLIENT: 2}, False)
+    assert info.undecoded_bytes == len(record)
+
+
+def test_tls_that_did_not_come_leaves_no_layer():
+    _, info = run(chunk(b"T\x00F\x01a"))
+    assert info.layer_starts == {}
+
+
+def test_state_is_that_of_the_session_its_dissector_and_records_that_wait():
+    info = ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 7777, 0, 1)
+    dissector = Speaking(Settings())
+    talking = ProtocolSession(dissector, Settings(wanted=WITH_RECORDS), info)
+    talking.begin(in_step=True)
+    assert talking.state_size == 6144 + dissector.state_size
+    list(talking.take(chunk(b"F\x01q")))
+    assert talking.state_size == 6144 + dissector.state_size + 2
+
+
+@pytest.mark.parametrize(
+    ("spans", "told"),
+    [
+        ([(0, 3)], [("a", 0, 3)]),
+        ([(0, 1), (2, 3)], [("a", 0, 1), ("undecoded", 1, 2), ("a", 2, 3)]),
+        ([(0, 2), (1, 2)], [("a", 0, 2), ("a", 1, 2), ("undecoded", 2, 3)]),
+        ([(0, 2), (0, 1), (2, 3)], [("a", 0, 2), ("a", 0, 1), ("a", 2, 3)]),
+        ([], [("undecoded", 0, 3)]),
+    ],
+)
+def test_spans_are_filled_up_to_cover_each_byte(spans, told):
+    class Telling(ToyMq):
+        def spans(self, frame):
+            return [Span("a", start, stop, None) for start, stop in spans]
+
+    info = ConnectionInfo("id", "", "10.0.0.1", 1, "10.0.0.2", 7777, 0, 1)
+    talking = ProtocolSession(Telling(Settings()), Settings(), info, lambda *_: True)
+    talking.begin(in_step=True)
+    (item,) = talking.take(chunk(b"F\x01q"))
+    assert [(span.path, span.start, span.stop) for span in item.spans] == told
+    assert all(span.value == Undecoded(b"F\x01q"[span.start : span.stop]) for span in item.spans if span.path != "a")

@@ -10,7 +10,7 @@ import pytest
 
 from mqsniff.decode.proxyhead import ProxyHead, read_head, without_head
 from mqsniff.model import Mark
-from mqsniff.streams.events import StreamChunk
+from mqsniff.streams.events import StreamChunk, StreamClosed, StreamGap
 
 V1 = b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n"
 SIGNATURE = bytes.fromhex("0d0a0d0a000d0a515549540a")
@@ -90,3 +90,49 @@ def test_bytes_of_a_head_are_left_out_and_the_others_keep_their_packets(cuts, ex
     kept = list(without_head(events, 1, 4))
     assert [(event.offset, event.data, [mark.offset for mark in event.marks]) for event in kept] == expected
     assert list(without_head(events, 0, 4)) == events
+
+
+def test_a_head_in_text_has_107_bytes_at_most():
+    longest = b"PROXY UNKNOWN ".ljust(105, b"x")
+    assert read_head(longest + b"\r\n") == ProxyHead(107)
+    assert [read_head(longest[:cut]) for cut in (105, 104)] == [True, True]
+    assert read_head(longest + b"\r") is True
+    assert read_head(longest + b"x\r\n") is False
+    assert read_head(longest + b"xx") is False
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"PROXY TCP4 1.1.1.1 2.2.2.2 1", b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2 3", b"PROXY TCP5 1.1.1.1 2.2.2.2 1 2"],
+)
+def test_a_head_in_text_has_two_addresses_and_two_ports_of_a_known_family(line):
+    assert read_head(line + b"\r\n") is False
+
+
+@pytest.mark.parametrize("line", [b"PROXY TCP4 1.1.1.1 2.2.2.2 x 2", b"PROXY TCP4 1.1.1.1 2.2.2.2 1 x"])
+def test_a_head_with_an_address_that_is_none_is_cut_off_all_the_same(line):
+    assert read_head(line + b"\r\n") == ProxyHead(len(line) + 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "head"),
+    [
+        (v2(FOUR + b"x"), ProxyHead(29, "10.1.2.3:1000", "10.9.8.7:9092")),
+        (v2(FOUR[:11]), ProxyHead(27)),
+        (v2(SIX, 0x22), ProxyHead(52, "[fd00::1]:1000", "[fd00::2]:9092")),
+        (v2(SIX[:35], 0x21), ProxyHead(51)),
+        (v2(SIX, 0x31), ProxyHead(52)),
+        (v2(FOUR, command=0x2F), ProxyHead(28, "10.1.2.3:1000", "10.9.8.7:9092")),
+        (v2(FOUR, command=0x11), False),
+    ],
+)
+def test_a_binary_head_has_addresses_if_they_fit_in_it(data, head):
+    assert read_head(data) == head
+    if head:
+        assert read_head(data[:-1]) is True
+
+
+def test_losses_and_ends_pass_where_a_head_is_left_out():
+    mark = Mark(0, 0, 0, 0)
+    events = [StreamGap(1, 0, 2, mark), StreamClosed(1, "fin", mark)]
+    assert list(without_head(events, 1, 4)) == events

@@ -91,3 +91,75 @@ def test_a_number_is_named_by_the_dissector_of_its_message():
     frame = Frame(Side.CLIENT, 0, 1, b"x", 0, 0, 1, 1, 0)
     assert tell(Message(frame, "named", "T", "request"), "error", 7) == "named error 7"
     assert tell(Message(frame, "other", "T", "request"), "error", 7) is None
+
+
+def test_of_several_that_are_sure_the_first_gets_it_and_of_several_with_the_port_too():
+    one, two = speaker("one", Verdict.YES), speaker("two", Verdict.YES)
+    assert claim(one, two) == (Claim(one, "content"), False)
+    one, two = speaker("one", Verdict.MAYBE, 7), speaker("two", Verdict.MAYBE, 7)
+    assert claim(one, two, port=7) == (Claim(one, "port"), False)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "open_ended"),
+    [
+        ((Verdict.NO, Verdict.NO), False),
+        ((Verdict.MORE, Verdict.NO), True),
+        ((Verdict.NO, Verdict.MORE), True),
+        ((Verdict.MAYBE, Verdict.NO), True),
+    ],
+)
+def test_a_connection_is_open_while_one_dissector_may_still_claim_it(verdicts, open_ended):
+    classes = [speaker(f"n{at}", verdict, 9) for at, verdict in enumerate(verdicts)]
+    assert claim(*classes) == (None, open_ended)
+
+
+def test_a_port_claims_though_another_dissector_wants_more_bytes():
+    wants, likely = speaker("wants", Verdict.MORE), speaker("likely", Verdict.MAYBE, 7)
+    assert claim(wants, likely, port=7) == (Claim(likely, "port"), False)
+
+
+def test_protocols_and_ports_are_those_of_the_dissectors_that_could_be_loaded():
+    loaded = [LoadedDissector("b", speaker("b", Verdict.NO, 4150)), LoadedDissector("a", None, "why")]
+    loaded.append(LoadedDissector("c", speaker("c", Verdict.NO, 0)))
+    known = Registry(loaded, {5000: "b", 6000: "nobody"})
+    assert (known.names(), known.loaded, len(known.dissectors)) == (["b", "c"], loaded, 2)
+    assert known.server_port(6000, 1) == 6000
+    assert known.server_port(1, 2) is None
+    assert [known.decode_as(port) for port in (5000, 6000, 4150)] == [known.dissectors[0], None, None]
+    assert registry.protocols(loaded)[:2] == ["b", "c"]
+    assert registry.protocols(loaded)[-1] == "unknown"
+
+
+def test_different_faults_of_a_dissector_are_told_each_once():
+    class Broken(speaker("broken", Verdict.YES)):
+        @classmethod
+        def detect(cls, client, server):
+            raise KeyError if client.data == b"k" else SystemExit
+
+    one = Registry([LoadedDissector("broken", Broken)])
+    for data in (b"k", b"s", b"k", b"s"):
+        assert one.claim(Sample(data), Sample(b""), 1) == (None, False)
+    assert [fault.split()[0] for fault in one.faults] == ["KeyError", "SystemExit"]
+
+
+def test_a_name_of_a_number_that_its_dissector_cannot_tell_is_none():
+    class Raising(speaker("raising", Verdict.NO)):
+        @classmethod
+        def code_name(cls, message, field, code):
+            raise KeyError(code)
+
+    tell = registry.code_names([LoadedDissector("raising", Raising), LoadedDissector("absent", None)])
+    frame = Frame(Side.CLIENT, 0, 1, b"x", 0, 0, 1, 1, 0)
+    assert tell(Message(frame, "raising", "T", "request"), "error", 7) is None
+
+
+def test_why_a_dissector_cannot_be_used_is_told_with_its_name(monkeypatch):
+    points = [EntryPoint("b", "no_such_module", registry.GROUP), EntryPoint("a", "collections:OrderedDict", "g")]
+    monkeypatch.setattr(registry, "entry_points", lambda **_: points)
+    assert load_dissectors() == [
+        LoadedDissector("a", None, "dissector a is no subclass of mqsniff.dissector.Dissector"),
+        LoadedDissector(
+            "b", None, "dissector b cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"
+        ),
+    ]

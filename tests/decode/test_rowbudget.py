@@ -5,14 +5,15 @@ from __future__ import annotations
 import lzma
 import struct
 
+import numpy as np
 import pytest
 from kafkacraft import fallback, produce, raw_request
 from tinycapture import NSQ, START_S, conversation, pcap
 
-from mqsniff.decode.rowbudget import ROWS_SPENT
-from mqsniff.dissector import WITH_RECORDS, Settings
+from mqsniff.decode.rowbudget import ROWS_SPENT, RowBudget
+from mqsniff.dissector import WITH_RECORDS, Settings, WorkCount
 from mqsniff.limits import Limits
-from mqsniff.model import ProblemItem
+from mqsniff.model import CaptureInfo, PacketBatch, ProblemItem, RecordBatch, packet_id
 from mqsniff.pipeline import Pipeline
 from mqsniff.sources.files import FileSource
 
@@ -92,3 +93,58 @@ def test_a_plain_capture_before_a_compressed_one_does_not_lift_its_bound(tmp_pat
     few = Limits(capture_rows_free=1, capture_row_cost=1 << 20)
     run = Pipeline(FileSource([str(tmp_path / "a.pcap"), str(tmp_path / "b.pcap.xz")], few), Settings(few))
     assert any(isinstance(item, ProblemItem) and item.problem.detail == ROWS_SPENT for item in run.items())
+
+
+# ---- the budget by itself
+
+
+def captured(*packets: int) -> PacketBatch:
+    """Packets by their ids; nothing else of them is looked at."""
+    ids = np.array(packets, np.int64)
+    return PacketBatch(b"", *(ids,) * 4, ids.astype(np.int32), ids, ids.astype(np.int32), 0)
+
+
+def test_a_budget_is_bounded_from_the_first_packet_of_a_compressed_capture_on():
+    captures = [CaptureInfo(0, "a.pcap"), CaptureInfo(1, "b.pcap.xz", compression="xz")]
+    budget = RowBudget(Limits(), WorkCount())
+    for packets, bounded in (((), False), ((packet_id(0, 1),), False), ((packet_id(0, 2), packet_id(1, 1)), True)):
+        budget.look_at(captures, captured(*packets))
+        assert budget.bounded is bounded
+    budget.look_at(captures, captured(packet_id(0, 3)))
+    assert budget.bounded
+
+
+def test_bodies_count_the_entries_of_their_maps_and_lists_at_any_depth():
+    work = WorkCount()
+    RowBudget(Limits(), work).count_body({"a": [1, {"b": 2, "c": [3, 4]}], "d": "text", "e": {}})
+    assert work.elements == 3 + 2 + 2 + 2
+    RowBudget(Limits(), work).count_records(RecordBatch(b"", 5))
+    assert work.elements == 14
+
+
+@pytest.mark.parametrize(
+    ("compression", "bounded", "parts", "rows", "spent"),
+    [
+        ("xz", True, 1, 13, False),  # 3 free ones, and 10 for 20 bytes of a compressed capture
+        ("xz", True, 1, 14, True),
+        ("", True, 1, 23, False),
+        ("", True, 1, 24, True),
+        ("xz", True, 2, 6, False),
+        ("xz", True, 2, 7, True),
+        ("xz", False, 1, 1000, False),
+    ],
+)
+def test_a_budget_is_spent_by_more_rows_than_its_bytes_pay(compression, bounded, parts, rows, spent):
+    budget = RowBudget(Limits(capture_rows_free=3, capture_row_cost=2), WorkCount(), parts)
+    budget.bounded, budget.rows = bounded, rows
+    assert budget.is_spent([CaptureInfo(0, "a", compression=compression, taken=20)]) is spent
+
+
+def test_work_counts_as_the_rows_that_cost_as_much():
+    work = WorkCount()
+    budget = RowBudget(Limits(capture_rows_free=3, capture_row_cost=1), work)
+    budget.bounded, budget.rows, work.odd_packets = True, 2, 1
+    assert not budget.is_spent([])
+    work.odd_packets = 2
+    assert budget.is_spent([])
+    assert not budget.is_spent([CaptureInfo(0, "a", taken=1)]), "what is read later pays too"

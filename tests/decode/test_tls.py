@@ -151,3 +151,38 @@ def test_a_record_run_needs_a_second_record_or_the_exact_end():
     assert is_record_run(record(b"abc", 23) + record(b"d", 23) + b"rest")
     assert not is_record_run(record(b"abc", 23) + b"rest of something")
     assert not is_record_run(b"\x17\x03\x03\x00")
+
+
+@pytest.mark.parametrize(
+    ("head", "hello"),
+    [
+        ("16 0300 0004 01", True),
+        ("16 0304 4800 02", True),
+        ("16 0305 0004 01", False),
+        ("16 0203 0004 01", False),
+        ("15 0303 0004 01", False),
+        ("17 0303 0004 01", False),
+        ("16 0303 0003 01", False),
+        ("16 0303 4801 01", False),
+        ("16 0303 0004 00", False),
+        ("16 0303 0004 03", False),
+    ],
+)
+def test_a_hello_is_a_record_of_a_handshake_of_a_length_that_may_be(head, hello):
+    assert is_hello(bytes.fromhex(head)) is hello
+
+
+def test_a_hello_is_waited_for_only_where_its_first_bytes_fit():
+    assert [is_hello(data) for data in (b"", b"\x16", b"\x16\x03", b"\x16\x03\0\0\0")] == [None] * 4
+    assert [is_hello(data) for data in (b"\x15", b"\x16\x02", b"\x16\x02\0\0\0")] == [False] * 3
+
+
+@pytest.mark.parametrize("body", [b"", b"a", b"abc"])
+def test_records_in_the_middle_end_at_the_last_byte_or_at_another_one(body):
+    one = record(body or b"x", 23)
+    assert [is_record_run(one[:cut]) for cut in range(len(one))] == [False] * len(one)
+    assert is_record_run(one)
+    two = one + record(b"d", 23)
+    assert [is_record_run(two[:cut]) for cut in range(len(one) + 1, len(two))] == [False] * (len(two) - len(one) - 1)
+    assert is_record_run(two)
+    assert is_record_run(two + b"anything")

@@ -8,7 +8,7 @@ import pytest
 from toyframes import chunk, gap, run, toy
 
 from mqsniff.limits import Limits
-from mqsniff.model import Gap, Side
+from mqsniff.model import Frame, Gap, Side
 
 
 def test_a_frame_cut_by_the_end_goes_out_as_truncated():
@@ -88,3 +88,21 @@ def test_a_frame_over_the_cap_keeps_its_start_only():
         ("F", 0, b"abc", 10, "truncated"),
         ("F", 10, b"", 2),
     ]
+
+
+def test_a_frame_with_holes_has_its_place_and_packets_anywhere_in_the_stream():
+    dissector = toy()
+    first = [*dissector.feed(chunk(b"F\x09" + b"x" * 9, packet=1))]
+    assert len(first) == 1
+    events = (chunk(b"F\x09a", 11, packet=2), gap(14, 2, packet=3), chunk(b"d", 16, packet=4), gap(17, 2, packet=5))
+    for event in events:
+        assert [*(dissector.gap(event) if isinstance(event, Gap) else dissector.feed(event))] == []
+    (message,) = dissector.feed(chunk(b"ghi", 19, packet=6))
+    assert message.frame == Frame(Side.CLIENT, 11, 11, b"F\x09a", 1002, 1006, 2, 6, 6, ((3, 5), (6, 8)), unread=4)
+
+
+def test_a_frame_that_is_too_large_has_its_place_and_what_is_not_kept_of_it():
+    dissector = toy(replace(Limits(), frame_max=5))
+    events = [*dissector.feed(chunk(b"F\0", packet=1)), *dissector.feed(chunk(b"F\x08abc", 2, packet=2))]
+    events += dissector.feed(chunk(b"defgh", 7, packet=3))
+    assert events[-1].frame == Frame(Side.CLIENT, 2, 10, b"F\x08abc", 1002, 1003, 2, 3, 3, (), unread=5)

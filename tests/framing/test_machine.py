@@ -52,6 +52,40 @@ def test_what_comes_behind_a_gap_waits_too():
     ]
 
 
+CUT, NEXT = ("F", 0, b"ab", 7, "truncated"), b"F\0F\0"
+
+
+@pytest.mark.parametrize(
+    ("lost", "then", "found"),
+    [
+        (gap(4, 1), chunk(b"deF\0", 5), [[], [CUT, ("F", 7, b"", 2)]]),
+        (gap(4, 3), chunk(b"F\0", 7), [[CUT], [("F", 7, b"", 2)]]),
+        (gap(4, 4), chunk(b"\0" + NEXT, 8), [[CUT], [("skipped", 8, 1), ("F", 9, b"", 2), ("F", 11, b"", 2)]]),
+        (gap(4, 5), chunk(NEXT, 9), [[CUT], [("F", 9, b"", 2), ("F", 11, b"", 2)]]),
+        (gap(4, 1, known=False), chunk(NEXT, 5), [[CUT], [("F", 5, b"", 2), ("F", 7, b"", 2)]]),
+        (gap(4, 1), gap(5, 3), [[], [CUT]]),
+    ],
+    ids=["inside", "its end", "one byte more", "a frame more", "of unknown size", "then another beyond its end"],
+)
+def test_bytes_lost_in_a_frame_end_it_unless_more_of_it_can_come(lost, then, found):
+    dissector = toy()
+    assert run(dissector, chunk(b"F\5ab"), close=False) == []
+    assert [run(dissector, each, close=False) for each in (lost, then)] == found
+    assert run(dissector) == []
+
+
+@pytest.mark.parametrize("lost", [(), (gap(4, 1),)])
+def test_the_end_of_a_side_ends_the_frame_that_is_not_whole(lost):
+    dissector = toy()
+    assert run(dissector, chunk(b"F\5ab"), *lost, close=False) == []
+    assert run(dissector) == [CUT]
+
+
+def test_a_side_joined_late_is_searched_from_its_first_byte_wherever_it_lies():
+    found = run(toy(in_step=False), chunk(b"?F\0F\0", 500))
+    assert found == [("skipped", 500, 1), ("F", 501, b"", 2), ("F", 503, b"", 2)]
+
+
 @pytest.mark.parametrize("order", [(Side.CLIENT, Side.SERVER), (Side.SERVER, Side.CLIENT)])
 def test_a_peer_that_closes_ends_the_wait(order):
     dissector = toy()

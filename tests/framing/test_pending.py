@@ -6,9 +6,9 @@ import pickle
 
 import pytest
 
-from mqsniff.framing.pending import PENDING_STATE, PendingRequests, forget_bytes
+from mqsniff.framing.pending import PendingRequests, forget_bytes
 from mqsniff.limits import Limits
-from mqsniff.model import Frame, Message, Pending, RecordBatch, Side
+from mqsniff.model import Frame, Message, Pending, Problem, RecordBatch, Side
 
 
 def message(side: Side, ts_ns: int) -> Message:
@@ -185,9 +185,9 @@ def test_pending_requests_are_counted_as_state_until_they_are_answered():
     assert questions.state_size == 0
     said(questions, message(Side.CLIENT, 1), asks=1)
     said(questions, message(Side.CLIENT, 2), asks=1)
-    assert questions.state_size == 2 * PENDING_STATE
+    assert questions.state_size == 4096
     said(questions, message(Side.SERVER, 3), answers=True)
-    assert questions.state_size == PENDING_STATE
+    assert questions.state_size == 2048
 
 
 def test_an_answered_key_leaves_nothing_that_the_limit_would_end():
@@ -215,3 +215,150 @@ def test_large_requests_that_are_pickled_still_count_and_are_let_go():
         said(restored, large, asks=1)
         restored.taken()
     assert [pending.message.body for pending in restored.left()] == [{"n": 2}, {"n": 3}]
+
+
+# ---- whole requests
+
+
+def test_a_pending_request_has_its_frame_and_all_that_was_said_of_it():
+    questions, spoken = PendingRequests(Limits()), message(Side.CLIENT, 100)
+    questions.gaps, questions.losses = [1, 2], [3, 4]
+    questions.begin(spoken.frame)
+    asked = questions.expect_reply("k", {"c": 1}, 2, "settlement", 9, in_order=False)
+    questions.finish(spoken)
+    found = {name: getattr(asked, name) for name in Pending.__slots__}
+    assert found == {name: getattr(Pending("k", "settlement", spoken.frame), name) for name in Pending.__slots__} | {
+        "context": {"c": 1},
+        "expects": 2,
+        "wait_limit_ns": 9,
+        "in_order": False,
+        "message": spoken,
+        "gaps_before": 2,
+        "losses_before": 4,
+    }
+    assert (spoken.pending, spoken.resolved, spoken.answered, spoken.answers) == ((asked,), (), (), 0)
+
+
+def test_an_answer_has_the_requests_that_it_answered_and_ended():
+    questions = PendingRequests(Limits())
+    first = said(questions, message(Side.CLIENT, 1), asks=2).pending[0]
+    once = said(questions, message(Side.SERVER, 2), answers=True)
+    assert (once.answers, once.answered, once.resolved, first.open) == (1, (first,), (), True)
+    twice = said(questions, message(Side.SERVER, 3), answers=True)
+    assert (twice.answers, twice.answered, twice.resolved, first.open) == (1, (first,), (first,), False)
+    assert (first.answer, first.last_answer, first.expects, first.status) == (once, twice, 0, None)
+    nobody = said(questions, message(Side.SERVER, 4), answers=True)
+    assert (nobody.answers, nobody.answered, nobody.resolved) == (0, (), ())
+
+
+def test_an_old_answer_says_so_in_whole():
+    questions = PendingRequests(Limits())
+    said(questions, message(Side.CLIENT, 111), asks=1)
+    answer = said(questions, message(Side.SERVER, 110), answers=True)
+    assert answer.problems == [Problem("clock", "warning", "the answer comes before its request")]
+
+
+@pytest.mark.parametrize("size", [15, 16, 17, 40])
+def test_requests_of_a_key_are_answered_in_order_however_many_there_are(size):
+    questions = PendingRequests(Limits())
+    asked = [said(questions, message(Side.CLIENT, at), asks=1).pending[0] for at in range(size)]
+    assert list(questions.open("k")) == asked
+    assert [said(questions, message(Side.SERVER, at), answers=True).resolved for at in range(size)] == [
+        (each,) for each in asked
+    ]
+    assert list(questions.open("k")) == []
+
+
+@pytest.mark.parametrize(("most", "ended"), [(3, []), (2, [0]), (1, [0, 1])])
+def test_requests_that_get_no_reply_end_one_by_one_beyond_their_limit(most, ended):
+    questions = PendingRequests(Limits(unanswered_max=most))
+    asked = []
+    for at in range(3):
+        spoken = message(Side.CLIENT, at)
+        questions.begin(spoken.frame)
+        asked.append(questions.expect_reply("k", None, 0, "answer", None, in_order=True))
+        questions.finish(spoken)
+    assert [at for at, each in enumerate(asked) if each.status == "oneway"] == ended
+
+
+@pytest.mark.parametrize(("most", "status"), [(2, None), (1, "oneway")])
+def test_a_command_that_settled_a_delivery_waits_longer_for_its_refusal(most, status):
+    settling = Settling(Limits(unanswered_max=1, refusals_max=most))
+    command, _ = settling.settle(settling.deliver("a"))
+    settling.settle()
+    assert command.status == status
+
+
+@pytest.mark.parametrize(("size", "kept"), [(1024, True), (1025, False)])
+def test_requests_keep_the_bytes_of_small_messages_only(size, kept):
+    questions, spoken = PendingRequests(Limits()), message(Side.CLIENT, 1)
+    spoken.frame.data = b"x" * size
+    (asked,) = said(questions, spoken, asks=1).pending
+    questions.taken()
+    assert (asked.message is spoken, len(asked.message.frame.data) == size) == (kept, kept)
+
+
+def test_requests_that_are_left_come_in_the_order_in_which_they_were_sent():
+    questions, made = PendingRequests(Limits()), []
+    for release, key in ((3, "a"), (1, "b"), (2, "a")):
+        spoken = Message(Frame(Side.CLIENT, 0, 1, b"x", 1, 1, 1, 1, release), "toy", "T", "request")
+        questions.begin(spoken.frame)
+        made.append(questions.expect_reply(key, None, 1, "answer", None, in_order=True))
+        questions.finish(spoken)
+    assert list(questions.left()) == [made[1], made[2], made[0]]
+    assert (list(questions.left()), questions.state_size) == ([], 0)
+
+
+@pytest.mark.parametrize("expects", [0, 1])
+def test_beyond_the_limit_of_all_the_oldest_ends_by_what_it_waited_for(expects):
+    questions = PendingRequests(Limits(pending_max=1))
+    first = []
+    for key in "ab":
+        spoken = message(Side.CLIENT, 1)
+        questions.begin(spoken.frame)
+        first.append(questions.expect_reply(key, None, expects, "answer", None, in_order=True))
+        questions.finish(spoken)
+    assert [each.status for each in first] == ["unanswered" if expects else "oneway", None]
+    assert spoken.resolved == (first[0],)
+
+
+@pytest.mark.parametrize(("status", "lost", "told"), [(None, 1, "lost"), (None, 0, None), ("error", 1, "error")])
+def test_a_settlement_keeps_what_its_dissector_said_and_is_lost_only_where_frames_may_be(status, lost, told):
+    settling = Settling()
+    delivered = settling.deliver("a")
+    command, _ = settling.settle(delivered)
+    delivered.status = status
+    settling.questions.losses[Side.SERVER] += lost
+    settling.end(command, "oneway")
+    assert delivered.status == told
+
+
+def test_a_command_that_was_answered_leaves_no_doubt_about_its_settlements():
+    settling = Settling()
+    delivered = settling.deliver("a")
+    command, _ = settling.settle(delivered)
+    settling.questions.losses[Side.SERVER] += 1
+    settling.end(command, "oneway", answered=True)
+    assert delivered.status is None
+    waiting = settling.deliver("b")
+    asking, _ = settling.settle(waiting, expects=1)
+    settling.questions.losses[Side.SERVER] += 1
+    settling.end(asking, "unanswered")
+    assert waiting.status is None
+
+
+@pytest.mark.parametrize("size", [1, 3, 20])
+def test_a_request_leaves_its_queue_wherever_it_stands(size):
+    for place in range(size):
+        questions = PendingRequests(Limits())
+        asked = [said(questions, message(Side.CLIENT, at), asks=1).pending[0] for at in range(size)]
+        spoken = message(Side.SERVER, 99)
+        questions.begin(spoken.frame)
+        questions.resolve(asked[place], "lost")
+        questions.finish(spoken)
+        assert list(questions.open("k")) == asked[:place] + asked[place + 1 :]
+        assert (spoken.resolved, asked[place].status, questions.state_size) == (
+            (asked[place],),
+            "lost",
+            2048 * (size - 1),
+        )

@@ -1,8 +1,9 @@
 """The source of a module in, its mutants out: each is the same source with one small fault.
 
 1. A mutant replaces a span of the text; everything else stays as it is, so that lines keep their numbers.
-2. What cannot change results is left alone: annotations, docstrings, decorators, ``assert``, ``__slots__``, texts for
-   people (those with a blank), and the names of types.
+2. What cannot change results is left alone: annotations, docstrings, decorators, ``assert`` and ``strict=True`` (both
+   say what is so), a ``return None`` that ends a function, ``__slots__``, texts for people (those with a blank), and
+   the names of types.
 3. A mutant has a rank by its own text only. So a sample of the lowest ranks changes little when other code does.
 """
 
@@ -261,6 +262,11 @@ def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
+def _ends_with_nothing(node: ast.stmt) -> bool:
+    """Whether a function that ends with this returns None with it and without it."""
+    return isinstance(node, ast.Return) and (node.value is None or _is_none(node.value))
+
+
 def _is_skipped(node: ast.AST) -> bool:
     match node:
         case ast.Assert() | ast.JoinedStr() | ast.Import() | ast.ImportFrom() | ast.MatchClass():
@@ -279,6 +285,8 @@ def _is_skipped(node: ast.AST) -> bool:
             return True
         case ast.FunctionDef(decorator_list=[ast.Name(id="overload"), *_]):
             return True
+        case ast.keyword(arg="strict", value=ast.Constant(value=True)):
+            return True
     return False
 
 
@@ -288,6 +296,8 @@ def _mutable(node: ast.AST) -> Iterator[ast.AST]:
         if name in ("annotation", "returns", "decorator_list", "bases", "type_comment", "type_params"):
             continue
         for child in value if isinstance(value, list) else [value]:
+            if isinstance(node, ast.FunctionDef) and child is node.body[-1] and _ends_with_nothing(child):
+                continue
             if isinstance(child, ast.AST) and not _is_skipped(child):
                 yield child
                 yield from _mutable(child)

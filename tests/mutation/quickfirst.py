@@ -17,16 +17,20 @@ QUICK_SECONDS = 0.2
 class QuickFirst:
     """The plugin, with a file of CPU seconds by test; no test that took more than ``seconds_max`` runs."""
 
-    def __init__(self, path: Path, seconds_max: float, *, learns: bool) -> None:
+    def __init__(self, path: Path, seconds_max: float, *, learns: bool, spark: bool = False) -> None:
         self._path = path
         self._seconds_max = seconds_max
         self._learns = learns
+        self._spark = spark
         self._seconds: dict[str, float] = json.loads(path.read_text()) if path.exists() else {}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Choose and sort the tests that were found."""
-        known = [(self._seconds.get(item.nodeid, 0), item) for item in items if "spark" not in item.fixturenames]
+        known = [(self._seconds.get(item.nodeid, 0), item) for item in items if self._runs(item)]
         items[:] = [item for seconds, item in sorted(known, key=lambda each: each[0]) if seconds <= self._seconds_max]
+
+    def _runs(self, item: Any) -> bool:
+        return self._spark or "spark" not in item.fixturenames
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Generator[None, object, object]:

@@ -1,9 +1,9 @@
 """Mutants of modules, each run against the tests of its room: ``make mutants MODULE=mqsniff/framing SAMPLE=40 SEED=1``.
 
 1. Mutants live in a copy of the repository in a temporary folder; the checkout is never written to.
-2. The tests of a room are those of the folder that mirrors it, without those that need Spark. Quick tests run first,
-   those of the module before others, up to the first failure. ``--quick SECONDS`` leaves out tests that took longer in
-   a run before. ``--wide`` runs survivors against tests of the whole program too.
+2. The tests of a room are those of the folder that mirrors it, without those that need Spark (``--spark``: with them).
+   Quick tests run first, those of the module before others, up to the first failure. ``--quick SECONDS`` leaves out
+   tests that took longer in a run before. ``--wide`` runs survivors against tests of the whole program too.
 3. A mutant is killed by a failing test, by an error of the collection, and by taking three times the CPU time.
 4. Mutants of ``equivalent.toml`` are not run: they change nothing that a user sees, for the reason given there.
 5. Survivors are printed with their differences; ``--again FILE`` runs those that an earlier run printed into FILE.
@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 COPIED = ("mqsniff", "dissectors", "tests")
 NEEDS_SPARK = ("test_spark_*", "test_batch_tls*", "test_batch_secrets*", "test_daemon*")
-ALSO = {"tests/tables": ("tests/test_tables_page.py",)}
+ALSO = {"tests/batch": ("tests/cli/test_batch_command.py",), "tests/tables": ("tests/test_tables_page.py",)}
 """Tests of a room that lie elsewhere."""
 WIDE = ("tests/test_samples.py", "tests/test_pipeline.py", "tests/test_conversations.py", "tests/test_laws.py")
 SPARE_CPU_SECONDS = 10
@@ -74,8 +74,8 @@ def modules_of(names: list[str]) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in found]
 
 
-def room_tests(module: str) -> list[str]:
-    """The test files of a module's room, those of the module first."""
+def room_tests(module: str, *, spark: bool = False) -> list[str]:
+    """The test files of a module's room, those of the module first; ``spark``: those that need Spark too."""
     parts = Path(module).with_suffix("").parts[1:]
     room, name = parts[0], parts[-1]
     if module.startswith("dissectors/"):
@@ -86,15 +86,15 @@ def room_tests(module: str) -> list[str]:
     else:
         folder, pattern = "tests", f"test_{name}.py"
     named = {*(ROOT / folder).glob(pattern), *(ROOT / "tests").rglob(f"test_{name}.py")}
-    files = [path for path in sorted(named) if not any(map(path.match, NEEDS_SPARK))]
+    files = [path for path in sorted(named) if spark or not any(map(path.match, NEEDS_SPARK))]
     files += [ROOT / path for path in ALSO.get(folder, ())]
     files.sort(key=lambda path: name not in path.stem)
     return [str(path.relative_to(ROOT)) for path in files]
 
 
-def near_tests(module: str) -> list[str]:
+def near_tests(module: str, *, spark: bool = False) -> list[str]:
     """Those of the room's test files that import a module or bear its name; all of them where none does."""
-    files = room_tests(module)
+    files = room_tests(module, spark=spark)
     parts = Path(module).with_suffix("").parts
     package, name = ".".join(parts[1:-1] if parts[0] == "dissectors" else parts[:-1]), parts[-1]
     imported = re.compile(rf"\b{package}\.{name}\b|from {package} import .*\b{name}\b")
@@ -105,9 +105,10 @@ def near_tests(module: str) -> list[str]:
 class Bench:
     """A copy of the repository in which mutants are run."""
 
-    def __init__(self, root: Path, seconds_max: float) -> None:
+    def __init__(self, root: Path, seconds_max: float, *, spark: bool = False) -> None:
         self._root = root
         self._seconds_max = seconds_max
+        self._spark = spark
         self._log = root / "log"
         for path in ROOT.iterdir():
             if path.name in COPIED:
@@ -145,13 +146,14 @@ class Bench:
                 os.dup2(log, number)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 5))
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
+            if not self._spark:  # a JVM reserves more than it takes
+                resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
             os.environ |= {"TMPDIR": str(self._root / "tmp"), "PYTHONPATH": f"{self._root}:{self._root / 'dissectors'}"}
             sys.path[0] = str(self._root)
             sys.dont_write_bytecode = not unharmed
             if not unharmed:
                 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-            code = _run_pytest(tests, QuickFirst(TIMES, self._seconds_max, learns=unharmed))
+            code = _run_pytest(tests, QuickFirst(TIMES, self._seconds_max, learns=unharmed, spark=self._spark))
             sys.stdout.flush()
         except BaseException:  # noqa: BLE001  # a fork must not go on as its parent
             traceback.print_exc()
@@ -265,6 +267,7 @@ def _asked() -> argparse.Namespace:
     add("--near", action="store_true", help="run only test files that import the module")
     add("--quick", type=float, default=WALL_SECONDS_MAX, metavar="SECONDS", help="run no tests that took longer")
     add("--cpu", type=float, default=0, metavar="SECONDS", help="limit of a mutant: tests do not run without one first")
+    add("--spark", action="store_true", help="run tests that need Spark too")
     add("--wide", action="store_true", help="run survivors against laws, goldens and conversations too")
     add("--again", type=Path, metavar="FILE", help="run the survivors that FILE names, and no others")
     return parser.parse_args()
@@ -285,9 +288,13 @@ def main() -> None:
     usual = near_tests if options.near else room_tests
     with TemporaryDirectory(prefix="mutants-") as folder:
         rest = [mutant for mutant in chosen if mutant.key not in known]
-        bench = Bench(Path(folder), options.quick)
+        bench = Bench(Path(folder), options.quick, spark=options.spark)
         for mutant, what, why in outcomes(
-            bench, rest, lambda module: options.tests or usual(module), wide=options.wide, cpu_seconds=options.cpu
+            bench,
+            rest,
+            lambda module: options.tests or usual(module, spark=options.spark),
+            wide=options.wide,
+            cpu_seconds=options.cpu,
         ):
             counts[what] += 1
             print(f"{what:9} {mutant.module}:{mutant.line} {mutant.kind} {why}", file=sys.stderr, flush=True)

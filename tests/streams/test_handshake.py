@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mqsniff.streams.handshake import Handshake
 from mqsniff.streams.segment import ACK, RST, SYN, Segment
 
@@ -39,3 +41,70 @@ def test_without_syn_nothing_is_known():
     handshake.take(segment(0, ACK, size=5), copy=False)
     assert (handshake.client, handshake.seen, handshake.outcome) == (None, False, "mid-stream")
     assert (handshake.client_rtt_ns, handshake.server_rtt_ns) == (None, None)
+
+
+def after(*segments: Segment, copies: tuple[int, ...] = ()) -> Handshake:
+    """A handshake that took these segments, those at ``copies`` as duplicates by the tap."""
+    handshake = Handshake()
+    for at, each in enumerate(segments):
+        handshake.take(each, copy=at in copies)
+    return handshake
+
+
+def told(handshake: Handshake) -> tuple[object, ...]:
+    return (
+        *(handshake.client, handshake.seen, handshake.syn_ns, handshake.outcome),
+        *(handshake.client_rtt_ns, handshake.server_rtt_ns),
+    )
+
+
+@pytest.mark.parametrize(
+    ("segments", "expected"),
+    [
+        ([segment(0, SYN, 10)], (0, False, 10, "no answer", None, None)),
+        ([segment(1, SYN, 10)], (1, False, 10, "no answer", None, None)),
+        ([segment(1, SYN | ACK, 30)], (0, False, None, "no answer", None, None)),
+        ([segment(0, SYN | ACK, 30)], (1, False, None, "no answer", None, None)),
+        ([segment(0, SYN, 10), segment(1, SYN | ACK, 30)], (0, True, 10, "no answer", None, 20)),
+        (
+            [segment(0, SYN, 10), segment(1, SYN | ACK, 30), segment(0, ACK, 35)],
+            (0, True, 10, "established", 5, 20),
+        ),
+        (
+            [segment(0, SYN, 10), segment(1, SYN | ACK, 30), segment(1, ACK, 35, size=1)],
+            (0, True, 10, "established", None, 20),
+        ),
+        ([segment(0, SYN, 10), segment(0, SYN, 15), segment(1, SYN | ACK, 30)], (0, True, 15, "no answer", None, 15)),
+        (  # the answer is sent again: the time to the first one counts
+            [segment(0, SYN, 10), segment(1, SYN | ACK, 30), segment(1, SYN | ACK, 50), segment(0, ACK, 55)],
+            (0, True, 10, "established", 5, 20),
+        ),
+        (  # captured in the wrong order
+            [segment(1, SYN | ACK, 30), segment(0, SYN, 31), segment(0, ACK, 32)],
+            (0, True, 31, "established", 2, None),
+        ),
+        (  # a SYN after the answer changes nothing any more
+            [segment(0, SYN, 10), segment(1, SYN | ACK, 30), segment(0, SYN, 40), segment(0, ACK, 41)],
+            (0, True, 10, "established", 11, 20),
+        ),
+        ([segment(0, SYN, 10), segment(1, RST | ACK, 11)], (0, False, 10, "refused", None, None)),
+        (
+            [segment(0, SYN, 10), segment(1, SYN | ACK, 10), segment(0, ACK, 10)],
+            (0, True, 10, "established", 0, 0),
+        ),
+    ],
+)
+def test_times_run_from_the_last_syn_to_the_first_answer_and_from_the_last_answer_to_the_client(segments, expected):
+    assert told(after(*segments)) == expected
+
+
+def test_a_copy_by_the_tap_changes_no_time():
+    segments = segment(0, SYN, 10), segment(0, SYN, 15), segment(1, SYN | ACK, 30), segment(1, SYN | ACK, 40)
+    assert told(after(*segments, copies=(1, 3))) == (0, True, 10, "no answer", None, 20)
+
+
+def test_what_a_handshake_knows_is_known_again():
+    known = after(segment(0, SYN, 10), segment(1, SYN | ACK, 30), segment(0, ACK, 35))
+    again = Handshake()
+    again.restore(known.fields)
+    assert (told(again), again.pending, again.fields) == (told(known), False, (0, 10, 30, 35, 20, 1, 0))

@@ -262,3 +262,24 @@ def test_fragments_of_other_protocols_do_not_wait():
 def test_a_packet_that_ends_inside_of_a_header_says_of_which():
     cut = bytes(Ether(**MACS) / PPPoE(sessionid=1) / PPP() / V4)[:17]
     assert [odd.problem.detail for odd in decode(cut).problems] == ["the packet ends inside its PPPoE header"]
+
+
+@pytest.mark.parametrize(
+    ("packet", "head", "name"),
+    [
+        (OUTER / GRE() / V4, GRE, "GRE"),
+        (OUTER / UDP(dport=4789) / VXLAN(vni=42) / Ether(**MACS) / V4, VXLAN, "VXLAN"),
+        (OUTER / UDP(dport=6081) / GENEVE(vni=7) / V4, GENEVE, "GENEVE"),
+        (Ether(**MACS) / MPLS() / V4, MPLS, "MPLS"),
+        (Ether(**MACS) / PPPoE(sessionid=17) / PPP() / V4, PPPoE, "PPPoE"),
+    ],
+)
+def test_a_packet_that_ends_inside_the_header_of_a_tunnel_says_whether_the_capture_cut_it(packet, head, name):
+    whole = bytes(packet)
+    at = len(whole) - len(packet[head])
+    cut = decode(Captured(whole[: at + 2], 1, wire_size=len(whole)))
+    assert [(each.problem.kind, each.problem.severity, each.problem.detail) for each in cut.problems] == [
+        ("truncated", "error", f"the capture cut the packet inside its {name} header")
+    ]
+    short = decode(Captured(whole[: at + 2], 1, wire_size=at + 2))
+    assert kinds(short.problems) in (["malformed"], ["truncated"])

@@ -77,3 +77,20 @@ def test_bodies_end_a_block(monkeypatch):
     item = MessageItem(connection(), pub(body={"text": "x" * 300}))
     assert [block.rows.num_rows for block in blocks_of([item] * 9)] == [4, 4, 1]
     assert [len(text) for block in blocks_of([item] * 9) for text in block.rows.column("body").to_pylist()] == [311] * 9
+
+
+@pytest.mark.parametrize(
+    ("item", "table", "rows"),
+    [
+        (MessageItem(connection(), pub(body={"text": "x" * (1 << 20)})), "messages", 4),  # 4 MiB of bodies
+        (MessageItem(connection(), pub(body={})), "messages", 4_096),
+        (noticed(), "problems", 4_096),
+        (MessageItem(connection(), pub(body={}, client_id="x" * (16 << 20))), "messages", 4),  # 64 MiB of text
+    ],
+    ids=["bodies", "messages", "problems", "text"],
+)
+def test_rows_wait_up_to_a_number_and_up_to_bytes_of_bodies_and_text(item, table, rows):
+    tables = ArrowTables(captures(), [table], SHOWN)
+    for number in range(1, rows + 1):
+        made = [block.rows.num_rows for block in tables.take(item)]
+        assert made == ([rows] if number == rows else [])

@@ -214,3 +214,20 @@ def test_numbers_that_no_int64_holds_stand_beside_the_columns():
         (None, 3, None, '{"offset":9223372036854775808,"sequence":18446744073709551615}'),
     ]
     assert rows == one_by_one([batch((b"k", b"u"), offset=5), long], Redaction())
+
+
+@pytest.mark.parametrize(
+    ("make", "batches"),
+    [
+        (lambda: RecordBatch(bytes(1 << 20), 5, {}, {}, None, ([0] * 5, [1 << 20] * 5)), 4),  # 4 MiB of data
+        (lambda: RecordBatch(b"", 1 << 14), 4),  # 65,536 rows
+        (lambda: RecordBatch(b"", 4), 8_192),
+    ],
+    ids=["bytes", "rows", "batches"],
+)
+def test_records_wait_up_to_a_number_of_bytes_rows_and_batches(make, batches):
+    columns = RecordColumns(captures(), Redaction())
+    for number in range(1, batches + 1):
+        made = make()
+        blocks = [block.num_rows for block in columns.add(connection(), MESSAGE, made)]
+        assert blocks == ([batches * made.count] if number == batches else [])

@@ -259,6 +259,71 @@ def test_hashes_are_those_of_whole_values_and_stand_where_payload_is_redacted_al
     assert (row["key_hmac_sha256"], row["value_hmac_sha256"]) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({}, [(b"order", "utf8"), (b"\xff", "base64"), (None, None)]),
+        ({"max_bytes": 3}, [(b"ord", "cut"), (b"\xff", "base64"), (None, None)]),
+        ({"payload": False}, [(None, "redacted"), (None, "redacted"), (None, None)]),
+    ],
+)
+def test_an_ordering_key_is_shown_as_a_key_is(options, shown):
+    made = batch((b"k", b"v"), (b"k", b"v"), (b"k", b"v"))
+    made.columns = {"ordering_key": [b"order", b"\xff", None]}
+    found = [row for _, row in rows(RecordItem(connection(), pub(), made), **options)]
+    assert [(row["ordering_key"], row["ordering_key_encoding"]) for row in found] == shown
+
+
+def test_checksums_and_decoded_content_are_payload():
+    made = batch((b"k", b"v"), crc=7)
+    made.columns = {"decoded": [{"a": 1}]}
+    assert [only(RecordItem(connection(), pub(), made))[name] for name in ("crc", "decoded")] == [7, {"a": 1}]
+    hidden = only(RecordItem(connection(), pub(), made), payload=False)
+    assert (hidden["crc"], hidden["decoded"]) == (None, None)
+    made.columns = {"crc": [8]}
+    assert only(RecordItem(connection(), pub(), made), payload=False)["crc"] is None
+
+
+def test_a_connection_has_every_field_and_who_uses_it():
+    info = connection(client_bytes=1, server_bytes=2, tls_version="TLS 1.3", proxy_client="10.0.0.9:1")
+    info.identity.client_id, info.identity.mechanism = "id", "PLAIN"
+    row = only(ClosedItem(info))
+    assert filled(row) == {
+        "connection_id": "c1",
+        "client": "127.0.0.1:57938",
+        "server": "127.0.0.1:4150",
+        "client_ip": "127.0.0.1",
+        "client_port": 57938,
+        "server_ip": "127.0.0.1",
+        "server_port": 4150,
+        "protocol": "nsq",
+        "detected_by": "content",
+        "outcome": "established",
+        "client_id": "id",
+        "mechanism": "PLAIN",
+        "capture": "a.pcap",
+        "first_packet": 1,
+        "first_ts": START,
+        "last_ts": START + 1500 * MILLISECOND,
+        "client_bytes": 1,
+        "server_bytes": 2,
+        "tls_version": "TLS 1.3",
+        "proxy_client": "10.0.0.9:1",
+        "community_id": row["community_id"],
+        "sides_seen": "both",
+        "handshake_seen": False,
+        "open_at_end": False,
+        **dict.fromkeys(
+            (
+                *("client_packets", "server_packets", "gap_bytes", "undecoded_bytes", "retransmitted_segments"),
+                *("out_of_order_segments", "duplicate_packets", "client_zero_windows", "server_zero_windows"),
+            ),
+            0,
+        ),
+    } | {name: row[name] for name in ("first_ts_ns", "last_ts_ns") if name in row}
+    assert row["community_id"].startswith("1:")
+
+
 def test_a_batch_without_keys_and_values_still_has_its_rows():
     made = batch((None, None))
     made.count, made.keys, made.values = 2, None, None

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqsniff.model import PayloadBytes, PayloadMap, PayloadText, Secret, Undecoded, payload
+from mqsniff.model import PayloadBytes, PayloadChecksum, PayloadMap, PayloadText, Secret, Undecoded, payload
 from mqsniff.tables.hashkey import HashKey
 from mqsniff.tables.values import NESTING_MAX, Redaction, text_of
 
@@ -211,3 +211,59 @@ def test_payload_in_bodies_is_shown_unless_the_payload_is_redacted(value, hidden
     body = {"inner": [value], "far": 1 << 70} if slow else {"inner": [value]}
     assert shown_json(body, payload=False)["inner"] == [hidden]
     assert shown_json(body)["inner"] == [shown]
+
+
+@pytest.mark.parametrize(
+    ("value", "hidden"),
+    [
+        (None, None),
+        ("abc", {"redacted": 3, "hmac_sha256": HMAC_OF_ABC}),
+        (b"abc", {"redacted": 3, "hmac_sha256": HMAC_OF_ABC}),
+        ({"a": "abc", "b": None}, {"a": {"redacted": 3, "hmac_sha256": HMAC_OF_ABC}, "b": None}),
+        ({"c": 5}, {"c": {"redacted": "int"}}),
+        (5, {"redacted": "int"}),
+        (1.5, {"redacted": "float"}),
+        (True, {"redacted": "bool"}),
+        ([1], {"redacted": "list"}),
+        (PayloadChecksum(7), {"redacted": "checksum"}),
+    ],
+)  # fmt: skip
+def test_of_payload_that_is_hidden_only_size_hash_and_names_are_told(value, hidden):
+    assert Redaction(payload=False, hash_key=HashKey(KEY)).redacted(value) == hidden
+    without = Redaction(payload=False).redacted(value)
+    assert without == ({"redacted": 3} if value in ("abc", b"abc") else without)
+    assert "hmac_sha256" not in str(without)
+
+
+@pytest.mark.parametrize(
+    ("data", "size", "options", "shown"),
+    [
+        (b"text", 4, {}, (b"text", "utf8")),
+        (b"\xff\xfe", 2, {}, (b"\xff\xfe", "base64")),
+        (b"text", 5, {}, (b"text", "cut")),
+        (b"\xff\xfe", 5, {}, (b"\xff\xfe", "base64")),
+        ("ü".encode()[:1], 2, {}, (b"", "cut")),
+        (b"text", 4, {"max_bytes": 4}, (b"text", "utf8")),
+        (b"text", 4, {"max_bytes": 3}, (b"tex", "cut")),
+        (b"text", 4, {"max_bytes": 0}, (b"", "cut")),
+        (b"text", 4, {"payload": False}, (None, "redacted")),
+        (b"", 0, {}, (b"", "utf8")),
+    ],
+)
+def test_record_data_and_their_text_say_the_same(data, size, options, shown):
+    redaction = Redaction(**options)
+    assert redaction.record_data(data, size) == shown
+    found, encoding = shown
+    text = (
+        None if found is None else stdlib_base64.b64encode(found).decode() if encoding == "base64" else found.decode()
+    )
+    assert redaction.record_text(data, size) == (text, encoding)
+
+
+def test_headers_are_shown_or_hidden_by_their_values():
+    given = [("a", b"abc"), ("b", None)]
+    assert Redaction().headers(given) == [{"key": "a", "value": b"abc"}, {"key": "b", "value": None}]
+    assert Redaction(payload=False).headers(given) == [
+        {"key": "a", "value": {"redacted": 3}},
+        {"key": "b", "value": None},
+    ]

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from record_craft import HEAD, PACKINGS, SOME, XERIAL, Plain, batch, kafka_python_reads, message_set, patched, wrapper
 from record_reading import expected, kinds, read, rows
 
-from mqsniff.model import PayloadChecksum
+from mqsniff.codecs.blocks import CUT, TOO_LARGE
+from mqsniff.codecs.inflation import RECORDS_SPENT
+from mqsniff.model import PayloadChecksum, Problem, Undecoded
+from mqsniff.spec.wire import CUT as FIELD_CUT
 from mqsniff_kafka.records import batches as module
 from mqsniff_kafka.records.batches import read_batches
 
@@ -317,6 +320,204 @@ def test_batches_are_read_up_to_their_limit(monkeypatch: pytest.MonkeyPatch) -> 
     reading = read(batch(SOME[:1]) * 5)
     assert len(reading.batches) == 3
     assert reading.problems[-1].kind == "limit"
+
+
+# ---- problems, in whole
+
+
+def packed(plain: bytes, count: int, **fields: int) -> bytes:
+    """A batch of these plain bytes, compressed by gzip."""
+    return patched(batch(), gzip.compress(plain, mtime=0), attributes=1, count=count, **fields)
+
+
+RECORDS = batch(SOME[:3])[HEAD:]
+"""Three records."""
+FIRST = (RECORDS[0] >> 1) + 1
+"""Size of the first of them."""
+LAST = len(RECORDS) - len(batch(SOME[:2])[HEAD:])
+"""Size of the last of them."""
+
+
+@pytest.mark.parametrize(
+    ("data", "lost", "problems", "records"),
+    [
+        (
+            patched(batch(SOME[:3]), RECORDS + b"xyz"),
+            False,
+            [Problem("trailing_bytes", "warning", "bytes after the last record", "batches[0].records", size=3)],
+            3,
+        ),
+        (
+            patched(batch(SOME[:3]), count=4),
+            False,
+            [Problem("malformed", "error", FIELD_CUT, "batches[0].records[3]", size=0)],
+            3,
+        ),
+        (
+            patched(batch(SOME[:3]), count=-1),
+            False,
+            [Problem("malformed", "error", "a negative number of records", "batches[0].records_count")],
+            0,
+        ),
+        (
+            patched(batch(SOME[:3]), RECORDS[:FIRST] + b"\x02" + RECORDS[FIRST + 1 :]),
+            False,
+            [Problem(*("malformed", "error", "record too short", "batches[0].records[1]"), size=len(RECORDS) - FIRST)],
+            1,
+        ),
+        (
+            batch(SOME[:3])[:-1],
+            True,
+            [Problem("truncated", "error", "the capture lost the rest of a batch", "batches[0].records")],
+            2,
+        ),
+        (packed(RECORDS, 3), False, [], 3),
+        (
+            packed(RECORDS + b"xyz", 3),
+            False,
+            [Problem("trailing_bytes", "warning", "bytes after the last record", "batches[0].records", size=3)],
+            3,
+        ),
+        (
+            packed(RECORDS[:-1], 3),
+            False,
+            [Problem("malformed", "error", FIELD_CUT, "batches[0].records[2]", size=LAST - 1)],
+            2,
+        ),
+        (
+            patched(batch(), b"no gzip", attributes=1),
+            False,
+            [Problem("codec", "error", "", "batches[0].records")],
+            0,
+        ),
+        (
+            patched(batch(), packed(RECORDS, 3)[HEAD:-8], attributes=1, count=3),
+            False,
+            [Problem("codec", "error", CUT, "batches[0].records")],
+            3,
+        ),
+        (
+            batch(SOME[:1]) + b"\xff" * 17,
+            False,
+            [Problem("malformed", "error", "no record batch", "batches[1]", size=17)],
+            1,
+        ),
+        (
+            batch(SOME[:1])[:8] + (48).to_bytes(4, "big") + batch(SOME[:1])[12:],
+            False,
+            [Problem("malformed", "error", "batch too short", "batches[0]", size=len(batch(SOME[:1])))],
+            0,
+        ),
+        (
+            batch(SOME[:1])[:16] + b"\x03" + batch(SOME[:1])[17:],
+            False,
+            [
+                Problem(
+                    *("unknown_version", "error", "a batch of an unknown magic", "batches[0].magic"),
+                    size=len(batch(SOME[:1])),
+                )
+            ],
+            0,
+        ),
+    ],
+)
+def test_what_is_odd_about_a_field_is_told_in_whole(
+    data: bytes, lost: bool, problems: list[Problem], records: int
+) -> None:
+    reading = read(data, lost=lost)
+    for found, expected_ in zip(reading.problems, problems, strict=True):
+        expected_.detail = expected_.detail or found.detail  # that of a codec is its library's
+    assert reading.problems == problems
+    assert len(rows(reading)) == records
+
+
+@pytest.mark.parametrize(("size", "batches"), [(17, 1), (16, 0), (1, 0)])
+def test_a_batch_of_an_unknown_magic_is_passed_over_if_its_length_is_more_than_its_head(
+    size: int, batches: int
+) -> None:
+    strange = bytes(8) + (size - 12 & 0xFFFFFFFF).to_bytes(4, "big") + bytes(4) + b"\x09"
+    reading = read(strange + batch(SOME[:1]))
+    assert [one.head for one in reading.batches][:1] == [{"magic": 9, "undecoded": Undecoded(strange)}] * batches
+    assert (reading.undecoded is None) == (batches == 1)
+    assert len(rows(reading)) == batches
+
+
+def test_the_smallest_batch_has_a_head_and_no_records() -> None:
+    reading = read(patched(batch()[:HEAD], count=0))
+    assert ([one.head["records"] for one in reading.batches], reading.problems, reading.records) == ([0], [], ())
+    assert struct.unpack_from(">i", patched(batch()[:HEAD]), 8) == (49,)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 16, 17, HEAD - 1, HEAD, HEAD + 1])
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_batch_is_cut_at_any_byte(kept: int, lost: bool) -> None:
+    raw = batch(SOME[:1])
+    reading = read(raw + raw[:kept], lost=lost)
+    assert reading.cut == kept
+    assert len(rows(reading)) == 1
+    assert len(reading.batches) == (2 if lost and kept > 16 else 1)
+    assert (reading.begun is None) == (lost or kept <= 16)
+    cut = (reading.batches[1:] or [reading.begun])[0]
+    if cut is not None:
+        assert (cut.start, cut.stop, "crc" in cut.head) == (len(raw), len(raw) + kept, kept >= HEAD)
+        assert cut.head["batch_length"] == len(raw) - 12
+
+
+def test_records_are_opened_up_to_what_may_be_and_the_rest_is_told() -> None:
+    data = batch(SOME[:3]) + batch(SOME[:2])
+    for most, counts in ((5, [3, 2]), (4, [3, 1]), (3, [3]), (2, [2])):
+        reading = read_batches(data, 0, len(data), decompress_max=0, open_records=True, records_max=most)
+        assert [one.count for one in reading.records] == counts
+        short = [number for number, wanted in enumerate((3, 2)) if sum((3, 2)[: number + 1]) > most]
+        assert reading.problems == [Problem("limit", "error", RECORDS_SPENT, f"batches[{at}]") for at in short]
+
+
+def test_plain_bytes_are_bounded_to_the_byte() -> None:
+    data = packed(RECORDS, 3)
+    assert (read(data, cap=len(RECORDS)).problems, len(rows(read(data, cap=len(RECORDS))))) == ([], 3)
+    few = read(packed(RECORDS, 3, base_sequence=5), cap=len(RECORDS) - 1)
+    assert [(one.kind, one.detail) for one in few.problems] == [("limit", TOO_LARGE)]
+    assert read(data, cap=0).problems == [Problem("limit", "error", TOO_LARGE, "batches[0].records")]
+
+
+def test_control_records_of_a_batch_are_shown_up_to_a_limit() -> None:
+    marker = Plain(5, struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 12))
+    for count, more in ((64, False), (64 + 1, True)):
+        raw = patched(batch((marker,) * count), attributes=0x20)
+        reading = read(raw)
+        (found,) = reading.batches
+        assert (len(found.head["control_records"]), len(found.control_types)) == (64,) * 2
+        told = [Problem("limit", "info", "more control records than are shown", "batches[0].records")]
+        assert reading.problems == told * more
+        assert len(rows(reading)) == count
+        assert len(read(raw, opened=False).batches[0].head["control_records"]) == 64
+
+
+def test_a_control_record_without_key_or_value_is_kept_as_it_is() -> None:
+    reading = read(patched(batch((Plain(5, None, None),)), attributes=0x20))
+    assert reading.batches[0].head["control_records"] == [{"key": b"", "value": None}]
+    assert reading.batches[0].control_types == ()
+    assert reading.problems == [Problem("format", "warning", "expected a control record", "batches[0].records[0]")]
+
+
+def test_a_field_may_lie_anywhere_in_its_message() -> None:
+    raw = batch(SOME[:2], base=5)
+    data = b"before" + raw + b"after"
+    reading = read_batches(data, 6, 6 + len(raw), decompress_max=0, open_records=True)
+    assert rows(reading) == expected(SOME[:2], base=5)
+    assert [(one.start, one.stop, one.first_offset, one.last_offset) for one in reading.batches] == [
+        (6, 6 + len(raw), 5, 6)
+    ]
+    assert (reading.problems, reading.cut, reading.undecoded) == ([], 0, None)
+
+
+@pytest.mark.parametrize(("producer", "leader"), [((0, 0, 0), 0), ((-1, -1, -1), -1)])
+def test_who_wrote_a_batch_is_told_if_somebody_says_so(producer: tuple[int, int, int], leader: int) -> None:
+    raw = batch(SOME[:1], producer=producer)
+    constant = read(raw[:12] + struct.pack(">i", leader) + raw[16:]).records[0].constant
+    named = {"producer_id": 0, "producer_epoch": 0, "leader_epoch": 0}
+    told = named if leader == 0 else dict.fromkeys(named)
+    assert {name: constant[name] for name in named} == told
 
 
 FIELDS = [

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import struct
 
+import cramjam
 import lz4.frame
 import pytest
-from record_craft import PACKINGS
+from record_craft import PACKINGS, XERIAL
 
 from mqsniff.codecs.blocks import CUT, TOO_LARGE
 from mqsniff_kafka.records.compression import codec_name, header_checksum, plain_records
@@ -52,3 +54,54 @@ def test_a_xerial_frame_that_is_cut_gives_its_blocks() -> None:
         plain, why = plain_records(codec, packed[:kept], 1 << 20)
         assert text.startswith(plain)
         assert why == CUT
+
+
+def block(plain: bytes) -> bytes:
+    """A block of xerial's format."""
+    packed = bytes(cramjam.snappy.compress_raw(plain))
+    return struct.pack(">i", len(packed)) + packed
+
+
+@pytest.mark.parametrize(
+    ("packed", "cap", "plain", "why"),
+    [
+        (XERIAL, 9, b"", None),
+        (XERIAL + block(b"one") + block(b"two"), 9, b"onetwo", None),
+        (XERIAL + block(b"one") + XERIAL + block(b"two"), 6, b"onetwo", None),
+        (XERIAL + block(b"one") + block(b"two"), 5, b"one", TOO_LARGE),
+        (XERIAL + block(b"one") + block(b"two")[:-1], 9, b"onetw", CUT),
+        (XERIAL + block(b"one") + block(b"two")[:2], 9, b"one", CUT),
+        (XERIAL[:12], 9, b"", CUT),
+        (XERIAL + block(b"one"), 0, b"", TOO_LARGE),
+        (XERIAL + block(b"one"), -1, b"", TOO_LARGE),
+    ],
+)
+def test_a_xerial_frame_is_its_blocks_up_to_the_cap(packed: bytes, cap: int, plain: bytes, why: str | None) -> None:
+    found, reason = plain_records(2, packed, cap)
+    assert reason == why
+    assert found[: len(plain)] == plain
+    assert len(found) <= max(0, cap)
+    assert found == plain or why == TOO_LARGE
+
+
+@pytest.mark.parametrize("attributes", [0, 5, 6, 7])
+def test_a_codec_that_nobody_knows_opens_nothing(attributes: int) -> None:
+    assert plain_records(attributes, b"anything", 9) == (b"", "compressed by an unknown codec")
+
+
+@pytest.mark.parametrize("content", [True, False])
+@pytest.mark.parametrize("size", [True, False])
+def test_only_a_checksum_with_the_mistake_of_old_clients_is_corrected(content: bool, size: bool) -> None:
+    frame = bytearray(lz4.frame.compress(b"x" * 77, store_size=size, content_checksum=content))
+    at = 14 if size else 6
+    for checksum in range(256):
+        frame[at] = checksum
+        opens = checksum in (header_checksum(bytes(frame[4:at])), header_checksum(bytes(frame[:at])))
+        assert (plain_records(3, bytes(frame), 100).why is None) is opens
+
+
+@pytest.mark.parametrize("kept", range(8))
+def test_a_frame_of_lz4_that_is_hardly_there_is_cut(kept: int) -> None:
+    frame = lz4.frame.compress(b"x" * 77)
+    assert plain_records(3, frame[:kept], 100).plain == b""
+    assert plain_records(3, frame[:kept], 100).why is not None

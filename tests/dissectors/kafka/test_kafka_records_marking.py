@@ -163,3 +163,76 @@ def test_keys_of_control_records_are_no_schema() -> None:
 
 def test_ids_are_read_where_the_values_stand() -> None:
     assert schema_ids(b"xx\0\0\0\0\5p", [2], [8]) == ["5"]
+
+
+@pytest.mark.parametrize(
+    ("contents", "ids"),
+    [
+        ((b"\0\0\0\0\1p",), ["1"]),
+        ((b"\0\0\xff\xff\xffp",), [str((1 << 24) - 1)]),
+        ((b"\0\1\0\0\0p",), None),
+        ((b"\0\0\0\0\1",), None),
+        ((b"\1\0\0\0\1p",), None),
+        ((b"\0\0\0\0\1pa",), ["1"]),
+        ((b"\0\0\0\0\1pay",), None),
+        ((b"\0\0\0\0\1payl",), ["1"]),
+        ((None, b"\0\0\0\0\1p"), [None, "1"]),
+    ],
+)
+def test_a_schema_id_is_a_small_number_behind_a_zero_in_a_value_that_is_no_number(
+    contents: tuple[bytes | None, ...], ids: list[str | None] | None
+) -> None:
+    reading = read(batch(values(*contents)))
+    mark_all(reading, {})
+    assert column(reading, "schema_id") == (ids or [None] * len(contents))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [(10, [False, False]), (11, [True, False]), (12, [True, True]), (None, [None, None])],
+)
+def test_records_before_the_offset_that_was_asked_for_are_marked_one_by_one(
+    asked: int | None, told: list[bool | None]
+) -> None:
+    reading = read(batch(SOME[:2], base=10))
+    mark_delivered(reading, reader="other", fetch_offset=asked)
+    assert column(reading, "before_asked") == told
+    assert column(reading, "direction") == ["deliver"] * 2
+    assert column(reading, "aborted") == [None] * 2
+
+
+def test_aborted_transactions_begin_at_their_first_offset_in_whatever_order_they_are_told() -> None:
+    parts = [batch(SOME[:1], base=at, producer=(7, 0, 0), transactional=True) for at in range(3)]
+    for first in range(4):
+        reading = read(b"".join(parts))
+        mark_delivered(reading, reader="consumer", fetch_offset=0, aborted=[(9, 50), (7, first), (8, 0)])
+        assert column(reading, "aborted") == [at >= first for at in range(3)]
+
+
+def test_a_batch_that_is_not_transactional_or_that_was_not_opened_is_not_marked() -> None:
+    plain, opened = batch(SOME[:1], base=0), batch(SOME[:1], base=1, producer=(7, 0, 0), transactional=True)
+    reading = read(plain + opened + marker(1, 7, 2))
+    reading.batches[1].records = None
+    mark_delivered(reading, reader="consumer", fetch_offset=0, aborted=[(7, 0)])
+    assert column(reading, "aborted") == [None, None]
+
+
+def test_a_batch_takes_the_offsets_of_its_compacted_records_and_a_damaged_one_none() -> None:
+    gone = patched(batch(SOME[:1]), last_offset_delta=4)
+    damaged = patched(batch(SOME[:1]), last_offset_delta=-2)
+    reading = read(gone + damaged + batch(SOME[:2]))
+    mark_produced(reading)
+    mark_answered(reading, 100, 0)
+    assert column(reading, "offset") == [100, 105, 105, 106]
+    assert column(reading, "base_offset") == [100, 105, 105, 105]
+    assert column(reading, "store_ts") == [0] * 4
+
+
+def test_produced_records_lose_the_offsets_and_the_broker_times_that_their_client_made_up() -> None:
+    reading = read(patched(batch(SOME[:2], base=7), attributes=0x08))
+    mark_produced(reading)
+    (records,) = reading.records
+    assert not {"base_offset", "store_ts"} & records.constant.keys()
+    assert list(records.columns["client_offset"]) == [7, 8]
+    assert "offset" not in records.columns
+    assert records.constant["direction"] == "produce"

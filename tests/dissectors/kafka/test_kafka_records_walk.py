@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from record_craft import HEAD, Plain, batch
 
+from mqsniff.spec.wire import CUT
 from mqsniff_kafka.records import walk as module
 from mqsniff_kafka.records.reading import time_ns
 from mqsniff_kafka.records.recordheaders import RecordHeaders
@@ -211,3 +212,62 @@ def test_a_negative_length_but_that_of_null_is_damage(record: str) -> None:
     data = bytes.fromhex(record)
     walked = walk(data, 0, len(data), 1)
     assert (walked.records, walked.why, walked.cut) == (0, "negative length", False)
+
+
+DAMAGED = [
+    ("nothing", "", 0, CUT, True),
+    ("a length alone", "0e", 0, CUT, True),
+    ("a record that is cut", "0e0000000101", 0, CUT, True),
+    ("a record too short", "0a0000000100", 0, "record too short", False),
+    ("a record of a negative length", "01", 0, "record too short", False),
+    ("a byte more than its fields", "0e00000001010000", 0, "record of another size than its fields", False),
+    ("a key beyond it", "0e00000020010000", 0, "length beyond the record", False),
+    ("a value beyond it", "0e00000001200000", 0, "length beyond the record", False),
+    ("a negative number of headers", "0c000000010101", 0, "negative number of headers", False),
+    ("more headers than bytes", "0e00000001010400", 0, "more headers than bytes", False),
+    ("a header without a key", "1000000001010201 01".replace(" ", ""), 0, "header without a key", False),
+    ("a header with a value below null", "10000000010102 0003".replace(" ", ""), 0, "negative length", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("record", "records", "why", "cut"), [case[1:] for case in DAMAGED], ids=[case[0] for case in DAMAGED]
+)
+def test_why_a_record_cannot_be_read_is_told_and_whether_its_rest_may_be_lost(
+    record: str, records: int, why: str, cut: bool
+) -> None:
+    sound = bytes.fromhex("0c000000010100")
+    for data in (bytes.fromhex(record), sound + bytes.fromhex(record)):
+        walked = walk(data, 0, len(data), 9)
+        before = len(data) > len(bytes.fromhex(record))
+        assert (walked.records, walked.stop, walked.why, walked.cut) == (records + before, 7 * before, why, cut)
+        assert told(walk_slowly(data, 0, len(data), 9)) == told(walked)
+
+
+def test_a_walk_begins_and_ends_where_it_is_told_to() -> None:
+    record = bytes.fromhex("0c000000010100")
+    data = b"xx" + record * 3 + b"yy"
+    for count in range(4):
+        walked = walk(data, 2, 2 + 7 * 3, count)
+        assert (walked.records, walked.stop, walked.why, walked.cut) == (count, 2 + 7 * count, None, False)
+    walked = walk(data, 2, 2 + 7 * 2, 3)
+    assert (walked.records, walked.stop, walked.cut) == (2, 16, True)
+
+
+def test_headers_are_reached_from_either_end_and_as_slices() -> None:
+    records = tuple(Plain(1, None, b"v", tuple((f"k{n}", bytes([n])) for n in range(count))) for count in (2, 0, 1))
+    data = batch(records)[HEAD:]
+    headers = RecordHeaders(data, walk(data, 0, len(data), 3))
+    written = [list(one.headers) for one in records]
+    assert len(headers) == 3
+    assert [headers[at] for at in (0, 1, 2, -1, -2, -3)] == [written[at] for at in (0, 1, 2, -1, -2, -3)]
+    assert (headers[1:], headers[::2], headers[:0]) == (written[1:], written[::2], [])
+    with pytest.raises(IndexError):
+        headers[3]
+
+
+def test_a_key_of_a_header_that_is_no_text_is_shown_by_its_bytes() -> None:
+    record = bytes.fromhex("12 00 00 00 01 01 02 02 ff 01".replace(" ", ""))
+    data = bytes([2 * (len(record) - 1)]) + record[1:]
+    walked = walk(data, 0, len(data), 1)
+    assert RecordHeaders(data, walked)[:] == [[("\\xff", None)]]

@@ -153,3 +153,44 @@ def test_headers_are_a_sequence():
     headers = SlotProperties(single, [(0, len(single))] * 3)
     assert list(headers[1:]) == [[("a", b"b")]] * 2
     assert len(headers) == 3
+
+
+@pytest.mark.parametrize(
+    ("data", "fast"),
+    [
+        (b"\x18\x00", True),
+        (b"\x18\xff\xff\xff\xff\x07", True),
+        (b"\x18\x80\x80\x80\x80\x08", False),  # 1 << 31: an int32 has no such number
+        (b"\x20\x01", False),  # without a size
+        (b"\x18\x01\x22\x01x", False),  # a field that is no field
+        (b"\x18\x01\x12\x02x", False),  # a key beyond the metadata
+        (b"\x18" + b"\x80" * 10, False),  # a number of more than 64 bits
+        (b"\x18" + b"\x80" * 9 + b"\x00", True),
+        (b"\x0a\x04\x0a\x01k\x12\x00\x18\x01", False),  # a property longer than its field
+        (b"\x0a\x05\x0a\x01k\x12\x00\x18\x01", True),
+    ],
+)
+def test_metadata_in_another_form_than_clients_write_are_read_slowly(data, fast):
+    def read_fast():
+        return batches._read_single(data, 0, len(data))
+
+    if fast:
+        assert read_fast() == batches._read_slowly(data, 0, len(data), LIMITS)[0]
+        return
+    with pytest.raises(batches._STUMBLES):
+        read_fast()
+
+
+def test_properties_of_slots_are_sliced_as_lists_are():
+    singles = [encoded("SingleMessageMetadata", payload_size=0, properties=[{"key": k, "value": ""}]) for k in "abc"]
+    data, places, at = b"".join(singles), [], 0
+    for single in singles:
+        places.append((at, at + len(single)))
+        at += len(single)
+    headers = SlotProperties(data, places)
+    assert [list(part) for part in (headers[::2], headers[1:], headers[-1:])] == [
+        [[("a", b"")], [("c", b"")]],
+        [[("b", b"")], [("c", b"")]],
+        [[("c", b"")]],
+    ]
+    assert batches.property_spans(data, places[1:]).counts == [1, 1]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqsniff.limits import Limits
-from mqsniff.model import Frame, Side
+from mqsniff.model import Frame, Problem, Side
 from mqsniff_pulsar import acksets
 from mqsniff_pulsar.chunks import CHUNK_COST, Chunks, Piece
 from mqsniff_pulsar.handles import Consumer, Delivery, Handles, Producer, name_of, partition_of
@@ -244,6 +244,117 @@ def test_messages_that_never_end_are_told_where_they_stopped():
     found = [(problem.kind, problem.severity, problem.offset) for problem in chunks.unfinished()]
     assert found == [("unmatched", "info", 0), ("unmatched", "info", 1), ("limit", "info", None)]
     assert list(chunks.unfinished()) == []
+
+
+def problem_of(sent, **fields):
+    """The problem of the last of some chunks of a message, in whole."""
+    chunks = Chunks(LIMITS, keeps=True)
+    return [chunks.add(1, piece(metadata, **fields)).problem for metadata in sent][-1]
+
+
+NOT_JOINED = [
+    ([chunk(0, uuid=None)], {}, Problem("missing_field", "warning", "a chunk without uuid or count", "metadata")),
+    ([chunk(0, uuid="u" * 4096)], {}, None),
+    (
+        [chunk(0, uuid="u" * 4097)],
+        {},
+        Problem("missing_field", "warning", "a chunk without uuid or count", "metadata"),
+    ),
+    (
+        [chunk(0, count=None)],
+        {},
+        Problem("missing_field", "warning", "a chunk without uuid or count", "metadata"),
+    ),
+    ([chunk(2)], {}, Problem("unmatched", "info", "the first chunks of the message were not seen: it is not joined",
+                             "metadata.chunk_id")),
+    ([chunk(-1)], {}, Problem("out_of_range", "warning", "a chunk beyond the count of chunks", "metadata.chunk_id")),
+    ([chunk(3)], {}, Problem("out_of_range", "warning", "a chunk beyond the count of chunks", "metadata.chunk_id")),
+    (
+        [chunk(0, 5), chunk(3, 5)],
+        {},
+        Problem("unmatched", "warning", "2 chunks are missing before this one: it is not joined", "metadata.chunk_id"),
+    ),
+    (
+        [chunk(0, **SEALED)],
+        {},
+        Problem("undecoded", "info", "the chunks are encrypted: the message is not joined", "payload"),
+    ),
+    (
+        [chunk(0)],
+        {"data": None},
+        Problem("truncated", "info", "the chunk is not whole: its message is not joined", "payload"),
+    ),
+    (
+        [chunk(0, total_chunk_msg_size=LIMITS.chunks_wait_size + 1)],
+        {},
+        Problem(
+            *("limit", "warning", "chunks of more than chunks_wait_size bytes would wait: the message is not joined"),
+            "payload",
+        ),
+    ),
+    ([chunk(0, total_chunk_msg_size=LIMITS.chunks_wait_size)], {}, None),
+    (
+        [chunk(0, 1, total_chunk_msg_size=9)],
+        {},
+        Problem("out_of_range", "warning", "the chunks together are not total_chunk_msg_size", "metadata"),
+    ),
+    ([chunk(0, 1, total_chunk_msg_size=10)], {}, None),
+    ([chunk(0, 2), chunk(1, 2)], {}, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sent", "fields", "problem"), NOT_JOINED)
+def test_why_a_message_is_not_joined_is_told_in_whole(sent, fields, problem):
+    assert problem_of(sent, **fields) == problem
+
+
+def test_chunks_of_one_producer_are_no_others():
+    chunks = Chunks(LIMITS, keeps=True)
+    for owner in (1, 2):
+        assert chunks.add(owner, piece(chunk(0, 2), b"of %d, " % owner)) == (None, None)
+    assert [chunks.add(owner, piece(chunk(1, 2), b"whole")).joined.data for owner in (1, 2)] == [
+        b"of 1, whole",
+        b"of 2, whole",
+    ]
+    assert chunks.state_size == 0
+
+
+def test_a_message_that_never_ended_is_told_at_the_place_of_its_latest_chunk():
+    chunks = Chunks(LIMITS, keeps=True)
+    chunks.add(1, piece(chunk(0), at=10))
+    chunks.add(1, piece(chunk(1), at=20))
+    assert chunks.state_size == 2 * (10 + CHUNK_COST)
+    detail = "the last chunks of the message were not seen: it is not joined"
+    assert list(chunks.unfinished()) == [
+        Problem("unmatched", "info", detail, "metadata.chunk_id", Side.CLIENT, 20, ts_ns=5, packet=7)
+    ]
+    assert chunks.state_size == 0
+
+
+def test_of_many_messages_that_never_ended_the_rest_is_counted():
+    chunks = Chunks(Limits(message_problems_max=2), keeps=False)
+    for number in range(4):
+        chunks.add(1, piece(chunk(0, uuid=str(number)), at=number))
+    *_, rest = chunks.unfinished()
+    detail = "2 more messages whose last chunks were not seen"
+    assert rest == Problem("limit", "info", detail, "metadata.chunk_id", Side.CLIENT)
+
+
+def test_a_message_that_had_to_make_room_says_so_once():
+    chunks = Chunks(Limits(chunks_wait_size=2 * (10 + CHUNK_COST)), keeps=True)
+    for uuid in "abc":
+        chunks.add(1, piece(chunk(0, uuid=uuid)))
+    detail = "chunks of more than chunks_wait_size bytes would wait: the message is not joined"
+    told = Problem("limit", "warning", detail, "payload")
+    assert [chunks.add(1, piece(chunk(number, uuid="a"))) for number in (1, 2)] == [(told, None), (None, None)]
+    assert [problem.kind for problem in chunks.unfinished()] == ["unmatched", "unmatched"]
+
+
+def test_a_message_that_would_take_all_room_by_its_chunks_is_not_kept():
+    limits = Limits(chunks_wait_size=2 * (10 + CHUNK_COST))
+    chunks = Chunks(limits, keeps=True)
+    assert [chunks.add(1, piece(chunk(number, 4))).problem is None for number in range(3)] == [True, True, False]
+    assert chunks.state_size == 0
 
 
 # ---- handles and deliveries

@@ -10,13 +10,15 @@ import pytest
 import zstandard
 from pulsarcraft import batch, encoded
 
-from mqsniff.codecs.inflation import InflationBudget
+from mqsniff.codecs.inflation import PLAIN_SPENT, RECORDS_SPENT, InflationBudget
 from mqsniff.limits import KIB, Limits
+from mqsniff.model import Problem
 from mqsniff.tables.schemas import names_of
 from mqsniff_pulsar.batches import read_slots
+from mqsniff_pulsar.chunks import JoinedChunks
 from mqsniff_pulsar.messages import message_type
-from mqsniff_pulsar.payload import is_plain
-from mqsniff_pulsar.records import place, record_batch, time_ns
+from mqsniff_pulsar.payload import OTHER_SIZE, is_plain
+from mqsniff_pulsar.records import joined_batch, place, record_batch, signed, time_ns
 
 LIMITS = Limits()
 PLAIN = b"the same words again and again, " * 40
@@ -314,3 +316,233 @@ def test_a_batch_of_more_messages_than_a_limit_says_which_and_what_is_left(eleme
 )
 def test_a_time_that_is_none_is_no_time(milliseconds, expected):
     assert time_ns(milliseconds) == expected
+
+
+# ---- whole records and problems
+
+MS = 1_000_000
+SHARED = {
+    "codec": "none",
+    "publish_ts": 1_700_000_000_000 * MS,
+    "deliver_at_ts": None,
+    "producer_name": "p",
+    "replicated_from": None,
+    "schema_id": None,
+    "chunk_id": None,
+    "chunk_count": None,
+    "transactional": False,
+    "control": False,
+}
+"""Columns of the metadata ``PUBLISHED``."""
+ALONE = {
+    "record_ts": 1_700_000_000_000 * MS,
+    "event_ts": None,
+    "sequence": 5,
+    "null_partition_key": None,
+    "partition_key_b64_encoded": None,
+}
+
+
+def told(metadata, packed, unacknowledged=None, budget=None):
+    """(the records, their problems in whole)."""
+    problems = []
+    budget = budget or InflationBudget(LIMITS)
+    return record_batch(PUBLISHED | metadata, packed, unacknowledged, budget, problems), problems
+
+
+def test_a_message_alone_has_every_column_of_its_metadata():
+    metadata = {
+        "deliver_at_time": 7,
+        "replicated_from": "far",
+        "schema_id": b"\x01\xff",
+        "chunk_id": 3,
+        "num_chunks_from_msg": 4,
+        "txnid_most_bits": 0,
+        "marker_type": 0,
+        "event_time": 8,
+        "null_partition_key": False,
+    }
+    made, problems = told(metadata, b"value")
+    assert problems == []
+    assert made.constant == SHARED | ALONE | {
+        "deliver_at_ts": 7 * MS,
+        "replicated_from": "far",
+        "schema_id": "01ff",
+        "chunk_id": 3,
+        "chunk_count": 4,
+        "transactional": True,
+        "control": True,
+        "record_ts": 8 * MS,
+        "event_ts": 8 * MS,
+        "null_partition_key": False,
+    }
+    assert (made.count, made.data, made.columns, made.headers) == (1, b"value", {}, [[]])
+    assert (keys(made), values(made)) == ([None], [b"value"])
+    assert told({}, b"")[0].constant == SHARED | ALONE
+
+
+@pytest.mark.parametrize(
+    ("metadata", "schema_id"),
+    [
+        ({"schema_version": (-1).to_bytes(8, "big", signed=True)}, "-1"),
+        ({"schema_version": b"", "schema_id": b"\x00\x07"}, "0007"),
+        ({"schema_version": b"\x01" * 7, "schema_id": b"\x02"}, "01010101010101"),
+        ({"schema_id": (9).to_bytes(8, "big")}, "9"),
+        ({"schema_version": "text"}, None),
+        ({}, None),
+    ],
+)
+def test_a_schema_is_told_by_the_number_of_its_version_or_by_its_bytes(metadata, schema_id):
+    assert told(metadata, b"v")[0].constant["schema_id"] == schema_id
+
+
+def test_messages_of_a_batch_have_every_column_of_theirs():
+    slots = [
+        (b"a", {"event_time": 9, "sequence_id": (1 << 64) - 1, "partition_key": "k1"}),
+        (b"", {"null_value": True, "properties": [{"key": "x", "value": "y"}]}),
+    ]
+    plain = batch(*slots)
+    sizes = [len(encoded("SingleMessageMetadata", payload_size=len(value), **fields)) for value, fields in slots]
+    made, problems = told({"num_messages_in_batch": 2, "sequence_id": 77}, plain)
+    assert problems == []
+    assert made.constant == SHARED
+    assert {name: list(column) for name, column in made.columns.items()} == {
+        "record_index": [0, 1],
+        "record_ts": [9 * MS, 1_700_000_000_000 * MS],
+        "event_ts": [9 * MS, None],
+        "sequence": [-1, None],
+        "slot_metadata_size": sizes,
+    }
+    assert (made.count, made.data) == (2, plain + b"k1")
+    assert (keys(made), values(made), list(made.headers)) == ([b"k1", None], [b"a", None], [[], [("x", b"y")]])
+
+
+@pytest.mark.parametrize(
+    ("metadata", "packed", "problem"),
+    [
+        (
+            {"compression": 9},
+            b"sealed bytes",
+            Problem("codec", "error", "compressed by an unknown codec", "metadata.compression"),
+        ),
+        (
+            {"compression": "LZ4"},
+            b"sealed bytes",
+            Problem("codec", "error", "uncompressed_size is missing", "metadata.uncompressed_size"),
+        ),
+        (
+            {"compression": "LZ4", "uncompressed_size": LIMITS.decompress_max + 1},
+            b"sealed bytes",
+            Problem("limit", "error", "uncompressed_size is over decompress_max", "payload"),
+        ),
+        (
+            {"compression": "ZLIB", "uncompressed_size": 4},
+            zlib.compress(b"four."),
+            Problem("codec", "error", "", "payload"),
+        ),
+        (
+            {"compression": "ZLIB", "uncompressed_size": 9},
+            unfinished(b"four"),
+            Problem("codec", "error", OTHER_SIZE, "payload"),
+        ),
+    ],
+)
+def test_what_cannot_be_opened_says_why(metadata, packed, problem):
+    made, problems = told(metadata, packed)
+    problem.detail = problem.detail or problems[0].detail
+    assert problems == [problem]
+    codec = metadata["compression"]
+    assert made.constant == SHARED | {
+        "value_size": len(packed),
+        "codec": codec.lower() if isinstance(codec, str) else "unknown(9)",
+    }
+    assert (made.count, made.data, made.columns, made.keys, made.values) == (1, b"", {}, None, None)
+
+
+def test_a_plain_payload_of_another_size_says_so():
+    odd = Problem("codec", "warning", OTHER_SIZE, "metadata.uncompressed_size")
+    assert told({"uncompressed_size": 3}, b"four")[1] == [odd]
+    assert told({"uncompressed_size": 3, "chunk_id": 0}, b"four")[1] == []
+
+
+def test_a_payload_may_become_as_much_as_its_limits_allow_and_no_byte_more():
+    for most, opens in ((1_000, True), (999, False)):
+        limits = Limits(decompress_max=most)
+        metadata = {"compression": "ZLIB", "uncompressed_size": 1_000}
+        made, problems = told(metadata, zlib.compress(bytes(1_000)), budget=InflationBudget(limits))
+        assert (made.values is not None, [problem.kind for problem in problems]) == (opens, [] if opens else ["limit"])
+    for spent, opens in ((0, True), (1, False)):
+        packed = zlib.compress(bytes(64 * KIB))
+        limits = Limits(inflate_ratio=1, inflate_start=64 * KIB, inflate_free=64 * KIB)
+        budget = InflationBudget(limits)
+        budget.spend(len(packed) + spent)
+        _, problems = told({"compression": "ZLIB", "uncompressed_size": 64 * KIB}, packed, budget=budget)
+        assert problems == ([] if opens else [Problem("limit", "error", PLAIN_SPENT, "payload")])
+        assert budget.plain_left == (0 if opens else 64 * KIB - 1)
+
+
+def test_records_count_against_what_a_connection_may_make():
+    limits = Limits(records_free=2, records_start=2, record_cost=1 << 20)
+    plain = batch((b"a", {}), (b"b", {}), (b"c", {}))
+    budget = InflationBudget(limits)
+    made, problems = told({"num_messages_in_batch": 3}, plain, budget=budget)
+    left = len(plain) - len(batch((b"a", {}), (b"b", {})))
+    assert (made.count, budget.records_left) == (2, 0)
+    assert problems == [Problem("limit", "error", RECORDS_SPENT, "payload", size=left)]
+    _, problems = told({}, b"alone", budget=budget)
+    assert (problems, budget.records_left) == ([], 0)
+
+
+@pytest.mark.parametrize("checksum_ok", [True, False, None])
+def test_the_record_of_joined_chunks_is_that_of_the_whole_message(checksum_ok):
+    problems = []
+    metadata = PUBLISHED | {
+        "chunk_id": 2,
+        "num_chunks_from_msg": 3,
+        "compression": "ZLIB",
+        "uncompressed_size": len(PLAIN),
+    }
+    joined = JoinedChunks(zlib.compress(PLAIN), checksum_ok)
+    made = joined_batch(metadata, joined, InflationBudget(LIMITS), problems)
+    assert (values(made), problems, metadata["chunk_id"]) == ([PLAIN], [], 2)
+    assert made.constant == SHARED | ALONE | {
+        "codec": "zlib",
+        "chunk_count": 3,
+        "joined": True,
+        "checksum_ok": checksum_ok,
+        "batch_index": 1,
+    }
+
+
+def test_problems_of_a_payload_are_noted_up_to_their_limit_of_which_the_last_one_says_so():
+    bad = len(b"\x2d\0\0\0\0\x18\0").to_bytes(4, "big") + b"\x2d\0\0\0\0\x18\0"
+    for count, more in ((3, False), (4, True), (5, True)):
+        budget = InflationBudget(Limits(message_problems_max=4))
+        _, problems = told({"num_messages_in_batch": count}, bad * count, budget=budget)
+        limit = Problem("limit", "warning", "more problems in this message than are noted")
+        assert problems[3:] == [limit] * more
+        assert [problem.path.split(".")[0] for problem in problems[:3]] == [f"payload[{at}]" for at in range(3)]
+
+
+def test_the_id_of_an_entry_is_that_of_its_record_or_stands_before_the_indexes_of_several():
+    alone, _ = told({}, b"v")
+    place(alone, "7:1:-1")
+    assert (alone.constant["message_id"], alone.columns) == ("7:1:-1", {})
+    several, _ = told({"num_messages_in_batch": 2}, batch((b"a", {}), (b"b", {})))
+    place(several, "7:1:-1")
+    assert several.columns["message_id"] == ["7:1:-1:0", "7:1:-1:1"]
+    assert "message_id" not in several.constant
+
+
+@pytest.mark.parametrize(
+    ("number", "meant"),
+    [(None, None), (0, 0), ((1 << 63) - 1, (1 << 63) - 1), (1 << 63, -(1 << 63)), ((1 << 64) - 1, -1)],
+)
+def test_a_number_of_64_bits_is_that_of_java(number, meant):
+    assert signed(number) == meant
+
+
+@pytest.mark.parametrize("indexes", [[4], [4, 9, 11]])
+def test_indexes_of_another_count_than_the_slots_are_not_believed(indexes):
+    made, _ = told({"num_messages_in_batch": 2, "compacted_batch_indexes": indexes}, batch((b"a", {}), (b"b", {})))
+    assert list(made.columns["record_index"]) == [0, 1]

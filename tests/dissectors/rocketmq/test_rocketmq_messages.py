@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remotingcraft import BORN, UNIQUE, batch_message, properties, stored
 
-from mqsniff.codecs.inflation import InflationBudget
+from mqsniff.codecs.inflation import RECORDS_SPENT, InflationBudget
 from mqsniff.dissector import WITH_RECORDS, Settings
 from mqsniff.limits import KIB, Limits
 from mqsniff.model import Undecoded
@@ -453,3 +453,185 @@ def test_inner_messages_beyond_the_records_of_a_connection_are_told():
     assert [(problem.kind, problem.severity, problem.path) for problem in notes.problems] == [
         ("limit", "error", "body.inner")
     ]
+
+
+# ---- whole records
+
+SENT = {
+    "direction": "produce",
+    "topic": "orders",
+    "partition": 2,
+    "record_ts": BORN * MS,
+    "deliver_at_ts": None,
+    "unique_key": None,
+    "transactional": False,
+    "codec": "none",
+}
+"""Columns of a produced message with a topic, a queue and a time."""
+EXT = {"topic": "orders", "queue_id": 2, "born_timestamp": BORN, "sys_flag": 0}
+
+
+def test_a_produced_record_has_every_column_of_its_header():
+    given = {"KEYS": "k1", "UNIQ_KEY": UNIQUE, "TIMER_DELAY_SEC": "2"}
+    content, problems = read("message", b"hello", EXT | {"sys_flag": 4, "properties": given}, records="produced")
+    (batch,) = content.records
+    assert problems == []
+    assert batch.constant == SENT | {
+        "deliver_at_ts": (BORN + 2000) * MS,
+        "unique_key": UNIQUE,
+        "transactional": True,
+    }
+    assert (batch.columns, batch.count, batch.data) == ({}, 1, b"hellok1")
+    assert (batch.keys, batch.values) == (([5], [7]), ([0], [5]))
+    assert list(batch.headers) == [[(name, value.encode()) for name, value in given.items()]]
+    content, _ = read("message", b"hello", EXT, records="produced")
+    assert content.records[0].constant == SENT
+    assert content.records[0].keys == ([-1], [-1])
+
+
+@pytest.mark.parametrize("field", ["topic", "queue_id", "born_timestamp", "sys_flag", "properties"])
+def test_a_field_of_a_header_that_has_another_type_is_left_out(field):
+    content, problems = read("message", b"hello", EXT | {field: ["odd"]}, records="produced")
+    columns = {"topic": "topic", "queue_id": "partition", "born_timestamp": "record_ts"}
+    assert content.records[0].constant == SENT | ({columns[field]: None} if field in columns else {})
+    assert problems == []
+
+
+def test_the_messages_of_a_produced_batch_have_every_column_of_theirs():
+    texts = properties(KEYS="a", UNIQ_KEY="1"), properties(TIMER_DELAY_MS="300")
+    raw = batch_message(b"one", texts[0]) + batch_message(b"two", texts[1])
+    content, problems = read("message", raw, EXT | {"batch": True, "sys_flag": 8}, records="produced")
+    (batch,) = content.records
+    constant = SENT | {"transactional": True}
+    del constant["unique_key"], constant["deliver_at_ts"]
+    assert problems == []
+    assert {name: value for name, value in batch.constant.items() if name not in batch.columns} == constant
+    assert batch.columns == {"unique_key": ["1", None], "deliver_at_ts": [None, (BORN + 300) * MS]}
+    assert [(row["key"], row["value"]) for row in rows(batch)] == [(b"a", b"one"), (None, b"two")]
+    assert batch.headers[0:2][1] == [("TIMER_DELAY_MS", b"300")]
+    assert (len(batch.headers), len(batch.headers[1:])) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("told", "constant", "columns"),
+    [
+        ({}, {}, {}),
+        ({"queue_id": 0}, {"partition": 0}, {}),
+        ({"queue_offset": 0}, {}, {"offset": [0, 1]}),
+        ({"msg_id": "A,B"}, {}, {"message_id": ["A", "B"]}),
+        ({"msg_id": "A"}, {"message_id": "A"}, {}),
+        ({"msg_id": "A,B,C"}, {}, {}),
+        ({"msg_id": 7, "queue_id": True, "queue_offset": True}, {}, {}),
+    ],
+)
+def test_a_response_adds_what_it_tells_and_that_the_records_are_there(told, constant, columns):
+    content, _ = read("message-batch", batch_message(b"one") + batch_message(b"two"), EXT, records="produced")
+    (batch,) = content.records
+    before = dict(batch.constant), dict(batch.columns)
+    complete(batch, told)
+    assert batch.constant == before[0] | {"ack": "acked"} | constant
+    assert {name: list(column) for name, column in batch.columns.items()} == before[1] | columns
+
+
+def test_inner_messages_share_all_but_what_is_their_own_with_the_message_around_them():
+    inner = batch_message(b"one", properties(KEYS="a")) + batch_message(b"two")
+    raw = stored(b"first") + stored(inner, properties(UNIQ_KEY="outer"), queue=3, offset=40, sys_flag=0xC0)
+    first, one, two = rows(read("stored-messages", raw)[0].records[0])
+    assert (first["value"], first["offset"]) == (b"first", 0)
+    own = ("offset", "unique_key", "key", "value", "headers")
+    assert {name: one[name] for name in own} == {
+        "offset": 40,
+        "unique_key": None,
+        "key": b"a",
+        "value": b"one",
+        "headers": [("KEYS", b"a")],
+    }
+    assert {name: two[name] for name in own} == {
+        "offset": 41,
+        "unique_key": None,
+        "key": None,
+        "value": b"two",
+        "headers": [],
+    }
+    shared = [{name: value for name, value in row.items() if name not in own} for row in (one, two)]
+    assert shared[0] == shared[1]
+    assert (shared[0]["partition"], shared[0]["attempts"], shared[0]["store_ts"]) == (3, 1, (BORN + 23) * MS)
+
+
+@pytest.mark.parametrize(("records", "kept", "told"), [(3, 3, 0), (2, 2, 1), (1, 1, 1)])
+def test_no_more_inner_messages_are_records_than_a_connection_may_make(records, kept, told):
+    run = Settings(Limits(records_free=records, records_start=records, record_cost=1 << 20), wanted=WITH_RECORDS)
+    notes, budget = ProblemNotes(run.limits), InflationBudget(run.limits)
+    raw = stored(batch_message(b"x") * 3, sys_flag=0xC0)
+    content = read_messages("stored-messages", Data(raw, len(raw), {}, "consumer"), run, notes, budget)
+    assert content.records[0].count == kept
+    assert [(problem.kind, problem.severity, problem.detail, problem.path) for problem in notes.problems] == [
+        ("limit", "error", RECORDS_SPENT, "body.inner")
+    ] * told
+    assert budget.records_left == 0
+
+
+def test_a_body_of_the_largest_size_is_opened_and_one_of_a_byte_more_is_not():
+    packed = zlib.compress(bytes(64 * KIB))
+    for most, opened in ((64 * KIB, True), (64 * KIB - 1, False)):
+        content, problems = read("stored-messages", stored(packed, sys_flag=1), decompress_max=most)
+        assert (rows(content.records[0])[0]["value"] != packed, problems == []) == (opened, opened)
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        (b"KEYS\x01a\x02", b"a"),
+        (b"KEYS\x01\x02", b""),
+        (b"A\x01b\x02KEYS\x01a", b"a"),
+        (b"A\x01b\x02KEYS\x01a\x02C\x01d", b"a"),
+        (b"KEYS_\x01a\x02", None),
+        (b"", None),
+    ],
+)
+def test_a_property_is_the_text_behind_its_name(text, span):
+    data = b"xx" + text + b"yy\x02KEYS\x01z"
+    start, stop = property_span(data, b"KEYS", 2, 2 + len(text))
+    assert (None if start < 0 else data[start:stop]) == span
+    assert span is not None or (start, stop) == (-1, -1)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("0", 0),
+        ("9" * 13, None),
+        ("9" * 12, 10**12 - 1),
+        ("9" * 18, None),
+        ("9" * 19, None),
+        ("-1", None),
+        ("٣", None),
+        ("0" * 17 + "1", 1),
+        ("0" * 18 + "1", None),
+    ],
+)
+def test_a_time_of_a_property_is_a_number_of_ascii_digits_that_may_be(text, milliseconds):
+    found = deliver_at_ns({"TIMER_DELIVER_MS": text}, BORN)
+    assert found == (None if milliseconds is None else milliseconds * MS)
+
+
+def test_a_delay_counts_from_a_time_that_is_there():
+    assert deliver_at_ns({"TIMER_DELAY_MS": "5"}, None) is None
+    assert deliver_at_ns({"TIMER_DELAY_MS": "5"}, "soon") is None
+    assert deliver_at_ns({"TIMER_DELAY_MS": "soon", "TIMER_DELAY_SEC": "1"}, 7) == 1007 * MS
+    assert deliver_at_ns({}, 7) is None
+
+
+def test_what_is_not_there_is_null_by_its_place():
+    batch = read("stored-messages", stored(b"hello"))[0].records[0]
+    assert batch.keys == ([-1], [-1])
+    assert [batch.data[start:stop] for start, stop in zip(*batch.values, strict=True)] == [b"hello"]
+
+
+def test_plain_bodies_spend_nothing_of_what_compressed_ones_may_become():
+    run = Settings(Limits(), wanted=WITH_RECORDS)
+    budget, raw = InflationBudget(run.limits), stored(b"hello")
+    before = InflationBudget(run.limits)
+    before.earn(len(raw))
+    read_messages("stored-messages", Data(raw, len(raw), {}, "consumer"), run, ProblemNotes(run.limits), budget)
+    assert (budget.plain_left, budget.records_left) == (before.plain_left, before.records_left - 1)
