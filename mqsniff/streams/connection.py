@@ -380,7 +380,7 @@ class Connection:
             handshake_seen=handshake.seen,
             close_reason=self._close_reason,
             open_at_end=began and self._close_reason is None and ending != "replaced",
-            forgotten=ending in {"idle", "limit", "state"},
+            forgotten=ending in {"idle", "limit", "state"} and self._close_reason is None,
             client_rtt_ns=handshake.client_rtt_ns,
             server_rtt_ns=handshake.server_rtt_ns,
             resets=(one.reset, two.reset),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tcpscript import FIN, SYN, A, Packet, a, goodbye, handshake, play, to_batch
+from tcpscript import FIN, RST, SYN, A, Packet, a, goodbye, handshake, play, to_batch
 
 from mqsniff.limits import Limits
 from mqsniff.streams.connection import SYN_STATE
@@ -70,6 +70,18 @@ def test_connections_that_are_over_are_closed_by_a_sweep_wherever_batches_end():
     for size in (1, 7, 1000):
         cuts = tuple(range(0, len(packets), size))
         assert [tale.told for tale in play(packets, cuts=cuts)] == [tale.told for tale in whole]
+
+
+def test_a_connection_that_was_closed_is_not_forgotten_when_a_sweep_ends_it():
+    closed = [*talk(1, ms=0), *(packet.but(flow=1, ms=100) for packet in goodbye(2))]
+    reset = [*talk(2, ms=0), a(2, flags=RST, flow=2, ms=100)]
+    clock = [Packet(A, 0, b"", 0, flow=4, ms=1000 * n) for n in range(4000)]
+    facts = {tale.connection.key.low_port: tale.facts for tale in play([*closed, *reset, *talk(3, ms=0), *clock])}
+    assert [(facts[n].close_reason, facts[n].forgotten) for n in (1, 2, 3)] == [
+        ("fin", False),
+        ("rst", False),
+        (None, True),
+    ]
 
 
 def test_a_packet_with_a_damaged_time_ends_no_other_connection():
