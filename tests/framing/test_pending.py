@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import fields
 
 import pytest
 
 from mqsniff.framing.pending import PendingRequests, forget_bytes
 from mqsniff.limits import Limits
 from mqsniff.model import Frame, Message, Pending, Problem, RecordBatch, Side
+
+NAMES = [each.name for each in fields(Pending)]
 
 
 def message(side: Side, ts_ns: int) -> Message:
@@ -226,8 +229,8 @@ def test_a_pending_request_has_its_frame_and_all_that_was_said_of_it():
     questions.begin(spoken.frame)
     asked = questions.expect_reply("k", {"c": 1}, 2, "settlement", 9, in_order=False)
     questions.finish(spoken)
-    found = {name: getattr(asked, name) for name in Pending.__slots__}
-    assert found == {name: getattr(Pending("k", "settlement", spoken.frame), name) for name in Pending.__slots__} | {
+    found = {name: getattr(asked, name) for name in NAMES}
+    assert found == {name: getattr(Pending("k", "settlement", spoken.frame), name) for name in NAMES} | {
         "context": {"c": 1},
         "expects": 2,
         "wait_limit_ns": 9,
