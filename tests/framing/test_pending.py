@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 
 import pytest
 
@@ -215,3 +216,18 @@ def test_large_requests_that_are_pickled_still_count_and_are_let_go():
         said(restored, large, asks=1)
         restored.taken()
     assert [pending.message.body for pending in restored.left()] == [{"n": 2}, {"n": 3}]
+
+
+def test_ending_the_oldest_request_costs_the_same_however_many_ended_before():
+    """A dict looks for its first entry among all that were deleted: each request cost 20 µs more, of 2."""
+    most = 65_536
+    questions = PendingRequests(Limits(pending_max=most))
+    questions.begin(message(Side.CLIENT, 1).frame)
+    spent_ns = []
+    for first in range(0, 3 * most, most):
+        began_ns = time.process_time_ns()
+        for number in range(first, first + most):
+            questions.expect_reply(number, None, 1, "answer", None, in_order=True)
+        spent_ns.append(time.process_time_ns() - began_ns)
+    assert spent_ns[2] < 6 * spent_ns[0]
+    assert [pending.key for pending in questions.left()] == list(range(2 * most, 3 * most))
