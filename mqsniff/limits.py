@@ -98,7 +98,7 @@ class Limits:
     capture_free: int = _bytes(16 * MIB, 64 * KIB, 1024 * TIB,
         "bytes of a compressed capture beyond capture_ratio: equal packets are no attack",
         "as capture_ratio")
-    capture_row_cost: int = _count(3, 1, 1 << 20,
+    capture_row_cost: int = _count(4, 1, 1 << 20,
         "bytes of a compressed capture that pay a row, or as much work: a message leaves more, however it compresses",
         "lower it for a `limit` problem that names it: what follows is read then")
     capture_rows_free: int = _count(1 << 18, 1, 1 << 48,

@@ -26,7 +26,7 @@ from mqsniff.model import (
 CONNECTION_ROWS: Final = 4
 """Rows that opening or closing a connection costs, nearly."""
 STATE_ROW: Final = 256
-"""Bytes of state of open connections that count as a row: what 5 MB of compressed capture pay is 490 MB of state, and
+"""Bytes of state of open connections that count as a row: what 5 MB of compressed capture pay is 390 MB of state, and
 openings of connections cost rows beside it."""
 LARGE: Final = 256
 """Bytes of a message whose elements count: they may cost more than its row."""

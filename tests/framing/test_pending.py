@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections import OrderedDict
 from dataclasses import fields
 
 import pytest
@@ -365,3 +366,13 @@ def test_a_request_leaves_its_queue_wherever_it_stands(size):
             "lost",
             2048 * (size - 1),
         )
+
+
+def test_requests_that_are_ended_from_the_oldest_on_stand_in_an_ordered_dict():
+    """A dict looks for its first entry among all that were deleted: each request cost 20 µs more, of 2."""
+    questions = PendingRequests(Limits(pending_max=3))
+    questions.begin(message(Side.CLIENT, 1).frame)
+    for number in range(9):
+        questions.expect_reply(number, None, 1, "answer", None, in_order=True)
+    assert [pending.key for pending in questions.left()] == [6, 7, 8]
+    assert isinstance(questions._queues, OrderedDict)
