@@ -28,6 +28,7 @@ from mqsniff.model import (
     RecordBatch,
     RecordItem,
     Side,
+    Skipped,
     Span,
     TlsStart,
     Undecoded,
@@ -573,6 +574,21 @@ def test_a_dissector_that_raises_is_told_without_a_place_and_never_called_again(
     assert list(tell()) == [ProblemItem(info, Problem("internal", "error", detail), None, None)]
     assert list(tell()) == []
     assert Raising.calls == 1
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_a_dissector_that_raises_between_two_events_keeps_those_before(error):
+    class Ceasing(ToyMq):
+        def feed(self, chunk):
+            yield Skipped(chunk.side, 0, 1, "noise")
+            raise error
+
+    talking, info = talk(Ceasing)
+    items = list(talking.take(chunk(b"F\0")))
+    detail = f"{error.__name__} in Ceasing: the connection is not decoded any further"
+    assert [type(item) for item in items] == [ProblemItem, ProblemItem]
+    assert items[1] == ProblemItem(info, Problem("internal", "error", detail), None, None)
+    assert list(talking.take(chunk(b"F\0", 2))) == []
 
 
 def test_what_is_no_event_ends_the_decoding():
