@@ -34,6 +34,19 @@ def test_values_are_those_of_rows(max_bytes):
 
 
 @pytest.mark.parametrize(
+    ("own", "connections", "told"),
+    [("a", "b", "a"), (None, "b", "b"), ("", "b", "b"), ("a", None, "a"), (None, None, None)],
+)
+def test_a_record_has_the_client_id_of_its_message_else_that_of_its_connection(own, connections, told):
+    message, talking = pub(), connection()
+    message.client_id, talking.identity.client_id = own, connections
+    made = batch((b"k", b"v"))
+    (values,) = record_values(talking, message, made, captures(), Redaction())
+    (row,) = record_rows(talking, message, made, captures(), Redaction())
+    assert (values, row["client_id"]) == (list(row.values()), told)
+
+
+@pytest.mark.parametrize(
     ("made", "shown"),
     [
         (batch((b"k", b"v")), Redaction(payload=False)),
