@@ -113,7 +113,7 @@ class _Buffer:
 
 def time_ns(milliseconds: Any) -> int | None:
     """Nanoseconds of a time in milliseconds since 1970; None if it is no time, or out of range."""
-    if type(milliseconds) is not int or not -_MS_MAX < milliseconds < _MS_MAX:
+    if type(milliseconds) is not int or not -_MS_MAX <= milliseconds <= _MS_MAX:
         return None
     return milliseconds * _MILLISECOND_NS
 

@@ -134,8 +134,7 @@ def gathered(data: bytes, starts: Int64s, stops: Int64s) -> pa.BinaryArray:
     chosen = np.arange(0, len(offsets), 2)
     if order is not None:
         chosen[order], null[order] = chosen.copy(), null.copy()
-    taken = values.take(number_array(chosen, null))
-    return taken if small else taken.cast(pa.binary())
+    return values.take(number_array(chosen, null)).cast(pa.binary())
 
 
 def is_text(values: pa.BinaryArray) -> Bools:

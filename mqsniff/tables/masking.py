@@ -89,7 +89,7 @@ def _found(raw: bytes, data: bytes, start: int, stop: int) -> tuple[int, int] | 
 
 def _ending_text(data: bytes, start: int, stop: int) -> tuple[int, int]:
     """The text in quotes that ends a field, without them; the whole field if none does."""
-    if stop - start < 2 or data[stop - 1] != _QUOTE:
+    if not data.endswith(b'"', start, stop):
         return start, stop
     at = stop - 2
     while at >= start:

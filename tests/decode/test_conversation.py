@@ -286,6 +286,24 @@ def test_the_side_that_spoke_as_a_client_is_the_client_and_its_end_comes_first()
     assert late.info.client_port == 7777
 
 
+class Asked(ToyMq):
+    """Sure that its client begins with a "U"."""
+
+    @classmethod
+    def detect(cls, client, server):
+        return Verdict.YES if client.data.startswith(b"U") else Verdict.NO
+
+
+@pytest.mark.parametrize(
+    ("handshake", "protocol", "client"), [(None, "toymq", 7777), (0, "unknown", 40_000), (1, "toymq", 7777)]
+)
+def test_what_a_client_says_tells_who_it_is_unless_the_handshake_did(handshake, protocol, client):
+    toy = Toy(Asked, client_direction=handshake)
+    toy.said(1, b"U\1q", 7)
+    toy.said(0, b"F\0", 8)
+    assert (toy.info.protocol, toy.info.client_port) == (protocol, client)
+
+
 def test_a_loss_is_a_problem_of_its_side_at_its_place():
     toy = Toy()
     toy.said(0, b"F\0", 6)

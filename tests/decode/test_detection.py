@@ -252,6 +252,13 @@ def test_who_sends_a_head_of_a_proxy_is_the_client_and_its_bytes_are_no_sample(d
     assert Hearing.asked == ((b"ask", b""),)
 
 
+def test_behind_a_head_of_a_proxy_a_message_may_begin_at_once_in_the_same_packet():
+    Sure.seen = ()
+    both = Detection(Registry([LoadedDissector("sure", Sure)]), Limits(), (40_000, PORT), None, from_start=True)
+    assert verdict(both.chunk(said(V1 + b"q"))) == (0, "sure", "content")
+    assert Sure.seen[0] == Sample(b"q", (0,), from_start=True)
+
+
 def test_a_verdict_waits_for_the_whole_head():
     for cut in range(1, len(V1)):
         detecting = hearing()

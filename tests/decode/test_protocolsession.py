@@ -19,6 +19,7 @@ from mqsniff.model import (
     ConnectionInfo,
     Exchange,
     ExchangeItem,
+    Frame,
     Gap,
     Mark,
     Message,
@@ -28,6 +29,7 @@ from mqsniff.model import (
     RecordBatch,
     RecordItem,
     Side,
+    Skipped,
     Span,
     TlsStart,
     Undecoded,
@@ -575,6 +577,21 @@ def test_a_dissector_that_raises_is_told_without_a_place_and_never_called_again(
     assert Raising.calls == 1
 
 
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_a_dissector_that_raises_between_two_events_keeps_those_before(error):
+    class Ceasing(ToyMq):
+        def feed(self, chunk):
+            yield Skipped(chunk.side, 0, 1, "noise")
+            raise error
+
+    talking, info = talk(Ceasing)
+    items = list(talking.take(chunk(b"F\0")))
+    detail = f"{error.__name__} in Ceasing: the connection is not decoded any further"
+    assert [type(item) for item in items] == [ProblemItem, ProblemItem]
+    assert items[1] == ProblemItem(info, Problem("internal", "error", detail), None, None)
+    assert list(talking.take(chunk(b"F\0", 2))) == []
+
+
 def test_what_is_no_event_ends_the_decoding():
     class Strange(ToyMq):
         def feed(self, chunk):
@@ -665,3 +682,21 @@ def test_spans_are_filled_up_to_cover_each_byte(spans, told):
     (item,) = talking.take(chunk(b"F\x01q"))
     assert [(span.path, span.start, span.stop) for span in item.spans] == told
     assert all(span.value == Undecoded(b"F\x01q"[span.start : span.stop]) for span in item.spans if span.path != "a")
+
+
+def test_a_reset_explains_what_is_cut_as_its_side_closes_and_nothing_that_comes_later():
+    class Cutting(ToyMq):
+        def feed(self, chunk):
+            frame = Frame(Side.SERVER, 0, 2, b"F\0", 1, 1, 1, 1, 1)
+            problems = [Problem("truncated", "error", "cut", "", Side.SERVER, 0, 2)]
+            return iter([Message(frame, "toymq", "F", "request", {"data": b""}, problems=problems)])
+
+        def close(self, side):
+            return self.feed(None)
+
+    talking, _ = talk(Cutting)
+    said = [*talking.close(Side.CLIENT, Side.CLIENT), *talking.take(chunk(b"F\0", side=Side.SERVER))]
+    assert [item.problem.detail for item in said if isinstance(item, ProblemItem)] == [
+        "cut: the client reset the connection",
+        "cut",
+    ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mqsniff.model import OpenedBytes, Secret, Span, Undecoded, payload
 from mqsniff.tables.masking import hidden_ranges
 from mqsniff.tables.values import Redaction
@@ -26,6 +28,33 @@ def test_a_secret_in_json_leaves_the_quotes():
 
 def test_a_secret_that_is_not_found_hides_the_field():
     assert hidden(Span("a", 2, 6, Secret(b"hush")), b"..h*sh..") == [(2, 6, "secret")]
+
+
+@pytest.mark.parametrize(
+    ("field", "place"),
+    [
+        (b'"a\\u0062"', (1, 8)),
+        (b'"k":"a\\u0062"', (5, 12)),
+        (b'"k":"\\"a\\\\"', (5, 10)),
+        (b'"', (0, 1)),
+        (b"", (0, 0)),
+        (b'a\\u0062"', (0, 8)),
+        (b'"a\\u0062', (0, 8)),
+    ],
+    ids=[
+        "all of it",
+        "behind its key",
+        "with escaped quotes",
+        "one quote",
+        "nothing",
+        "no first quote",
+        "no last quote",
+    ],
+)
+def test_a_secret_that_is_escaped_hides_the_text_that_ends_the_field_or_all_of_it(field, place):
+    start, stop = place
+    data = b'""' + field + b'""'
+    assert hidden(Span("a", 2, 2 + len(field), Secret(b"ab")), data) == [(2 + start, 2 + stop, "secret")]
 
 
 def test_a_secret_deep_in_a_value_hides_its_own_bytes():

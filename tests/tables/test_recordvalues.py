@@ -34,6 +34,19 @@ def test_values_are_those_of_rows(max_bytes):
 
 
 @pytest.mark.parametrize(
+    ("own", "connections", "told"),
+    [("a", "b", "a"), (None, "b", "b"), ("", "b", "b"), ("a", None, "a"), (None, None, None)],
+)
+def test_a_record_has_the_client_id_of_its_message_else_that_of_its_connection(own, connections, told):
+    message, talking = pub(), connection()
+    message.client_id, talking.identity.client_id = own, connections
+    made = batch((b"k", b"v"))
+    (values,) = record_values(talking, message, made, captures(), Redaction())
+    (row,) = record_rows(talking, message, made, captures(), Redaction())
+    assert (values, row["client_id"]) == (list(row.values()), told)
+
+
+@pytest.mark.parametrize(
     ("made", "shown"),
     [
         (batch((b"k", b"v")), Redaction(payload=False)),
@@ -64,3 +77,15 @@ def test_bytes_bound_a_block(monkeypatch):
     assert few.block().num_rows == 2
     assert not few.add(connection(), pub(), batch((b"k", b"v")))
     assert few.add(connection(), pub(), batch((b"k", b"v" * 1_000)))
+
+
+def test_objects_of_records_stand_in_a_block_as_json_and_count_as_its_bytes(monkeypatch):
+    made, large = batch((b"k", b"v"), (b"k", b"v")), batch((b"k", b"v"), decoded={"a": "b" * 1_000})
+    made.columns |= {"decoded": [{"a": 1}, None], "sequence": [1, 1 << 63]}
+    few = FewRecords(captures(), Redaction())
+    few.add(connection(), pub(), made)
+    block = few.block()
+    assert block.column("decoded").to_pylist() == ['{"a":1}', None]
+    assert block.column("beyond_int64").to_pylist() == [None, '{"sequence":9223372036854775808}']
+    monkeypatch.setattr(recordvalues, "BYTES", 1_000)
+    assert few.add(connection(), pub(), large)

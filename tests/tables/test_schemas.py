@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mqsniff.tables.schemas import SCHEMA_VERSION, TABLES, arrow_schema, names_of
+from mqsniff.tables.schemas import SCHEMA_VERSION, STREAM_TABLES, TABLES, arrow_schema, names_of
 
 RELEASED = json.loads(Path(__file__).with_name("released_schema.json").read_text())
 
@@ -144,3 +144,21 @@ def test_the_schemas_need_no_arrow_until_it_is_asked_for():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_text_and_ndjson_show_messages_problems_and_connections_by_default():
+    assert STREAM_TABLES == ("messages", "problems", "connections")
+    assert {*STREAM_TABLES} < {*TABLES}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_arrow_fields_say_what_their_columns_mean_and_in_which_unit(table):
+    told = [(field.name, field.nullable, field.metadata) for field in arrow_schema(table)]
+    assert told == [
+        (
+            column.name,
+            column.nullable,
+            {b"doc": column.doc.encode()} | ({b"unit": column.unit.encode()} if column.unit else {}),
+        )
+        for column in TABLES[table]
+    ]
