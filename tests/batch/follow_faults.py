@@ -127,7 +127,7 @@ def wait_until(condition: Callable[[], bool]) -> float:
 
 
 def stream_killed(kills: int, capture: Path) -> int:
-    """Kill a streaming query again and again; the exit code of the comparison. A query that ends by itself is a fault."""
+    """Kill a streaming query again and again; the exit code of the comparison. One that ends by itself is a fault."""
     moments: Counter[str] = Counter()
     seconds = 0.0
     with TemporaryDirectory(prefix="mqsniff-stream-faults-") as place:
