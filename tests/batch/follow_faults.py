@@ -155,7 +155,9 @@ def stream_killed(kills: int, capture: Path) -> int:
             click.echo(f"{number}: killed: {query.moment()}; a batch takes {seconds:.1f} s", err=True)
         time.sleep(2)
         click.echo(f"killed: {', '.join(f'{moment} {count}' for moment, count in moments.items())}")
-        return subprocess.run([*command, "once"], cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode
+        once = [*command, "once"]
+        subprocess.run(once, cwd=ROOT, stderr=subprocess.DEVNULL, check=False)  # ends with the batch that was killed
+        return subprocess.run(once, cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode
 
 
 @click.command()
