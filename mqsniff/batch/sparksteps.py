@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +46,8 @@ CARRIED_DDL: Final = f"{_FILE_DDL}, floor_ns bigint, before bigint"
 CORES_MAX: Final = 100_000
 """More tasks at the same time make no difference."""
 TEXT_DDL: Final = "text string"
+TASKS_END_S: Final = 20.0
+"""How long to wait for the tasks of a query that failed. Spark kills their workers after two seconds."""
 
 
 class SparkSteps:
@@ -263,7 +266,22 @@ class SparkSteps:
     def _values(self, frame: DataFrame, tasks: str = "") -> list[Any]:
         """The values in the only column of a DataFrame; ``tasks``: how many make it, for Spark's page."""
         with described(self._spark, f"{self.stage}, {tasks}" if tasks else self.stage):
-            return [row[0] for row in frame.collect()]
+            try:
+                return [row[0] for row in frame.collect()]
+            except Exception:
+                self._wait_for_tasks()
+                raise
+
+    def _wait_for_tasks(self) -> None:
+        """After a query that failed: wait until no task runs, as each may write a file until it ends."""
+        until = time.monotonic() + TASKS_END_S
+        with contextlib.suppress(Exception):  # Spark Connect has no JVM here, and the one here may be gone
+            store = self._spark.sparkContext._jsc.sc().statusStore()  # noqa: SLF001  # no public call tells it
+            while time.monotonic() < until:
+                executors = store.executorList(True)  # noqa: FBT003  # Java has no names
+                if not any(executors.apply(number).activeTasks() for number in range(executors.size())):
+                    return
+                time.sleep(0.1)
 
 
 def hadoop_setting(spark: SparkSession) -> Setting:

@@ -263,4 +263,5 @@ class Bench:
         self.faults += [f"{out.name}: {name} is left" for name in unnamed_files(out)]
 
     def tell(self, text: str) -> None:
-        click.echo(f"{time.strftime('%H:%M:%S')} {text}", err=True)
+        """What happened, and how many faults were found so far: a run that is stopped has told what it saw."""
+        click.echo(f"{time.strftime('%H:%M:%S')} {text}; {len(self.faults)} faults", err=True)

@@ -127,7 +127,7 @@ def wait_until(condition: Callable[[], bool]) -> float:
 
 
 def stream_killed(kills: int, capture: Path) -> int:
-    """Kill a streaming query again and again; the exit code of the comparison."""
+    """Kill a streaming query again and again; the exit code of the comparison. One that ends by itself is a fault."""
     moments: Counter[str] = Counter()
     seconds = 0.0
     with TemporaryDirectory(prefix="mqsniff-stream-faults-") as place:
@@ -140,20 +140,24 @@ def stream_killed(kills: int, capture: Path) -> int:
             shutil.copy(file, folder / "landing")
             if number > kills:
                 break
-            process = subprocess.Popen([*command, ""], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            with (folder / "said").open("wb") as said:
+                process = subprocess.Popen([*command, ""], cwd=ROOT, stdout=subprocess.PIPE, stderr=said)
             query = Query(folder)
             assert process.stdout is not None
-            assert process.stdout.readline() == b"started\n"
+            assert process.stdout.readline() == b"started\n", (folder / "said").read_text()
             wait_until(query.in_batch)
             if number % 4 == 0:
                 seconds = wait_until(lambda query=query: not query.in_batch())  # type: ignore[misc]  # it is a Query
             time.sleep(random.uniform(0, seconds if number % 4 else IDLE_S))
+            assert process.poll() is None, (folder / "said").read_text()
             kill_all(process)
             moments.update([query.moment()] if number else [])
             click.echo(f"{number}: killed: {query.moment()}; a batch takes {seconds:.1f} s", err=True)
         time.sleep(2)
         click.echo(f"killed: {', '.join(f'{moment} {count}' for moment, count in moments.items())}")
-        return subprocess.run([*command, "once"], cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode
+        once = [*command, "once"]
+        subprocess.run(once, cwd=ROOT, stderr=subprocess.DEVNULL, check=False)  # ends with the batch that was killed
+        return subprocess.run(once, cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode
 
 
 @click.command()

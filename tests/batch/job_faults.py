@@ -204,7 +204,7 @@ def forked_jobs(bench: Bench, kills: int) -> None:
                 report = job.run(out)
             ends[" ".join((report.status, *(line.partition(", ")[2] for line in report.recovered)))] += 1
             bench.check(out)
-            bench.tell(f"forked {hits.total()}: {stage}, then {dict(ends)}, {len(bench.faults)} faults")
+            bench.tell(f"forked {hits.total()}: {stage}, then {dict(ends)}")
         shutil.rmtree(out, ignore_errors=True)
     click.echo(f"forked: {hits.total()} kills ({dict(hits)}), then {dict(ends)}")
 

@@ -143,6 +143,32 @@ def test_a_full_disk_ends_a_run_in_one_line_that_names_the_disk(
     assert not (tmp_path / "out" / "tables").exists()
 
 
+def test_a_query_that_fails_ends_after_its_last_task(spark: Any, tmp_path: Path) -> None:
+    runs = str(tmp_path / "runs")
+
+    def task(batches: Any) -> Any:
+        import time
+        from pathlib import Path
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        yield from (batch for batch in batches if not batch.num_rows)
+        for _ in range(1200):
+            if context.partitionId():
+                Path(runs).write_text(str(time.time()))  # as a task that writes its tables
+            elif Path(runs).exists():
+                raise ValueError("in mid query")
+            time.sleep(0.05)
+
+    with pytest.raises(Exception, match="in mid query"):
+        SparkSteps(lambda: spark)._values(spark.range(0, 2, 1, 2).mapInArrow(task, "id bigint"))
+    last = Path(runs).read_text()
+    time.sleep(0.5)
+    assert Path(runs).read_text() == last
+
+
 class Forgetful(SparkSteps):
     """Its executors lose what they hold between scan and shuffle, and an input goes meanwhile."""
 
