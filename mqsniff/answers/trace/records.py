@@ -254,11 +254,12 @@ class RecordTracer:
                 yield record
 
     def _is_about(self, act: Act, connection: ConnectionInfo, message: Message, record: TracedRecord) -> bool:
-        if act.kind == "end" and act.transaction in record.transactions:
+        over = act.kind == "end" or (act.kind == "begin" and bool(message.answered) and not message.failed)
+        if over and act.transaction in record.transactions:
             if message.frame.first_ts_ns < record.transactions[act.transaction]:
                 return False
             del record.transactions[act.transaction]
-            return True
+            return act.kind == "end"  # what begins another transaction of its id is no step of the record
         if act.kind in ("transaction", "end"):
             return act.message_id is not None and ("unique", message.protocol, act.message_id) in record.names
         if act.kind in ("begin", "member", "marker"):
