@@ -219,6 +219,8 @@ def test_a_producer_that_is_fenced_leaves_its_transaction_to_none_who_comes_afte
     assert told(fenced) == ["produces in it", "abort marker to be written"]
     assert told(kept) == [*BEGUN, "produces in it", "commit asked for", "committed"]
     assert (fenced["not_seen"], kept["not_seen"]) == ([], [])
+    produced, committed = kept["steps"][4]["ts_ns"], kept["steps"][6]["ts_ns"]
+    assert [(wait["what"], wait["wait_ns"]) for wait in kept["waits"]] == [("it was open", committed - produced)]
     lost, stays = traced(path, "--topic", "orders")
     assert told(lost) == ["produced", "stored"]
     assert told(stays) == ["produced", "stored", "transaction committed"]

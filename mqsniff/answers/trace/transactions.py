@@ -2,7 +2,8 @@
 
 1. A transactional id that is used again and again makes a trace of each transaction: what ends one begins the next.
 2. Records of a transaction are known by their names when they are delivered; a delivery is one step for each message.
-   So does a new ``begin`` that was granted: the broker has given up what was open. What asked for it comes with it.
+   So does a ``renew`` that was granted: the broker has given up what was open. A transaction is open from its first
+   other step on.
 3. Followers get records before the producer gets the answer that names them: deliveries and markers are looked for in a
    second reading (``again``).
 """
@@ -37,10 +38,10 @@ class TransactionTracer:
         self._traces: list[Trace] = []
         self._names: dict[tuple[Any, ...], Trace] = {}
         """Records of the transactions."""
-        self._worked: set[tuple[str, str]] = set()
-        """Open transactions with more steps than those that begin one."""
-        self._beginning: dict[tuple[str, str], list[TraceStep]] = {}
-        """Steps that begin the next transaction of an id, if they are granted."""
+        self._opened_ns: dict[int, int] = {}
+        """When a transaction began, by the ``id`` of its trace; none that has steps of ``renew`` alone."""
+        self._renewing: dict[tuple[str, str], list[TraceStep]] = {}
+        """Steps of ``renew`` while a transaction is open, until it is granted."""
         self._places: dict[tuple[str, str, int | None, Any], list[tuple[int, int, Trace]]] = {}
         """(last offset, time, transaction) of what was produced, by protocol, topic, partition and producer."""
         self.seen: Counter[str] = Counter()
@@ -64,20 +65,20 @@ class TransactionTracer:
 
     def finished(self) -> list[Trace]:
         """The traces, the oldest first."""
-        for place, steps in self._beginning.items():
+        for place, steps in self._renewing.items():
             for step in steps:  # never granted
                 self._add(self._open[place], step)
-        self._beginning.clear()
+        self._renewing.clear()
         for trace in self._traces:
             trace.steps.sort(key=time_order)
-            trace.waits = list(_waits(trace.steps))
+            trace.waits = list(_waits(trace.steps, self._opened_ns.get(id(trace), 0)))
             if _end_of(trace.steps) is None:
                 trace.unseen.append("its end")
         return self._traces
 
     def _act(self, connection: ConnectionInfo, message: Message, act: Act) -> None:
         transaction = act.transaction
-        if transaction is None or act.kind not in ("begin", "transaction", "end"):
+        if transaction is None or act.kind not in ("renew", "begin", "transaction", "end"):
             return
         if transaction in self.seen or len(self.seen) < NAMES_MAX:
             self.seen[transaction] += 1
@@ -96,23 +97,23 @@ class TransactionTracer:
             step.details.append(("answered_after_ns", message.frame.first_ts_ns - asked.frame.last_ts_ns))
         else:
             step.pending = tuple(pending for pending in message.pending if pending.link == "answer")
-        if act.kind == "begin" and place in self._worked:
-            self._begin_next(place, step, granted=bool(message.answered) and not message.failed)
+        if act.kind == "renew" and id(trace) in self._opened_ns:
+            self._renew(place, step, granted=bool(message.answered) and not message.failed)
             return
         self._add(trace, step)
-        if act.kind == "transaction":
-            self._worked.add(place)
-        elif act.kind == "end":
+        if act.kind != "renew":
+            self._opened_ns.setdefault(id(trace), step.ts_ns)
+        if act.kind == "end":
             self._close(place)
 
-    def _begin_next(self, place: tuple[str, str], step: TraceStep, *, granted: bool) -> None:
-        """A transaction is asked to begin while one is open: that is over once the broker grants it."""
-        steps = self._beginning.setdefault(place, [])
+    def _renew(self, place: tuple[str, str], step: TraceStep, *, granted: bool) -> None:
+        """Somebody asks for the id of an open transaction: that is over once the broker grants it."""
+        steps = self._renewing.setdefault(place, [])
         if len(steps) < self._steps_max:
             steps.append(step)
         if not granted:
             return
-        del self._beginning[place]
+        del self._renewing[place]
         self._close(place)
         if (trace := self._trace(place)) is None:
             self.overflow = True
@@ -123,8 +124,7 @@ class TransactionTracer:
     def _close(self, place: tuple[str, str]) -> None:
         """The open transaction is over; what asked for another in vain stays with it."""
         trace = self._open.pop(place)
-        self._worked.discard(place)
-        for step in self._beginning.pop(place, ()):
+        for step in self._renewing.pop(place, ()):
             self._add(trace, step)
 
     def _trace(self, place: tuple[str, str]) -> Trace | None:
@@ -234,12 +234,13 @@ def _end_of(steps: list[TraceStep]) -> int | None:
     return None
 
 
-def _waits(steps: list[TraceStep]) -> Iterator[TraceWait]:
+def _waits(steps: list[TraceStep], opened_ns: int) -> Iterator[TraceWait]:
     """How long it was open, and how long each reader then waited for its records."""
     end = _end_of(steps)
     if end is None:
         return
-    yield TraceWait("it was open", steps[end].ts_ns - steps[0].ts_ns, 0, end)
+    first = next((index for index, step in enumerate(steps[:end]) if step.ts_ns >= opened_ns), 0)
+    yield TraceWait("it was open", steps[end].ts_ns - steps[first].ts_ns, first, end)
     readers = set()
     for index, step in enumerate(steps[end:], end):
         if step.kind == "delivered" and step.reader not in readers:
