@@ -250,16 +250,17 @@ def _listed(parts: Iterable[tuple[Any, Any]]) -> str:
 
 
 def _init(message: Message) -> Iterator[Act]:
+    """With the producer id, the coordinator ends what is open under this transactional id, and fences its producer."""
     if transaction := _body(message).get("transactional_id"):
         details = _details(_body(message), "transaction_timeout_ms", "producer_id", "producer_epoch")
-        yield Act("transaction", "asks for a producer id", transaction=transaction, details=details)
+        yield Act("renew", "asks for a producer id", transaction=transaction, details=details)
 
 
 def _initialized(message: Message) -> Iterator[Act]:
     if transaction := _request_of(message).get("transactional_id"):
         what = "got no producer id" if message.error_code else "got a producer id"
         details = _details(_body(message), "producer_id", "producer_epoch")
-        yield Act("transaction", what, transaction=transaction, details=details)
+        yield Act("renew", what, transaction=transaction, details=details)
 
 
 def _adds_partitions(message: Message) -> Iterator[Act]:

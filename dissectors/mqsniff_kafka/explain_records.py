@@ -18,7 +18,7 @@ from mqsniff.model import OpenedBytes, PayloadChecksum, RecordBatch, Secret, Spa
 from mqsniff.spec.wire import Malformed, read_length, read_varint, read_varlong, text_or_bytes
 from mqsniff_kafka.records.batches import CONTROL, HEAD_FIELDS, MAGIC, MAGIC_AT, TRANSACTIONAL, read_batches
 from mqsniff_kafka.records.compression import CODEC_MASK, codec_name, plain_records
-from mqsniff_kafka.records.messagesets import OVERHEAD, SIZE_MIN
+from mqsniff_kafka.records.messagesets import SIZE_MIN, message_stop
 from mqsniff_kafka.records.reading import Batch, RecordDataReading, timestamp_type
 from mqsniff_kafka.records.secrets import hide_secrets, may_hold_secret
 
@@ -243,9 +243,13 @@ class _Messages:
         at, index = start, 0
         while at < stop:
             where = f"{path}{list_name}[{index}]" if list_name else path
+            found: list[Span] = []
             try:
-                found = list(self._message(at, stop, where))
+                found.extend(self._message(at, stop, where))
             except Malformed:
+                if self._is_cut(at, stop):  # ``extend`` kept what is there of it
+                    yield from found
+                    at = found[-1].stop
                 break
             yield from found
             at, index = found[-1].stop, index + 1
@@ -254,30 +258,36 @@ class _Messages:
             yield Span(path, at, stop, Secret(raw) if self.secret else Undecoded(raw), "undecoded")
 
     def _message(self, at: int, end: int, path: str) -> Iterator[Span]:
-        data = self.data
+        data, start = self.data, at
         numbers: dict[str, int] = {}
-        if end - at < OVERHEAD + SIZE_MIN[0]:
-            raise Malformed("no message")
         for name, code in _MESSAGE_FIELDS:
             reader = Struct(">" + code)
+            if at + reader.size > end:
+                raise Malformed("no message")
             (numbers[name],) = reader.unpack_from(data, at)
             shown = PayloadChecksum(numbers[name]) if name == "crc" else numbers[name]
             yield Span(f"{path}.{name}", at, at + reader.size, shown, self._meaning(name, numbers[name]))
             at += reader.size
         if numbers["magic"] not in (0, 1) or numbers["message_size"] < SIZE_MIN[numbers["magic"]]:
             raise Malformed("no message")
-        stop = min(at - 6 + numbers["message_size"], end)
+        stop = message_stop(data, start)
+        there = min(stop, end)
         if numbers["magic"]:
-            if stop - at < 8:
+            if there - at < 8:
                 raise Malformed("no message")
             yield Span(f"{path}.timestamp", at, at + 8, int.from_bytes(data[at : at + 8], "big", signed=True), "ms")
             at += 8
         for name in ("key", "value"):
-            span = self._field(at, stop, f"{path}.{name}", numbers["attributes"] if name == "value" else 0)
+            attributes = numbers["attributes"] if name == "value" else 0
+            span = self._field((at, there, stop), f"{path}.{name}", attributes)
             yield span
             at = span.stop
-        if at != stop:
+        if at != there:
             raise Malformed("message of another size than its fields")
+
+    def _is_cut(self, at: int, end: int) -> bool:
+        """Whether a message goes on behind ``end``: the broker cut it, or the capture lost the rest."""
+        return end - at > MAGIC_AT and self.data[at + MAGIC_AT] in (0, 1) and message_stop(self.data, at) > end
 
     def _meaning(self, name: str, value: int) -> str:
         match name:
@@ -289,14 +299,19 @@ class _Messages:
                 return codec_name(value)
         return ""
 
-    def _field(self, at: int, stop: int, path: str, attributes: int) -> Span:
-        """A key, or a value; that of a wrapper with the messages inside."""
-        size, pos = read_length(self.data, at, stop, compact=False)
+    def _field(self, place: tuple[int, int, int], path: str, attributes: int) -> Span:
+        """A key, or a value; that of a wrapper with the messages inside, as far as they are there.
+
+        ``place``: its start, how far the message is there, and the message's end.
+        """
+        at, there, stop = place
+        size, pos = read_length(self.data, at, there, compact=False)
         if size == -1:
             return Span(path, at, pos, None)
-        if size < 0 or pos + size > stop:
+        if size < 0 or pos + size > stop or (pos + size > there and not attributes & CODEC_MASK):
             raise Malformed("length beyond the message")
-        raw = self.data[pos : pos + size]
+        raw = self.data[pos : min(pos + size, there)]
+        size = len(raw)
         is_value = path.endswith(".value")
         if not attributes & CODEC_MASK or self.depth >= _WRAPPERS_MAX:
             return Span(path, at, pos + size, _content(raw, secret=self.secret and is_value))

@@ -27,6 +27,8 @@ from mqsniff_pulsar import messages
 from mqsniff_pulsar.frames import HEAD, Parts, split_payload
 
 CODECS: Final[Mapping[str, str]] = {"LZ4": "lz4-block", "ZLIB": "zlib", "ZSTD": "zstd", "SNAPPY": "snappy"}
+SNAPPY_FRAMES: Final = b"\xff\x06\x00\x00sNaPpY"
+"""Begins the framing format, which the Rust client writes; others write one raw block."""
 """CompressionType -> codec of ``mqsniff.codecs.blocks``."""
 
 
@@ -133,6 +135,10 @@ def is_plain(metadata: Mapping[str, Any]) -> bool:
     return metadata.get("compression", "NONE") == "NONE" and not is_sealed(metadata)
 
 
+def _format(codec: str, packed: bytes) -> str:
+    return "snappy-frames" if codec == "SNAPPY" and packed.startswith(SNAPPY_FRAMES) else CODECS[codec]
+
+
 def plain_payload(
     metadata: Mapping[str, Any], packed: bytes, budget: InflationBudget
 ) -> tuple[bytes | None, Problem | None]:
@@ -155,7 +161,9 @@ def plain_payload(
         return None, Problem("limit", "error", "uncompressed_size is over decompress_max", "payload")
     if size > budget.plain_left:
         return None, Problem("limit", "error", PLAIN_SPENT, "payload")
-    plain, why = decompress_partly(CODECS[codec], packed, size)
+    if not packed and not size:
+        return packed, None  # the Rust client writes no frame for no bytes
+    plain, why = decompress_partly(_format(codec, packed), packed, size)
     budget.spend(len(plain))
     unfinished = codec == "ZLIB" and why == CUT
     if len(plain) == size and (why is None or unfinished):

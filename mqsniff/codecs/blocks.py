@@ -177,6 +177,22 @@ def _snappy_block(data: bytes, cap: int) -> bytes:
         raise BlockError(CORRUPT) from error
 
 
+def _snappy_frames(data: bytes) -> Iterator[bytes]:
+    """The chunks of the framing format, whole in memory."""
+    from mqsniff.codecs import snappy_chunks as chunks  # noqa: PLC0415  # only where snappy is met
+
+    at = 0
+    while at < len(data) or not data:
+        size = chunks.chunk_size(data[at : at + chunks.HEAD])
+        if size is None or at + size > len(data):
+            raise BlockError(CUT)
+        plain = b"" if data[at] in chunks.SKIPPABLE else chunks.read_chunk(data[at : at + size]) if size else None
+        if not isinstance(plain, bytes):
+            raise BlockError(CORRUPT)
+        yield plain
+        at += size
+
+
 def _snappy_size(data: bytes) -> int:
     """An unsigned varint of at most 32 bits."""
     size = 0
@@ -195,6 +211,7 @@ PIECES: Final[Mapping[str, Callable[[bytes, int], Iterator[bytes]]]] = MappingPr
         "lz4-block": lambda data, size: iter((_lz4_block(data, size),)),
         "zstd": lambda data, _: _zstd_frames(data),
         "snappy": lambda data, cap: iter((_snappy_block(data, cap),)),
+        "snappy-frames": lambda data, _: _snappy_frames(data),
     }
 )
 """Name -> a function that decompresses a block in pieces; the caller counts them."""
@@ -207,6 +224,7 @@ CODECS: Final[Mapping[str, Callable[[bytes, int], bytes]]] = MappingProxyType(
         "lz4-block": _lz4_block,
         "zstd": lambda data, cap: _joined(_zstd_frames(data), cap),
         "snappy": _snappy_block,
+        "snappy-frames": lambda data, cap: _joined(_snappy_frames(data), cap),
     }
 )
 """Name -> a function that decompresses a block within a cap."""

@@ -6,9 +6,12 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from mqsniff.model.messages import LineNotes
 
-ActKind: TypeAlias = Literal["commit", "ack", "nack", "extend", "member", "begin", "transaction", "end", "marker"]
+ActKind: TypeAlias = Literal[
+    "commit", "ack", "nack", "extend", "member", "renew", "begin", "transaction", "end", "marker"
+]
 """``commit``: a group has read what stands up to an offset; ``ack``, ``nack`` (deliver it again, or reject it),
 ``extend`` (give more time): of delivered records; ``member``: joins, leaves and assignments of the message's group;
+``renew``: asks for the right to use an id of transactions; what was open under it is over once that is granted;
 ``begin``, ``transaction``, ``end``: the first, any other and the last step of a transaction; ``marker``: how a
 transaction ended, as it stands in a partition after its records (offset ``last``, ``producer_id`` in the details)."""
 

@@ -189,6 +189,60 @@ def test_a_transaction_whose_end_was_refused_goes_on(tmp_path):
     assert trace["steps"][2]["error"] == "CONCURRENT_TRANSACTIONS"
 
 
+def init(correlation, *, error=0):
+    body = {"transactional_id": TXN_ID, "transaction_timeout_ms": 1000}
+    answer = {"error_code": error, "producer_id": 7, "producer_epoch": 2}
+    return [client(request(22, 1, correlation, body)), server(response(22, 1, correlation, answer))]
+
+
+def writes_marker(correlation, *, commit):
+    topics = [{"name": "orders", "partition_indexes": [0]}]
+    marker = {"producer_id": 7, "producer_epoch": 1, "transaction_result": commit, "topics": topics}
+    done = {"markers": [{"producer_id": 7, "topics": []}]}
+    return [client(request(27, 0, correlation, {"markers": [marker]})), server(response(27, 0, correlation, done))]
+
+
+BEGUN = ["asks for a producer id", "got no producer id", "asks for a producer id", "got a producer id"]
+
+
+def test_a_producer_that_is_fenced_leaves_its_transaction_to_none_who_comes_after(tmp_path):
+    dialogue = [
+        *in_transaction(1, b"lost", 5),
+        *init(2, error=51),
+        *writes_marker(3, commit=False),
+        *init(4),
+        *in_transaction(5, b"kept", 7),
+        *end(6, committed=True),
+    ]
+    path = written(tmp_path / "fenced.pcap", *dialogue)
+    fenced, kept = traced(path, "--transaction", TXN_ID)
+    assert told(fenced) == ["produces in it", "abort marker to be written"]
+    assert told(kept) == [*BEGUN, "produces in it", "commit asked for", "committed"]
+    assert (fenced["not_seen"], kept["not_seen"]) == ([], [])
+    produced, committed = kept["steps"][4]["ts_ns"], kept["steps"][6]["ts_ns"]
+    assert [(wait["what"], wait["wait_ns"]) for wait in kept["waits"]] == [("it was open", committed - produced)]
+    lost, stays = traced(path, "--topic", "orders")
+    assert told(lost) == ["produced", "stored"]
+    assert told(stays) == ["produced", "stored", "transaction committed"]
+
+
+def test_a_producer_id_that_was_refused_ends_no_transaction(tmp_path):
+    dialogue = [*in_transaction(1, b"kept", 5), *init(2, error=51), *end(3, committed=True)]
+    path = written(tmp_path / "refused.pcap", *dialogue)
+    (trace,) = traced(path, "--transaction", TXN_ID)
+    assert sorted(told(trace)) == sorted(["produces in it", *BEGUN[:2], "commit asked for", "committed"])
+    (record,) = traced(path, "--topic", "orders")
+    assert told(record)[-1] == "transaction committed"
+
+
+def test_a_transaction_that_the_broker_gave_up_ends_with_its_marker(tmp_path):
+    dialogue = [*in_transaction(1, b"slow", 5), *writes_marker(2, commit=False), *init(3, error=51)]
+    (trace,) = traced(written(tmp_path / "slow.pcap", *dialogue), "--transaction", TXN_ID)
+    assert told(trace) == ["produces in it", "abort marker to be written", *BEGUN[:2]]
+    assert [wait["what"] for wait in trace["waits"]] == ["it was open"]
+    assert trace["not_seen"] == []
+
+
 def test_a_record_of_a_transaction_shows_how_that_ended(tmp_path):
     dialogue = [*in_transaction(1, b"one", 5), *end(2, committed=False)]
     (trace,) = traced(written(tmp_path / "aborted.pcap", *dialogue), "--topic", "orders")

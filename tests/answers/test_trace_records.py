@@ -115,6 +115,31 @@ def test_a_record_that_was_sent_again_is_one_record(tmp_path):
     assert "a delivery to a consumer" in trace["not_seen"]
 
 
+def commit(correlation, group, offset):
+    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": offset}]}]
+    asked = kafkacraft.request(8, 7, correlation, {"group_id": group, "generation_id": 1, "topics": topics})
+    told = [{"name": "orders", "partitions": [{"partition_index": 0}]}]
+    return [client(asked), server(kafkacraft.response(8, 7, correlation, {"topics": told}))]
+
+
+@pytest.mark.parametrize(("offset", "missing"), [(6, []), (5, ["a commit or acknowledgement by client craft"])])
+def test_a_commit_of_one_of_two_groups_of_a_client_settles_what_it_got(tmp_path, offset, missing):
+    dialogue = [
+        client(sent(1, idempotent(b"one", 0))),
+        server(kafkacraft.produced(1, 5)),
+        *commit(2, "this", 3),
+        *commit(3, "other", 3),
+        client(kafkacraft.fetch(4, topics=kafkacraft.ASKED)),
+        server(kafkacraft.fetched(4, kafkacraft.record_batch(b"one", base=5))),
+        *commit(5, "this", offset),
+    ]
+    path = tmp_path / "two.pcap"
+    write_pcap(path, segments(dialogue), ports=(40_000, 9092))
+    (trace,) = traced(path, "--topic", "orders")["traces"]
+    assert [step.get("group") for step in of_kind(trace, "delivered")] == [None]
+    assert trace["not_seen"] == missing
+
+
 def test_an_error_of_another_partition_is_none_of_a_record(tmp_path):
     topics = [{"name": "orders", "partition_data": [{"index": i, "records": idempotent(b"x", 0)} for i in (0, 1)]}]
     request = kafkacraft.request(0, 3, 1, {"acks": -1, "timeout_ms": 1000, "topic_data": topics})

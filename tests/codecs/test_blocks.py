@@ -29,6 +29,7 @@ ENCODERS = {
     "zstd": zstandard.ZstdCompressor().compress,
     "zstd without its size": zstandard.ZstdCompressor(write_content_size=False).compress,
     "snappy": lambda data: bytes(cramjam.snappy.compress_raw(data)),
+    "snappy-frames": lambda data: bytes(cramjam.snappy.compress(data)) or b"\xff\x06\x00\x00sNaPpY",
 }
 every_codec = pytest.mark.parametrize(
     ("codec", "encode"), [(name.split(" ")[0], encode) for name, encode in ENCODERS.items()], ids=ENCODERS

@@ -22,6 +22,7 @@ PACKED = {
     "lz4": lz4.frame.compress(PLAIN),
     "zstd": zstandard.ZstdCompressor(write_content_size=False).compress(PLAIN),
     "snappy": bytes(cramjam.snappy.compress_raw(PLAIN)),
+    "snappy-frames": bytes(cramjam.snappy.compress(PLAIN)),
 }
 CAP = 1 << 20
 QUICK = settings(max_examples=50, deadline=None)
@@ -32,7 +33,7 @@ def test_a_whole_block_is_had_whole(codec: str) -> None:
     assert decompress_partly(codec, PACKED[codec], CAP) == (PLAIN, None)
 
 
-@pytest.mark.parametrize("codec", ["gzip", "zlib", "lz4", "zstd"])
+@pytest.mark.parametrize("codec", ["gzip", "zlib", "lz4", "zstd", "snappy-frames"])
 def test_a_cut_block_gives_what_stands_before_the_cut(codec: str) -> None:
     plain, why = decompress_partly(codec, PACKED[codec][:200_000], CAP)
     assert why == CUT

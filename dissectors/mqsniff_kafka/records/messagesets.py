@@ -80,7 +80,12 @@ def read_messages(reading: RecordDataReading, pos: int) -> int:
         return first.stop
     run, stop = [first], first.stop
     kind = data[pos + 16 : pos + 18]
-    while stop + 18 <= end and data[stop + 16 : stop + 18] == kind and len(run) < RUN_MAX and _stop(data, stop) <= end:
+    while (
+        stop + 18 <= end
+        and data[stop + 16 : stop + 18] == kind
+        and len(run) < RUN_MAX
+        and message_stop(data, stop) <= end
+    ):
         try:
             message = read_message(data, stop, end)
         except Malformed:
@@ -94,7 +99,7 @@ def read_messages(reading: RecordDataReading, pos: int) -> int:
 def _first(reading: RecordDataReading, pos: int) -> LegacyMessage | int:
     """The message at ``pos``; if it cannot be read, notes why and returns the offset after it."""
     data, end = reading.data, reading.stop
-    stop = _stop(data, pos)
+    stop = message_stop(data, pos)
     if stop < pos + OVERHEAD + SIZE_MIN[0]:
         return reading.give_up(pos, "malformed", "no message")
     if stop > end:
@@ -133,7 +138,7 @@ def _attributes_told(magic: int, attributes: int) -> dict[str, Any]:
     return named | {"codec": codec_name(attributes)}
 
 
-def _stop(data: bytes, pos: int) -> int:
+def message_stop(data: bytes, pos: int) -> int:
     """End of the message at ``pos`` by its size."""
     return pos + OVERHEAD + int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
 

@@ -200,10 +200,12 @@ def _missing(steps: list[TraceStep]) -> Iterator[str]:
     if "delivered" not in kinds:
         yield "a delivery to a consumer"
         return
-    settled = {step.reader for step in steps if step.kind in _SETTLING}
+    settling = [step for step in steps if step.kind in _SETTLING]
+    settled, clients = {step.reader for step in settling}, {step.client_id for step in settling}
     delivered = {step.reader: step for step in reversed(steps) if step.kind == "delivered"}
     for reader, step in reversed(delivered.items()):
-        if reader not in settled:
+        by_client = step.group is None and step.client_id in clients  # of several groups, it is not known for which
+        if reader not in settled and not by_client:
             yield f"a commit or acknowledgement by {_consumer(step)}"
 
 

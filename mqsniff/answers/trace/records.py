@@ -254,14 +254,15 @@ class RecordTracer:
                 yield record
 
     def _is_about(self, act: Act, connection: ConnectionInfo, message: Message, record: TracedRecord) -> bool:
-        if act.kind == "end" and act.transaction in record.transactions:
+        over = act.kind == "end" or (act.kind == "renew" and bool(message.answered) and not message.failed)
+        if over and act.transaction in record.transactions:
             if message.frame.first_ts_ns < record.transactions[act.transaction]:
                 return False
             del record.transactions[act.transaction]
-            return True
+            return act.kind == "end"  # a new producer of its id is no step of the record
         if act.kind in ("transaction", "end"):
             return act.message_id is not None and ("unique", message.protocol, act.message_id) in record.names
-        if act.kind in ("begin", "member", "marker"):
+        if act.kind in ("renew", "begin", "member", "marker"):
             return False
         if record.topics and (act.topic or act.topic_id) and not {act.topic, act.topic_id} & record.topics.keys():
             return False

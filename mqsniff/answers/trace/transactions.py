@@ -2,6 +2,8 @@
 
 1. A transactional id that is used again and again makes a trace of each transaction: what ends one begins the next.
 2. Records of a transaction are known by their names when they are delivered; a delivery is one step for each message.
+   So does a ``renew`` that was granted: the broker has given up what was open. A transaction is open from its first
+   other step on.
 3. Followers get records before the producer gets the answer that names them: deliveries and markers are looked for in a
    second reading (``again``).
 """
@@ -36,8 +38,12 @@ class TransactionTracer:
         self._traces: list[Trace] = []
         self._names: dict[tuple[Any, ...], Trace] = {}
         """Records of the transactions."""
-        self._places: dict[tuple[str, str, int | None, Any], list[tuple[int, Trace]]] = {}
-        """(last offset, transaction) of what was produced, by protocol, topic, partition and producer."""
+        self._opened_ns: dict[int, int] = {}
+        """When a transaction began, by the ``id`` of its trace; none that has steps of ``renew`` alone."""
+        self._renewing: dict[tuple[str, str], list[TraceStep]] = {}
+        """Steps of ``renew`` while a transaction is open, until it is granted."""
+        self._places: dict[tuple[str, str, int | None, Any], list[tuple[int, int, Trace]]] = {}
+        """(last offset, time, transaction) of what was produced, by protocol, topic, partition and producer."""
         self.seen: Counter[str] = Counter()
 
     def take(self, item: Item) -> None:
@@ -59,16 +65,20 @@ class TransactionTracer:
 
     def finished(self) -> list[Trace]:
         """The traces, the oldest first."""
+        for place, steps in self._renewing.items():
+            for step in steps:  # never granted
+                self._add(self._open[place], step)
+        self._renewing.clear()
         for trace in self._traces:
             trace.steps.sort(key=time_order)
-            trace.waits = list(_waits(trace.steps))
-            if not any(step.kind == "end" for step in trace.steps):
+            trace.waits = list(_waits(trace.steps, self._opened_ns.get(id(trace), 0)))
+            if _end_of(trace.steps) is None:
                 trace.unseen.append("its end")
         return self._traces
 
     def _act(self, connection: ConnectionInfo, message: Message, act: Act) -> None:
         transaction = act.transaction
-        if transaction is None or act.kind not in ("begin", "transaction", "end"):
+        if transaction is None or act.kind not in ("renew", "begin", "transaction", "end"):
             return
         if transaction in self.seen or len(self.seen) < NAMES_MAX:
             self.seen[transaction] += 1
@@ -87,9 +97,35 @@ class TransactionTracer:
             step.details.append(("answered_after_ns", message.frame.first_ts_ns - asked.frame.last_ts_ns))
         else:
             step.pending = tuple(pending for pending in message.pending if pending.link == "answer")
+        if act.kind == "renew" and id(trace) in self._opened_ns:
+            self._renew(place, step, granted=bool(message.answered) and not message.failed)
+            return
         self._add(trace, step)
+        if act.kind != "renew":
+            self._opened_ns.setdefault(id(trace), step.ts_ns)
         if act.kind == "end":
-            del self._open[place]
+            self._close(place)
+
+    def _renew(self, place: tuple[str, str], step: TraceStep, *, granted: bool) -> None:
+        """Somebody asks for the id of an open transaction: that is over once the broker grants it."""
+        steps = self._renewing.setdefault(place, [])
+        if len(steps) < self._steps_max:
+            steps.append(step)
+        if not granted:
+            return
+        del self._renewing[place]
+        self._close(place)
+        if (trace := self._trace(place)) is None:
+            self.overflow = True
+            return
+        for each in steps:
+            self._add(trace, each)
+
+    def _close(self, place: tuple[str, str]) -> None:
+        """The open transaction is over; what asked for another in vain stays with it."""
+        trace = self._open.pop(place)
+        for step in self._renewing.pop(place, ()):
+            self._add(trace, step)
 
     def _trace(self, place: tuple[str, str]) -> Trace | None:
         """The trace of the open transaction; None where too many are followed already."""
@@ -120,7 +156,7 @@ class TransactionTracer:
             return
         for topic in filter(None, (batch.constant.get("topic"), batch.constant.get("topic_id"))):
             place = message.protocol, topic, batch.constant.get("partition"), producer
-            self._places.setdefault(place, []).append((offsets[-1], trace))
+            self._places.setdefault(place, []).append((offsets[-1], message.frame.first_ts_ns, trace))
 
     def _marker(self, connection: ConnectionInfo, message: Message, act: Act) -> None:
         """A marker was read: it belongs to the last transaction of its producer before it."""
@@ -129,8 +165,8 @@ class TransactionTracer:
             placed = self._places.get((message.protocol, topic, act.partition, producer), ())
             before = [
                 (offset, trace)
-                for offset, trace in placed
-                if (trace.steps[0].ts_ns <= message.frame.first_ts_ns if act.last is None else offset < act.last)
+                for offset, ts_ns, trace in placed
+                if (ts_ns <= message.frame.first_ts_ns if act.last is None else offset < act.last)
             ]
             if before:
                 _, trace = max(before, key=lambda each: each[0])
@@ -189,12 +225,22 @@ def _delivery(connection: ConnectionInfo, message: Message, batch: RecordBatch, 
     return step
 
 
-def _waits(steps: list[TraceStep]) -> Iterator[TraceWait]:
+def _end_of(steps: list[TraceStep]) -> int | None:
+    """The step that ended a transaction; where no answer says so (the broker gave it up), its first marker."""
+    for kind in ("end", "marker"):
+        for index, step in enumerate(steps):
+            if step.kind == kind:
+                return index
+    return None
+
+
+def _waits(steps: list[TraceStep], opened_ns: int) -> Iterator[TraceWait]:
     """How long it was open, and how long each reader then waited for its records."""
-    end = next((index for index, step in enumerate(steps) if step.kind == "end"), None)
+    end = _end_of(steps)
     if end is None:
         return
-    yield TraceWait("it was open", steps[end].ts_ns - steps[0].ts_ns, 0, end)
+    first = next((index for index, step in enumerate(steps[:end]) if step.ts_ns >= opened_ns), 0)
+    yield TraceWait("it was open", steps[end].ts_ns - steps[first].ts_ns, first, end)
     readers = set()
     for index, step in enumerate(steps[end:], end):
         if step.kind == "delivered" and step.reader not in readers:

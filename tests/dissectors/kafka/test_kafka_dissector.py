@@ -10,9 +10,12 @@ from collections.abc import Sequence
 import kafkacraft as craft
 import pytest
 from kafkacraft import fetch, fetched, produce, produced, raw_request, record_batch, request, response, sized
+from record_craft import Plain, message_set
 
 from mqsniff.dissector import Settings
-from mqsniff.model import Message, Secret, Side, Undecoded, Upgrade
+from mqsniff.model import Frame, Message, Secret, Side, Undecoded, Upgrade
+from mqsniff.tables.masking import hidden_ranges
+from mqsniff.tables.values import Redaction
 from mqsniff.testing.conversations import Say, chunks, client, server
 from mqsniff.testing.driver import Driver
 from mqsniff_kafka import Kafka
@@ -487,6 +490,34 @@ def test_spans_tile_every_frame(name):
             assert span.start == at, (message.name, span)
             at = span.stop
         assert at == message.frame.size, message.name
+
+
+SMALL = (Plain(1_600_000_000_000, b"key", b"value"), Plain(1_600_000_000_001, None, b"x" * 30))
+CUT = {
+    **{f"magic {magic}": message_set(SMALL, magic) for magic in (0, 1)},
+    **{f"magic {magic}, gzip": message_set(SMALL, magic, 1) for magic in (0, 1)},
+    "magic 2": record_batch(b"three", base=7),
+}
+
+
+def blanked(frame: Frame, driver: Driver) -> bytes:
+    """The bytes of a frame as an extract has them."""
+    data = bytearray(frame.data)
+    for start, stop, _ in hidden_ranges(driver.dissector.spans(frame), frame.data, Redaction()):
+        data[start:stop] = bytes(stop - start)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_what_the_broker_cut_is_the_same_after_what_nobody_decoded_was_blanked(name):
+    asked, whole = client(fetch(1, topics=craft.ASKED)), record_batch(b"one", base=5)
+    for size in range(1, len(CUT[name])):
+        driver = heard(asked, server(fetched(1, whole + CUT[name][:size])))
+        answer = driver.messages[1]
+        spans = list(driver.dissector.spans(answer.frame))
+        assert [span.start for span in spans] == [0, *(span.stop for span in spans[:-1])]
+        copy = heard(asked, server(blanked(answer.frame, driver))).messages[1]
+        assert (copy.body, copy.problems) == (answer.body, []), size
 
 
 @pytest.mark.parametrize(("explain", "body"), [(True, ["throttle_time_ms", "error_code"]), (False, ["undecoded"])])

@@ -134,6 +134,7 @@ CODECS = [
     ("ZLIB", zlib.compress),
     ("ZSTD", zstandard.ZstdCompressor().compress),
     ("SNAPPY", lambda plain: bytes(cramjam.snappy.compress_raw(plain))),
+    ("SNAPPY", lambda plain: bytes(cramjam.snappy.compress(plain))),  # the Rust client
 ]
 
 

@@ -37,6 +37,7 @@ CODECS = [
     ("ZSTD", zstandard.ZstdCompressor().compress),
     ("ZSTD", zstandard.ZstdCompressor(write_content_size=False).compress),
     ("SNAPPY", lambda plain: bytes(cramjam.snappy.compress_raw(plain))),
+    ("SNAPPY", lambda plain: bytes(cramjam.snappy.compress(plain))),  # the Rust client
 ]
 
 
