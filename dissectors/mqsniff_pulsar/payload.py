@@ -27,9 +27,9 @@ from mqsniff_pulsar import messages
 from mqsniff_pulsar.frames import HEAD, Parts, split_payload
 
 CODECS: Final[Mapping[str, str]] = {"LZ4": "lz4-block", "ZLIB": "zlib", "ZSTD": "zstd", "SNAPPY": "snappy"}
+"""CompressionType -> codec of ``mqsniff.codecs.blocks``."""
 SNAPPY_FRAMES: Final = b"\xff\x06\x00\x00sNaPpY"
 """Begins the framing format, which the Rust client writes; others write one raw block."""
-"""CompressionType -> codec of ``mqsniff.codecs.blocks``."""
 
 
 @dataclass(slots=True)

@@ -1,9 +1,9 @@
 """Items in, transactions out: begin, partitions, records, offsets, commit or abort, and the deliveries of its records.
 
 1. A transactional id that is used again and again makes a trace of each transaction: what ends one begins the next.
-2. Records of a transaction are known by their names when they are delivered; a delivery is one step for each message.
    So does a ``renew`` that was granted: the broker has given up what was open. A transaction is open from its first
    other step on.
+2. Records of a transaction are known by their names when they are delivered; a delivery is one step for each message.
 3. Followers get records before the producer gets the answer that names them: deliveries and markers are looked for in a
    second reading (``again``).
 """
