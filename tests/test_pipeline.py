@@ -9,18 +9,19 @@ from pathlib import Path
 
 import orjson
 import pytest
+from kafkacraft import HEARTBEAT, request, response
 
 from mqsniff import pipeline
 from mqsniff.decode.registry import LoadedDissector
 from mqsniff.dissector import USUAL, WITH_RECORDS, Settings
 from mqsniff.limits import Limits
-from mqsniff.model import OpenedItem
+from mqsniff.model import ExchangeItem, OpenedItem
 from mqsniff.pipeline import Pipeline
 from mqsniff.sinks.ndjson import NdjsonSink
 from mqsniff.sources.files import FileSource
 from mqsniff.tables.schemas import TABLES
 from mqsniff.tables.values import Redaction
-from mqsniff.testing.conversations import ACK, RST, client, segments, write_pcap
+from mqsniff.testing.conversations import ACK, RST, client, segments, server, write_pcap
 
 PCAPS = Path(__file__).parent.parent / "pcaps"
 SAMPLES = sorted(
@@ -125,3 +126,23 @@ def test_cut_packets_and_times_that_run_backwards_are_counted(tmp_path):
     run = Pipeline(FileSource([str(path)]), Settings())
     assert list(run.items())
     assert (run.totals.packets, run.totals.cut_packets, run.totals.backward_packets) == (4, 1, 1)
+
+
+def test_a_request_that_was_found_after_a_loss_is_lost_where_its_answer_was_lost_later(tmp_path):
+    """It waits for the next request before it is decoded, and by then the other side has its gap, too."""
+    said = [
+        say
+        for number in range(1, 6)
+        for say in (client(request(HEARTBEAT, 4, number)), server(response(HEARTBEAT, 4, number)))
+    ]
+    packets = segments(said)
+    data = [packet for packet in packets if packet.size]
+    missing = (data[4], data[7])  # the third request, and the answer to the fourth
+    write_pcap(tmp_path / "a.pcap", [packet for packet in packets if packet not in missing])
+    items = Pipeline(FileSource([str(tmp_path / "a.pcap")]), Settings()).items()
+    ended = {
+        item.exchange.pending.key: item.exchange.status
+        for item in items
+        if isinstance(item, ExchangeItem) and item.exchange.pending is not None
+    }
+    assert ended == {1: "ok", 2: "ok", 4: "lost", 5: "ok"}

@@ -144,7 +144,7 @@ class Machine:
     def gap(self, gap: Gap) -> Iterator[Event]:
         """Take note of lost bytes of a side."""
         self._owner.now = max(self._owner.now, gap.mark.release)
-        self._requests.gaps[gap.side] += 1
+        self._requests.note_gap(gap.side, gap.mark.packet)
         yield from self._pass_gap(self.streams[gap.side], gap)
         yield from self._resume(gap.side.peer)
 
@@ -314,7 +314,7 @@ class Machine:
                 yield from self._advance(stream)
                 return
             yield from self._end_incomplete(stream, incomplete)
-        self._requests.losses[stream.side] += 1
+        self._requests.note_loss(stream.side, gap.mark.packet)
         search = self._search_of(stream)
         search.miss(start if gap.known else None)
         stream.jump(gap.offset + gap.length)

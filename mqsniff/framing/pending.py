@@ -13,6 +13,8 @@
 7. A delivery that a command settles ends when that command does (``awaits``): the reply to the command may refuse the
    settlement. The delivery counts as answered at once, so that its key may be used again. At most ``pending_max``
    deliveries wait like this; beyond that the oldest ends as ``unanswered``.
+8. A gap comes after a request if a packet after the request showed it, also if the request is decoded later: a frame
+   that a search found waits for the next one.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from mqsniff.limits import KIB, Limits
-from mqsniff.model import ExchangeStatus, Frame, Link, Message, Pending, Problem
+from mqsniff.model import ExchangeStatus, Frame, Link, Message, Pending, Problem, Side
 
 BYTES_KEPT: Final = KIB
 """Largest frame whose bytes a pending request may keep: copying its message would cost more."""
 SHORT_QUEUE: Final = 16
+GAPS_KEPT: Final = 16
+"""Gaps of a side whose packets are known."""
 PENDING_STATE: Final = 2048
 """Bytes that a pending request takes, with its message."""
 
@@ -42,6 +46,11 @@ def forget_bytes(pending: Sequence[Pending]) -> None:
         each.message, each.frame = light, light.frame
 
 
+def _later(packets: dict[Side, deque[int]], side: Side, frame: Frame) -> int:
+    """How many gaps of a side were shown by packets after a frame (rule 8)."""
+    return sum([packet > frame.last_packet for packet in packets.get(side, ())])
+
+
 class PendingRequests:
     """The pending requests by key, and those that the frame being decoded opened, answered or ended."""
 
@@ -50,8 +59,10 @@ class PendingRequests:
         "_closed",
         "_count",
         "_frame",
+        "_gap_packets",
         "_heavy",
         "_limits",
+        "_loss_packets",
         "_named",
         "_opened",
         "_queues",
@@ -80,11 +91,24 @@ class PendingRequests:
         """Gaps seen so far, by side."""
         self.losses = [0, 0]
         """Of these gaps, those in which whole frames may be lost: not the ones inside a frame of known size."""
+        self._gap_packets: dict[Side, deque[int]] = {}
+        self._loss_packets: dict[Side, deque[int]] = {}
+        """The packets that showed the last of these gaps."""
 
     @property
     def state_size(self) -> int:
         """Bytes that pending requests take, nearly."""
         return PENDING_STATE * (self._count + len(self._settling))
+
+    def note_gap(self, side: Side, packet: int) -> None:
+        """Bytes of a side were lost, as a packet shows."""
+        self.gaps[side] += 1
+        self._gap_packets.setdefault(side, deque(maxlen=GAPS_KEPT)).append(packet)
+
+    def note_loss(self, side: Side, packet: int) -> None:
+        """Whole frames may be lost in a gap that was noted."""
+        self.losses[side] += 1
+        self._loss_packets.setdefault(side, deque(maxlen=GAPS_KEPT)).append(packet)
 
     def begin(self, frame: Frame) -> None:
         """Start on a frame, which is decoded next."""
@@ -153,6 +177,9 @@ class PendingRequests:
         pending = Pending(key, link, self._frame, context, expects, wait_limit_ns, in_order)
         peer = self._frame.side.peer
         pending.gaps_before, pending.losses_before = self.gaps[peer], self.losses[peer]
+        if pending.gaps_before:
+            pending.gaps_before -= _later(self._gap_packets, peer, self._frame)
+            pending.losses_before -= _later(self._loss_packets, peer, self._frame)
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = []

@@ -376,3 +376,17 @@ def test_requests_that_are_ended_from_the_oldest_on_stand_in_an_ordered_dict():
         questions.expect_reply(number, None, 1, "answer", None, in_order=True)
     assert [pending.key for pending in questions.left()] == [6, 7, 8]
     assert isinstance(questions._queues, OrderedDict)
+
+
+@pytest.mark.parametrize(("packet", "before"), [(4, (1, 0)), (5, (1, 0)), (6, (2, 1)), (7, (2, 1)), (9, (3, 2))])
+def test_gaps_before_a_request_are_those_that_no_later_packet_showed(packet, before):
+    questions, spoken = PendingRequests(Limits()), message(Side.CLIENT, 1)
+    spoken.frame.last_packet = packet
+    for gap, loses in ((3, False), (6, True), (8, True)):
+        questions.note_gap(Side.SERVER, gap)
+        if loses:
+            questions.note_loss(Side.SERVER, gap)
+        questions.note_gap(Side.CLIENT, gap)
+    questions.begin(spoken.frame)
+    asked = questions.expect_reply("k", None, 1, "answer", None, in_order=True)
+    assert (asked.gaps_before, asked.losses_before) == before
