@@ -2,7 +2,7 @@
 
 1. Rows count, and work that makes none as the rows that would cost as much (``WorkCount``).
 2. Captures without compression pay a row with each byte, which is more than they can become: they are not bounded.
-3. So does the state of open connections, at its largest: a connection that stays open costs memory, and few rows.
+3. The state of open connections counts too, at its largest: a connection that stays open costs memory, and few rows.
 4. This protects the process: where a run ends depends on how much is read at once.
 """
 

@@ -19,11 +19,10 @@ from mqsniff.model import (
     Message,
     Pending,
     ProblemItem,
-    Side,
     packet_capture,
     packet_number,
 )
-from mqsniff.sinks.lineparts import LONG, REMEMBERED, cell, ends, text, time
+from mqsniff.sinks.lineparts import LONG, REMEMBERED, cell, ends, place, text, time
 from mqsniff.tables.rows import Captures, fits
 
 _MOST: Final = (1 << 63) - 1
@@ -48,7 +47,7 @@ def exchange_line(item: ExchangeItem, captures: Captures) -> bytes | None:
     link = "answer" if pending is None else pending.link
     try:
         line = (
-            f"{_place('exchanges', item.connection.connection_id, frame.side)}{frame.offset}"
+            f"{place('exchanges', item.connection.connection_id, frame.side)}{frame.offset}"
             f"{_ends_of(item.connection, named)}{_what_of(link, named, request)}"
             f"{cell('correlation', named.correlation)}{asked}{answered}"
             f"{_half('request', asked_frame, captures)}{_half('response', answer_frame, captures)}"
@@ -72,11 +71,6 @@ def _time_cell(name: str, frame: Frame | None) -> str | None:
         return ""
     stamp = time(str(frame.first_ts_ns))
     return None if stamp is None else f',"{name}":"{stamp}"'
-
-
-@lru_cache(REMEMBERED)
-def _place(table: str, connection_id: str, side: Side) -> str:
-    return f'{{"table":"{table}","connection_id":{text(connection_id)},"side":"{side.text}","stream_offset":'
 
 
 def _ends_of(connection: ConnectionInfo, message: Message) -> str:
@@ -171,7 +165,7 @@ def problem_line(item: ProblemItem, captures: Captures) -> bytes | None:
     number = packet_number(packet)
     try:
         line = (
-            f"{_place('problems', connection.connection_id, frame.side)}{frame.offset}"
+            f"{place('problems', connection.connection_id, frame.side)}{frame.offset}"
             f'{_ends_of(connection, message)},"capture":{text(captures[packet_capture(packet)].name)}'
             f'{_number("packet", number or None)},"ts":"{stamp}","ts_ns":{ts_ns}'
             f',"severity":"{problem.severity}","kind":"{problem.kind}"{cell("path", problem.path or None)}'

@@ -11,6 +11,7 @@ from typing import Final
 
 import orjson
 
+from mqsniff.model import Side
 from mqsniff.model.items import endpoint
 from mqsniff.tables.times import utc_second
 
@@ -20,6 +21,12 @@ LONG: Final = 512
 """Parts with longer texts, in characters, are not cached: most of them come from the traffic."""
 _DIGITS: Final = 9
 """Digits of the nanoseconds of a second."""
+
+
+@lru_cache(REMEMBERED)
+def place(table: str, connection_id: str, side: Side) -> str:
+    """The columns up to ``stream_offset``, without its value."""
+    return f'{{"table":"{table}","connection_id":{text(connection_id)},"side":"{side.text}","stream_offset":'
 
 
 @lru_cache(REMEMBERED)

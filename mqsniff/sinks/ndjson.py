@@ -27,12 +27,11 @@ from mqsniff.model import (
     MessageItem,
     ProblemItem,
     RecordItem,
-    Side,
     packet_capture,
     packet_number,
 )
 from mqsniff.sinks.exchangelines import exchange_line, problem_line
-from mqsniff.sinks.lineparts import LONG, REMEMBERED, cell, ends, text, time
+from mqsniff.sinks.lineparts import LONG, REMEMBERED, cell, ends, place, text, time
 from mqsniff.sinks.recordlines import RecordLines
 from mqsniff.tables.rows import Captures, Row, fits, rows_of
 from mqsniff.tables.schemas import TABLES, TableName, names_of
@@ -55,8 +54,8 @@ def message_line(connection: ConnectionInfo, message: Message, captures: Capture
     try:
         where = captures[packet_capture(frame.last_packet)].name
         head = (
-            f"{_place(connection.connection_id, frame.side)}{frame.offset}{_who_of(connection, message, captures)}"
-            f'{packet_number(frame.first_packet)},"last_capture":{text(where)}'
+            f"{place('messages', connection.connection_id, frame.side)}{frame.offset}"
+            f'{_who_of(connection, message, captures)}{packet_number(frame.first_packet)},"last_capture":{text(where)}'
             f',"last_packet":{packet_number(frame.last_packet)},"ts":"{ts}","ts_ns":{ts_ns}'
             f',"last_ts":"{ended}","size":{frame.size}{_what_of(message)}{_about(message)},"body":'
         ).encode()
@@ -68,11 +67,6 @@ def message_line(connection: ConnectionInfo, message: Message, captures: Capture
 @lru_cache(REMEMBERED)
 def _end(problems: int) -> bytes:
     return b',"problems":%d}\n' % problems
-
-
-@lru_cache(REMEMBERED)
-def _place(connection_id: str, side: Side) -> str:
-    return f'{{"table":"messages","connection_id":{text(connection_id)},"side":"{side.text}","stream_offset":'
 
 
 def _who_of(connection: ConnectionInfo, message: Message, captures: Captures) -> str:
